@@ -1,0 +1,115 @@
+"""The host side of MCP (Model Context Protocol): find a server's tools, call them, and let nothing
+run that nobody approved.
+
+The way of a call, and where each step lives::
+
+    session.py      one server, agreed on a revision; call_tool
+    catalog.py      the tool's definition in force
+    call.py         the life of one call, top to bottom: freeze, check, ask, send, check, hand over
+    tool.py         Tool and ToolCall, frozen values
+    trust.py        which of a tool's hints may be believed
+    validation.py   arguments and results against their JSON Schemas
+    approval.py     asking: the gate no call goes round
+    wire.py         one request out, one answer back: ids, clocks, progress, cancelling
+    result.py       what you get
+    errors.py       what is raised, as one tree
+
+Before the first call, and below it::
+
+    opening.py      from a transport to a wire: start, agree on a revision, start again
+    bounds.py       how long and how much: Timeouts, Limits
+    display.py      a server's text, made safe to look at
+    backend.py      asyncio and trio, asked directly in this one file
+    protocol/       what the specification says; nothing there waits
+    transports/     how messages travel; knows JSON-RPC, knows no MCP method
+"""
+
+from .approval import Allow, ApprovalHook, Deny, allow_all, ask_on_terminal, deny_all
+from .bounds import Limits, Timeouts
+from .display import safe_text
+from .errors import (
+    AuthError,
+    BrokenPromise,
+    CallDenied,
+    CallTimeout,
+    ConfigError,
+    ConnectError,
+    ConnectionLost,
+    InvalidArguments,
+    InvalidResult,
+    InvalidSchema,
+    McpError,
+    NegotiationError,
+    NotSent,
+    OutcomeUnknown,
+    ProtocolViolation,
+    ServerError,
+    ToolFailed,
+    UnknownTool,
+)
+from .protocol.capabilities import Implementation
+from .protocol.content import (
+    AudioContent,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    UnknownContent,
+)
+from .result import ToolResult
+from .session import Session, connect
+from .tool import Hints, Rejected, Tool, ToolCall, ToolList
+from .transports.memory import JsonRpcError, MemoryServer
+from .transports.stdio import StdioServer
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Allow",
+    "ApprovalHook",
+    "AudioContent",
+    "AuthError",
+    "BrokenPromise",
+    "CallDenied",
+    "CallTimeout",
+    "ConfigError",
+    "ConnectError",
+    "ConnectionLost",
+    "ContentBlock",
+    "Deny",
+    "EmbeddedResource",
+    "Hints",
+    "ImageContent",
+    "Implementation",
+    "InvalidArguments",
+    "InvalidResult",
+    "InvalidSchema",
+    "JsonRpcError",
+    "Limits",
+    "McpError",
+    "MemoryServer",
+    "NegotiationError",
+    "NotSent",
+    "OutcomeUnknown",
+    "ProtocolViolation",
+    "Rejected",
+    "ResourceLink",
+    "ServerError",
+    "Session",
+    "StdioServer",
+    "TextContent",
+    "Timeouts",
+    "Tool",
+    "ToolCall",
+    "ToolFailed",
+    "ToolList",
+    "ToolResult",
+    "UnknownContent",
+    "UnknownTool",
+    "allow_all",
+    "ask_on_terminal",
+    "connect",
+    "deny_all",
+    "safe_text",
+]

@@ -1,0 +1,228 @@
+"""Asking: the approval hook, and what may be plugged in as one.
+
+A hook is a callable from ``ToolCall`` to ``Allow`` or ``Deny``, async or sync. It decides every
+call, and it fails closed: an exception, a timeout, a wrong answer or nobody to ask all mean no.
+An async hook runs in the caller's task, a sync one in a thread; both are asked one question at a
+time, across all sessions that share the hook, unless the hook has a true attribute
+``concurrent``. A sync hook with a true attribute ``immediate`` promises not to wait, and is called
+in place.
+
+2026-07-28 ``server/tools`` (security): clients SHOULD prompt for confirmation on sensitive
+operations, and show the inputs before calling.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
+
+import anyio
+from anyio.lowlevel import RunVar
+
+from .backend import being_cancelled
+from .display import safe_text
+from .errors import CallDenied, InvalidArguments
+from .protocol.canonical import NotJson
+from .tool import ToolCall
+
+__all__ = ["Allow", "ApprovalHook", "Deny", "Gate", "allow_all", "ask_on_terminal", "deny_all"]
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """Yes. With ``arguments``, yes to these instead of the caller's: they are checked again."""
+
+    arguments: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """No, and why; the caller gets the reason in ``CallDenied``."""
+
+    reason: str = "refused"
+
+
+Answer: TypeAlias = Allow | Deny
+ApprovalHook: TypeAlias = Callable[[ToolCall], Answer | Awaitable[Answer]]
+
+
+def allow_all(call: ToolCall) -> Answer:
+    """Yes to everything. For tests, and for servers that cannot do harm."""
+    return Allow()
+
+
+def deny_all(call: ToolCall) -> Answer:
+    """No to everything: tools can be looked at, not run."""
+    return Deny("deny_all refuses every call")
+
+
+allow_all.immediate = True  # type: ignore[attr-defined]
+deny_all.immediate = True  # type: ignore[attr-defined]
+
+
+class Gate:
+    """The one place where calls are approved. ``session`` makes one; nothing goes round it."""
+
+    def __init__(self, hook: ApprovalHook | None, seconds: float) -> None:
+        self._hook: ApprovalHook = ask_on_terminal if hook is None else hook
+        self._seconds = seconds
+        self._immediate = bool(getattr(self._hook, "immediate", False))
+        self._async = _is_async(self._hook)
+
+    async def approve(self, call: ToolCall) -> ToolCall:
+        """``call``, or the call the approver made of it. Raises ``CallDenied``."""
+        try:
+            answer = await self._ask(call)
+        except BaseException as error:  # whatever befalls the hook, the answer is no
+            if not isinstance(error, Exception) and not _cancelled_within(error):
+                raise
+            reason = _what_befell(error, self._seconds)
+            raise _denied(call, f"the approval hook gave no answer ({reason})", reason) from error
+        kind = type(answer)
+        if kind is Allow:
+            if answer.arguments is None:
+                return call
+            return _edited(call, answer.arguments)
+        if kind is Deny:
+            reason = safe_text(answer.reason, 500)
+            raise _denied(call, f"not approved: {reason}", reason)
+        reason = f"the approval hook answered {kind.__name__}, neither Allow nor Deny"
+        raise _denied(call, reason, reason)
+
+    async def _ask(self, call: ToolCall) -> Any:
+        if self._immediate:
+            return self._hook(call)
+        async with _turn(self._hook):
+            with anyio.fail_after(self._seconds):
+                if self._async:
+                    return await self._hook(call)  # type: ignore[misc]
+                answer = await anyio.to_thread.run_sync(self._hook, call, abandon_on_cancel=True)
+                return await answer if inspect.isawaitable(answer) else answer
+
+
+def _edited(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
+    if not isinstance(arguments, Mapping):
+        reason = "the approval hook answered Allow with arguments that are no mapping"
+        raise _denied(call, reason, reason)
+    try:
+        return call.with_arguments(arguments)
+    except NotJson as error:
+        raise InvalidArguments(
+            f"the arguments the approval hook answered with are not JSON: {error}",
+            path=error.path,
+            server=call.server,
+            tool=call.tool.name,
+        ) from None
+
+
+def _denied(call: ToolCall, message: str, reason: str) -> CallDenied:
+    return CallDenied(message, reason=reason, server=call.server, tool=call.tool.name)
+
+
+def _cancelled_within(error: BaseException) -> bool:
+    """Whether the hook alone was cancelled, and not the caller."""
+    return isinstance(error, anyio.get_cancelled_exc_class()) and not being_cancelled()
+
+
+def _what_befell(error: BaseException, seconds: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"none within {seconds:g} s, Timeouts(approval=...)"
+    return f"it raised {type(error).__name__}"
+
+
+def _is_async(hook: Any) -> bool:
+    while isinstance(hook, functools.partial):
+        hook = hook.func
+    call = getattr(type(hook), "__call__", None)  # noqa: B004 - the method is wanted, not a test
+    return inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(call)
+
+
+_locks: RunVar[WeakKeyDictionary[Any, anyio.Lock]] = RunVar("mcp_client.approval")
+
+
+def _turn(hook: Any) -> Any:
+    """Who may ask now: one at a time per hook, in order, in every session of this event loop."""
+    if getattr(hook, "concurrent", False):
+        return nullcontext()
+    try:
+        locks = _locks.get()
+    except LookupError:
+        locks = WeakKeyDictionary()
+        _locks.set(locks)
+    key = getattr(hook, "__func__", hook)
+    try:
+        return locks.setdefault(key, anyio.Lock())
+    except TypeError:  # cannot be hashed or weakly referenced: then it cannot be shared either
+        return nullcontext()
+
+
+# ---------------------------------------------------------------- at the terminal
+
+
+async def ask_on_terminal(call: ToolCall) -> Answer:
+    """Ask the person at the terminal; without a terminal, refuse and say what to do.
+
+    The question goes to standard error and the answer comes from standard input, and both must be
+    a terminal. Everything a server had a hand in is shown through ``safe_text``.
+    """
+    if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
+        return Deny(
+            "there is no terminal to ask at; pass approval= to connect(): a function that decides, "
+            "or mcp_client.allow_all if every call may run"
+        )
+    print(_question(call), end="", file=sys.stderr, flush=True)
+    answer = (await _line_from_terminal()).strip().lower()
+    if answer in ("y", "yes"):
+        return Allow()
+    return Deny("the person at the terminal said no")
+
+
+def _question(call: ToolCall) -> str:
+    hints, said = call.hints, call.hints.said
+    words = [
+        f"{'read-only' if hints.read_only else 'may change things'}",
+        f"{'destructive' if hints.destructive else 'not destructive'}",
+        f"{'can be repeated' if hints.idempotent else 'repeating it repeats its effect'}",
+        f"{'reaches outside' if hints.open_world else 'stays inside'}",
+    ]
+    source = "the server's word, which you trust" if said else "assumed, nobody trusted says"
+    arguments = json.dumps(call.arguments, indent=2, ensure_ascii=False)
+    shown = safe_text(arguments, 2_000, lines=True).replace("\n", "\n    ")
+    lines = [
+        "",
+        f"  Server     {safe_text(call.server, 80)}",
+        f"  Tool       {safe_text(call.tool.name, 128)}",
+        f"  It is      {', '.join(words)} ({source})",
+        *(f"  Note       {safe_text(finding, 300)}" for finding in call.findings),
+        f"  Arguments\n    {shown}",
+        "  Run it? [y/N] ",
+    ]
+    return "\n".join(lines)
+
+
+def _is_terminal(stream: Any) -> bool:
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):
+        return False
+
+
+async def _line_from_terminal() -> str:
+    if sys.platform == "win32":
+        return await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+    # Not in a thread: a thread that reads cannot be called off, and would keep the program alive.
+    # A descriptor of our own, so that a reader the host has on standard input stays in place.
+    fd = os.dup(sys.stdin.fileno())
+    try:
+        await anyio.wait_readable(fd)
+        return os.read(fd, 4096).decode(errors="replace")
+    finally:
+        os.close(fd)

@@ -1,0 +1,213 @@
+"""The life of one call, top to bottom.
+
+    find the definition in force -> freeze the call -> ask approval -> send, wait, answer what it
+    asks back -> check the result against the definition that was in force -> hand over
+
+This is the only module that sends ``tools/call``, and ``_send`` its only place; it takes nothing
+but a call the gate has approved.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal, NewType, Protocol, TypeAlias
+
+from .approval import Gate
+from .bounds import Timeouts
+from .errors import ConnectError, InvalidArguments, InvalidResult, McpError, ProtocolViolation
+from .protocol.canonical import NotJson, canonical_of, plain
+from .protocol.era import Complete, InputRequired
+from .protocol.jsonrpc import Json
+from .result import ToolResult
+from .tool import Tool, ToolCall
+from .trust import hints_of
+from .validation import Problem, input_checker, output_checker
+from .wire import OnProgress, Wire
+
+__all__ = ["Approved", "Caller", "Strictness"]
+
+Strictness: TypeAlias = Literal["strict", "warn", "off"]
+Approved = NewType("Approved", ToolCall)
+"""A call that the gate said yes to, not yet used."""
+
+_log = logging.getLogger("mcp_client")
+
+
+class Connected(Protocol):
+    """What a call needs of its session."""
+
+    generation: int
+
+    async def find(self, name: str) -> Tool: ...
+    async def wire(self) -> Wire: ...
+
+
+class Caller:
+    """Makes the calls of one session."""
+
+    def __init__(
+        self,
+        session: Connected,
+        gate: Gate,
+        results: Strictness,
+        arguments: Strictness,
+        rounds: int,
+        prefix: str,
+    ) -> None:
+        self._session = session
+        self._gate = gate
+        self._results = results
+        self._arguments = arguments
+        self._rounds = rounds
+        self._prefix = prefix
+        self._numbers = itertools.count(1)
+
+    async def run(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        timeouts: Timeouts,
+        on_progress: OnProgress | None,
+        meta: Mapping[str, Any] | None,
+    ) -> ToolResult:
+        tool = await self._session.find(name)
+        try:
+            call = self._freeze(tool, arguments, meta)
+            approved = await self._approve(call)
+            raw = await self._send(approved, timeouts, on_progress)
+            return self._check(approved, raw)
+        except McpError as error:
+            error.server, error.tool = error.server or tool.server, error.tool or tool.name
+            raise
+
+    # -------------------------------------------------------------- before it
+
+    def _freeze(
+        self, tool: Tool, arguments: Mapping[str, Any] | None, meta: Mapping[str, Any] | None
+    ) -> ToolCall:
+        value, text = _object("arguments", arguments or {})
+        call = ToolCall(
+            id=f"{self._prefix}-{next(self._numbers)}",
+            server=tool.server,
+            tool=tool,
+            arguments_json=text,
+            meta_json=_object("meta", meta)[1] if meta else None,
+            hints=hints_of(tool),
+            findings=(),
+            generation=self._session.generation,
+        )
+        return self._checked(call, value)
+
+    def _checked(self, call: ToolCall, arguments: dict[str, Any]) -> ToolCall:
+        """The call with what its arguments get wrong among its findings."""
+        if self._arguments == "off":
+            return call
+        problem = input_checker(call.tool).problem(arguments)
+        if problem is None:
+            return call
+        if self._arguments == "strict":
+            raise InvalidArguments(
+                f"the arguments break the tool's input schema at {problem}", path=problem.path
+            )
+        finding = f"the arguments break the tool's input schema at {problem}"
+        _log.warning("%s/%s: %s", call.server, call.tool.name, finding)
+        return replace(call, findings=(*call.findings, finding))
+
+    async def _approve(self, call: ToolCall) -> Approved:
+        if self._results != "off":
+            output_checker(call.tool)  # an unusable schema is found out before, not after
+        answered = await self._gate.approve(call)
+        if answered.edited:
+            answered = self._checked(answered, _loads(answered.arguments_json))
+        if answered.generation != self._session.generation:
+            raise ConnectError(
+                "the connection was lost and made anew while approval was asked for, and an "
+                "approval is good for one connection only; call again",
+                retryable=True,
+            )
+        return Approved(answered)
+
+    # ----------------------------------------------------------------- it
+
+    async def _send(
+        self, call: Approved, timeouts: Timeouts, on_progress: OnProgress | None
+    ) -> dict[str, Any]:
+        wire = await self._session.wire()
+        fields: dict[str, Any] = {"name": call.tool.name, "arguments": Json(call.arguments_json)}
+        meta = None if call.meta_json is None else _loads(call.meta_json)
+        for _ in range(self._rounds):
+            reading = await wire.request(
+                "tools/call", fields, timeouts, meta=meta, progress=True, on_progress=on_progress
+            )
+            if isinstance(reading, Complete):
+                return reading.result
+            fields = {**fields, **_answers(reading)}
+        raise ProtocolViolation(
+            f"the server asked back {self._rounds} times (Limits.rounds) without an end",
+            result=reading.result,
+        )
+
+    # --------------------------------------------------------------- after it
+
+    def _check(self, call: Approved, raw: dict[str, Any]) -> ToolResult:
+        try:
+            result = ToolResult.from_wire(raw, call.server, call.tool.name)
+        except ValueError as error:
+            raise ProtocolViolation(f"the tool's result is none: {error}", result=raw) from None
+        if result.is_error or self._results == "off":
+            return result
+        checker = output_checker(call.tool)
+        if checker is None:
+            return result
+        if "structuredContent" in raw:
+            problem = checker.problem(result.structured_content)
+        else:
+            problem = Problem("", "the tool has an output schema and sent no structuredContent")
+        if problem is None:
+            return result
+        if self._results == "strict":
+            raise InvalidResult(
+                f"the tool ran, but its result breaks its output schema at {problem}; the whole "
+                "result is in .result",
+                path=problem.path,
+                result=result,
+            )
+        _log.warning(
+            "%s/%s: its result breaks its output schema at %s", call.server, call.tool.name, problem
+        )
+        return replace(result, findings=(f"the result breaks the output schema at {problem}",))
+
+
+def _object(what: str, value: Any) -> tuple[dict[str, Any], str]:
+    """``value`` as a plain JSON object, and its canonical text."""
+    if not isinstance(value, Mapping):
+        raise InvalidArguments(
+            f"{what} is a {type(value).__name__}: give a dict, which becomes a JSON object"
+        )
+    try:
+        object = plain(value)
+        return object, canonical_of(object)
+    except NotJson as error:
+        raise InvalidArguments(f"{what} cannot be sent as JSON: {error}", path=error.path) from None
+
+
+def _loads(text: str) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(text)
+    return value
+
+
+def _answers(asked: InputRequired) -> dict[str, Any]:
+    """What goes with the next round. Questions we declared no handler for are not answered."""
+    if asked.questions:
+        methods = sorted(
+            {str(q.get("method")) if isinstance(q, dict) else "?" for q in asked.questions.values()}
+        )
+        raise ProtocolViolation(
+            f"the server asks for {', '.join(methods)[:200]}, which this client did not declare",
+            result=asked.result,
+        )
+    return {"requestState": asked.state}

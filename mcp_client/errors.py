@@ -1,0 +1,238 @@
+"""Every error this package raises, in one tree cut by the stage of the call.
+
+Each class answers two questions: did anything happen, and may I try again?
+
+McpError                     .server .tool .retryable
+├── NotSent                  nothing reached the server
+│   ├── UnknownTool          the server offers no such tool
+│   ├── InvalidArguments     the arguments are no JSON object, or break the tool's schema
+│   ├── InvalidSchema        the tool's own schema cannot be used
+│   ├── CallDenied           the approval hook did not say yes
+│   └── ConnectError         .exit_code .stderr_tail .http_status
+│       ├── NegotiationError no revision in common
+│       └── AuthError        the server wants to know who is asking
+├── OutcomeUnknown           the request left, the answer did not come: it may have run
+│   ├── CallTimeout          .clock ("connect", "idle" or "total")
+│   └── ConnectionLost       .exit_code .stderr_tail
+├── ServerError              .code .data: the server answered with a JSON-RPC error
+├── BrokenPromise            .result: the server answered against its own word
+│   ├── ProtocolViolation    the answer is not what the specification says
+│   └── InvalidResult        .path: the structured content breaks the tool's output schema
+├── ToolFailed               .result: raised only by ``ToolResult.raise_for_error()``
+└── ConfigError              a wrong argument or configuration; nothing was started
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "AuthError",
+    "BrokenPromise",
+    "CallDenied",
+    "CallTimeout",
+    "ConfigError",
+    "ConnectError",
+    "ConnectionLost",
+    "InvalidArguments",
+    "InvalidResult",
+    "InvalidSchema",
+    "McpError",
+    "NegotiationError",
+    "NotSent",
+    "OutcomeUnknown",
+    "ProtocolViolation",
+    "ServerError",
+    "ToolFailed",
+    "UnknownTool",
+]
+
+
+class McpError(Exception):
+    """The root: ``except McpError`` catches whatever this package raises on purpose."""
+
+    server: str | None
+    """The name the host gave the server."""
+    tool: str | None
+    """The tool that was called, where a call is what failed."""
+    retryable: bool
+    """True where doing the same again may succeed and cannot repeat a side effect."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        server: str | None = None,
+        tool: str | None = None,
+        retryable: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.server = server
+        self.tool = tool
+        self.retryable = retryable
+
+    def __str__(self) -> str:
+        message = str(self.args[0]) if self.args else type(self).__name__
+        place = "/".join(part for part in (self.server, self.tool) if part)
+        return f"{place}: {message}" if place else message
+
+
+class NotSent(McpError):
+    """Nothing reached the server: no side effect can have happened."""
+
+
+class UnknownTool(NotSent):
+    """The server offers no tool of that name."""
+
+
+class InvalidArguments(NotSent):
+    """The arguments are no JSON object, or break the tool's input schema in strict mode."""
+
+    path: str
+    """A JSON pointer to the value that is wrong; empty for the whole."""
+
+    def __init__(self, message: str, *, path: str = "", **rest: Any) -> None:
+        super().__init__(message, **rest)
+        self.path = path
+
+
+class InvalidSchema(NotSent):
+    """The tool's own schema is no schema, is of an unknown dialect, or points elsewhere."""
+
+
+class CallDenied(NotSent):
+    """The approval hook did not say yes; ``reason`` is what it said, or what befell it."""
+
+    reason: str
+
+    def __init__(self, message: str, *, reason: str = "", **rest: Any) -> None:
+        super().__init__(message, **rest)
+        self.reason = reason
+
+
+class ConnectError(NotSent):
+    """The server could not be reached, or was gone before the request was written."""
+
+    exit_code: int | None
+    """What the server's process ended with; negative for a signal; None while it runs."""
+    stderr_tail: str
+    """The last lines the server wrote to its standard error."""
+    http_status: int | None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        exit_code: int | None = None,
+        stderr_tail: str = "",
+        http_status: int | None = None,
+        **rest: Any,
+    ) -> None:
+        super().__init__(message, **rest)
+        self.exit_code = exit_code
+        self.stderr_tail = stderr_tail
+        self.http_status = http_status
+
+    def __str__(self) -> str:
+        return _with_tail(super().__str__(), self.stderr_tail)
+
+
+class NegotiationError(ConnectError):
+    """Client and server have no protocol revision in common, or cannot agree on one."""
+
+
+class AuthError(ConnectError):
+    """The server wants to know who is asking."""
+
+
+class OutcomeUnknown(McpError):
+    """The request left and no answer came: the tool may have run."""
+
+
+class CallTimeout(OutcomeUnknown):
+    """A clock ran out; ``clock`` says which: "connect", "idle" or "total"."""
+
+    clock: str
+
+    def __init__(self, message: str, *, clock: str, **rest: Any) -> None:
+        super().__init__(message, **rest)
+        self.clock = clock
+
+
+class ConnectionLost(OutcomeUnknown):
+    """The connection ended while the request was under way."""
+
+    exit_code: int | None
+    stderr_tail: str
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        exit_code: int | None = None,
+        stderr_tail: str = "",
+        **rest: Any,
+    ) -> None:
+        super().__init__(message, **rest)
+        self.exit_code = exit_code
+        self.stderr_tail = stderr_tail
+
+    def __str__(self) -> str:
+        return _with_tail(super().__str__(), self.stderr_tail)
+
+
+class ServerError(McpError):
+    """The server answered with a JSON-RPC error: ``code`` and ``data`` as it sent them."""
+
+    code: int
+    data: Any
+
+    def __init__(self, message: str, *, code: int, data: Any = None, **rest: Any) -> None:
+        super().__init__(message, **rest)
+        self.code = code
+        self.data = data
+
+
+class BrokenPromise(McpError):
+    """The server answered against its own word. ``result`` is the whole answer: nothing is lost."""
+
+    result: Any
+
+    def __init__(self, message: str, *, result: Any = None, **rest: Any) -> None:
+        super().__init__(message, **rest)
+        self.result = result
+
+
+class ProtocolViolation(BrokenPromise):
+    """The answer is not what the specification says an answer is."""
+
+
+class InvalidResult(BrokenPromise):
+    """The structured content breaks the tool's output schema at ``path`` (a JSON pointer)."""
+
+    path: str
+
+    def __init__(self, message: str, *, path: str = "", **rest: Any) -> None:
+        super().__init__(message, **rest)
+        self.path = path
+
+
+class ToolFailed(McpError):
+    """The tool ran and reported an error (``isError``): only ``raise_for_error()`` raises it."""
+
+    result: Any
+
+    def __init__(self, message: str, *, result: Any, **rest: Any) -> None:
+        super().__init__(message, **rest)
+        self.result = result
+
+
+class ConfigError(McpError):
+    """A wrong argument or configuration; nothing was started."""
+
+
+def _with_tail(message: str, tail: str) -> str:
+    if not tail:
+        return message
+    shown = "\n".join("    " + line for line in tail.splitlines()[-10:])
+    return f"{message}\n  the server's last words on standard error:\n{shown}"

@@ -1,0 +1,1 @@
+"""What the specification says. Nothing here waits: values in, values out."""

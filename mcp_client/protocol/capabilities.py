@@ -1,0 +1,73 @@
+"""Who the two sides are and what they can do, as they say it themselves.
+
+2025-11-25 ``basic/lifecycle`` (capability negotiation); 2026-07-28 ``basic/index`` (``_meta``).
+A name and version are self-reported: for display and logs, never for a decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+__all__ = ["Client", "Implementation", "ServerFacts", "declares"]
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """Name and version of a client or server, by its own word."""
+
+    name: str
+    version: str
+    title: str | None = None
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """All that came, or all that is to be sent besides name, version and title."""
+
+    @classmethod
+    def from_wire(cls, value: object) -> Implementation | None:
+        if not isinstance(value, dict):
+            return None
+        name, version, title = (value.get(key) for key in ("name", "version", "title"))
+        return cls(
+            name if isinstance(name, str) else "",
+            version if isinstance(version, str) else "",
+            title if isinstance(title, str) else None,
+            MappingProxyType(value),
+        )
+
+    def to_wire(self) -> dict[str, Any]:
+        title = {} if self.title is None else {"title": self.title}
+        return {**self.raw, "name": self.name, "version": self.version, **title}
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What we tell a server about ourselves."""
+
+    info: Implementation
+    capabilities: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What a server says of itself in ``initialize`` or ``server/discover``."""
+
+    info: Implementation | None
+    capabilities: Mapping[str, Any]
+    instructions: str | None
+
+    @classmethod
+    def from_wire(cls, result: Mapping[str, Any], info: object) -> ServerFacts:
+        capabilities, instructions = result.get("capabilities"), result.get("instructions")
+        return cls(
+            Implementation.from_wire(info),
+            MappingProxyType(capabilities if isinstance(capabilities, dict) else {}),
+            instructions if isinstance(instructions, str) else None,
+        )
+
+
+def declares(capabilities: Mapping[str, Any], feature: str, detail: str) -> bool:
+    """Whether ``capabilities`` has ``{feature: {detail: true}}``."""
+    settings = capabilities.get(feature)
+    return isinstance(settings, dict) and settings.get(detail) is True

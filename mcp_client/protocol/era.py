@@ -1,0 +1,82 @@
+"""An era: what a group of revisions has in common, agreed once, as an object.
+
+Nothing outside ``protocol/`` compares revisions. Whoever needs to know asks the era: how a
+request's parameters are stamped, which HTTP headers go with it, whose a notification is, what a
+result means, whether the server may ask questions of its own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+from .capabilities import ServerFacts
+from .jsonrpc import Id, Notice
+
+__all__ = ["Complete", "Era", "InputRequired", "Malformed", "Reading"]
+
+
+class Malformed(ValueError):
+    """A result that the specification does not allow; the text says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """The request is done; ``result`` is what came."""
+
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class InputRequired:
+    """The server wants answers first. 2026-07-28 ``basic/patterns/mrtr``."""
+
+    questions: Mapping[str, Any]
+    state: str | None
+    result: dict[str, Any]
+
+
+Reading: TypeAlias = Complete | InputRequired
+
+
+class Era(ABC):
+    """The behaviour of one agreed revision."""
+
+    closing_cancels: ClassVar[bool]
+    """Whether closing a request's own stream tells the server to stop."""
+    server_may_ask: ClassVar[bool]
+    """Whether the server may send requests of its own."""
+    any_structured: ClassVar[bool]
+    """Whether structured content may be any JSON value, null included, not only an object."""
+
+    def __init__(self, revision: str, server: ServerFacts) -> None:
+        self.revision = revision
+        self.server = server
+
+    @abstractmethod
+    def params(
+        self, fields: Mapping[str, Any], meta: Mapping[str, Any] | None, token: Id | None
+    ) -> str:
+        """A request's ``params`` as JSON text, ``_meta`` included.
+
+        ``meta`` is the caller's own; ``token`` is the progress token, where progress is wanted.
+        """
+
+    @abstractmethod
+    def read(self, result: object) -> Reading:
+        """What a result means. Raises ``Malformed``."""
+
+    def owner(self, notice: Notice) -> Id | None:
+        """The request a notification belongs to; None where it belongs to none.
+
+        Progress carries the token we gave, and the token we give is the request's id.
+        """
+        if notice.method == "notifications/progress":
+            return _id(notice.params.get("progressToken"))
+        return None
+
+
+def _id(value: object) -> Id | None:
+    return value if type(value) is int or type(value) is str else None

@@ -1,0 +1,238 @@
+"""JSON-RPC 2.0 as MCP uses it: bytes to messages, messages to text.
+
+A server's bytes are hostile until proven otherwise, so reading goes in this order: depth before
+parsing, strict UTF-8, strict JSON (no NaN, no Infinity), then the shape of the envelope. What
+cannot be read raises ``Unusable``. Where the request it meant to answer can still be told, the
+error names it, so that one broken frame fails one call and not the connection: an answer that is
+cut off or too long usually still shows its id, first thing or last thing in the line.
+
+JSON has no rule for a key that appears twice; as in Python's own reader, the last one counts.
+
+2026-07-28 ``basic/index`` (messages); 2025-03-26 ``basic/index`` (batches, which only that
+revision has and which are accepted from anybody).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+__all__ = [
+    "Answer",
+    "Failure",
+    "Id",
+    "Json",
+    "Message",
+    "Notice",
+    "Question",
+    "Unusable",
+    "dump",
+    "encode_answer",
+    "encode_failure",
+    "encode_fields",
+    "encode_notice",
+    "encode_request",
+    "owner_of_fragment",
+    "parse",
+]
+
+Id: TypeAlias = int | str
+
+
+class Json(str):
+    """Text that already is JSON and goes on the wire as it stands."""
+
+    __slots__ = ()
+
+
+class Answer(NamedTuple):
+    """A response with a result."""
+
+    id: Id
+    result: Any
+
+
+class Failure(NamedTuple):
+    """A response with an error. ``id`` is None where the server could not read ours."""
+
+    id: Id | None
+    code: int
+    message: str
+    data: Any
+
+
+class Question(NamedTuple):
+    """A request from the server."""
+
+    id: Id
+    method: str
+    params: dict[str, Any]
+
+
+class Notice(NamedTuple):
+    """A notification."""
+
+    method: str
+    params: dict[str, Any]
+
+
+Message: TypeAlias = Answer | Failure | Question | Notice
+
+
+class Unusable(ValueError):
+    """A frame that is no JSON-RPC message. ``owner``: the request it tried to answer, if known."""
+
+    def __init__(self, reason: str, owner: Id | None = None, raw: Any = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.owner = owner
+        self.raw = raw
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+# The decoder's own scanner: no search for white space, which lines have been stripped of.
+_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(
+    parse_constant=_refuse_constant
+).scan_once
+dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_quote = json.encoder.encode_basestring
+
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,')
+_ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+
+
+def parse(frame: bytes, depth: int) -> list[Message | Unusable]:
+    """The messages of one frame: one, or those of a batch, a bad one among them as ``Unusable``.
+
+    Raises ``Unusable`` where the frame as a whole cannot be read.
+    """
+    if frame.count(b"{") + frame.count(b"[") > depth and _deeper_than(frame, depth):
+        raise Unusable(f"nested deeper than {depth} levels", owner_of_fragment(frame))
+    try:
+        text = frame.decode()
+        value, end = _scan(text, 0)
+        if end != len(text):
+            raise ValueError("more than one value in a frame")
+    except StopIteration:
+        raise Unusable("it is not JSON", owner_of_fragment(frame)) from None
+    except (ValueError, RecursionError) as error:
+        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else "it is not JSON"
+        raise Unusable(reason, owner_of_fragment(frame)) from None
+    if type(value) is dict:
+        return [_message(value)]
+    if type(value) is list and value:
+        return [_batched(item) for item in value]
+    raise Unusable("it is JSON but no JSON-RPC message", raw=value)
+
+
+def _message(value: Any) -> Message:
+    if type(value) is not dict:
+        raise Unusable("it is JSON but no JSON-RPC message", raw=value)
+    owner = value.get("id")
+    if "method" in value:
+        return _request(value, owner)
+    if (
+        type(owner) is not int
+        and type(owner) is not str
+        and not (owner is None and "error" in value)
+    ):
+        # A number such as 7.0 still tells whose answer it is; JSON-RPC in MCP has no such ids.
+        whose = int(owner) if type(owner) is float and owner.is_integer() else None
+        raise Unusable(f"its id is {_short(owner)}, neither string nor integer", whose, value)
+    if "error" in value:
+        error = value["error"]
+        if "result" in value or type(error) is not dict:
+            raise Unusable(
+                "it has both result and error, or an error that is no object", owner, value
+            )
+        code, text = error.get("code"), error.get("message")
+        if type(code) is not int:
+            raise Unusable(f"its error code is {_short(code)}, no integer", owner, value)
+        return Failure(owner, code, text if type(text) is str else "", error.get("data"))
+    if "result" not in value or owner is None:
+        raise Unusable("it has neither method, result nor error", owner, value)
+    return Answer(owner, value["result"])
+
+
+def _batched(item: Any) -> Message | Unusable:
+    try:
+        return _message(item)
+    except Unusable as error:
+        return error
+
+
+def _request(value: dict[str, Any], owner: Any) -> Message:
+    method, params = value["method"], value.get("params")
+    if params is None:
+        params = {}
+    if type(method) is not str or type(params) is not dict:
+        raise Unusable("its method is no string or its params are no object", raw=value)
+    if "id" not in value:
+        return Notice(method, params)
+    if type(owner) is not int and type(owner) is not str:
+        raise Unusable(f"its id is {_short(owner)}, neither string nor integer", raw=value)
+    return Question(owner, method, params)
+
+
+def owner_of_fragment(frame: bytes) -> Id | None:
+    """The id of an answer that cannot be parsed, where it stands first or last in the frame."""
+    found = _ID_FIRST.match(frame[:256]) or _ID_LAST.search(frame[-256:])
+    return int(found.group(1)) if found else None
+
+
+def _deeper_than(frame: bytes, depth: int) -> bool:
+    # Cheap before exact: innermost pairs are cancelled level by level at C speed. Brackets inside
+    # strings can only be miscounted, so what does not cancel out is counted again without strings.
+    if _levels(frame.translate(None, _NOT_BRACKETS), depth):
+        return False
+    return not _levels(_STRINGS.sub(b"", frame).translate(None, _NOT_BRACKETS), depth)
+
+
+def _levels(brackets: bytes, depth: int) -> bool:
+    """Whether ``brackets`` cancels out within ``depth`` levels, whole or cut off."""
+    for _ in range(depth):
+        shorter = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        if len(shorter) == len(brackets):
+            break
+        brackets = shorter
+    return not brackets or (len(brackets) <= depth and not brackets.strip(b"[{"))
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def encode_fields(fields: Mapping[str, Any]) -> str:
+    """A JSON object whose ``Json`` members stand as they are."""
+    parts = [
+        f"{_quote(key)}:{value if type(value) is Json else dump(value)}"
+        for key, value in fields.items()
+    ]
+    return "{" + ",".join(parts) + "}"
+
+
+def encode_request(id: Id, method: str, params: str) -> str:
+    shown = id if type(id) is int else dump(id)
+    return f'{{"jsonrpc":"2.0","id":{shown},"method":"{method}","params":{params}}}'
+
+
+def encode_notice(method: str, params: Mapping[str, Any] | None = None) -> str:
+    tail = f',"params":{encode_fields(params)}' if params else ""
+    return f'{{"jsonrpc":"2.0","method":"{method}"{tail}}}'
+
+
+def encode_answer(id: Id, result: Mapping[str, Any]) -> str:
+    return f'{{"jsonrpc":"2.0","id":{dump(id)},"result":{encode_fields(result)}}}'
+
+
+def encode_failure(id: Id, code: int, message: str) -> str:
+    error = dump({"code": code, "message": message})
+    return f'{{"jsonrpc":"2.0","id":{dump(id)},"error":{error}}}'

@@ -1,0 +1,268 @@
+"""Agreeing on a revision, as a conversation written once.
+
+``negotiate`` is a plain generator: it yields what it wants (a ``Step``), is sent what came of it
+(an ``Outcome``), and returns the era. It does no I/O, so tests feed it tables.
+
+The rules, from 2026-07-28 ``basic/versioning`` and ``basic/transports/stdio`` and from
+``basic/lifecycle`` of the older revisions:
+
+- ``server/discover`` is asked first. A ``DiscoverResult``, or one of the error codes that only the
+  stateless era has, means a stateless server, and we never fall back from there. -32022 names the
+  versions the server has; we take one of them and ask once more, even if it is the one we asked
+  for. If all it names are handshake revisions, that is what we speak, through ``initialize``.
+- Anything else (any other error, an empty result, silence) means the handshake era.
+- ``initialize`` offers the newest handshake revision and takes whichever of the four the server
+  answers with. A server may refuse with -32602 and say what it supports; then that is offered.
+- Servers exist that die of the probe, or refuse ``initialize`` once they have seen it. So if
+  ``initialize`` fails after a probe, the server is started again and hears ``initialize`` first.
+- A server may be slow and not deaf: if ``initialize`` fails after a silent probe, the probe's
+  answer may have come meanwhile (``Recall``), and then it counts.
+
+At most four questions are asked, whatever the server does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ..errors import ConnectError, McpError, NegotiationError
+from .capabilities import Client
+from .era import Era
+from .handshake import HandshakeEra, initialize_params
+from .stateless import StatelessEra, discover_params
+from .versions import HANDSHAKE, LATEST_HANDSHAKE, LATEST_STATELESS, STATELESS
+
+__all__ = ["Ask", "Failed", "Outcome", "Recall", "Refused", "Restart", "Said", "Silent", "Step"]
+__all__ += ["Tell", "negotiate"]
+
+_UNSUPPORTED_VERSION = -32022
+_STATELESS_CODES = (-32020, -32021, _UNSUPPORTED_VERSION)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Send a request and wait. ``probe``: give up early once the server has surely read it."""
+
+    method: str
+    params: str
+    revision: str
+    probe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Send a notification. There is no outcome: send None back."""
+
+    method: str
+    revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Start the server afresh; what was asked before counts no more. Send None or ``Failed``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Has the silent probe been answered meanwhile? Send ``Said`` or ``Silent``."""
+
+
+Step: TypeAlias = Ask | Tell | Restart | Recall
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The server answered with a result."""
+
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The server answered with an error."""
+
+    code: int
+    message: str
+    data: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """No answer within the clock of that step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The connection ended, or the answer could not be read: ``error`` says how."""
+
+    error: McpError
+
+
+Outcome: TypeAlias = Said | Refused | Silent | Failed
+Talk: TypeAlias = Generator[Step, Outcome | None, Era]
+_Try: TypeAlias = Generator[Step, Outcome | None, "Era | McpError"]
+
+MOST_ASKS = 4
+
+
+def negotiate(client: Client, pin: str | None = None, *, skip_probe: bool = False) -> Talk:
+    """The whole conversation. ``pin`` fixes the revision; ``skip_probe`` trusts an older answer.
+
+    Raises ``NegotiationError``, or the error of the last ``Failed``.
+    """
+    talk = _negotiate(client, pin, skip_probe)
+    outcome: Outcome | None = None
+    asked = 0
+    while True:
+        try:
+            step = talk.send(outcome)
+        except StopIteration as done:
+            era: Era = done.value
+            return era
+        asked += isinstance(step, Ask)
+        if asked > MOST_ASKS:
+            raise NegotiationError(f"no agreement after {MOST_ASKS} questions")
+        outcome = yield step
+
+
+def _negotiate(client: Client, pin: str | None, skip_probe: bool) -> Talk:
+    if pin in HANDSHAKE:
+        return _agreed((yield from _initialize(client, (pin,), pin)))
+    if skip_probe and pin is None:
+        found: Era | McpError = yield from _initialize(client, HANDSHAKE, None)
+        if isinstance(found, Era):
+            return found
+        # What was remembered no longer holds: the server has changed since.
+        yield from _restart()
+    probed = yield from _probe(client, pin or LATEST_STATELESS)
+    if isinstance(probed, Era):
+        return probed
+    if pin is not None:
+        raise NegotiationError(
+            f"the server does not speak {pin}, which revision= asks for; drop revision= to let "
+            "older revisions be tried"
+        )
+    return (yield from _initialize_after_probe(client, probed))
+
+
+def _agreed(found: Era | McpError) -> Era:
+    if isinstance(found, McpError):
+        raise found
+    return found
+
+
+def _probe(client: Client, wanted: str) -> Generator[Step, Outcome | None, Era | tuple[str, ...]]:
+    """The stateless era, or the handshake revisions worth offering."""
+    for _ in range(2):
+        outcome = yield Ask("server/discover", discover_params(wanted, client), wanted, probe=True)
+        match outcome:
+            case Said(result):
+                found = _discovered(client, wanted, result)
+                return HANDSHAKE if found is None else found
+            case Refused(code=code) if code == _UNSUPPORTED_VERSION:
+                chosen = _choose(_supported(outcome.data), wanted, outcome.message)
+                if isinstance(chosen, tuple):
+                    return chosen
+                wanted = chosen
+            case Refused(code=code) if code in _STATELESS_CODES:
+                raise NegotiationError(
+                    f"the server refuses to introduce itself: {outcome.message} (code {code})"
+                )
+            case _:
+                return HANDSHAKE
+    raise NegotiationError(
+        f"the server lists {wanted} among its versions and refuses it all the same"
+    )
+
+
+def _discovered(client: Client, wanted: str, result: Any) -> Era | tuple[str, ...] | None:
+    """What a result of the probe means; None where it is no ``DiscoverResult`` at all."""
+    versions = result.get("supportedVersions") if isinstance(result, dict) else None
+    if not isinstance(versions, list):
+        return None
+    chosen = _choose(versions, wanted, "")
+    if isinstance(chosen, tuple):
+        return chosen
+    return StatelessEra.from_discover(chosen, result, client)
+
+
+def _choose(versions: list[Any], wanted: str, said: str) -> str | tuple[str, ...]:
+    """The stateless revision to speak, or else the handshake revisions in common."""
+    for revision in (wanted, *STATELESS):
+        if revision in versions:
+            return revision
+    common = tuple(revision for revision in HANDSHAKE if revision in versions)
+    if common:
+        return common
+    listed = ", ".join(str(version)[:20] for version in versions[:8]) or "none"
+    raise NegotiationError(
+        f"no revision in common: the server lists {listed}; we speak "
+        f"{', '.join((*STATELESS, *HANDSHAKE))}" + (f" ({said[:200]})" if said else "")
+    )
+
+
+def _supported(data: Any) -> list[Any]:
+    versions = data.get("supported") if isinstance(data, dict) else None
+    return versions if isinstance(versions, list) else []
+
+
+def _initialize_after_probe(client: Client, offers: tuple[str, ...]) -> Talk:
+    found = yield from _initialize(client, offers, None)
+    if isinstance(found, Era):
+        return found
+    late = yield Recall()
+    if isinstance(late, Said):
+        discovered = _discovered(client, LATEST_STATELESS, late.result)
+        if isinstance(discovered, Era):
+            return discovered
+    yield from _restart()
+    return _agreed((yield from _initialize(client, offers, None)))
+
+
+def _restart() -> Generator[Step, Outcome | None, None]:
+    outcome = yield Restart()
+    if isinstance(outcome, Failed):
+        raise outcome.error
+
+
+def _initialize(client: Client, offers: tuple[str, ...], pin: str | None) -> _Try:
+    """The era; or, returned and not raised, an error that a fresh start may cure."""
+    offer = offers[0]
+    outcome = yield Ask("initialize", initialize_params(offer, client), offer)
+    named = _supported(outcome.data) if isinstance(outcome, Refused) else []
+    other = next((version for version in HANDSHAKE if version in named and not pin), None)
+    if other is not None and other != offer:
+        offer = other
+        outcome = yield Ask("initialize", initialize_params(offer, client), offer)
+    match outcome:
+        case Said(result):
+            revision = _accepted(result, pin)
+            yield Tell("notifications/initialized", revision)
+            return HandshakeEra.from_initialize(revision, result)
+        case Refused(code=code, message=said):
+            return NegotiationError(
+                f"the server refuses initialize with {offer}: {said[:200]} (code {code})"
+            )
+        case Failed(error):
+            return error
+        case _:
+            return ConnectError("the server does not answer initialize", retryable=True)
+
+
+def _accepted(result: Any, pin: str | None) -> str:
+    revision = result.get("protocolVersion") if isinstance(result, dict) else None
+    if not isinstance(revision, str):
+        raise NegotiationError("the server's answer to initialize names no protocolVersion")
+    if revision not in HANDSHAKE:
+        raise NegotiationError(
+            f"the server wants to speak {revision[:40]!r}, which we do not; we speak "
+            f"{', '.join(HANDSHAKE)} by handshake (offered: {pin or LATEST_HANDSHAKE})"
+        )
+    if pin and revision != pin:
+        raise NegotiationError(
+            f"the server answered {revision} although revision={pin!r} was asked for; "
+            "drop revision= to accept it"
+        )
+    return revision

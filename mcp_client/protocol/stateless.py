@@ -1,0 +1,87 @@
+"""The stateless era: every request says who asks, in which revision, and what the asker can do.
+
+Revision 2026-07-28: ``basic/index`` (``_meta``, result types), ``server/discover``,
+``basic/patterns/subscriptions``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .capabilities import Client, ServerFacts
+from .era import Complete, Era, InputRequired, Malformed, Reading, _id
+from .jsonrpc import Id, Json, Notice, dump, encode_fields
+
+__all__ = ["StatelessEra", "discover_params"]
+
+_PREFIX = "io.modelcontextprotocol/"
+
+
+class StatelessEra(Era):
+    closing_cancels = True
+    server_may_ask = False
+    any_structured = True
+
+    def __init__(self, revision: str, server: ServerFacts, client: Client) -> None:
+        super().__init__(revision, server)
+        self._stamp = _stamp(revision, client)
+        self._reserved = tuple(_own_meta(revision, client))
+
+    @classmethod
+    def from_discover(
+        cls, revision: str, result: Mapping[str, Any], client: Client
+    ) -> StatelessEra:
+        meta = result.get("_meta")
+        said = meta.get(_PREFIX + "serverInfo") if isinstance(meta, dict) else None
+        facts = ServerFacts.from_wire(result, said or result.get("serverInfo"))
+        return cls(revision, facts, client)
+
+    def params(
+        self, fields: Mapping[str, Any], meta: Mapping[str, Any] | None, token: Id | None
+    ) -> str:
+        # Our own half of ``_meta`` never changes, so it is spliced in as text.
+        body = encode_fields(fields)[1:-1]
+        own = self._stamp if token is None else f'{self._stamp},"progressToken":{dump(token)}'
+        if meta:
+            reserved = (*self._reserved, "progressToken")
+            rest = encode_fields({k: v for k, v in meta.items() if k not in reserved})[1:-1]
+            own = f"{own},{rest}" if rest else own
+        return f'{{{body},"_meta":{{{own}}}}}' if body else f'{{"_meta":{{{own}}}}}'
+
+    def read(self, result: object) -> Reading:
+        if type(result) is not dict:
+            raise Malformed("the result is no JSON object")
+        kind = result.get("resultType", "complete")
+        if kind == "complete":
+            return Complete(result)
+        if kind != "input_required":
+            raise Malformed(f"resultType is {str(kind)[:40]!r}, which this revision does not have")
+        questions, state = result.get("inputRequests"), result.get("requestState")
+        if questions is None and state is None:
+            raise Malformed("input_required with neither inputRequests nor requestState")
+        if not isinstance(questions, dict | None) or not isinstance(state, str | None):
+            raise Malformed("inputRequests is no object, or requestState is no string")
+        return InputRequired(questions or {}, state, result)
+
+    def owner(self, notice: Notice) -> Id | None:
+        meta = notice.params.get("_meta")
+        if isinstance(meta, dict) and _PREFIX + "subscriptionId" in meta:
+            return _id(meta[_PREFIX + "subscriptionId"])
+        return super().owner(notice)
+
+
+def discover_params(revision: str, client: Client) -> str:
+    return encode_fields({"_meta": Json("{" + _stamp(revision, client) + "}")})
+
+
+def _own_meta(revision: str, client: Client) -> dict[str, Any]:
+    return {
+        _PREFIX + "protocolVersion": revision,
+        _PREFIX + "clientInfo": client.info.to_wire(),
+        _PREFIX + "clientCapabilities": dict(client.capabilities),
+    }
+
+
+def _stamp(revision: str, client: Client) -> str:
+    return encode_fields(_own_meta(revision, client))[1:-1]

@@ -1,0 +1,1 @@
+"""How messages travel. A transport knows JSON-RPC; it knows no MCP method."""

@@ -1,0 +1,157 @@
+"""A server in the same process, for people's own tests: no process, no network.
+
+```python
+def server(message):
+    match message["method"]:
+        case "tools/list":
+            return {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+        case "tools/call":
+            return {"content": [{"type": "text", "text": str(message["params"]["arguments"])}]}
+    return NotImplemented
+
+async with connect(MemoryServer(server), approval=allow_all) as session: ...
+```
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import anyio
+
+from ..backend import current
+from ..errors import ConnectError, ConnectionLost, McpError
+from ..protocol.jsonrpc import Id
+from .base import Link, Transport
+from .channel import Channel, LineExchange
+
+__all__ = ["JsonRpcError", "MemoryServer"]
+
+Handler: TypeAlias = Callable[..., Any]
+
+
+class JsonRpcError(Exception):
+    """Raise it in a handler to answer with a JSON-RPC error."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code, self.message, self.data = code, message, data
+
+
+class MemoryServer(Transport):
+    """A transport whose other end is a function.
+
+    ``handler`` is called with each message the client sends, as the parsed JSON object, and may be
+    async. For a request it returns the ``result`` object, or raises ``JsonRpcError``. Returning
+    ``NotImplemented`` leaves it to this class: ``initialize`` is accepted as asked, any other request
+    is answered with "method not found". Returning None leaves a request unanswered. With a
+    second parameter it is also given ``send``, which sends any object (a notification, a question,
+    an answer of its own making) or raw bytes. Everything passes through JSON text both ways, as on
+    a real wire.
+    """
+
+    shared = True
+    name = "memory"
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self._wants_send = len(inspect.signature(handler).parameters) > 1
+        self._open = False
+        self._jobs: set[anyio.CancelScope] = set()
+
+    def fresh(self) -> MemoryServer:
+        return MemoryServer(self._handler)
+
+    @property
+    def alive(self) -> bool:
+        return self._open
+
+    def unread(self) -> int:
+        return 0
+
+    async def open(self, link: Link) -> None:
+        self._link = link
+        self._backend = current()
+        self._channel = Channel(self._backend, link, lambda: self.owner)
+        self._open = True
+
+    async def exchange(
+        self, id: Id, text: str, headers: Mapping[str, str], until: float
+    ) -> LineExchange:
+        if not self._open:
+            raise ConnectError("the server is closed", server=self._link.server, retryable=True)
+        exchange = self._channel.exchange(id)
+        self.send_soon(text, headers)
+        return exchange
+
+    async def send(self, text: str, headers: Mapping[str, str]) -> None:
+        self.send_soon(text, headers)
+
+    def send_soon(self, text: str, headers: Mapping[str, str]) -> None:
+        if self._open:
+            self._backend.spawn(lambda: self._handle(json.loads(text)))
+
+    async def _handle(self, message: dict[str, Any]) -> None:
+        with anyio.CancelScope() as job:
+            self._jobs.add(job)
+            try:
+                await self._answer(message)
+            finally:
+                self._jobs.discard(job)
+
+    async def _answer(self, message: dict[str, Any]) -> None:
+        id = message.get("id")
+        try:
+            extra = (self._send,) if self._wants_send else ()
+            result = self._handler(message, *extra)
+            if inspect.isawaitable(result):
+                result = await result
+            if result is NotImplemented:
+                result = _minimal(message)
+        except JsonRpcError as error:
+            body = {"code": error.code, "message": error.message, "data": error.data}
+            self._send({"jsonrpc": "2.0", "id": id, "error": body})
+        except Exception as error:  # noqa: BLE001 - the handler is the server: its bug, its answer
+            body = {"code": -32603, "message": f"{type(error).__name__}: {error}"}
+            self._send({"jsonrpc": "2.0", "id": id, "error": body})
+        else:
+            if result is not None and id is not None and "method" in message:
+                self._send({"jsonrpc": "2.0", "id": id, "result": result})
+
+    def _send(self, message: Mapping[str, Any] | bytes) -> None:
+        if self._open:
+            line = message if isinstance(message, bytes) else json.dumps(message).encode()
+            self._channel.feed(line + b"\n")
+
+    def end(self) -> None:
+        """Play a server that goes away."""
+        self._open = False
+        for job in self._jobs:
+            job.cancel()
+        self._channel.end(self._lost)
+
+    def _lost(self) -> McpError:
+        return ConnectionLost(
+            "the server went away while the request was under way; it may have run",
+            server=self._link.server,
+        )
+
+    async def aclose(self) -> None:
+        if self._open:
+            self.end()
+
+
+def _minimal(message: dict[str, Any]) -> dict[str, Any] | None:
+    """What a server says that offers tools and nothing else."""
+    if "id" not in message or "method" not in message:
+        return None
+    if message["method"] != "initialize":
+        raise JsonRpcError(-32601, f"method not found: {message['method']}")
+    return {
+        "protocolVersion": message["params"]["protocolVersion"],
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "memory", "version": "0"},
+    }

@@ -1,0 +1,251 @@
+"""Servers that are started by the host and spoken to over their standard streams.
+
+2026-07-28 ``basic/transports/stdio``; the same framing since 2024-11-05 ``basic/transports``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from ..backend import current
+from ..errors import ConfigError, ConnectError, ConnectionLost, McpError
+from ..protocol.jsonrpc import Id
+from .base import Link, Transport
+from .channel import Channel, LineExchange
+from .process import Process, Ring
+
+__all__ = ["INHERITED", "StdioServer", "StdioTransport"]
+
+INHERITED = (
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+)
+"""The variables of the host's environment that a server gets; everything else the host has
+(keys, tokens) stays with the host unless ``StdioServer(env=...)`` passes it on."""
+
+_LAUNCHERS = frozenset(
+    {"python", "python3", "node", "npx", "uv", "uvx", "deno", "bun", "bunx", "sh"}
+)
+_SETTLE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class StdioServer:
+    """A server to be started: ``StdioServer("python", ["server.py"])``.
+
+    The command is looked up on ``PATH`` and run without a shell. ``env`` is added to the variables
+    in ``INHERITED``; ``cwd`` is where it runs; ``stderr`` is called with each line the server
+    writes to its standard error (its end is kept for error messages in any case).
+    """
+
+    command: str
+    args: Sequence[str] = field(default=(), repr=False)
+    env: Mapping[str, str] | None = field(default=None, repr=False)
+    cwd: str | os.PathLike[str] | None = None
+    stderr: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.command, str | os.PathLike) or not str(self.command):
+            raise ConfigError(f"StdioServer(command={self.command!r}): give a command")
+        if isinstance(self.args, str):
+            raise ConfigError("StdioServer(args=...) is one string: give a list, one item a word")
+        words = [os.fspath(self.command), *(os.fspath(word) for word in self.args)]
+        if not all(isinstance(word, str) and "\0" not in word for word in words):
+            raise ConfigError("StdioServer: every word of the command is text without a NUL")
+        object.__setattr__(self, "command", words[0])
+        object.__setattr__(self, "args", tuple(words[1:]))
+        pairs = dict(self.env or {})
+        if not all(isinstance(part, str) for pair in pairs.items() for part in pair):
+            raise ConfigError("StdioServer(env=...): names and values are text")
+        object.__setattr__(self, "env", pairs)
+
+
+class StdioTransport(Transport):
+    shared = True
+
+    def __init__(self, server: StdioServer) -> None:
+        self._server = server
+        self._process: Process | None = None
+        self._over = False
+        self._closed = False
+        self.name = _name(server)
+
+    def fresh(self) -> StdioTransport:
+        return StdioTransport(self._server)
+
+    @property
+    def identity(self) -> Hashable:
+        server = self._server
+        pairs = tuple(sorted((server.env or {}).items()))
+        return ("stdio", server.command, server.args, str(server.cwd), pairs)
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and not self._over
+
+    def unread(self) -> int | None:
+        return self._process.unread() if self._process is not None else None
+
+    async def open(self, link: Link) -> None:
+        self._link = link
+        backend = current()
+        self._backend = backend
+        self._channel = Channel(backend, link, lambda: self.owner)
+        self._ring = Ring(link.limits.stderr_bytes, self._server.stderr)
+        self._settled = anyio.Event()
+        process = Process(backend, self._ring, self._channel.feed, self._ended)
+        env = {key: os.environ[key] for key in INHERITED if key in os.environ}
+        env.update(self._server.env or {})
+        process.start(self._argv(env), env, self._cwd())
+        self._process = process
+
+    def _argv(self, env: Mapping[str, str]) -> list[str]:
+        command = self._server.command
+        found = shutil.which(command, path=env.get("PATH"))
+        if found is None:
+            there = "it is not an executable file" if os.sep in command else "it is not on PATH"
+            raise ConnectError(
+                f"the command {command!r} cannot be run: {there}; install it, or give its full path"
+            )
+        return [found, *self._server.args]
+
+    def _cwd(self) -> str | None:
+        cwd = self._server.cwd
+        if cwd is not None and not os.path.isdir(cwd):
+            raise ConnectError(f"the working directory {os.fspath(cwd)!r} does not exist")
+        return None if cwd is None else os.fspath(cwd)
+
+    # ---------------------------------------------------------------- messages
+
+    async def exchange(
+        self, id: Id, text: str, headers: Mapping[str, str], until: float
+    ) -> LineExchange:
+        exchange = self._channel.exchange(id)
+        try:
+            if not self._write(text, crowded=len(self._channel) > 1):
+                await self._flushed(until)
+        except BaseException as error:
+            self._channel.forget(exchange)
+            if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+                await self._settled_soon()
+                raise self._gone() from None
+            raise
+        if self._over:
+            exchange.fail(self._lost())
+        return exchange
+
+    async def send(self, text: str, headers: Mapping[str, str]) -> None:
+        try:
+            if not self._write(text):
+                await self._flushed(self._backend.now() + self._link.timeouts.idle)
+        except OSError:
+            await self._settled_soon()
+            raise self._gone() from None
+
+    def send_soon(self, text: str, headers: Mapping[str, str]) -> None:
+        try:
+            self._write(text)
+        except OSError:
+            return
+
+    def _write(self, text: str, crowded: bool = False) -> bool:
+        if self._process is None or self._over:
+            raise BrokenPipeError
+        return self._process.write(text.encode() + b"\n", crowded)
+
+    async def _flushed(self, until: float) -> None:
+        assert self._process is not None
+        with anyio.fail_after(max(0.0, until - self._backend.now())):
+            await self._process.flushed()
+
+    # ------------------------------------------------------------------ ending
+
+    def _ended(self) -> None:
+        """Output or process has ended: learn how, then settle whatever waits."""
+        self._over = True
+        self._backend.spawn(self._settle)
+
+    async def _settle(self) -> None:
+        process = self._process
+        if process is not None:
+            await process.exited(_SETTLE)
+            process.drain()
+        self._channel.end(self._lost)
+        self._settled.set()
+        if process is not None:
+            await process.aclose(self._link.timeouts.close)
+
+    async def _settled_soon(self) -> None:
+        with anyio.move_on_after(2 * _SETTLE):
+            await self._settled.wait()
+
+    def _lost(self) -> McpError:
+        return ConnectionLost(
+            f"{self._how()} while the request was under way; it may have run",
+            exit_code=self._exit_code(),
+            stderr_tail=self._tail(),
+            server=self._link.server,
+        )
+
+    def _gone(self) -> ConnectError:
+        return ConnectError(
+            f"{self._how()}; run {self._server.command!r} with its arguments by hand to see why",
+            exit_code=self._exit_code(),
+            stderr_tail=self._tail(),
+            server=self._link.server,
+            retryable=True,
+        )
+
+    def _exit_code(self) -> int | None:
+        return self._process.exit_code if self._process is not None else None
+
+    def _how(self) -> str:
+        if self._closed:
+            return "the session was closed"
+        code = self._exit_code()
+        if code is None:
+            return "the server closed its output"
+        return (
+            f"the server was ended by signal {-code}"
+            if code < 0
+            else (f"the server exited with code {code}")
+        )
+
+    def _tail(self) -> str:
+        tail = self._ring.tail()[-4000:]
+        for value in (self._server.env or {}).values():
+            if len(value) >= 6:  # a shorter one is no secret, and would blank out half the text
+                tail = tail.replace(value, "***")
+        return tail
+
+    async def aclose(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        if not self._over:
+            self._over = self._closed = True
+            self._channel.end(self._lost)
+        await process.aclose(self._link.timeouts.close)
+
+
+def _name(server: StdioServer) -> str:
+    """A readable default: what is run, rather than what runs it."""
+    words = [server.command]
+    if Path(server.command).name.rstrip("0123456789.") in _LAUNCHERS | {"python"}:
+        words = [word for word in server.args if not word.startswith("-")] or words
+    return Path(words[0]).stem or "server"
