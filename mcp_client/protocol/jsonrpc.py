@@ -96,9 +96,8 @@ def _refuse_constant(name: str) -> Any:
 
 
 # The decoder's own scanner: no search for white space, which lines have been stripped of.
-_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(
-    parse_constant=_refuse_constant
-).scan_once
+_decoder: Any = json.JSONDecoder(parse_constant=_refuse_constant)
+_scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once
 dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _quote = json.encoder.encode_basestring
 

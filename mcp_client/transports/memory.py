@@ -46,8 +46,8 @@ class MemoryServer(Transport):
 
     ``handler`` is called with each message the client sends, as the parsed JSON object, and may be
     async. For a request it returns the ``result`` object, or raises ``JsonRpcError``. Returning
-    ``NotImplemented`` leaves it to this class: ``initialize`` is accepted as asked, any other request
-    is answered with "method not found". Returning None leaves a request unanswered. With a
+    ``NotImplemented`` leaves it to this class: ``initialize`` is accepted as asked, all else is
+    answered with "method not found". Returning None leaves a request unanswered. With a
     second parameter it is also given ``send``, which sends any object (a notification, a question,
     an answer of its own making) or raw bytes. Everything passes through JSON text both ways, as on
     a real wire.

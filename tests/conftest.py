@@ -1,0 +1,58 @@
+"""Every async test runs on asyncio and on trio, ends within a bound, and leaves no process behind."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+BOUND = 60.0
+"""Seconds an async test may take; a test that waits longer has hung."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: Any) -> None:
+    if name.startswith("test") and inspect.iscoroutinefunction(obj):
+        setattr(collector.obj, name, pytest.mark.anyio(_bounded(obj)))  # type: ignore[attr-defined]
+
+
+def _bounded(test: Any) -> Any:
+    if hasattr(test, "__wrapped__") and getattr(test, "bounded", False):
+        return test
+
+    @functools.wraps(test)
+    async def bounded(*args: Any, **kwargs: Any) -> None:
+        with anyio.fail_after(BOUND):
+            await test(*args, **kwargs)
+
+    bounded.bounded = True  # type: ignore[attr-defined]
+    return bounded
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    backend: str = request.param
+    return backend
+
+
+@pytest.fixture(autouse=True)
+def no_process_left() -> Iterator[None]:
+    before = _children()
+    yield
+    until = time.monotonic() + 2
+    while (left := _children() - before) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not left, f"processes left behind: {left}"
+
+
+def _children() -> set[str]:
+    tasks = Path("/proc/self/task")
+    if not tasks.is_dir():
+        return set()
+    return {child for task in tasks.iterdir() for child in (task / "children").read_text().split()}
