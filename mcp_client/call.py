@@ -12,9 +12,9 @@ from __future__ import annotations
 import itertools
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, NewType, Protocol, TypeAlias
+from typing import Any, Literal, NewType, TypeAlias
 
 from .approval import Gate
 from .bounds import Timeouts
@@ -37,28 +37,21 @@ Approved = NewType("Approved", ToolCall)
 _log = logging.getLogger("mcp_client")
 
 
-class Connected(Protocol):
-    """What a call needs of its session."""
-
-    generation: int
-
-    async def find(self, name: str) -> Tool: ...
-    async def wire(self) -> Wire: ...
-
-
 class Caller:
     """Makes the calls of one session."""
 
     def __init__(
         self,
-        session: Connected,
+        find: Callable[[str], Awaitable[Tool]],
+        wire: Callable[[], Awaitable[Wire]],
         gate: Gate,
         results: Strictness,
         arguments: Strictness,
         rounds: int,
         prefix: str,
     ) -> None:
-        self._session = session
+        self._find = find
+        self._wire = wire
         self._gate = gate
         self._results = results
         self._arguments = arguments
@@ -74,11 +67,12 @@ class Caller:
         on_progress: OnProgress | None,
         meta: Mapping[str, Any] | None,
     ) -> ToolResult:
-        tool = await self._session.find(name)
+        wire = await self._wire()
+        tool = await self._find(name)
         try:
-            call = self._freeze(tool, arguments, meta)
+            call = self._freeze(tool, arguments, meta, wire.generation)
             approved = await self._approve(call)
-            raw = await self._send(approved, timeouts, on_progress)
+            raw = await self._send(approved, wire, timeouts, on_progress)
             return self._check(approved, raw)
         except McpError as error:
             error.server, error.tool = error.server or tool.server, error.tool or tool.name
@@ -87,7 +81,11 @@ class Caller:
     # -------------------------------------------------------------- before it
 
     def _freeze(
-        self, tool: Tool, arguments: Mapping[str, Any] | None, meta: Mapping[str, Any] | None
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any] | None,
+        meta: Mapping[str, Any] | None,
+        generation: int,
     ) -> ToolCall:
         value, text = _object("arguments", arguments or {})
         call = ToolCall(
@@ -98,7 +96,7 @@ class Caller:
             meta_json=_object("meta", meta)[1] if meta else None,
             hints=hints_of(tool),
             findings=(),
-            generation=self._session.generation,
+            generation=generation,
         )
         return self._checked(call, value)
 
@@ -123,20 +121,19 @@ class Caller:
         answered = await self._gate.approve(call)
         if answered.edited:
             answered = self._checked(answered, _loads(answered.arguments_json))
-        if answered.generation != self._session.generation:
-            raise ConnectError(
-                "the connection was lost and made anew while approval was asked for, and an "
-                "approval is good for one connection only; call again",
-                retryable=True,
-            )
         return Approved(answered)
 
     # ----------------------------------------------------------------- it
 
     async def _send(
-        self, call: Approved, timeouts: Timeouts, on_progress: OnProgress | None
+        self, call: Approved, wire: Wire, timeouts: Timeouts, on_progress: OnProgress | None
     ) -> dict[str, Any]:
-        wire = await self._session.wire()
+        if await self._wire() is not wire:
+            raise ConnectError(
+                "the connection was lost and made anew while approval was asked for, and an "
+                "approval is good for one connection only; call again",
+                retryable=True,
+            )
         fields: dict[str, Any] = {"name": call.tool.name, "arguments": Json(call.arguments_json)}
         meta = None if call.meta_json is None else _loads(call.meta_json)
         for _ in range(self._rounds):

@@ -177,7 +177,9 @@ class Session:
         self._closed = False
         self._starts: list[float] = []
         prefix = secrets.token_hex(4)
-        self._caller = Caller(self, gate, validation, argument_validation, limits.rounds, prefix)
+        self._caller = Caller(
+            self._find, self._live, gate, validation, argument_validation, limits.rounds, prefix
+        )
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "open" if self._wire else "not open"
@@ -218,12 +220,12 @@ class Session:
         What was left out, and why, is in ``.rejected``. ``refresh=True`` asks anew.
         Raises ``ProtocolViolation`` rather than return a part of the list.
         """
-        await self.wire()
+        await self._live()
         return await self._catalog.tools(refresh=refresh)
 
     async def get_tool(self, name: str) -> Tool:
         """The tool ``name``. Raises ``UnknownTool``, which lists the names there are."""
-        return await self.find(name)
+        return await self._find(name)
 
     async def call_tool(
         self,
@@ -254,7 +256,7 @@ class Session:
 
         The stateless era has no ping; there ``server/discover`` is asked instead.
         """
-        wire = await self.wire()
+        wire = await self._live()
         method = "ping" if wire.era.server_may_ask else "server/discover"
         await wire.request(method, {}, self._timeouts.for_call(timeout))
 
@@ -275,11 +277,11 @@ class Session:
         self._wire = await self._connected()
         return self
 
-    async def find(self, name: str) -> Tool:
-        await self.wire()
+    async def _find(self, name: str) -> Tool:
+        await self._live()
         return await self._catalog.find(name)
 
-    async def wire(self) -> Wire:
+    async def _live(self) -> Wire:
         """The wire to use now; a server that has gone is started again."""
         wire = self._agreed()
         if wire.transport.alive and not self._closed:
@@ -312,6 +314,7 @@ class Session:
         wire = await opening.run()
         self._transport = wire.transport
         self.generation += 1
+        wire.generation = self.generation
         if self._closed:
             await self._transport.aclose()
             raise ConnectError("the session was closed while it was being opened", server=self.name)
@@ -332,11 +335,11 @@ class Session:
 
     async def _list_page(self, fields: Mapping[str, Any]) -> Reading:
         """One page of the list; asked again once if the server died of old age in between."""
-        wire = await self.wire()
+        wire = await self._live()
         try:
             reading = await wire.request("tools/list", fields, self._timeouts)
         except ConnectionLost:
-            wire = await self.wire()
+            wire = await self._live()
             reading = await wire.request("tools/list", fields, self._timeouts)
         if not isinstance(reading, Complete):
             raise ProtocolViolation(
