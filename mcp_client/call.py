@@ -18,7 +18,14 @@ from typing import Any, Literal, NewType, TypeAlias
 
 from .approval import Gate
 from .bounds import Timeouts
-from .errors import ConnectError, InvalidArguments, InvalidResult, McpError, ProtocolViolation
+from .errors import (
+    ConnectError,
+    InvalidArguments,
+    InvalidResult,
+    McpError,
+    OutcomeUnknown,
+    ProtocolViolation,
+)
 from .protocol.canonical import NotJson, canonical_of, plain
 from .protocol.era import Complete, InputRequired
 from .protocol.jsonrpc import Json
@@ -69,6 +76,7 @@ class Caller:
     ) -> ToolResult:
         wire = await self._wire()
         tool = await self._find(name)
+        hints = hints_of(tool)
         try:
             call = self._freeze(tool, arguments, meta, wire.generation)
             approved = await self._approve(call)
@@ -76,6 +84,9 @@ class Caller:
             return self._check(approved, raw)
         except McpError as error:
             error.server, error.tool = error.server or tool.server, error.tool or tool.name
+            if isinstance(error, OutcomeUnknown):
+                # Repeating what may have run is safe only on a trusted server's word that it is.
+                error.retryable = hints.read_only or hints.idempotent
             raise
 
     # -------------------------------------------------------------- before it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-import secrets
+import os
 from collections.abc import Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -176,7 +176,7 @@ class Session:
         self._opened = False
         self._closed = False
         self._starts: list[float] = []
-        prefix = secrets.token_hex(4)
+        prefix = os.urandom(4).hex()
         self._caller = Caller(
             self._find, self._live, gate, validation, argument_validation, limits.rounds, prefix
         )

@@ -6,7 +6,6 @@ that is no number, a key that is no string, a set, a lone surrogate are refused 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -140,5 +139,7 @@ class FrozenObject(dict[str, Any]):
 
 
 def sha256(text: str) -> str:
+    import hashlib  # only now: it loads a library that a plain call does not need
+
     # A server's own text may hold lone surrogates (JSON escapes allow them): hashed as they are.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

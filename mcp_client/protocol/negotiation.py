@@ -24,8 +24,7 @@ At most four questions are asked, whatever the server does.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import ConnectError, McpError, NegotiationError
 from .capabilities import Client
@@ -41,8 +40,7 @@ _UNSUPPORTED_VERSION = -32022
 _STATELESS_CODES = (-32020, -32021, _UNSUPPORTED_VERSION)
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """Send a request and wait. ``probe``: give up early once the server has surely read it."""
 
     method: str
@@ -51,20 +49,17 @@ class Ask:
     probe: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Tell:
+class Tell(NamedTuple):
     """Send a notification. There is no outcome: send None back."""
 
     method: str
     revision: str
 
 
-@dataclass(frozen=True, slots=True)
 class Restart:
     """Start the server afresh; what was asked before counts no more. Send None or ``Failed``."""
 
 
-@dataclass(frozen=True, slots=True)
 class Recall:
     """Has the silent probe been answered meanwhile? Send ``Said`` or ``Silent``."""
 
@@ -72,15 +67,13 @@ class Recall:
 Step: TypeAlias = Ask | Tell | Restart | Recall
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(NamedTuple):
     """The server answered with a result."""
 
     result: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(NamedTuple):
     """The server answered with an error."""
 
     code: int
@@ -88,13 +81,11 @@ class Refused:
     data: Any = None
 
 
-@dataclass(frozen=True, slots=True)
 class Silent:
     """No answer within the clock of that step."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(NamedTuple):
     """The connection ended, or the answer could not be read: ``error`` says how."""
 
     error: McpError

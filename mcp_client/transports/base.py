@@ -22,7 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
 from ..bounds import Limits, Timeouts
 from ..protocol.jsonrpc import Answer, Failure, Id, Notice, Question
@@ -58,8 +58,7 @@ class Stats:
     """The beginning of the last frame that was no message, made safe to show."""
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """What a session gives its transport: where unowned messages go, and the bounds."""
 
     server: str
