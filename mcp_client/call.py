@@ -98,13 +98,13 @@ class Caller:
         meta: Mapping[str, Any] | None,
         generation: int,
     ) -> ToolCall:
-        value, text = _object("arguments", arguments or {})
+        value, text = _object("arguments", {} if arguments is None else arguments)
         call = ToolCall(
             id=f"{self._prefix}-{next(self._numbers)}",
             server=tool.server,
             tool=tool,
             arguments_json=text,
-            meta_json=_object("meta", meta)[1] if meta else None,
+            meta_json=None if meta is None else _object("meta", meta)[1],
             hints=hints_of(tool),
             findings=(),
             generation=generation,
