@@ -16,6 +16,7 @@ from mcp_client import (
     Allow,
     CallDenied,
     Deny,
+    InvalidArguments,
     MemoryServer,
     Session,
     ToolCall,
@@ -215,3 +216,21 @@ async def test_a_tool_changed_while_the_hook_thinks_is_called_as_it_was_approved
     assert seen == ["old"]
     assert len(sent) == 1
     assert result.structured_content == {"n": "not a number"}, "the old definition had no schema"
+
+
+@pytest.mark.parametrize("arguments", [[], "", 0, [1], "text", {1: 2}, {"a": {3}}, {"a": b""}])
+async def test_arguments_that_are_no_json_object_are_refused_before_anybody_is_asked(
+    arguments: Any,
+) -> None:
+    server = Recorder()
+    asked: list[ToolCall] = []
+
+    def approve(call: ToolCall) -> Allow:
+        asked.append(call)
+        return Allow()
+
+    async with connect(MemoryServer(server), approval=approve) as session:
+        with pytest.raises(InvalidArguments) as caught:
+            await session.call_tool("echo", arguments)
+    assert caught.value.tool == "echo"
+    assert asked == server.calls == []
