@@ -137,6 +137,10 @@ class FrozenObject(dict[str, Any]):
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy (``copy``, ``deepcopy``, ``pickle``) is a plain dict, and yours to change.
+        return dict, (plain(self),)
+
 
 def sha256(text: str) -> str:
     import hashlib  # only now: it loads a library that a plain call does not need
