@@ -49,13 +49,14 @@ class Deny:
     reason: str = "refused"
 
 
+_ALLOWED = Allow()
 Answer: TypeAlias = Allow | Deny
 ApprovalHook: TypeAlias = Callable[[ToolCall], Answer | Awaitable[Answer]]
 
 
 def allow_all(call: ToolCall) -> Answer:
     """Yes to everything. For tests, and for servers that cannot do harm."""
-    return Allow()
+    return _ALLOWED
 
 
 def deny_all(call: ToolCall) -> Answer:
@@ -79,7 +80,7 @@ class Gate:
     async def approve(self, call: ToolCall) -> ToolCall:
         """``call``, or the call the approver made of it. Raises ``CallDenied``."""
         try:
-            answer = await self._ask(call)
+            answer = self._hook(call) if self._immediate else await self._ask(call)
         except BaseException as error:  # whatever befalls the hook, the answer is no
             if not isinstance(error, Exception) and not _cancelled_within(error):
                 raise

@@ -102,6 +102,7 @@ dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=Fal
 _quote = json.encoder.encode_basestring
 
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_LARGE = 64 * 1024
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _ID_FIRST = re.compile(
@@ -115,7 +116,7 @@ def parse(frame: bytes, depth: int) -> list[Message | Unusable]:
 
     Raises ``Unusable`` where the frame as a whole cannot be read.
     """
-    if frame.count(b"{") + frame.count(b"[") > depth and _deeper_than(frame, depth):
+    if _may_be_deeper(frame, depth) and _deeper_than(frame, depth):
         raise Unusable(f"nested deeper than {depth} levels", owner_of_fragment(frame))
     try:
         text = frame.decode()
@@ -190,6 +191,22 @@ def owner_of_fragment(frame: bytes) -> Id | None:
     """The id of an answer that cannot be parsed, where it stands first or last in the frame."""
     found = _ID_FIRST.match(frame[:256]) or _ID_LAST.search(frame[-256:])
     return int(found.group(1)) if found else None
+
+
+def _may_be_deeper(frame: bytes, depth: int) -> bool:
+    """Whether there are brackets enough; False for most frames, at the cost of a glance."""
+    if len(frame) < _LARGE:
+        return frame.count(b"{") + frame.count(b"[") > depth
+    # In a large frame, counting costs more than hopping from one bracket to the next.
+    found = 0
+    for bracket in (b"{", b"["):
+        at = frame.find(bracket)
+        while at >= 0:
+            found += 1
+            if found > depth:
+                return True
+            at = frame.find(bracket, at + 1)
+    return False
 
 
 def _deeper_than(frame: bytes, depth: int) -> bool:
