@@ -80,7 +80,7 @@ class Gate:
     async def approve(self, call: ToolCall) -> ToolCall:
         """``call``, or the call the approver made of it. Raises ``CallDenied``."""
         try:
-            answer = self._hook(call) if self._immediate else await self._ask(call)
+            answer: Any = self._hook(call) if self._immediate else await self._ask(call)
         except BaseException as error:  # whatever befalls the hook, the answer is no
             if not isinstance(error, Exception) and not _cancelled_within(error):
                 raise

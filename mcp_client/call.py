@@ -22,6 +22,7 @@ from .errors import (
     ConnectError,
     InvalidArguments,
     InvalidResult,
+    InvalidSchema,
     McpError,
     OutcomeUnknown,
     ProtocolViolation,
@@ -171,10 +172,13 @@ class Caller:
         checker = output_checker(call.tool)
         if checker is None:
             return result
-        if "structuredContent" in raw:
-            problem = checker.problem(result.structured_content)
-        else:
-            problem = Problem("", "the tool has an output schema and sent no structuredContent")
+        try:
+            if "structuredContent" in raw:
+                problem = checker.problem(result.structured_content)
+            else:
+                problem = Problem("", "the tool has an output schema and sent no structuredContent")
+        except InvalidSchema as error:  # found out too late to say that nothing was sent
+            problem = Problem("", f"it cannot be told, for {error}")
         if problem is None:
             return result
         if self._results == "strict":
