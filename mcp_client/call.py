@@ -23,6 +23,7 @@ from .errors import (
     InvalidArguments,
     InvalidResult,
     InvalidSchema,
+    InvalidSchema,
     McpError,
     OutcomeUnknown,
     ProtocolViolation,
