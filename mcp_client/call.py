@@ -23,7 +23,6 @@ from .errors import (
     InvalidArguments,
     InvalidResult,
     InvalidSchema,
-    InvalidSchema,
     McpError,
     OutcomeUnknown,
     ProtocolViolation,
