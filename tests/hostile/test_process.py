@@ -146,7 +146,7 @@ async def test_a_server_that_keeps_dying_is_given_up() -> None:
 
 
 async def test_output_that_is_closed_settles_what_waits() -> None:
-    async with _session() as session:
+    async with _session(timeouts=Timeouts(close=0.2)) as session:
         with pytest.raises(ConnectionLost, match="closed its output"):
             await session.call_tool("close-output")
         await _goes_on(session, generation=2)

@@ -75,6 +75,7 @@ def call(id: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any]) ->
             os.kill(os.getpid(), signal.SIGKILL)
         case "close-output":
             os.close(1)
+            signal.pause()
         case "close-input":
             os.close(0)
             say({"id": id, "result": text("deaf")})
@@ -104,7 +105,29 @@ def call(id: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any]) ->
     return {"content": [{"type": "text", "text": f"no tool {name}"}], "isError": True}
 
 
-TOOLS = ["echo", "length", "big", "environment", "pid", "seen", "never", "hold", "release", "raw", "again", "exit", "kill", "close-output", "close-input", "spawn", "spawn-and-exit", "stop-reading", "flood-pings", "flood-progress", "flood-errors"]
+TOOLS = [
+    "echo",
+    "length",
+    "big",
+    "environment",
+    "pid",
+    "seen",
+    "never",
+    "hold",
+    "release",
+    "raw",
+    "again",
+    "exit",
+    "kill",
+    "close-output",
+    "close-input",
+    "spawn",
+    "spawn-and-exit",
+    "stop-reading",
+    "flood-pings",
+    "flood-progress",
+    "flood-errors",
+]
 
 
 def grandchild() -> int:
@@ -194,6 +217,18 @@ def answer(options: Any, message: dict[str, Any]) -> None:
         say({"id": id, **said})
 
 
+FLAGS = (
+    "ignore-unknown",
+    "die-on-probe",
+    "refuse-initialize-after-probe",
+    "probe-lists-only-handshake",
+    "print-and-exit",
+    "junk-first",
+    "spawn-grandchild",
+    "ignore-sigterm",
+)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--era", choices=["handshake", "stateless"], default="handshake")
@@ -204,7 +239,7 @@ def main() -> None:
     parser.add_argument("--slow-start", type=float, default=0.0)
     parser.add_argument("--stderr-flood", type=int, default=0)
     parser.add_argument("--starts", help="a file to which each start adds a line")
-    for flag in ["ignore-unknown", "die-on-probe", "refuse-initialize-after-probe", "probe-lists-only-handshake", "print-and-exit", "junk-first", "spawn-grandchild", "ignore-sigterm"]:
+    for flag in FLAGS:
         parser.add_argument(f"--{flag}", action="store_true")
     options = parser.parse_args()
     if options.starts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from typing import Any
@@ -26,7 +27,7 @@ class _Still:
 def _line(limits: Limits | None = None) -> tuple[Channel, LineExchange, list[Question | Notice]]:
     unasked: list[Question | Notice] = []
     link = Link("s", unasked.append, limits or Limits(), Timeouts(), Stats())
-    channel = Channel(_Still(), link, lambda: lambda notice: notice.params.get("of"))  # type: ignore[arg-type]
+    channel = Channel(_Still(), link, lambda: lambda notice: notice.params.get("of"))
     return channel, channel.exchange(1), unasked
 
 
@@ -54,7 +55,7 @@ def _outcome(pieces: list[bytes]) -> tuple[Any, ...]:
 @given(st.lists(st.integers(0, len(STREAM)), max_size=40))
 def test_any_split_of_a_stream_gives_the_same_messages(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), len(STREAM)]
-    pieces = [STREAM[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [STREAM[a:b] for a, b in itertools.pairwise(edges)]
     whole = _outcome([STREAM])
     assert _outcome(pieces) == whole
     assert whole[2] == (3, 1, 1)
