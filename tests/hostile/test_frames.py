@@ -139,7 +139,8 @@ async def test_an_answer_that_is_too_long_fails_its_call_and_no_other(shape: str
 
 @pytest.mark.parametrize("key", ["", '"id":"q",'])
 async def test_what_is_too_long_and_no_answer_fails_no_call(key: str) -> None:
-    line = f'{{"jsonrpc":"2.0",{key}"method":"notifications/message","params":{{"x":"{"x" * 200_000}"}}}}'
+    params = '{"x":"' + "x" * 200_000 + '"}'
+    line = f'{{"jsonrpc":"2.0",{key}"method":"notifications/message","params":{params}}}'
     async with _session(limits=Limits(message_bytes=100_000)) as session:
         assert (await session.call_tool("raw", {"lines": [line, GOOD]}, timeout=5)).text == "good"
         assert session.stats.junk_lines == 1

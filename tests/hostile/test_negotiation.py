@@ -72,7 +72,7 @@ async def test_a_probe_that_lists_only_handshake_revisions_leads_to_initialize(
 
 
 async def test_an_unsupported_version_that_is_listed_as_supported_ends_the_talk() -> None:
-    with pytest.raises(NegotiationError, match="lists 2026-07-28 .* and refuses it"):
+    with pytest.raises(NegotiationError, match=r"lists 2026-07-28 .* and refuses it"):
         await connect(scripted("--era", "stateless", "--unsupported", "same"))
 
 
@@ -99,5 +99,5 @@ async def test_junk_before_the_first_answer_is_counted_and_skipped() -> None:
 
 async def test_a_server_that_answers_nothing_ends_with_the_connect_clock() -> None:
     server = scripted("--era", "stateless", "--ignore-unknown", "--slow-start", "30")
-    with pytest.raises(Exception, match="within 0.5 s: it has not read what it was sent"):
+    with pytest.raises(Exception, match=r"within 0.5 s: it has not read what it was sent"):
         await connect(server, timeouts=Timeouts(connect=0.5, close=0.2))

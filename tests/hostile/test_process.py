@@ -183,6 +183,13 @@ async def test_a_server_that_ignores_sigterm_is_killed_within_the_bound() -> Non
     assert not _lives(pid)
 
 
+async def test_a_server_that_is_busy_is_asked_to_end_before_it_is_killed(tmp_path: Path) -> None:
+    async with _session(timeouts=Timeouts(close=0.6)) as session:
+        await session.call_tool("stop-reading", {"until": str(tmp_path / "never")})
+        began = time.monotonic()
+    assert 0.6 <= time.monotonic() - began < 1.1
+
+
 async def test_closing_is_finished_even_if_the_closer_is_cancelled() -> None:
     session = await _session("--ignore-sigterm", timeouts=Timeouts(close=0.2))
     pid = int((await session.call_tool("pid")).text)

@@ -84,6 +84,21 @@ def test_no_envelope_at_all_raises(message: dict[str, Any]) -> None:
     channel.feed(json.dumps(message).encode() + b"\n")
 
 
+def test_notices_that_nobody_takes_are_capped() -> None:
+    channel, exchange, _ = _line(Limits(notices=10))
+    channel.feed(b'{"jsonrpc":"2.0","method":"b","params":{"of":1}}\n' * 25)
+    assert len(exchange._inbox) == 10
+    assert channel.stats.dropped_notices == 15
+
+
+def test_what_is_too_long_and_no_answer_fails_nobody() -> None:
+    channel, exchange, _ = _line(Limits(message_bytes=2000))
+    for head in ('"jsonrpc":"2.0",', '"id":1,', '"jsonrpc":"2.0","id":"q",', ""):
+        channel.feed(f'{{{head}"method":"m","params":"{"x" * 5000}","id":1}}\n'.encode())
+    assert exchange._failure is None
+    assert channel.stats.junk_lines == 4
+
+
 def test_a_long_line_costs_what_it_is_long() -> None:
     def seconds(size: int) -> float:
         best = 1e9
