@@ -16,7 +16,6 @@ from mcp_client.protocol.jsonrpc import Notice, Question
 from mcp_client.transports.base import Link, Stats
 from mcp_client.transports.channel import Channel, LineExchange
 
-
 _bounded = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
 
