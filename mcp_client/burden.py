@@ -35,6 +35,7 @@ _LARGE = 256 * 1024
 _DEEP = 24
 _IN_PLACE = 0.05
 _CHEAP_SUBSCHEMAS = 60
+_WIDE = 200_000
 _COUNTED_SUBSCHEMAS = 400
 _SUBSCHEMA = 15e-6
 _STEP = 20e-9
@@ -84,6 +85,10 @@ class Burden:
     doubtful: bool = False
     named_inside: bool = False
     """Whether a part of it has an address of its own."""
+    data: int = 0
+    """Values under ``enum``, ``const`` and the like that are no texts."""
+    mixed_array: int = 0
+    """Items of its longest array that is not all texts: an hour's work for ``uniqueItems``."""
     _load: _Load | None = None
 
     @property
@@ -91,7 +96,9 @@ class Burden:
         return (
             self.subschemas <= _CHEAP_SUBSCHEMAS
             and self.chars <= 16 * 1024
-            and not any([_tree(pattern) is None for pattern in self.patterns])
+            and self.mixed_array <= 200
+            and all([_tree(pattern) is not None for pattern in self.patterns])
+            and sum([_width(pattern) for pattern in self.patterns]) <= _WIDE
         )
 
     @property
@@ -102,13 +109,14 @@ class Burden:
         """Whether judging such a value surely takes no longer than the event loop can wait."""
         if weight.large or weight.depth > _DEEP or self.doubtful or self._astray:
             return False
-        if self.subschemas > _COUNTED_SUBSCHEMAS:
+        if self.subschemas > _COUNTED_SUBSCHEMAS or sum(map(len, self.patterns)) > 16 * 1024:
             return False
         if self._load is None:
-            self._load = _Load(self.schema, self.chars)
+            self._load = _Load(self.schema, self.chars, self.data)
         load = max([self._load.at_depth(depth) for depth in range(weight.depth + 1)])
         seconds = load * weight.values * _SUBSCHEMA
-        seconds += load * weight.chars * (weight.depth + 1) * _CHAR
+        shown = weight.chars + 10 * weight.values
+        seconds += load * shown * (weight.depth + 1) * _CHAR
         for pattern in self.patterns:
             seconds += weight.values * _steps(pattern, weight.longest_text) * _STEP
         if self.unique:
@@ -157,6 +165,7 @@ def survey(schema: Any, limits: Limits) -> Burden:
     waiting: list[tuple[Any, int, str]] = [(schema, 1, "schema")]
     while waiting:
         one, depth, role = waiting.pop()
+        found.data += role == "data" and type(one) is not str
         if type(one) is str:
             found.chars += len(one)
         elif type(one) is dict:
@@ -167,6 +176,9 @@ def survey(schema: Any, limits: Limits) -> Burden:
                 waiting.append((item, depth + 1, _role(keyword, role)))
         elif type(one) is list:
             _cap(len(one), limits.enum_values, "items in one array", "enum_values")
+            found.chars += len(one)
+            if any([type(item) is not str for item in one]):
+                found.mixed_array = max(found.mixed_array, len(one))
             waiting += [(item, depth + 1, role) for item in one]
         else:
             found.chars += 1
@@ -236,9 +248,9 @@ _SHOWN_WHOLE = frozenset({"oneOf", "not", "enum", "const"})
 class _Load:
     """How many subschemas may meet one part of a value, by its depth below the root."""
 
-    def __init__(self, schema: Any, chars: int) -> None:
+    def __init__(self, schema: Any, chars: int, data: int) -> None:
         self._schema = schema
-        self._shown = chars / 2_000
+        self._shown = chars / 2_000 + data / 15
         self._found: dict[tuple[int, int], float] = {}
 
     def at_depth(self, depth: int) -> float:
@@ -332,6 +344,13 @@ def _tree(pattern: str) -> tuple[Any, ...] | None:
         return None
     except (re.error, OverflowError, ValueError):
         return None
+
+
+@lru_cache(maxsize=4096)
+def _width(pattern: str) -> int:
+    """How many characters its sets name: what compiling it takes grows with that."""
+    found = re.findall(r"(.)-(.)|\\[uUx]", pattern, re.DOTALL)
+    return sum([abs(ord(last) - ord(first)) if first else 65_536 for first, last in found])
 
 
 class _Beyond(Exception):

@@ -25,6 +25,7 @@ _MEMORY = 1024 * 1024 * 1024
 _IDLE = 30.0
 _FRAMES_DEEP = 4_000
 _SHOWN = 120
+_LONG = 1_000
 
 
 class Unusable(Exception):
@@ -39,7 +40,6 @@ def prepare(schema: Any, sound: bool = False) -> Any:
     """
     import jsonschema
     from jsonschema.validators import validator_for
-    from referencing.exceptions import Unresolvable
     from referencing.jsonschema import EMPTY_REGISTRY
 
     cls: Any = validator_for(schema, default=jsonschema.Draft202012Validator)
@@ -51,17 +51,15 @@ def prepare(schema: Any, sound: bool = False) -> Any:
             _resolve(validator)
     except jsonschema.SchemaError as error:
         raise Unusable(f"it is no schema at {_place(error)}: {_said(error)}") from None
-    except Unresolvable as error:
-        raise Unusable(_unresolved(error)) from None
-    except (RecursionError, MemoryError):
+    except (RecursionError, MemoryError, Unusable):
         raise
     except Exception as error:  # noqa: BLE001 - a hostile schema finds what jsonschema lets through
-        raise Unusable(f"it cannot be used: {_brief(error)}") from None
+        raise Unusable(_brief(error)) from None
     return validator
 
 
 def _resolve(validator: Any) -> None:
-    """Look up every reference, reached or not. Raises ``Unresolvable``."""
+    """Look up every reference, reached or not. Raises ``Unusable``."""
     from referencing.jsonschema import specification_with
 
     dialect = validator.ID_OF(validator.META_SCHEMA)
@@ -73,8 +71,17 @@ def _resolve(validator: Any) -> None:
             for keyword in ("$ref", "$dynamicRef"):
                 reference = resource.contents.get(keyword)
                 if isinstance(reference, str):
-                    resolver.lookup(reference)
+                    _look_up(resolver, reference)
         waiting += [(part, resolver.in_subresource(part)) for part in resource.subresources()]
+
+
+def _look_up(resolver: Any, reference: str) -> None:
+    from referencing.exceptions import Unresolvable
+
+    try:
+        resolver.lookup(reference)
+    except Unresolvable:
+        raise Unusable(_unresolved(reference)) from None
 
 
 def judge(validator: Any, value: Any) -> tuple[str, str, str] | None:
@@ -88,19 +95,21 @@ def judge(validator: Any, value: Any) -> tuple[str, str, str] | None:
     try:
         error = best_match(itertools.islice(validator.iter_errors(value), _ERRORS_WEIGHED))
     except Unresolvable as error:
-        raise Unusable(_unresolved(error)) from None
+        raise Unusable(_unresolved(error.ref)) from None
     except (RecursionError, MemoryError):
         raise
     except OverflowError:
         return "", "numbers that can be compared", "a number beyond any a computer holds"
     except Exception as error:  # noqa: BLE001 - a hostile schema finds what jsonschema lets through
-        raise Unusable(f"it cannot be used: {_brief(error)}") from None
-    return None if error is None else (_place(error), _expected(error), short(error.instance))
+        raise Unusable(_brief(error)) from None
+    if error is None:
+        return None
+    return _place(error)[:_LONG], _expected(error)[:_LONG], short(error.instance)
 
 
-def _unresolved(error: Any) -> str:
+def _unresolved(reference: object) -> str:
     return (
-        f"it refers to {str(error.ref)[:_SHOWN]!r}, which is not in it; addresses outside a "
+        f"it refers to {str(reference)[:_SHOWN]!r}, which is not in it; addresses outside a "
         "schema are never fetched"
     )
 

@@ -188,6 +188,18 @@ def _enum(schema: dict[str, Any], depth: int) -> Test | None:
     return lambda value: type(value) is str and value in texts
 
 
+def _unique(schema: dict[str, Any], depth: int) -> Test | None:
+    wanted = schema["uniqueItems"]
+    if type(wanted) is not bool:
+        return None
+    if not wanted:
+        return lambda value: True
+    return lambda value: (
+        type(value) is not list
+        or (all([type(item) is str for item in value]) and len(set(value)) == len(value))
+    )
+
+
 def _const(schema: dict[str, Any], depth: int) -> Test | None:
     wanted = schema["const"]
     return (
@@ -242,6 +254,7 @@ _KEYWORDS: dict[str, Callable[[dict[str, Any], int], Test | None]] = {
     "items": _items,
     "enum": _enum,
     "const": _const,
+    "uniqueItems": _unique,
     "anyOf": _any_of,
     "allOf": _all_of,
     "minimum": _number("minimum", lambda value, bound: value >= bound),

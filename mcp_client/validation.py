@@ -35,7 +35,7 @@ from typing import Any
 
 from . import judge
 from .bounds import Limits
-from .burden import survey, weigh
+from .burden import Burden, survey, weigh
 from .display import safe_text
 from .errors import InvalidSchema
 from .protocol.canonical import canonical
@@ -82,10 +82,9 @@ class Checker:
 
     __slots__ = ("_burden", "_fault", "_id", "_most", "_schema", "_sound", "_test", "_validator")
 
-    def __init__(self, schema: Any, limits: Limits) -> None:
-        """Raises ``InvalidSchema``."""
+    def __init__(self, schema: Any, burden: Burden) -> None:
         self._schema = schema
-        self._burden = survey(schema, limits)
+        self._burden = burden
         self._id = next(_ids)
         self._validator: Any = None
         self._fault: str | None = None
@@ -188,19 +187,19 @@ def output_checker(tool: Tool, limits: Limits) -> Checker | None:
     return checker
 
 
-_checkers: OrderedDict[tuple[str, Limits], Checker] = OrderedDict()
+_checkers: OrderedDict[str, Checker] = OrderedDict()
 
 
 def checker_for(schema: Any, limits: Limits) -> Checker:
     """The checker of ``schema``, shared by all who use an equal one. Raises ``InvalidSchema``."""
-    survey(schema, limits)
+    burden = survey(schema, limits)
     try:
-        key = (canonical(schema), limits)
+        key = canonical(schema)
     except ValueError as error:
         raise InvalidSchema(f"the schema is not JSON: {error}") from None
     checker = _checkers.get(key)
     if checker is None:
-        checker = _checkers[key] = Checker(schema, limits)
+        checker = _checkers[key] = Checker(schema, burden)
         if len(_checkers) > _KEPT:
             _checkers.popitem(last=False)
     else:

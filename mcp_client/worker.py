@@ -143,7 +143,7 @@ class _Worker:
     async def start(self) -> None:
         if self._process is not None:
             return
-        if not sys.executable:
+        if not sys.executable or getattr(sys, "frozen", False):
             raise GaveUp("it takes a worker process to check it, and there is no interpreter")
         env = {name: os.environ[name] for name in _KEPT_ENV if name in os.environ}
         process = Process(current(), Ring(4096, None), self._take, self._end)
