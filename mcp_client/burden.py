@@ -183,7 +183,7 @@ def survey(schema: Any, limits: Limits) -> Burden:
         else:
             found.chars += 1
             continue
-        _cap(depth - (type(one) is str), limits.schema_depth, "levels deep", "schema_depth")
+        _cap(depth - (type(one) is str), limits.schema_depth, "levels", "schema_depth")
         _cap(found.chars, limits.schema_bytes, "characters", "schema_bytes")
         _cap(found.subschemas, limits.subschemas, "objects", "subschemas")
         _cap(found.references, limits.references, "references", "references")
@@ -250,7 +250,7 @@ class _Load:
 
     def __init__(self, schema: Any, chars: int, data: int) -> None:
         self._schema = schema
-        self._shown = chars / 2_000 + data / 15
+        self._shown = chars / 2_000 + data / 4
         self._found: dict[tuple[int, int], float] = {}
 
     def at_depth(self, depth: int) -> float:

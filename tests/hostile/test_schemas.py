@@ -13,7 +13,7 @@ from mcp_client import InvalidSchema, Limits
 from mcp_client.validation import Problem, checker_for
 from mcp_client.worker import Workers
 
-BUDGET = 1.0
+BUDGET = 0.5
 STARTING = 0.5
 """Starting a worker has a clock of its own; this is generous for a busy machine."""
 LAG = 0.2
@@ -167,6 +167,13 @@ async def settle(schema: Any, value: Any, workers: Workers) -> Problem | str | N
 @pytest.mark.parametrize("name", CORPUS)
 async def test_a_hostile_schema_settles_in_time_and_the_loop_runs_on(name: str) -> None:
     schema, value = CORPUS[name]
+    lag = await lag_while_settling(schema, value)
+    if lag > LAG:  # on a machine that has other things to do, once is no proof
+        lag = await lag_while_settling(schema, value)
+    assert lag < LAG
+
+
+async def lag_while_settling(schema: Any, value: Any) -> float:
     found: list[float] = []
     workers = Workers()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -179,18 +186,22 @@ async def test_a_hostile_schema_settles_in_time_and_the_loop_runs_on(name: str) 
         tasks.cancel_scope.cancel()
     await workers.aclose()
     assert took < 2 * BUDGET + STARTING
-    assert max(found) < LAG
     if sys.platform == "linux":
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MEMORY
+    return max(found)
 
 
 def test_the_corpus_is_as_large_as_promised() -> None:
     assert len(CORPUS) >= 25
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux bounds a process's memory")
 async def test_a_worker_that_wants_too_much_memory_gives_up_and_not_the_host() -> None:
     workers = Workers()
-    schema = {"items": {"anyOf": [{"multipleOf": 7, "type": "string"}] * 900}}
-    answer = await settle(schema, ["x" * 1_000_000 + str(i) for i in range(8)], workers)
+    checker = checker_for(
+        {"anyOf": [{"type": "integer", "title": str(i)} for i in range(3_000)]}, Limits()
+    )
+    problem = await checker.problem("x" * 1_000_000, workers, 20.0)
+    assert "too much memory" in str(problem)
+    assert await checker.problem(1, workers, 20.0) is None
     await workers.aclose()
-    assert isinstance(answer, Problem | str | None)
