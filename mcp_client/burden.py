@@ -126,30 +126,31 @@ class Burden:
 
 def weigh(value: Any) -> Weight:
     values, chars, text, array, deepest = 1, 0, 0, 0, 0
-    waiting = [(value, 0)]
-    while waiting:
+    waiting: list[tuple[Any, int]] = [([value], -1)]
+    while waiting and values * 4 + chars <= _LARGE:
         one, depth = waiting.pop()
-        kind = type(one)
-        if kind is str:
-            chars += len(one)
-            text = max(text, len(one))
-        elif kind is dict or kind is list:
-            values += len(one)
-            deepest = max(deepest, depth + 1)
-            if values > _LARGE // 4:
-                break
-            if kind is list:
-                array = max(array, len(one))
-                waiting += [(item, depth + 1) for item in one]
-            else:
-                for name, item in one.items():
-                    chars += len(name)
-                    text = max(text, len(name))
-                    waiting.append((item, depth + 1))
-        elif kind is int:
-            chars += one.bit_length() >> 2
-        if values * 4 + chars > _LARGE:
+        deepest = max(deepest, depth + 1)
+        values += len(one)
+        if values > _LARGE // 4:
             break
+        if type(one) is dict:
+            names = [len(name) for name in one]
+            chars += sum(names)
+            text = max(text, *names, 0)
+            items: Any = one.values()
+        else:
+            items = one
+            array = max(array, len(one))
+        for item in items:
+            kind = type(item)
+            if kind is str:
+                chars += len(item)
+                if len(item) > text:
+                    text = len(item)
+            elif kind is dict or kind is list:
+                waiting.append((item, depth + 1))
+            elif kind is int:
+                chars += item.bit_length() >> 2
     large = values * 4 + chars > _LARGE
     return Weight(values, chars, text, array, deepest, large)
 

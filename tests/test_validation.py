@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import inspect
 import math
+import signal
+import subprocess
+import sys
 from typing import Any
 
 import anyio
@@ -10,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from referencing.jsonschema import EMPTY_REGISTRY
 
-from mcp_client import InvalidSchema, Limits
+from mcp_client import InvalidSchema, Limits, worker
 from mcp_client.burden import _steps, _tree, survey, weigh
 from mcp_client.quick import quick_test
 from mcp_client.validation import Checker, Problem, checker_for
@@ -438,6 +442,80 @@ async def test_more_schemas_than_a_worker_keeps_are_all_judged() -> None:
         assert await checker.problem("a" * 64, workers, 5.0) is None
     again = checker_for({**RUNAWAY, "maxLength": 64}, Limits())
     assert await again.problem("a" * 65, workers, 5.0) is not None
+    await workers.aclose()
+
+
+async def test_a_worker_that_nobody_asks_goes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    child = worker._CHILD.replace(
+        "\nmain()", "\nimport mcp_client.judge as j; j._IDLE = 0.1; main()"
+    )
+    monkeypatch.setattr(worker, "_CHILD", child)
+    workers = Workers()
+    checker = checker_for(RUNAWAY, Limits())
+    assert await checker.problem("a" * 64, workers, 5.0) is None
+    (idle,) = workers._idle
+    while not idle._over:
+        await anyio.sleep(0.01)
+    assert await checker.problem("a" * 64, workers, 5.0) is None
+    assert workers._idle != [idle]
+    await workers.aclose()
+
+
+def child() -> subprocess.Popen[bytes]:
+    """A worker whose parent does nothing for it."""
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-c", worker._code()],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    return process
+
+
+def test_a_worker_left_alone_with_a_runaway_is_ended_by_the_kernel() -> None:
+    question = {"id": 1, "has_value": True, "forget": False, "seconds": 0.3, "schema": RUNAWAY}
+    with child() as process:
+        assert process.stdin is not None
+        process.stdin.write(b"".join(worker._frames(question, NEVER_ENDS)))
+        process.stdin.flush()
+        assert process.wait(10) == -signal.SIGALRM
+
+
+def test_a_worker_whose_parent_is_gone_goes_too() -> None:
+    with child() as process:
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(10) == 0
+
+
+async def test_without_an_interpreter_there_is_no_verdict_and_no_crash(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checker = checker_for(RUNAWAY, Limits())
+    for executable in ("", "/nowhere/python"):
+        monkeypatch.setattr(sys, "executable", executable)
+        problem = await checker.problem("a" * 64, Workers(), 5.0)
+        assert "worker process" in str(problem)
+
+
+async def test_a_host_deep_in_its_own_stack_gets_the_same_verdict() -> None:
+    tree = {"type": "object", "properties": {"k": {"$ref": "#"}}, "multipleOf": 1}
+    value: Any = {}
+    for _ in range(20):
+        value = {"k": value}
+    workers = Workers()
+    checker = checker_for(tree, Limits())
+    assert await checker.problem(value, workers, 5.0) is None
+    assert not workers._idle
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 70)
+    try:
+        problem = await checker.problem(value, workers, 5.0)
+    finally:
+        sys.setrecursionlimit(limit)
+    assert problem is None
+    assert workers._idle
     await workers.aclose()
 
 
