@@ -88,7 +88,7 @@ class Burden:
     data: int = 0
     """Values under ``enum``, ``const`` and the like that are no texts."""
     mixed_array: int = 0
-    """Items of its longest array that is not all texts: an hour's work for ``uniqueItems``."""
+    """Items of its longest array that is not all texts: its square is work for ``uniqueItems``."""
     _load: _Load | None = None
 
     @property
@@ -97,6 +97,14 @@ class Burden:
             self.subschemas <= _CHEAP_SUBSCHEMAS
             and self.chars <= 16 * 1024
             and self.mixed_array <= 200
+            and self._cheap_patterns
+        )
+
+    @property
+    def _cheap_patterns(self) -> bool:
+        """Whether they can be compiled in place, where each may be compiled anew."""
+        return (
+            sum(map(len, self.patterns)) <= 16 * 1024
             and all([_tree(pattern) is not None for pattern in self.patterns])
             and sum([_width(pattern) for pattern in self.patterns]) <= _WIDE
         )
@@ -109,7 +117,7 @@ class Burden:
         """Whether judging such a value surely takes no longer than the event loop can wait."""
         if weight.large or weight.depth > _DEEP or self.doubtful or self._astray:
             return False
-        if self.subschemas > _COUNTED_SUBSCHEMAS or sum(map(len, self.patterns)) > 16 * 1024:
+        if self.subschemas > _COUNTED_SUBSCHEMAS or not self._cheap_patterns:
             return False
         if self._load is None:
             self._load = _Load(self.schema, self.chars, self.data)
@@ -118,7 +126,7 @@ class Burden:
         shown = weight.chars + 10 * weight.values
         seconds += load * shown * (weight.depth + 1) * _CHAR
         for pattern in self.patterns:
-            seconds += weight.values * _steps(pattern, weight.longest_text) * _STEP
+            seconds += load * weight.values * _steps(pattern, weight.longest_text) * _STEP
         if self.unique:
             seconds += load * weight.values * weight.longest_array * _EQUAL
         return seconds <= _IN_PLACE

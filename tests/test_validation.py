@@ -265,6 +265,63 @@ def test_the_quick_check_never_calls_valid_what_jsonschema_calls_invalid(
         assert jsonschema.Draft202012Validator(schema, registry=registry).is_valid(value)
 
 
+SINGLE: list[dict[str, Any]] = [
+    *[{"type": kind} for kind in ("object", "array", "string", "integer", "number", "null")],
+    {"type": "boolean"},
+    {"type": ["string", "null"]},
+    *[{keyword: bound} for keyword in ("minimum", "maximum") for bound in (0, 1, 1.5)],
+    *[{f"exclusive{which}": bound} for which in ("Minimum", "Maximum") for bound in (0, 1)],
+    *[{f"{which}Length": 1} for which in ("min", "max")],
+    *[{f"{which}Items": 1} for which in ("min", "max")],
+    *[{f"{which}Properties": 1} for which in ("min", "max")],
+    *[{"uniqueItems": wanted} for wanted in (True, False)],
+    {"enum": ["a", "b"]},
+    {"const": "a"},
+    {"required": ["a"]},
+    {"required": ["a", "b"]},
+    {"properties": {"a": {"type": "integer"}}},
+    {"additionalProperties": False},
+    {"additionalProperties": {"type": "string"}},
+    {"items": {"type": "integer"}},
+    {"items": False},
+    {"anyOf": [{"type": "string"}, {"minimum": 1}]},
+    {"allOf": [{"type": "integer"}, {"minimum": 1}]},
+    {"pattern": "^a"},
+    {"oneOf": [{"type": "integer"}, {"minimum": 1}]},
+]
+PLAIN: list[Any] = [
+    *[None, True, False, 0, 1, 2, -1, 0.0, 1.0, 0.5, 1.5, math.inf, math.nan, 10**30],
+    *["", "a", "b", "ab", "\ud800", [], [1], ["a"], [1, 1.0], ["a", "a"], ["a", "b"], [True, 1]],
+    *[
+        {},
+        {"a": 1},
+        {"a": "x"},
+        {"b": "x"},
+        {"a": 1, "b": 2},
+        {"a": None, "c": "x"},
+        [[]],
+        [{}, {}],
+    ],
+]
+
+
+def test_the_quick_check_is_right_about_every_two_keywords_together() -> None:
+    registry: Any = EMPTY_REGISTRY
+    said = 0
+    for one in SINGLE:
+        for other in SINGLE:
+            schema = {**one, **other}
+            test = quick_test(schema)
+            if test is None:
+                continue
+            judge = jsonschema.Draft202012Validator(schema, registry=registry)
+            for value in PLAIN:
+                if test(value):
+                    said += 1
+                    assert judge.is_valid(value), (schema, value)
+    assert said > 10_000
+
+
 def test_the_quick_check_knows_an_ordinary_tool() -> None:
     schema = {
         "type": "object",
