@@ -60,11 +60,12 @@ def prepare(schema: Any, sound: bool = False) -> Any:
 
 def _resolve(validator: Any) -> None:
     """Look up every reference, reached or not. Raises ``Unusable``."""
+    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
     from referencing.jsonschema import specification_with
 
     dialect = validator.ID_OF(validator.META_SCHEMA)
     root = specification_with(dialect).create_resource(validator.schema)
-    waiting = [(root, validator._resolver)]
+    waiting = [(root, REGISTRY.resolver_with_root(root))]
     while waiting:
         resource, resolver = waiting.pop()
         if isinstance(resource.contents, dict):

@@ -47,7 +47,7 @@ import sys, types
 package = types.ModuleType({package!r})
 package.__path__ = [{folder!r}]
 sys.modules[{package!r}] = package
-sys.path += [path for path in {path!r} if path not in sys.path]
+sys.path[:] = {path!r}
 from {package}.judge import main
 sys.stdout.write("ready\\n")
 sys.stdout.flush()

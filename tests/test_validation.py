@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import anyio
@@ -254,7 +256,7 @@ def schemas(inner: Any) -> Any:
 SCHEMAS = st.recursive(st.booleans() | schemas(st.booleans()), schemas, max_leaves=6)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(SCHEMAS, VALUES)
 def test_the_quick_check_never_calls_valid_what_jsonschema_calls_invalid(
     schema: Any, value: Any
@@ -518,16 +520,21 @@ async def test_a_worker_that_nobody_asks_goes_by_itself(monkeypatch: pytest.Monk
     await workers.aclose()
 
 
-def child() -> subprocess.Popen[bytes]:
+@contextlib.contextmanager
+def child() -> Iterator[subprocess.Popen[bytes]]:
     """A worker whose parent does nothing for it."""
     process = subprocess.Popen(
         [sys.executable, "-I", "-c", worker._code()],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"ready\n"
-    return process
+    with process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            yield process
+        finally:
+            process.kill()
 
 
 def test_a_worker_left_alone_with_a_runaway_is_ended_by_the_kernel() -> None:
