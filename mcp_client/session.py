@@ -62,7 +62,8 @@ def connect(
     ``validation`` is what happens to a result that breaks the tool's output schema: "strict"
     raises ``InvalidResult``, which carries it; "warn" hands it over with a finding; "off" does not
     look. ``argument_validation`` likewise before the call; with "warn", the default, the approval
-    hook sees the finding and the call goes on.
+    hook sees the finding and the call goes on. What cannot be judged within
+    ``Timeouts.validation`` counts as broken, and the text says so.
 
     ``revision`` fixes the protocol revision ("2025-06-18"); "auto" agrees on the newest in common.
 

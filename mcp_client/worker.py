@@ -65,10 +65,10 @@ class Workers:
     def __init__(self) -> None:
         self._idle: list[_Worker] = []
         self._at_work: set[_Worker] = set()
-        self._turn: anyio.Semaphore | None = None
+        self._turn: anyio.Semaphore | None = None  # made in the loop it is for
         self._closed = False
         self._busy = 0
-        self._quiet = anyio.Event()
+        self._quiet: anyio.Event | None = None
 
     async def ask(self, id: int, schema: Any, value: Any, has_value: bool, budget: float) -> Any:
         """What ``judge.main`` answers. Raises ``GaveUp``."""
@@ -86,9 +86,9 @@ class Workers:
                 self._turn.release()
         finally:
             self._busy -= 1
-            if not self._busy:
+            if not self._busy and self._quiet is not None:
                 self._quiet.set()
-                self._quiet = anyio.Event()
+                self._quiet = None
 
     async def _ask(self, id: int, schema: Any, value: Any, has_value: bool, budget: float) -> Any:
         for _ in range(2):
@@ -120,6 +120,7 @@ class Workers:
         with anyio.CancelScope(shield=True):
             with anyio.move_on_after(_PATIENCE):
                 while self._busy:
+                    self._quiet = self._quiet or anyio.Event()
                     await self._quiet.wait()
             for worker in self._at_work:
                 worker.kill()

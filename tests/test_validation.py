@@ -558,9 +558,13 @@ async def test_without_an_interpreter_there_is_no_verdict_and_no_crash(
 ) -> None:
     checker = checker_for(RUNAWAY, Limits())
     for executable in ("", "/nowhere/python"):
-        monkeypatch.setattr(sys, "executable", executable)
-        problem = await checker.problem("a" * 64, Workers(), 5.0)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", executable)
+            problem = await checker.problem("a" * 64, Workers(), 5.0)
         assert "worker process" in str(problem)
+    monkeypatch.setattr(sys, "frozen", True, raising=False)  # then the executable is the host
+    problem = await checker.problem("a" * 64, Workers(), 5.0)
+    assert "worker process" in str(problem)
 
 
 async def test_a_host_deep_in_its_own_stack_gets_the_same_verdict() -> None:
@@ -588,6 +592,11 @@ async def test_a_host_deep_in_its_own_stack_gets_the_same_verdict() -> None:
 def test_a_value_is_the_same_after_being_taken_to_pieces(value: Any) -> None:
     big = {"a": [value] * 300, "b": {str(i): [value] * 40 for i in range(300)}, "c": value}
     assert _put_together(_pieces(big)) == big
+
+
+def test_no_piece_of_a_value_stops_the_loop_for_long() -> None:
+    big = {"a": [[0] * 50_000, {str(i): i for i in range(50_000)}], "b": [[1, 2]] * 20_000}
+    assert all([within(piece, worker._PIECE_VALUES + 8) for piece in map(list, _pieces(big))])
 
 
 def _put_together(pieces: Any) -> Any:
