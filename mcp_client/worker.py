@@ -187,8 +187,9 @@ class _Worker:
         assert self._process is not None
         for data in _batched(frames):
             try:
-                if not self._process.write(data):
-                    await self._process.flushed()
+                pending = self._process.write(data)
+                if pending is not None:
+                    await pending.over.wait()
             except OSError:
                 raise _Gone from None
             await anyio.lowlevel.checkpoint()
