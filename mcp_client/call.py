@@ -133,7 +133,7 @@ class Caller:
         finding = problem.of("the arguments", "the tool's input schema")
         if self._arguments == "strict":
             raise InvalidArguments(finding, path=problem.path)
-        _log.warning("%s/%s: %s", call.server, call.tool.name, finding)
+        _log_break("argument object", call, problem)
         return replace(call, findings=(*call.findings, finding))
 
     async def _approve(
@@ -160,7 +160,8 @@ class Caller:
                 "approval is good for one connection only; call again",
                 retryable=True,
             )
-        fields: dict[str, Any] = {"name": call.tool.name, "arguments": Json(call.arguments_json)}
+        asked: dict[str, Any] = {"name": call.tool.name, "arguments": Json(call.arguments_json)}
+        fields = asked
         meta = None if call.meta_json is None else _loads(call.meta_json)
         for _ in range(self._limits.rounds):
             reading = await wire.request(
@@ -168,7 +169,7 @@ class Caller:
             )
             if isinstance(reading, Complete):
                 return reading.result
-            fields = {**fields, **_answers(reading)}
+            fields = {**asked, **_answers(reading)}
         raise ProtocolViolation(
             f"the server asked back {self._limits.rounds} times (Limits.rounds) without an end",
             result=reading.result,
@@ -203,7 +204,7 @@ class Caller:
                 path=problem.path,
                 result=result,
             )
-        _log.warning("%s/%s: %s", call.server, call.tool.name, finding)
+        _log_break("result", call, problem)
         return replace(result, findings=(finding,))
 
     async def _judged(
@@ -231,6 +232,12 @@ def _object(what: str, value: Any) -> tuple[dict[str, Any], str]:
         raise InvalidArguments(f"{what} cannot be sent as JSON: {error}", path=error.path) from None
 
 
+def _log_break(what: str, call: ToolCall, problem: Problem) -> None:
+    # The place and not the value, which may be a secret: logs travel further than findings.
+    place = problem.path or "the root"
+    _log.warning("%s/%s: the %s breaks the schema at %s", call.server, call.tool.name, what, place)
+
+
 def _loads(text: str) -> dict[str, Any]:
     value: dict[str, Any] = json.loads(text)
     return value
@@ -246,4 +253,4 @@ def _answers(asked: InputRequired) -> dict[str, Any]:
             f"the server asks for {', '.join(methods)[:200]}, which this client did not declare",
             result=asked.result,
         )
-    return {"requestState": asked.state}
+    return {} if asked.state is None else {"requestState": asked.state}
