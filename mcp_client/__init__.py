@@ -60,6 +60,7 @@ from .protocol.content import (
 from .result import ToolResult
 from .session import Session, connect
 from .tool import Hints, Rejected, Tool, ToolCall, ToolList
+from .transports.http import HttpServer
 from .transports.memory import JsonRpcError, MemoryServer
 from .transports.stdio import StdioServer
 
@@ -80,6 +81,7 @@ __all__ = [
     "Deny",
     "EmbeddedResource",
     "Hints",
+    "HttpServer",
     "ImageContent",
     "Implementation",
     "InvalidArguments",

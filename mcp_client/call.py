@@ -18,7 +18,14 @@ from typing import Any, Literal, NewType, Protocol, TypeAlias
 
 from .approval import Gate
 from .bounds import Timeouts
-from .errors import ConnectError, InvalidArguments, InvalidResult, McpError, ProtocolViolation
+from .errors import (
+    ConnectError,
+    InvalidArguments,
+    InvalidResult,
+    McpError,
+    ProtocolViolation,
+    ServerError,
+)
 from .protocol.canonical import NotJson, canonical_of, plain
 from .protocol.era import Complete, InputRequired
 from .protocol.jsonrpc import Json
@@ -44,6 +51,7 @@ class Connected(Protocol):
 
     async def find(self, name: str) -> Tool: ...
     async def wire(self) -> Wire: ...
+    async def renewed(self, error: McpError) -> bool: ...
 
 
 class Caller:
@@ -67,6 +75,23 @@ class Caller:
         self._numbers = itertools.count(1)
 
     async def run(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        timeouts: Timeouts,
+        on_progress: OnProgress | None,
+        meta: Mapping[str, Any] | None,
+    ) -> ToolResult:
+        try:
+            return await self._run(name, arguments, timeouts, on_progress, meta)
+        except (ConnectError, ServerError) as error:
+            if not await self._session.renewed(error):
+                raise
+        # The server refused to run it, for what we knew of it was old. Now we know better, and
+        # it goes the whole way anew: the approval was for that connection and that definition.
+        return await self._run(name, arguments, timeouts, on_progress, meta)
+
+    async def _run(
         self,
         name: str,
         arguments: Mapping[str, Any] | None,
@@ -124,11 +149,7 @@ class Caller:
         if answered.edited:
             answered = self._checked(answered, _loads(answered.arguments_json))
         if answered.generation != self._session.generation:
-            raise ConnectError(
-                "the connection was lost and made anew while approval was asked for, and an "
-                "approval is good for one connection only; call again",
-                retryable=True,
-            )
+            raise _made_anew()
         return Approved(answered)
 
     # ----------------------------------------------------------------- it
@@ -137,11 +158,20 @@ class Caller:
         self, call: Approved, timeouts: Timeouts, on_progress: OnProgress | None
     ) -> dict[str, Any]:
         wire = await self._session.wire()
+        if call.generation != self._session.generation:
+            raise _made_anew()
         fields: dict[str, Any] = {"name": call.tool.name, "arguments": Json(call.arguments_json)}
         meta = None if call.meta_json is None else _loads(call.meta_json)
         for _ in range(self._rounds):
             reading = await wire.request(
-                "tools/call", fields, timeouts, meta=meta, progress=True, on_progress=on_progress
+                "tools/call",
+                fields,
+                timeouts,
+                meta=meta,
+                progress=True,
+                on_progress=on_progress,
+                mirrors=call.tool.mirrors if wire.mirrors else (),
+                repeatable=call.hints.idempotent,
             )
             if isinstance(reading, Complete):
                 return reading.result
@@ -180,6 +210,14 @@ class Caller:
             "%s/%s: its result breaks its output schema at %s", call.server, call.tool.name, problem
         )
         return replace(result, findings=(f"the result breaks the output schema at {problem}",))
+
+
+def _made_anew() -> ConnectError:
+    return ConnectError(
+        "the connection was lost and made anew while approval was asked for, and an approval is "
+        "good for one connection only; call again",
+        retryable=True,
+    )
 
 
 def _object(what: str, value: Any) -> tuple[dict[str, Any], str]:
