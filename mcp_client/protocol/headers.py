@@ -133,13 +133,9 @@ def _check(name: Any, shown: str, place: Mapping[str, Any], reachable: bool) -> 
     if not reachable:
         raise BadMark(f"{_MARK} {name!r} stands where no chain of properties leads")
     kind = place.get("type")
-    kinds = set(kind) - {"null"} if isinstance(kind, list) and _all_text(kind) else {kind}
-    if not kinds or not all(isinstance(kind, str) and kind in _PRIMITIVE for kind in kinds):
+    kinds = [one for one in kind if one != "null"] if isinstance(kind, list) else [kind]
+    if not kinds or not all(isinstance(one, str) and one in _PRIMITIVE for one in kinds):
         raise BadMark(f"{_MARK} {name!r} of {shown} is on no string, integer or boolean")
-
-
-def _all_text(items: list[Any]) -> bool:
-    return all(isinstance(item, str) for item in items)
 
 
 def _marked(
