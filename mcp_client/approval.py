@@ -18,11 +18,10 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary
 
 import anyio
 from anyio.lowlevel import RunVar
@@ -50,13 +49,14 @@ class Deny:
     reason: str = "refused"
 
 
+_ALLOWED = Allow()
 Answer: TypeAlias = Allow | Deny
 ApprovalHook: TypeAlias = Callable[[ToolCall], Answer | Awaitable[Answer]]
 
 
 def allow_all(call: ToolCall) -> Answer:
     """Yes to everything. For tests, and for servers that cannot do harm."""
-    return Allow()
+    return _ALLOWED
 
 
 def deny_all(call: ToolCall) -> Answer:
@@ -80,7 +80,7 @@ class Gate:
     async def approve(self, call: ToolCall) -> ToolCall:
         """``call``, or the call the approver made of it. Raises ``CallDenied``."""
         try:
-            answer = await self._ask(call)
+            answer: Any = self._hook(call) if self._immediate else await self._ask(call)
         except BaseException as error:  # whatever befalls the hook, the answer is no
             if not isinstance(error, Exception) and not _cancelled_within(error):
                 raise
@@ -101,11 +101,17 @@ class Gate:
         if self._immediate:
             return self._hook(call)
         async with _turn(self._hook):
-            with anyio.fail_after(self._seconds):
+            with anyio.move_on_after(self._seconds) as clock:
                 if self._async:
                     return await self._hook(call)  # type: ignore[misc]
                 answer = await anyio.to_thread.run_sync(self._hook, call, abandon_on_cancel=True)
                 return await answer if inspect.isawaitable(answer) else answer
+            assert clock.cancelled_caught
+            raise _NoAnswer
+
+
+class _NoAnswer(Exception):
+    """The clock of the question ran out."""
 
 
 def _edited(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
@@ -133,7 +139,7 @@ def _cancelled_within(error: BaseException) -> bool:
 
 
 def _what_befell(error: BaseException, seconds: float) -> str:
-    if isinstance(error, TimeoutError):
+    if isinstance(error, _NoAnswer):
         return f"none within {seconds:g} s, Timeouts(approval=...)"
     return f"it raised {type(error).__name__}"
 
@@ -145,23 +151,38 @@ def _is_async(hook: Any) -> bool:
     return inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(call)
 
 
-_locks: RunVar[WeakKeyDictionary[Any, anyio.Lock]] = RunVar("mcp_client.approval")
+@dataclass(slots=True)
+class _Turn:
+    lock: anyio.Lock
+    wanted: int = 0
 
 
-def _turn(hook: Any) -> Any:
-    """Who may ask now: one at a time per hook, in order, in every session of this event loop."""
+_turns: RunVar[dict[Any, _Turn]] = RunVar("mcp_client.approval")
+
+
+@asynccontextmanager
+async def _turn(hook: Any) -> AsyncIterator[None]:
+    """One question at a time per hook, in order, in every session of this event loop."""
     if getattr(hook, "concurrent", False):
-        return nullcontext()
+        yield
+        return
     try:
-        locks = _locks.get()
+        turns = _turns.get()
     except LookupError:
-        locks = WeakKeyDictionary()
-        _locks.set(locks)
-    key = getattr(hook, "__func__", hook)
+        turns = {}
+        _turns.set(turns)
+    # By identity, which every callable has: a bound method is made anew each time it is named, and
+    # an object may be neither hashable nor weakly referenced. Kept only while somebody asks.
+    key = id(getattr(hook, "__self__", hook)), id(getattr(hook, "__func__", None))
+    turn = turns.setdefault(key, _Turn(anyio.Lock()))
+    turn.wanted += 1
     try:
-        return locks.setdefault(key, anyio.Lock())
-    except TypeError:  # cannot be hashed or weakly referenced: then it cannot be shared either
-        return nullcontext()
+        async with turn.lock:
+            yield
+    finally:
+        turn.wanted -= 1
+        if not turn.wanted:
+            del turns[key]
 
 
 # ---------------------------------------------------------------- at the terminal
@@ -178,6 +199,7 @@ async def ask_on_terminal(call: ToolCall) -> Answer:
             "there is no terminal to ask at; pass approval= to connect(): a function that decides, "
             "or mcp_client.allow_all if every call may run"
         )
+    _forget_what_was_typed()
     print(_question(call), end="", file=sys.stderr, flush=True)
     answer = (await _line_from_terminal()).strip().lower()
     if answer in ("y", "yes"):
@@ -213,6 +235,16 @@ def _is_terminal(stream: Any) -> bool:
         return bool(stream.isatty())
     except (AttributeError, ValueError):
         return False
+
+
+def _forget_what_was_typed() -> None:
+    """A line typed before the question was shown is no answer to it."""
+    try:
+        import termios
+    except ImportError:  # Windows
+        return
+    with suppress(termios.error):
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 async def _line_from_terminal() -> str:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import itertools
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, NewType, Protocol, TypeAlias
+from typing import Any, Literal, NewType, TypeAlias
 
 from .approval import Gate
 from .bounds import Timeouts
@@ -22,7 +22,9 @@ from .errors import (
     ConnectError,
     InvalidArguments,
     InvalidResult,
+    InvalidSchema,
     McpError,
+    OutcomeUnknown,
     ProtocolViolation,
     ServerError,
 )
@@ -44,29 +46,23 @@ Approved = NewType("Approved", ToolCall)
 _log = logging.getLogger("mcp_client")
 
 
-class Connected(Protocol):
-    """What a call needs of its session."""
-
-    generation: int
-
-    async def find(self, name: str) -> Tool: ...
-    async def wire(self) -> Wire: ...
-    async def renewed(self, error: McpError) -> bool: ...
-
-
 class Caller:
     """Makes the calls of one session."""
 
     def __init__(
         self,
-        session: Connected,
+        find: Callable[[str], Awaitable[Tool]],
+        wire: Callable[[], Awaitable[Wire]],
+        renewed: Callable[[McpError], Awaitable[bool]],
         gate: Gate,
         results: Strictness,
         arguments: Strictness,
         rounds: int,
         prefix: str,
     ) -> None:
-        self._session = session
+        self._find = find
+        self._wire = wire
+        self._renewed = renewed
         self._gate = gate
         self._results = results
         self._arguments = arguments
@@ -85,7 +81,7 @@ class Caller:
         try:
             return await self._run(name, arguments, timeouts, on_progress, meta)
         except (ConnectError, ServerError) as error:
-            if not await self._session.renewed(error):
+            if not await self._renewed(error):
                 raise
         # The server refused to run it, for what we knew of it was old. Now we know better, and
         # it goes the whole way anew: the approval was for that connection and that definition.
@@ -99,31 +95,47 @@ class Caller:
         on_progress: OnProgress | None,
         meta: Mapping[str, Any] | None,
     ) -> ToolResult:
-        tool = await self._session.find(name)
+        wire, tool = await self._in_force(name)
+        hints = hints_of(tool)
         try:
-            call = self._freeze(tool, arguments, meta)
+            call = self._freeze(tool, arguments, meta, wire.generation)
             approved = await self._approve(call)
-            raw = await self._send(approved, timeouts, on_progress)
+            raw = await self._send(approved, wire, timeouts, on_progress)
             return self._check(approved, raw)
         except McpError as error:
             error.server, error.tool = error.server or tool.server, error.tool or tool.name
+            if isinstance(error, OutcomeUnknown):
+                # Repeating what may have run is safe only on a trusted server's word that it is.
+                error.retryable = hints.read_only or hints.idempotent
             raise
 
     # -------------------------------------------------------------- before it
 
+    async def _in_force(self, name: str) -> tuple[Wire, Tool]:
+        """The tool's definition, and the connection on which it is in force."""
+        while True:
+            wire = await self._wire()
+            tool = await self._find(name)
+            if await self._wire() is wire:
+                return wire, tool
+
     def _freeze(
-        self, tool: Tool, arguments: Mapping[str, Any] | None, meta: Mapping[str, Any] | None
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any] | None,
+        meta: Mapping[str, Any] | None,
+        generation: int,
     ) -> ToolCall:
-        value, text = _object("arguments", arguments or {})
+        value, text = _object("arguments", {} if arguments is None else arguments)
         call = ToolCall(
             id=f"{self._prefix}-{next(self._numbers)}",
             server=tool.server,
             tool=tool,
             arguments_json=text,
-            meta_json=_object("meta", meta)[1] if meta else None,
+            meta_json=None if meta is None else _object("meta", meta)[1],
             hints=hints_of(tool),
             findings=(),
-            generation=self._session.generation,
+            generation=generation,
         )
         return self._checked(call, value)
 
@@ -148,17 +160,14 @@ class Caller:
         answered = await self._gate.approve(call)
         if answered.edited:
             answered = self._checked(answered, _loads(answered.arguments_json))
-        if answered.generation != self._session.generation:
-            raise _made_anew()
         return Approved(answered)
 
     # ----------------------------------------------------------------- it
 
     async def _send(
-        self, call: Approved, timeouts: Timeouts, on_progress: OnProgress | None
+        self, call: Approved, wire: Wire, timeouts: Timeouts, on_progress: OnProgress | None
     ) -> dict[str, Any]:
-        wire = await self._session.wire()
-        if call.generation != self._session.generation:
+        if await self._wire() is not wire:
             raise _made_anew()
         fields: dict[str, Any] = {"name": call.tool.name, "arguments": Json(call.arguments_json)}
         meta = None if call.meta_json is None else _loads(call.meta_json)
@@ -193,10 +202,13 @@ class Caller:
         checker = output_checker(call.tool)
         if checker is None:
             return result
-        if "structuredContent" in raw:
-            problem = checker.problem(result.structured_content)
-        else:
-            problem = Problem("", "the tool has an output schema and sent no structuredContent")
+        try:
+            if "structuredContent" in raw:
+                problem = checker.problem(result.structured_content)
+            else:
+                problem = Problem("", "the tool has an output schema and sent no structuredContent")
+        except InvalidSchema as error:  # found out too late to say that nothing was sent
+            problem = Problem("", f"it cannot be told, for {error}")
         if problem is None:
             return result
         if self._results == "strict":

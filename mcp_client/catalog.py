@@ -53,6 +53,7 @@ class Catalog:
         self._fresh_until = -math.inf
         self._changes = 0
         self._seen = -1
+        self._loads = 0
         self._turn = anyio.Lock()
         self.mirrors = False
         """Whether arguments are repeated in headers, so that marks which break a rule count."""
@@ -65,13 +66,13 @@ class Catalog:
         """The whole current list."""
         if not refresh and self._list is not None and self._up_to_date():
             return self._list
-        waited_from = self._now()
+        loads = self._loads
         async with self._turn:
             # Whoever waited here while somebody else fetched takes what that fetch brought.
             if (
                 self._list is not None
                 and self._seen == self._changes
-                and (self._fetched_at >= waited_from or (not refresh and self._up_to_date()))
+                and (self._loads > loads or (not refresh and self._up_to_date()))
             ):
                 return self._list
             return await self._load()
@@ -131,7 +132,8 @@ class Catalog:
             raise self._broken(f"more than {self._limits.pages} pages (Limits.pages)", page)
         self._list = self._sorted_out(found)
         self._by_name = {tool.name: tool for tool in self._list}
-        self._seen, self._fresh_until, self._fetched_at = changes, fresh_until, self._now()
+        self._seen, self._fresh_until = changes, fresh_until
+        self._loads += 1
         return self._list
 
     async def _page(self, fields: dict[str, Any]) -> dict[str, Any]:
@@ -163,8 +165,6 @@ class Catalog:
                     "%s: the tool %r is left out: %s", self._server, safe_text(name, 128), reason
                 )
         return ToolList(tools, rejected)
-
-    _fetched_at = -math.inf
 
 
 def _name(definition: Any) -> str:

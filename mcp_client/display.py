@@ -12,11 +12,25 @@ import unicodedata
 __all__ = ["safe_text"]
 
 _FORBIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+# Letters and marks that Unicode wants drawn as nothing (Default_Ignorable_Code_Point): fillers, and
+# the variation selectors, which can carry any hidden message.
+_DRAWN_AS_NOTHING = frozenset(
+    map(
+        chr,
+        (
+            *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0),
+            *range(0x180B, 0x1810),
+            *range(0xFE00, 0xFE10),
+            *range(0xE0100, 0xE01F0),
+        ),
+    )
+)
 
 
 def safe_text(text: object, limit: int = 2_000, *, lines: bool = False) -> str:
-    """``text`` with every control, format, private or unassigned character written as ``\\u{...}``.
+    """``text`` with every character that is not plainly seen written as ``\\u{...}``.
 
+    Those are control, format, private and unassigned characters, and all that is drawn as nothing.
     At most ``limit`` characters of it, and then how many were left out. ``lines=True`` keeps line
     feeds; otherwise they are shown like any other control character.
     """
@@ -24,10 +38,12 @@ def safe_text(text: object, limit: int = 2_000, *, lines: bool = False) -> str:
     shown = text[:limit]
     if not shown.isascii() or not shown.isprintable():
         shown = "".join(
-            char
-            if (lines and char == "\n") or unicodedata.category(char) not in _FORBIDDEN
-            else f"\\u{{{ord(char):x}}}"
+            char if (lines and char == "\n") or _seen(char) else f"\\u{{{ord(char):x}}}"
             for char in shown
         )
     left = len(text) - limit
     return f"{shown}… ({left} more characters)" if left > 0 else shown
+
+
+def _seen(char: str) -> bool:
+    return unicodedata.category(char) not in _FORBIDDEN and char not in _DRAWN_AS_NOTHING

@@ -72,6 +72,10 @@ class McpError(Exception):
         self.tool = tool
         self.retryable = retryable
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Through a process pool and back: not through ``__init__``, whose options have no default.
+        return _revived, (type(self), self.args), self.__dict__
+
     def __str__(self) -> str:
         message = str(self.args[0]) if self.args else type(self).__name__
         place = "/".join(part for part in (self.server, self.tool) if part)
@@ -276,3 +280,7 @@ def _with_tail(message: str, tail: str) -> str:
         return message
     shown = "\n".join("    " + line for line in tail.splitlines()[-10:])
     return f"{message}\n  the server's last words on standard error:\n{shown}"
+
+
+def _revived(cls: type[McpError], args: tuple[Any, ...]) -> McpError:
+    return cls.__new__(cls, *args)

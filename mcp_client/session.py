@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import logging
-import secrets
+import os
 from collections.abc import Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
+from weakref import WeakSet
 
 import anyio
 
@@ -190,8 +191,18 @@ class Session:
         self._opened = False
         self._closed = False
         self._starts: list[float] = []
-        prefix = secrets.token_hex(4)
-        self._caller = Caller(self, gate, validation, argument_validation, limits.rounds, prefix)
+        self._retired: WeakSet[Transport] = WeakSet()
+        prefix = os.urandom(4).hex()
+        self._caller = Caller(
+            self._find,
+            self._live,
+            self._renewed,
+            gate,
+            validation,
+            argument_validation,
+            limits.rounds,
+            prefix,
+        )
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "open" if self._wire else "not open"
@@ -232,12 +243,12 @@ class Session:
         What was left out, and why, is in ``.rejected``. ``refresh=True`` asks anew.
         Raises ``ProtocolViolation`` rather than return a part of the list.
         """
-        await self.wire()
+        await self._live()
         return await self._catalog.tools(refresh=refresh)
 
     async def get_tool(self, name: str) -> Tool:
         """The tool ``name``. Raises ``UnknownTool``, which lists the names there are."""
-        return await self.find(name)
+        return await self._find(name)
 
     async def call_tool(
         self,
@@ -268,7 +279,7 @@ class Session:
 
         The stateless era has no ping; there ``server/discover`` is asked instead.
         """
-        wire = await self.wire()
+        wire = await self._live()
         method = "ping" if wire.era.server_may_ask else "server/discover"
         await wire.request(method, {}, self._timeouts.for_call(timeout), repeatable=True)
 
@@ -276,6 +287,8 @@ class Session:
         """End the connection and the server's process. From any task, any number of times."""
         self._closed = True
         await self._transport.aclose()
+        for transport in list(self._retired):
+            await transport.aclose()
 
     # -------------------------------------------------------------- connecting
 
@@ -289,11 +302,11 @@ class Session:
         self._wire = await self._connected()
         return self
 
-    async def find(self, name: str) -> Tool:
-        await self.wire()
+    async def _find(self, name: str) -> Tool:
+        await self._live()
         return await self._catalog.find(name)
 
-    async def wire(self) -> Wire:
+    async def _live(self) -> Wire:
         """The wire to use now; a server that has gone is started again."""
         wire = self._agreed()
         if wire.transport.alive and not self._closed:
@@ -303,7 +316,8 @@ class Session:
                 raise ConnectError("the session is closed; connect again", server=self.name)
             wire = self._agreed()
             if not wire.transport.alive:
-                await wire.transport.aclose()
+                self._retired.add(wire.transport)
+                await wire.transport.retire()
                 self._may_restart()
                 self.stats.restarts += 1
                 _log.warning("%s: the connection is over and is made anew", self.name)
@@ -328,12 +342,13 @@ class Session:
         self._transport = wire.transport
         self.generation += 1
         self._catalog.mirrors = wire.mirrors
+        wire.generation = self.generation
         if self._closed:
             await self._transport.aclose()
             raise ConnectError("the session was closed while it was being opened", server=self.name)
         return wire
 
-    async def renewed(self, error: McpError) -> bool:
+    async def _renewed(self, error: McpError) -> bool:
         """Whether a call that was refused, and not run, may be made again with newer knowledge.
 
         The server had ended our session, and a new one will be opened (2025-11-25
@@ -362,13 +377,13 @@ class Session:
 
     async def _list_page(self, fields: Mapping[str, Any]) -> Reading:
         """One page of the list; asked again once if the server died of old age in between."""
-        wire = await self.wire()
+        wire = await self._live()
         try:
             reading = await wire.request("tools/list", fields, self._timeouts, repeatable=True)
         except (ConnectionLost, ConnectError) as error:
             if isinstance(error, ConnectError) and not _session_ended(error):
                 raise
-            wire = await self.wire()
+            wire = await self._live()
             reading = await wire.request("tools/list", fields, self._timeouts, repeatable=True)
         if not isinstance(reading, Complete):
             raise ProtocolViolation(

@@ -43,7 +43,7 @@ class Tool:
     """The name the host gave the server."""
     trusted: bool
     """Whether the host said it trusts that server."""
-    _definition: dict[str, Any] = field(repr=False)
+    _definition: dict[str, Any] = field(repr=False, hash=False)
     _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What was worked out once: the fingerprint, and what ``validation`` made of the schemas."""
 

@@ -233,6 +233,9 @@ def _all(tests: list[Test]) -> Test:
     if len(tests) == 2:
         first, second = tests
         return lambda value: first(value) and second(value)
+    if len(tests) == 3:
+        first, second, third = tests
+        return lambda value: first(value) and second(value) and third(value)
     return lambda value: all([test(value) for test in tests])
 
 

@@ -48,6 +48,8 @@ class Wire:
         self._server = server
         self._stats = stats
         self._ids = ids
+        self.generation = 0
+        """Which connection of its session this is, from 1."""
         self._now = _clock()
 
     @property

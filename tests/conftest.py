@@ -1,4 +1,4 @@
-"""Every async test runs on asyncio and on trio, ends within a bound, and leaves no process behind."""
+"""Every async test runs on asyncio and on trio, ends in bounded time and leaves no process."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ BOUND = 60.0
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: Any) -> None:
     if name.startswith("test") and inspect.iscoroutinefunction(obj):
-        setattr(collector.obj, name, pytest.mark.anyio(_bounded(obj)))  # type: ignore[attr-defined]
+        pytest.mark.anyio(obj)
 
 
-def _bounded(test: Any) -> Any:
-    if hasattr(test, "__wrapped__") and getattr(test, "bounded", False):
-        return test
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    test = pyfuncitem.obj
+    if inspect.iscoroutinefunction(test):
 
-    @functools.wraps(test)
-    async def bounded(*args: Any, **kwargs: Any) -> None:
-        with anyio.fail_after(BOUND):
-            await test(*args, **kwargs)
+        @functools.wraps(test)
+        async def bounded(*args: Any, **kwargs: Any) -> None:
+            with anyio.fail_after(BOUND):
+                await test(*args, **kwargs)
 
-    bounded.bounded = True  # type: ignore[attr-defined]
-    return bounded
+        pyfuncitem.obj = bounded
 
 
 @pytest.fixture(params=["asyncio", "trio"])

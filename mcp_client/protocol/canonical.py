@@ -6,9 +6,8 @@ that is no number, a key that is no string, a set, a lone surrogate are refused 
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 __all__ = ["NotJson", "canonical", "canonical_of", "frozen", "plain", "sha256"]
@@ -42,10 +41,28 @@ def plain(value: Any) -> Any:
         raise NotJson("".join(reversed(odd.steps)), odd.reason) from None
 
 
+def _made_once() -> Callable[[Any], str]:
+    """The same as ``_encode`` where CPython's C encoder can be made once and not at every call."""
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return _encode
+
+    def refuse(value: object) -> Any:
+        raise TypeError(f"{type(value).__name__} is not plain")
+
+    quote = json.encoder.encode_basestring
+    # No look-out for cycles: what is plain is a copy of bounded depth.
+    chunks = make(None, refuse, quote, None, ":", ",", True, False, False)
+    return lambda value: "".join(chunks(value, 0))
+
+
+_encode_plain = _made_once()
+
+
 def canonical_of(plain: Any) -> str:
     """The canonical text of a value that is plain already. Raises ``NotJson``."""
     try:
-        text = _encode(plain)
+        text = _encode_plain(plain)
         if not text.isascii():
             text.encode()
     except ValueError as error:
@@ -69,9 +86,11 @@ def _plain(value: Any, depth: int) -> Any:
     try:
         if kind is dict or isinstance(value, Mapping):
             copy = {}
-            for key, item in value.items():
-                if type(key) is not str:
-                    key = _key(key)
+            for name, item in value.items():
+                if type(name) is not str:
+                    key = None  # a fault in a key is a fault of the object
+                    name = _key(name)
+                key = name
                 copy[key] = item if type(item) in _PLAIN else _plain(item, depth + 1)
             return copy
         if isinstance(value, list | tuple):
@@ -107,8 +126,8 @@ def _blame(value: Any, path: str, otherwise: str) -> tuple[str, str]:
         value.items() if type(value) is dict else enumerate(value) if type(value) is list else ()
     )
     for key, item in items:
-        for part in (key, item):
-            found = _blame(part, _step(path, key), "")
+        for part, place in ((key, path), (item, _step(path, key))):
+            found = _blame(part, place, "")
             if found[1]:
                 return found
     return path, otherwise
@@ -138,7 +157,13 @@ class FrozenObject(dict[str, Any]):
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy (``copy``, ``deepcopy``, ``pickle``) is a plain dict, and yours to change.
+        return dict, (plain(self),)
+
 
 def sha256(text: str) -> str:
+    import hashlib  # only now: it loads a library that a plain call does not need
+
     # A server's own text may hold lone surrogates (JSON escapes allow them): hashed as they are.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

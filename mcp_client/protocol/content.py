@@ -114,9 +114,9 @@ ContentBlock: TypeAlias = (
 
 def content_block(block: Any) -> ContentBlock:
     kind = block.get("type") if isinstance(block, dict) else None
+    if kind == "text" and type(text := block.get("text")) is str:  # the usual case, first and fast
+        return TextContent(text, block)
     match block:
-        case {"type": "text", "text": str(text)}:
-            return TextContent(text, block)
         case {"type": "image", "data": str(data), "mimeType": str(mime_type)}:
             return ImageContent(data, mime_type, block)
         case {"type": "audio", "data": str(data), "mimeType": str(mime_type)}:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from .capabilities import ServerFacts
 from .headers import PROTOCOL_VERSION, Mirror
@@ -24,15 +23,13 @@ class Malformed(ValueError):
     """A result that the specification does not allow; the text says how."""
 
 
-@dataclass(frozen=True, slots=True)
-class Complete:
+class Complete(NamedTuple):
     """The request is done; ``result`` is what came."""
 
     result: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class InputRequired:
+class InputRequired(NamedTuple):
     """The server wants answers first. 2026-07-28 ``basic/patterns/mrtr``."""
 
     questions: Mapping[str, Any]

@@ -106,8 +106,12 @@ dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=Fal
 _quote = json.encoder.encode_basestring
 
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_LARGE = 64 * 1024
+_ONE_KIND = bytes.maketrans(b"{}", b"[]")
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
-_ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,')
+_ID_FIRST = re.compile(
+    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,(?!\s*"method")'
+)
 _ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 
 
@@ -116,7 +120,7 @@ def parse(frame: bytes, depth: int) -> list[Message | Unusable]:
 
     Raises ``Unusable`` where the frame as a whole cannot be read.
     """
-    if frame.count(b"{") + frame.count(b"[") > depth and _deeper_than(frame, depth):
+    if _may_be_deeper(frame, depth) and _deeper_than(frame, depth):
         raise Unusable(f"nested deeper than {depth} levels", owner_of_fragment(frame))
     try:
         text = frame.decode()
@@ -176,7 +180,10 @@ def _request(value: dict[str, Any], owner: Any) -> Message:
     if params is None:
         params = {}
     if type(method) is not str or type(params) is not dict:
-        raise Unusable("its method is no string or its params are no object", raw=value)
+        # The server counts its own requests, so its id names one of ours only in an answer.
+        answers = "result" in value or "error" in value
+        whose = owner if answers and (type(owner) is int or type(owner) is str) else None
+        raise Unusable("its method is no string or its params are no object", whose, value)
     if "id" not in value:
         return Notice(method, params)
     if type(owner) is not int and type(owner) is not str:
@@ -190,22 +197,39 @@ def owner_of_fragment(frame: bytes) -> Id | None:
     return int(found.group(1)) if found else None
 
 
+def _may_be_deeper(frame: bytes, depth: int) -> bool:
+    """Whether there are brackets enough; False for most frames, at the cost of a glance."""
+    if len(frame) < _LARGE:
+        return frame.count(b"{") + frame.count(b"[") > depth
+    # In a large frame, counting costs more than hopping from one bracket to the next.
+    found = 0
+    for bracket in (b"{", b"["):
+        at = frame.find(bracket)
+        while at >= 0:
+            found += 1
+            if found > depth:
+                return True
+            at = frame.find(bracket, at + 1)
+    return False
+
+
 def _deeper_than(frame: bytes, depth: int) -> bool:
     # Cheap before exact: innermost pairs are cancelled level by level at C speed. Brackets inside
     # strings can only be miscounted, so what does not cancel out is counted again without strings.
-    if _levels(frame.translate(None, _NOT_BRACKETS), depth):
+    # Both kinds of bracket count as one, so that a pass takes off one level and not two.
+    if _levels(frame.translate(_ONE_KIND, _NOT_BRACKETS), depth):
         return False
-    return not _levels(_STRINGS.sub(b"", frame).translate(None, _NOT_BRACKETS), depth)
+    return not _levels(_STRINGS.sub(b"", frame).translate(_ONE_KIND, _NOT_BRACKETS), depth)
 
 
 def _levels(brackets: bytes, depth: int) -> bool:
     """Whether ``brackets`` cancels out within ``depth`` levels, whole or cut off."""
     for _ in range(depth):
-        shorter = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        shorter = brackets.replace(b"[]", b"")
         if len(shorter) == len(brackets):
             break
         brackets = shorter
-    return not brackets or (len(brackets) <= depth and not brackets.strip(b"[{"))
+    return not brackets or (len(brackets) <= depth and not brackets.strip(b"["))
 
 
 def _short(value: Any) -> str:
@@ -224,18 +248,29 @@ def encode_fields(fields: Mapping[str, Any]) -> str:
 
 def encode_request(id: Id, method: str, params: str) -> str:
     shown = id if type(id) is int else dump(id)
-    return f'{{"jsonrpc":"2.0","id":{shown},"method":"{method}","params":{params}}}'
+    return _sendable(f'{{"jsonrpc":"2.0","id":{shown},"method":"{method}","params":{params}}}')
 
 
 def encode_notice(method: str, params: Mapping[str, Any] | None = None) -> str:
     tail = f',"params":{encode_fields(params)}' if params else ""
-    return f'{{"jsonrpc":"2.0","method":"{method}"{tail}}}'
+    return _sendable(f'{{"jsonrpc":"2.0","method":"{method}"{tail}}}')
 
 
 def encode_answer(id: Id, result: Mapping[str, Any]) -> str:
-    return f'{{"jsonrpc":"2.0","id":{dump(id)},"result":{encode_fields(result)}}}'
+    return _sendable(f'{{"jsonrpc":"2.0","id":{dump(id)},"result":{encode_fields(result)}}}')
 
 
 def encode_failure(id: Id, code: int, message: str) -> str:
     error = dump({"code": code, "message": message})
-    return f'{{"jsonrpc":"2.0","id":{dump(id)},"error":{error}}}'
+    return _sendable(f'{{"jsonrpc":"2.0","id":{dump(id)},"error":{error}}}')
+
+
+def _sendable(text: str) -> str:
+    """``text`` as UTF-8 can carry it: a lone surrogate a server once sent goes back escaped."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="backslashreplace").decode()
+    return text

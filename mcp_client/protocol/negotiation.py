@@ -24,8 +24,7 @@ At most four questions are asked, whatever the server does.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import ConnectError, McpError, NegotiationError
 from .capabilities import Client
@@ -40,34 +39,31 @@ __all__ += ["Tell", "negotiate"]
 
 _UNSUPPORTED_VERSION = -32022
 _STATELESS_CODES = (-32020, -32021, _UNSUPPORTED_VERSION)
+_NO_HEADERS: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """Send a request and wait. ``probe``: give up early once the server has surely read it."""
 
     method: str
     params: str
     revision: str
     probe: bool = False
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = _NO_HEADERS
     """What goes with it over HTTP."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tell:
+class Tell(NamedTuple):
     """Agreed: send this notification in that era. There is no outcome: send None back."""
 
     method: str
     era: Era
 
 
-@dataclass(frozen=True, slots=True)
 class Restart:
     """Start the server afresh; what was asked before counts no more. Send None or ``Failed``."""
 
 
-@dataclass(frozen=True, slots=True)
 class Recall:
     """Has the silent probe been answered meanwhile? Send ``Said`` or ``Silent``."""
 
@@ -75,15 +71,13 @@ class Recall:
 Step: TypeAlias = Ask | Tell | Restart | Recall
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(NamedTuple):
     """The server answered with a result."""
 
     result: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(NamedTuple):
     """The server answered with an error."""
 
     code: int
@@ -91,13 +85,11 @@ class Refused:
     data: Any = None
 
 
-@dataclass(frozen=True, slots=True)
 class Silent:
     """No answer within the clock of that step."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(NamedTuple):
     """The connection ended, or the answer could not be read: ``error`` says how."""
 
     error: McpError

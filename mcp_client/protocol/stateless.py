@@ -44,7 +44,10 @@ class StatelessEra(Era):
     ) -> str:
         # Our own half of ``_meta`` never changes, so it is spliced in as text.
         body = encode_fields(fields)[1:-1]
-        own = self._stamp if token is None else f'{self._stamp},"progressToken":{dump(token)}'
+        own = self._stamp
+        if token is not None:
+            shown = token if type(token) is int else dump(token)
+            own = f'{own},"progressToken":{shown}'
         if meta:
             reserved = (*self._reserved, "progressToken")
             rest = encode_fields({k: v for k, v in meta.items() if k not in reserved})[1:-1]

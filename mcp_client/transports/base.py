@@ -24,7 +24,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
 from ..bounds import Limits, Timeouts
 from ..errors import ConnectError
@@ -62,8 +62,7 @@ class Stats:
     """The beginning of the last frame that was no message, made safe to show."""
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """What a session gives its transport: where unowned messages go, and the bounds."""
 
     server: str
@@ -125,6 +124,10 @@ class Transport(ABC):
 
     @abstractmethod
     async def aclose(self) -> None: ...
+
+    async def retire(self) -> None:
+        """Another takes our place: close, once whatever is still under way has ended."""
+        await self.aclose()
 
     @property
     @abstractmethod

@@ -25,10 +25,10 @@ from ..protocol.era import Era
 from ..protocol.jsonrpc import Answer, Failure, Id, Notice, Unusable, parse
 from .base import Exchange, Link, Transport
 from .http_client import HttpServer, Web, origin_of
+from .http_reply import Reply
 from .http_session import HttpSession
 from .jobs import Jobs
 from .refusal import NOT_KNOWN, refusal
-from .reply import Reply
 from .sse import SseTransport
 
 __all__ = ["ACCEPT", "HttpServer", "HttpTransport"]
@@ -197,6 +197,13 @@ class HttpTransport(Transport):
     @property
     def closed(self) -> bool:
         return self._closed
+
+    async def retire(self) -> None:
+        """The server ended the session, and may still answer what it took up before that."""
+        if self._session is None or not self._session.under_way:
+            await self.aclose()
+        else:
+            self._session.when_idle = self.aclose
 
     async def aclose(self) -> None:
         if self._closed:

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from ..display import safe_text
 from ..errors import AuthError, ConfigError, ConnectError, ConnectionLost, McpError
 from .base import Link
-from .reply import Reply
+from .http_reply import Reply
 
 if TYPE_CHECKING:
     import ssl

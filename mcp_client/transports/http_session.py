@@ -16,7 +16,7 @@ any more, and so did not run the request. ``gone`` tells the host to open a new 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import anyio
@@ -26,9 +26,9 @@ from ..errors import ConnectError, McpError
 from ..protocol.jsonrpc import Answer, Failure, Id, Notice, Unusable, parse
 from .channel import Channel, LineExchange
 from .http_client import Web
+from .http_reply import Reply
 from .jobs import Jobs
 from .refusal import refusal, session_ended
-from .reply import Reply
 
 __all__ = ["HttpSession"]
 
@@ -46,9 +46,10 @@ _LONGEST_ID = 4096
 class PostedExchange:
     """One request under way: what comes for it, and the job that reads its stream."""
 
-    __slots__ = ("_inner", "_job")
+    __slots__ = ("_inner", "_job", "_session")
 
-    def __init__(self, inner: LineExchange, job: anyio.CancelScope) -> None:
+    def __init__(self, session: HttpSession, inner: LineExchange, job: anyio.CancelScope) -> None:
+        self._session = session
         self._inner = inner
         self._job = job
 
@@ -59,6 +60,9 @@ class PostedExchange:
         await self._inner.aclose()
         if not self._inner.settled:
             self._job.cancel()
+        session = self._session
+        if session.when_idle is not None and not session.under_way:
+            await session.when_idle()
 
 
 class HttpSession:
@@ -73,6 +77,8 @@ class HttpSession:
     ) -> None:
         self.gone = False
         """Whether the server has ended the session."""
+        self.when_idle: Callable[[], Awaitable[None]] | None = None
+        """Called once nothing is under way any more."""
         self._web = web
         self._jobs = jobs
         self._link = web.link
@@ -90,7 +96,12 @@ class HttpSession:
             raise self._ended()
         exchange = self._channel.exchange(id)
         own = {**headers, **self.headers}
-        return PostedExchange(exchange, self._jobs.start(lambda: self._carry(exchange, text, own)))
+        job = self._jobs.start(lambda: self._carry(exchange, text, own))
+        return PostedExchange(self, exchange, job)
+
+    @property
+    def under_way(self) -> int:
+        return len(self._channel)
 
     async def _carry(self, exchange: LineExchange, text: str, headers: Mapping[str, str]) -> None:
         try:

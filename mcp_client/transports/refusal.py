@@ -12,7 +12,7 @@ from ..display import safe_text
 from ..errors import AuthError, ConnectError, McpError, ServerError
 from ..protocol.jsonrpc import Failure, Id, Unusable, parse
 from .http_client import Web
-from .reply import Reply
+from .http_reply import Reply
 
 __all__ = ["NOT_KNOWN", "SESSION_ENDED", "refusal", "session_ended"]
 

@@ -20,9 +20,9 @@ from ..protocol.jsonrpc import Failure, Id, Unusable, parse
 from .base import Link, Transport
 from .channel import Channel, LineExchange
 from .http_client import HttpServer, Web, origin_of
+from .http_reply import Reply
 from .jobs import Jobs
 from .refusal import refusal
-from .reply import Reply
 
 __all__ = ["SseTransport"]
 

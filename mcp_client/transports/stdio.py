@@ -9,7 +9,6 @@ import os
 import shutil
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import anyio
 
@@ -246,6 +245,6 @@ class StdioTransport(Transport):
 def _name(server: StdioServer) -> str:
     """A readable default: what is run, rather than what runs it."""
     words = [server.command]
-    if Path(server.command).name.rstrip("0123456789.") in _LAUNCHERS | {"python"}:
+    if os.path.basename(server.command).rstrip("0123456789.") in _LAUNCHERS | {"python"}:
         words = [word for word in server.args if not word.startswith("-")] or words
-    return Path(words[0]).stem or "server"
+    return os.path.splitext(os.path.basename(words[0]))[0] or "server"

@@ -163,7 +163,7 @@ class Legacy(_App):
     """HTTP+SSE of 2024-11-05 at ``/sse``, with its endpoint at ``/messages``."""
 
     def __init__(self, endpoint: str = "/messages?id=1", **tools: Callable[..., Any]) -> None:
-        super().__init__(**tools)
+        super().__init__(sse=True, **tools)
         self.endpoint = endpoint
         self.stream: Reply | None = None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import Any
 
@@ -11,6 +10,7 @@ import httpx
 import pytest
 
 from mcp_client import (
+    Allow,
     AuthError,
     CallTimeout,
     ConfigError,
@@ -22,6 +22,7 @@ from mcp_client import (
     ProtocolViolation,
     ServerError,
     Timeouts,
+    ToolCall,
     UnknownTool,
     allow_all,
     connect,
@@ -204,8 +205,6 @@ async def test_a_plain_refusal_reaches_the_caller_typed() -> None:
     async def fail(arguments: Any, request: Request, reply: Reply) -> None:
         await reply.send(500, b"boom \x1b[31m token-abcdef" + b"x" * 9_000, {"Retry-After": "7"})
 
-    secret = HttpServer("", headers={}) if False else None
-    assert secret is None
     async with serving(Stateless(fail=fail)) as server:
         headed = HttpServer(server.url, headers={"X-Key": "token-abcdef"})
         async with _connect(headed) as session:
@@ -273,9 +272,8 @@ async def test_a_trusted_idempotent_call_is_sent_again_to_a_busy_server() -> Non
         else:
             await app(request, reply)
 
-    async with serving(handler) as server:
-        async with _connect(server.url, trusted=True) as session:
-            assert (await session.call_tool("echo", {})).text == "{}"
+    async with serving(handler) as server, _connect(server.url, trusted=True) as session:
+        assert (await session.call_tool("echo", {})).text == "{}"
     assert len(server.saying("tools/call")) == 2
 
 
@@ -386,13 +384,18 @@ async def test_a_header_mismatch_refreshes_the_list_and_calls_once_more() -> Non
 
     asked: list[Any] = []
 
-    async with serving(handler) as server:
-        hook = lambda call: asked.append(call.tool.mirrors) or allow_all(call)  # noqa: E731
-        async with connect(server.url, approval=hook, timeouts=QUICK) as session:
-            assert (await session.call_tool("echo", {"a": "x"})).text == "{'a': 'x'}"
-            assert len(server.saying("tools/list")) == 2
-            with pytest.raises(ServerError, match="Header mismatch") as caught:
-                await session.call_tool("echo", {})
+    async def hook(call: ToolCall) -> Allow:
+        asked.append(call.tool.mirrors)
+        return Allow()
+
+    async with (
+        serving(handler) as server,
+        connect(server.url, approval=hook, timeouts=QUICK) as session,
+    ):
+        assert (await session.call_tool("echo", {"a": "x"})).text == "{'a': 'x'}"
+        assert len(server.saying("tools/list")) == 2
+        with pytest.raises(ServerError, match="Header mismatch") as caught:
+            await session.call_tool("echo", {})
     assert caught.value.code == -32020
     assert len(app.calls) == 1
     assert [len(mirrors) for mirrors in asked[:2]] == [0, 1], "the new definition is approved anew"
@@ -585,6 +588,7 @@ def test_the_package_loads_no_httpx() -> None:
     import subprocess
     import sys
 
-    code = "import mcp_client, sys; print(json := 'httpx' in sys.modules or 'jsonschema' in sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert json.loads(ran.stdout.lower()) is False
+    code = "import mcp_client, sys; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert "mcp_client.transports.http" in ran.stdout.split()
+    assert not {"httpx", "httpcore", "jsonschema"} & set(ran.stdout.split())

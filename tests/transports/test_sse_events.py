@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import time
 
 import pytest
@@ -42,7 +43,7 @@ def test_events_are_read_as_the_standard_says(
 def test_how_a_stream_is_cut_does_not_change_what_it_says(noise: bytes, cuts: list[int]) -> None:
     stream = b"data: a\r\n" + noise + b"\r\n\ndata: b\r\n\r\n"
     places = [0, *sorted(cuts), len(stream)]
-    pieces = [stream[a:b] for a, b in zip(places, places[1:], strict=False)]
+    pieces = [stream[a:b] for a, b in itertools.pairwise(places)]
     assert _parsed(*pieces) == _parsed(stream)
 
 

@@ -1,0 +1,26 @@
+"""A person at the terminal decides. Where there is no terminal, the answer is no.
+
+This is what ``connect`` does when it is given no ``approval=``.
+"""
+
+import sys
+from pathlib import Path
+
+import anyio
+
+from mcp_client import CallDenied, StdioServer, connect
+
+WEATHER = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "weather.py")])
+
+
+async def main() -> None:
+    async with connect(WEATHER) as session:
+        try:
+            result = await session.call_tool("set_alarm", {"location": "New York", "loud": True})
+        except CallDenied as error:
+            print(f"Not run. {error}")
+        else:
+            print(result.text)
+
+
+anyio.run(main)

@@ -1,0 +1,129 @@
+"""The client the official conformance suite runs: the scenario in the environment, the URL last.
+
+It does what a host would do, and no scenario's own tricks: what is judged is ``mcp_client``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import anyio
+
+from mcp_client import ConfigError, McpError, Session, allow_all, connect
+
+Scenario: TypeAlias = Callable[[Session], Awaitable[None]]
+
+
+async def list_tools(session: Session) -> None:
+    await session.list_tools()
+
+
+async def add_numbers(session: Session) -> None:
+    await session.list_tools()
+    (await session.call_tool("add_numbers", {"a": 5, "b": 3})).raise_for_error()
+
+
+async def add_numbers_wherever(session: Session) -> None:
+    """The server lists no tools and answers every call; the list must not stop the others."""
+    await session.list_tools()
+    await session.ping()
+
+
+async def reconnect(session: Session) -> None:
+    await session.list_tools()
+    (await session.call_tool("test_reconnection")).raise_for_error()
+
+
+async def standard_headers(session: Session) -> None:
+    await session.list_tools()
+    await session.call_tool("test_headers")
+    await session.call_tool("my-hyphenated-tool")
+
+
+async def calls_of_the_context(session: Session) -> None:
+    await session.list_tools()
+    for call in _context()["toolCalls"]:
+        await session.call_tool(call["name"], call["arguments"])
+
+
+async def every_tool_shown(session: Session) -> None:
+    for tool in await session.list_tools():
+        await session.call_tool(tool.name, _stub(tool.input_schema))
+
+
+async def echo_a_schema(session: Session) -> None:
+    schema = (await session.get_tool("json_schema_2020_12_tool")).input_schema
+    await session.call_tool("json_schema_echo", {"schema": schema})
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "initialize": list_tools,
+    "tools_call": add_numbers,
+    "sse-retry": reconnect,
+    "request-metadata": add_numbers_wherever,
+    "http-standard-headers": standard_headers,
+    "http-custom-headers": calls_of_the_context,
+    "http-invalid-tool-headers": every_tool_shown,
+    "json-schema-ref-no-deref": list_tools,
+    "json-schema-2020-12-preservation": echo_a_schema,
+}
+PINNED = {"tools_call", "json-schema-2020-12-preservation"}
+"""Scenarios whose mock agrees to any revision: each run is to speak its own."""
+
+
+def _context() -> Any:
+    return json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+
+
+_STUBS: dict[str, Any] = {
+    "string": "us-west1",
+    "integer": 1,
+    "number": 1,
+    "boolean": True,
+    "object": {},
+    "array": [],
+    "null": None,
+}
+
+
+def _stub(schema: dict[str, Any]) -> dict[str, Any]:
+    """Arguments for whatever the schema requires."""
+    properties = schema.get("properties", {})
+    required = schema.get("required", [])
+    return {name: _STUBS[properties.get(name, {}).get("type", "string")] for name in required}
+
+
+async def _play(url: str, play: Scenario, revision: str) -> None:
+    async with connect(url, approval=allow_all, revision=revision) as session:
+        await play(session)
+
+
+def main(words: list[str]) -> int:
+    scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
+    if not words:
+        return _refused("the last argument is the URL of the suite's server, and there is none")
+    if scenario not in SCENARIOS:
+        known = ", ".join(SCENARIOS)
+        return _refused(f"MCP_CONFORMANCE_SCENARIO is {scenario!r}, and this program knows {known}")
+    revision = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "auto")
+    try:
+        anyio.run(_play, words[-1], SCENARIOS[scenario], revision if scenario in PINNED else "auto")
+    except ConfigError as error:
+        return _refused(str(error))
+    except McpError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _refused(sentence: str) -> int:
+    print(sentence, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,109 @@
+"""Install the real peers that ``tests/interop`` and ``tests/journeys`` talk to: run by name.
+
+``python tests/interop/install.py`` needs Python with venv, and npm. What it installs goes into the
+git-ignored ``.interop/`` at the root of the repository; what is there already is left alone.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+__all__ = ["COMMAND", "EVERYTHING", "NODE", "PEERS", "SDKS", "SUITE"]
+
+COMMAND = "python tests/interop/install.py"
+PEERS = Path(__file__).resolve().parents[2] / ".interop"
+
+_OLD = "pydantic==2.10.6"  # what FastMCP of 1.x was written for: newer ones break it
+SDKS: dict[str, tuple[str, ...]] = {
+    "2.3.0": ("mcp==2.3.0",),
+    "1.12.4": ("mcp==1.12.4", _OLD),
+    "1.6.0": ("mcp==1.6.0", _OLD),
+    "1.2.0": ("mcp==1.2.0", _OLD),
+}
+"""Versions of the official Python SDK, each with what is installed for it."""
+
+_MACHINE = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}.get(
+    platform.machine().lower(), platform.machine().lower()
+)
+NODE = f"node-{sys.platform}-{_MACHINE}"
+"""The npm package with the Node binary of this machine: the suite needs Node 22."""
+EVERYTHING = "@modelcontextprotocol/server-everything"
+SUITE = "@modelcontextprotocol/conformance"
+_PACKAGES = {EVERYTHING: "2026.8.31", SUITE: "0.2.0-alpha.12", NODE: "22.23.3"}
+
+
+def main() -> int:
+    PEERS.mkdir(exist_ok=True)
+    with ThreadPoolExecutor(3) as several:
+        jobs = [several.submit(_install_packages)]
+        jobs += [several.submit(_install_sdk, version) for version in SDKS]
+    failures = [str(error) for job in jobs if (error := job.exception()) is not None]
+    for failure in failures:
+        print(failure, file=sys.stderr)
+    return 1 if failures else 0
+
+
+def _install_sdk(version: str) -> None:
+    home, wanted = PEERS / f"sdk-{version}", "\n".join(SDKS[version])
+    if _is_there(home, wanted):
+        return
+    shutil.rmtree(home, ignore_errors=True)
+    started = time.monotonic()
+    _run([sys.executable, "-m", "venv", str(home)])
+    pip = [str(home / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+    _run([*pip, "install", "--quiet", "--no-input", *SDKS[version]])
+    _mark(home, wanted, started)
+
+
+def _install_packages() -> None:
+    home = PEERS / "npm"
+    wanted = json.dumps({"private": True, "dependencies": _PACKAGES}, indent=2)
+    if _is_there(home, wanted):
+        return
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir()
+    started = time.monotonic()
+    (home / "package.json").write_text(wanted)
+    npm = shutil.which("npm")
+    if npm is None:
+        raise RuntimeError(
+            "npm is not on PATH, and the servers and the suite written in it need it"
+        )
+    _run([npm, "install", "--no-audit", "--no-fund", "--loglevel=error"], home)
+    _mark(home, wanted, started)
+
+
+def _is_there(home: Path, wanted: str) -> bool:
+    stamp = home / "complete"
+    return stamp.is_file() and stamp.read_text() == wanted
+
+
+def _mark(home: Path, wanted: str, started: float) -> None:
+    (home / "complete").write_text(wanted)
+    print(f"{home.name}: installed in {time.monotonic() - started:.0f} s", flush=True)
+
+
+def _run(command: Sequence[str], where: Path = PEERS) -> None:
+    done = subprocess.run(
+        command,
+        cwd=where,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""Where the real peers are. One that is missing skips its test; in CI it fails it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from mcp_client import StdioServer
+from tests.interop.install import COMMAND, EVERYTHING, NODE, PEERS, SUITE
+
+__all__ = ["conformance", "everything", "node", "official"]
+
+_SERVERS = Path(__file__).parent / "servers"
+_MODULES = PEERS / "npm" / "node_modules"
+
+
+def official(version: str) -> StdioServer:
+    """The server in ``servers/`` for that version of the official SDK."""
+    python = _found(PEERS / f"sdk-{version}" / "bin" / "python", f"the official SDK {version}")
+    script = "official_1.py" if version.startswith("1.") else "official_2.py"
+    return StdioServer(str(python), [str(_SERVERS / script)], env=_new_identity())
+
+
+def everything() -> StdioServer:
+    """The reference server of the project itself, written in TypeScript."""
+    script = _found(_MODULES / EVERYTHING / "dist" / "index.js", EVERYTHING)
+    return StdioServer(str(node()), [str(script), "stdio"], env=_new_identity())
+
+
+def conformance() -> list[str]:
+    """The words that run the official conformance suite."""
+    return [str(node()), str(_found(_MODULES / SUITE / "dist" / "index.js", SUITE))]
+
+
+def node() -> Path:
+    return _found(_MODULES / NODE / "bin" / "node", NODE)
+
+
+def _new_identity() -> dict[str, str]:
+    """Makes a server unlike any met before, so that nothing remembered of it spares the probe."""
+    return {"JOURNEY": secrets.token_hex(8)}
+
+
+def _found(path: Path, what: str) -> Path:
+    return path if path.exists() else _missing(what)
+
+
+def _missing(what: str) -> NoReturn:
+    sentence = f"{what} is not installed; install it with: {COMMAND}"
+    if os.environ.get("CI"):
+        pytest.fail(sentence, pytrace=False)
+    pytest.skip(sentence)

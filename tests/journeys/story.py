@@ -1,0 +1,328 @@
+"""The journey: a whole story through the public API, told the same to every server.
+
+``tell`` takes anything ``connect`` takes, so that it is told over each transport, and a ``Peer``:
+what that server is expected to be, and its words for what the story does with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import anyio
+import pytest
+
+from mcp_client import (
+    Allow,
+    CallDenied,
+    CallTimeout,
+    ConnectError,
+    ConnectionLost,
+    Deny,
+    NotSent,
+    Session,
+    StdioServer,
+    Timeouts,
+    ToolCall,
+    ToolResult,
+    UnknownTool,
+    connect,
+)
+
+__all__ = [
+    "BRISK",
+    "EVERYTHING",
+    "OFFICIAL",
+    "Peer",
+    "Target",
+    "Words",
+    "close_in_the_middle",
+    "tell",
+]
+
+Target: TypeAlias = StdioServer | Sequence[str]
+BRISK = Timeouts(close=0.5)
+"""Some of these servers do not leave by themselves: they are waited for, but not for long."""
+_ENDLESS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a server calls its tools, and what they answer."""
+
+    tools: frozenset[str]
+    echo: str
+    echo_argument: str
+    echoed: str
+    add: str
+    sum: str
+    slow: str
+    slow_argument: str
+    describe: tuple[str, Mapping[str, Any], Mapping[str, Any]]
+    fail: tuple[str, Mapping[str, Any], str]
+    heard: str | None = None
+    was_cancelled: str | None = None
+
+
+OFFICIAL = Words(
+    tools=frozenset({"echo", "heard", "add", "weather", "fail", "slow", "was_cancelled"}),
+    echo="echo",
+    echo_argument="text",
+    echoed="{}",
+    add="add",
+    sum="{}",
+    slow="slow",
+    slow_argument="seconds",
+    describe=("weather", {"place": "Oslo"}, {"place": "Oslo", "degrees": 21.5}),
+    fail=("fail", {"reason": "out of ink"}, "out of ink"),
+    heard="heard",
+    was_cancelled="was_cancelled",
+)
+EVERYTHING = Words(
+    tools=frozenset(
+        {"echo", "get-sum", "get-structured-content", "trigger-long-running-operation"}
+    ),
+    echo="echo",
+    echo_argument="message",
+    echoed="Echo: {}",
+    add="get-sum",
+    sum="The sum of {a} and {b} is {}.",
+    slow="trigger-long-running-operation",
+    slow_argument="duration",
+    describe=(
+        "get-structured-content",
+        {"location": "New York"},
+        {"temperature": 33, "conditions": "Cloudy", "humidity": 82},
+    ),
+    fail=("get-sum", {"a": "many", "b": 1}, "expected number"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A server as the story expects it."""
+
+    revision: str
+    """The revision it agrees to."""
+    words: Words
+    pin: str = "auto"
+    """The revision ``connect`` is told."""
+    structured: bool = True
+    """Whether it gives output schemas."""
+    stoppable: bool = True
+    """Whether it lives on when it is told that nobody waits for a call any more. The official SDK
+    does not before 1.7: it stops reading, and is gone at the next line it is sent."""
+
+
+@dataclass(slots=True)
+class Approver:
+    """An approval hook that says yes until it is told to say no, and keeps what it was asked."""
+
+    seen: list[ToolCall] = field(default_factory=list)
+    no: str | None = None
+
+    async def __call__(self, call: ToolCall) -> Allow | Deny:
+        self.seen.append(call)
+        return Allow() if self.no is None else Deny(self.no)
+
+
+@dataclass(slots=True)
+class Told:
+    """What the chapters of one telling share."""
+
+    session: Session
+    peer: Peer
+    approver: Approver
+
+    @property
+    def words(self) -> Words:
+        return self.peer.words
+
+    async def echo(self, text: str) -> str:
+        result = await self.session.call_tool(self.words.echo, {self.words.echo_argument: text})
+        return result.text
+
+    async def slow(self, seconds: float, steps: int, **options: Any) -> ToolResult:
+        arguments = {self.words.slow_argument: seconds, "steps": steps}
+        return await self.session.call_tool(self.words.slow, arguments, **options)
+
+
+async def tell(target: Target, peer: Peer) -> None:
+    """From connecting to closing twice."""
+    approver = Approver()
+    connecting = connect(target, name="desk", approval=approver, revision=peer.pin, timeouts=BRISK)
+    async with connecting as session:
+        told = Told(session, peer, approver)
+        await _it_says_what_it_is(told)
+        await _it_lists_every_tool(told)
+        await _what_is_denied_is_not_sent(told)
+        await _what_is_approved_is_what_was_asked(told)
+        await _structured_content_fits_its_schema(told)
+        await _a_failing_tool_is_a_result(told)
+        await _an_unknown_tool_is_looked_for_and_not_called(told)
+        await _progress_is_told(told)
+        await _calls_at_once_get_their_own_answers(told)
+        await _a_timeout_is_told_and_the_session_goes_on(told)
+        if peer.stoppable:
+            await _a_slow_call_holds_nobody_up_and_can_be_called_off(told)
+        await session.ping()
+        await session.aclose()
+    await session.aclose()
+    with pytest.raises(ConnectError, match="closed"):
+        await told.echo("too late")
+
+
+async def _it_says_what_it_is(told: Told) -> None:
+    assert told.session.protocol_version == told.peer.revision
+    assert told.session.server_info is not None
+    assert told.session.server_info.name
+    assert "tools" in told.session.capabilities
+
+
+async def _it_lists_every_tool(told: Told) -> None:
+    tools = await told.session.list_tools()
+    assert {tool.name for tool in tools} >= told.words.tools
+    assert not tools.rejected
+    echo = await told.session.get_tool(told.words.echo)
+    assert echo in tools
+    assert told.words.echo_argument in echo.input_schema["properties"]
+    assert echo.annotations is None  # nobody said that this server is trusted
+
+
+async def _what_is_denied_is_not_sent(told: Told) -> None:
+    told.approver.no = "ask Ana first"
+    sent = told.session.stats.requests
+    with pytest.raises(CallDenied) as denied:
+        await told.echo("denied")
+    told.approver.no = None
+    assert isinstance(denied.value, NotSent)
+    assert denied.value.reason == "ask Ana first"
+    assert (denied.value.server, denied.value.tool) == ("desk", told.words.echo)
+    assert told.session.stats.requests == sent
+
+
+async def _what_is_approved_is_what_was_asked(told: Told) -> None:
+    assert await told.echo("héllo\n世界") == told.words.echoed.format("héllo\n世界")
+    call = told.approver.seen[-1]
+    assert (call.server, call.tool.name, call.generation) == ("desk", told.words.echo, 1)
+    assert call.arguments == {told.words.echo_argument: "héllo\n世界"}
+    assert call.hints.destructive
+    assert not call.hints.read_only
+    assert not call.trusted
+    assert not call.findings
+    if told.words.heard is not None:
+        heard = await told.session.call_tool(told.words.heard)
+        assert heard.text == "héllo\n世界"  # and no word of what was denied
+
+
+async def _structured_content_fits_its_schema(told: Told) -> None:
+    name, arguments, expected = told.words.describe
+    tool = await told.session.get_tool(name)
+    result = await told.session.call_tool(name, arguments)
+    assert not result.is_error
+    if told.peer.structured:
+        assert set(tool.output_schema["properties"]) == set(expected)
+        assert result.structured_content == expected
+    assert str(next(iter(expected.values()))) in result.text
+
+
+async def _a_failing_tool_is_a_result(told: Told) -> None:
+    name, arguments, reason = told.words.fail
+    result = await told.session.call_tool(name, arguments)
+    assert result.is_error
+    assert reason in result.text
+
+
+async def _an_unknown_tool_is_looked_for_and_not_called(told: Told) -> None:
+    asked, sent = len(told.approver.seen), told.session.stats.requests
+    with pytest.raises(UnknownTool, match=told.words.echo):
+        await told.session.call_tool("no-such-tool")
+    assert len(told.approver.seen) == asked
+    assert told.session.stats.requests <= sent + 1  # the list, once more: it may be new
+
+
+async def _progress_is_told(told: Told) -> None:
+    steps: list[tuple[float, float | None]] = []
+    result = await told.slow(
+        0.03, 3, on_progress=lambda progress, total, message: steps.append((progress, total))
+    )
+    assert not result.is_error
+    assert steps == [(1, 3), (2, 3), (3, 3)]
+
+
+async def _calls_at_once_get_their_own_answers(told: Told) -> None:
+    answers: dict[int, str] = {}
+
+    async def add(number: int) -> None:
+        result = await told.session.call_tool(told.words.add, {"a": number, "b": 100})
+        answers[number] = result.text
+
+    async with anyio.create_task_group() as calls:
+        for number in range(12):
+            calls.start_soon(add, number)
+    assert answers == {n: told.words.sum.format(n + 100, a=n, b=100) for n in range(12)}
+
+
+async def _a_timeout_is_told_and_the_session_goes_on(told: Told) -> None:
+    with pytest.raises(CallTimeout) as timeout:
+        await told.slow(_ENDLESS, 1, timeout=0.2)
+    assert timeout.value.clock == "total"
+    assert timeout.value.tool == told.words.slow
+    await _the_server_stopped(told)
+    assert await told.echo("still here") == told.words.echoed.format("still here")
+    assert told.session.generation == (1 if told.peer.stoppable else 2)
+
+
+async def _a_slow_call_holds_nobody_up_and_can_be_called_off(told: Told) -> None:
+    under_way = anyio.Event()
+    async with anyio.create_task_group() as calls:
+
+        async def call() -> None:
+            await told.slow(_ENDLESS, 600, on_progress=lambda *_: under_way.set())
+            pytest.fail("it was to be called off")
+
+        calls.start_soon(call)
+        with anyio.fail_after(10):
+            await under_way.wait()
+        assert await told.echo("meanwhile") == told.words.echoed.format("meanwhile")
+        calls.cancel_scope.cancel()
+    await _the_server_stopped(told)
+
+
+async def _the_server_stopped(told: Told) -> None:
+    """It was told, and shows it: by its word, or by dying of it, and then it is started again."""
+    if not told.peer.stoppable:
+        with pytest.raises(ConnectionLost):
+            await told.session.ping(timeout=20)
+    elif told.words.was_cancelled is not None:
+        told_so = await told.session.call_tool(told.words.was_cancelled, timeout=20)
+        assert told_so.text == "yes"
+
+
+async def close_in_the_middle(target: Target, peer: Peer) -> None:
+    """One task opens, another calls, a third closes: the call settles, and nobody is cancelled."""
+    under_way = anyio.Event()
+    sessions: list[Session] = []
+    lost: list[ConnectionLost] = []
+
+    async def open_it() -> None:
+        hook = Approver()
+        sessions.append(await connect(target, approval=hook, revision=peer.pin, timeouts=BRISK))
+
+    async def call(told: Told) -> None:
+        with pytest.raises(ConnectionLost) as error:
+            await told.slow(_ENDLESS, 600, on_progress=lambda *_: under_way.set())
+        lost.append(error.value)
+
+    async with anyio.create_task_group() as first:
+        first.start_soon(open_it)
+    session = sessions[0]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(call, Told(session, peer, Approver()))
+        with anyio.fail_after(10):
+            await under_way.wait()
+        tasks.start_soon(session.aclose)
+    assert len(lost) == 1
+    assert lost[0].tool == peer.words.slow
+    await session.aclose()

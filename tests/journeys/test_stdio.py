@@ -1,0 +1,84 @@
+"""The journey over stdio, with real servers of every published revision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from mcp_client import NegotiationError, StdioServer, allow_all, connect
+from tests.interop import peers
+from tests.journeys.story import BRISK, EVERYTHING, OFFICIAL, Peer, close_in_the_middle, tell
+
+pytestmark = pytest.mark.interop
+
+Start = Callable[[], StdioServer]
+SDK_2_3, SDK_1_12, SDK_1_6, SDK_1_2 = (
+    partial(peers.official, version) for version in ("2.3.0", "1.12.4", "1.6.0", "1.2.0")
+)
+
+AGREED: dict[str, tuple[Start, Peer]] = {
+    "official-2.3": (SDK_2_3, Peer("2026-07-28", OFFICIAL)),
+    "official-1.12": (SDK_1_12, Peer("2025-06-18", OFFICIAL)),
+    "official-1.6": (SDK_1_6, Peer("2024-11-05", OFFICIAL, structured=False, stoppable=False)),
+    "official-1.2": (SDK_1_2, Peer("2024-11-05", OFFICIAL, structured=False, stoppable=False)),
+    "everything": (peers.everything, Peer("2025-11-25", EVERYTHING)),
+}
+
+
+def _pinned(peer: Peer, revision: str, *, structured: bool) -> Peer:
+    return replace(peer, revision=revision, pin=revision, structured=structured)
+
+
+PINNED: dict[str, tuple[Start, Peer]] = {
+    f"{name}-{pin}": (AGREED[name][0], _pinned(AGREED[name][1], pin, structured=structured))
+    for name, pin, structured in [
+        ("official-2.3", "2025-11-25", True),
+        ("official-2.3", "2025-03-26", False),
+        ("official-2.3", "2024-11-05", False),
+        ("official-1.12", "2025-03-26", False),
+        ("official-1.6", "2024-11-05", False),
+        ("everything", "2025-06-18", True),
+    ]
+}
+
+
+def _each(table: dict[str, tuple[Start, Peer]]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(("start", "peer"), list(table.values()), ids=list(table))
+
+
+@_each(AGREED | PINNED)
+async def test_the_whole_story(start: Start, peer: Peer) -> None:
+    await tell(start(), peer)
+
+
+@_each(AGREED)
+async def test_any_task_may_close_while_a_call_is_under_way(start: Start, peer: Peer) -> None:
+    await close_in_the_middle(start(), peer)
+
+
+@pytest.mark.parametrize("start", [SDK_1_6, SDK_1_2], ids=["official-1.6", "official-1.2"])
+async def test_a_server_that_dies_of_the_probe_is_reached_and_dies_of_it_once(
+    start: Start,
+) -> None:
+    server = start()
+    async with connect(server, approval=allow_all, timeouts=BRISK) as session:
+        assert session.protocol_version == "2024-11-05"
+        assert session.stats.restarts == 1
+    async with connect(server, approval=allow_all, timeouts=BRISK) as session:
+        assert session.protocol_version == "2024-11-05"
+        assert session.stats.restarts == 0
+
+
+@pytest.mark.parametrize(
+    ("start", "pin"),
+    [(SDK_1_12, "2025-11-25"), (SDK_1_6, "2025-06-18"), (peers.everything, "2026-07-28")],
+    ids=["official-1.12", "official-1.6", "everything"],
+)
+async def test_a_pin_the_server_does_not_speak_is_said_and_leaves_nothing_running(
+    start: Start, pin: str
+) -> None:
+    with pytest.raises(NegotiationError, match=pin):
+        await connect(start(), approval=allow_all, revision=pin, timeouts=BRISK)

@@ -1,0 +1,116 @@
+"""Content blocks: the known kinds are read, and whatever else came is kept as it came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_client.protocol.content import (
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    UnknownContent,
+    content_block,
+)
+
+TEXT = {"type": "text", "text": "hello", "_meta": {"a": 1}}
+IMAGE = {"type": "image", "data": "AAAA", "mimeType": "image/png", "annotations": {}}
+AUDIO = {"type": "audio", "data": "AAAAAAAA", "mimeType": "audio/wav"}
+LINK = {
+    "type": "resource_link",
+    "uri": "file:///a",
+    "name": "a",
+    "title": "A",
+    "description": "the a",
+    "mimeType": "text/plain",
+}
+INLINE = {"type": "resource", "resource": {"uri": "u:1", "text": "body", "mimeType": "text/plain"}}
+BLOB = {"type": "resource", "resource": {"uri": "u:2", "blob": "AAAA"}}
+
+
+@pytest.mark.parametrize(
+    ("block", "read", "shown"),
+    [
+        (TEXT, TextContent("hello", TEXT), "hello"),
+        (IMAGE, ImageContent("AAAA", "image/png", IMAGE), "[image, image/png, 3 bytes]"),
+        (AUDIO, AudioContent("AAAAAAAA", "audio/wav", AUDIO), "[audio, audio/wav, 6 bytes]"),
+        (
+            LINK,
+            ResourceLink("file:///a", "a", "A", "the a", "text/plain", LINK),
+            "[resource link: a, file:///a]",
+        ),
+        (
+            INLINE,
+            EmbeddedResource("u:1", "text/plain", "body", None, INLINE),
+            "[resource: u:1]\nbody",
+        ),
+        (BLOB, EmbeddedResource("u:2", None, None, "AAAA", BLOB), "[resource: u:2, 3 bytes]"),
+    ],
+)
+def test_a_known_kind_is_read_and_named_in_text(
+    block: dict[str, Any], read: Any, shown: str
+) -> None:
+    found = content_block(block)
+    assert found == read
+    assert type(found) is type(read)
+    assert found.type == block["type"]
+    assert found.raw == block
+    assert str(found) == shown
+
+
+def test_optional_members_of_a_wrong_type_are_absent() -> None:
+    link = content_block({**LINK, "title": 7, "description": None, "mimeType": []})
+    assert isinstance(link, ResourceLink)
+    assert (link.title, link.description, link.mime_type) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("block", "kind"),
+    [
+        (None, ""),
+        ("text", ""),
+        ([TEXT], ""),
+        ({}, ""),
+        ({"type": 7, "text": "x"}, ""),
+        ({"type": "video", "data": "x"}, "video"),
+        ({"type": "text"}, "text"),
+        ({"type": "text", "text": None}, "text"),
+        ({"type": "image", "data": "AAAA"}, "image"),
+        ({"type": "image", "data": 1, "mimeType": "image/png"}, "image"),
+        ({"type": "audio", "mimeType": "audio/wav"}, "audio"),
+        ({"type": "resource_link", "uri": "u:1"}, "resource_link"),
+        ({"type": "resource", "resource": "u:1"}, "resource"),
+        ({"type": "resource", "resource": {"text": "no uri"}}, "resource"),
+        ({"type": "resource", "resource": {"uri": "u:1"}}, "resource"),
+        ({"type": "resource", "resource": {"uri": "u:1", "text": "a", "blob": "b"}}, "resource"),
+    ],
+)
+def test_a_malformed_or_unknown_block_is_kept_as_it_came(block: Any, kind: str) -> None:
+    assert content_block(block) == UnknownContent(kind, block)
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(
+    anything
+    | st.fixed_dictionaries(
+        {"type": st.sampled_from(["text", "image", "audio", "resource", "resource_link", "x"])},
+        optional=dict.fromkeys(
+            ("text", "data", "mimeType", "uri", "name", "resource", "title"), anything
+        ),
+    )
+)
+def test_any_block_is_read_keeps_its_raw_form_and_is_shown(block: Any) -> None:
+    found = content_block(block)
+    assert found.raw == block
+    assert isinstance(str(found), str)

@@ -1,0 +1,395 @@
+"""Bytes to messages and back: whatever comes, it is messages or one ``Unusable``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_client.protocol.jsonrpc import (
+    Answer,
+    Failure,
+    Id,
+    Json,
+    Message,
+    Notice,
+    Question,
+    Unusable,
+    encode_answer,
+    encode_failure,
+    encode_fields,
+    encode_notice,
+    encode_request,
+    owner_of_fragment,
+    parse,
+)
+
+DEPTH = 128
+
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+objects = st.dictionaries(st.text(), json_values, max_size=4)
+ids: st.SearchStrategy[Id] = st.integers(-(2**62), 2**62) | st.text()
+
+
+def one(frame: bytes | str) -> Message | Unusable:
+    frame = frame.encode() if isinstance(frame, str) else frame
+    (message,) = parse(frame, DEPTH)
+    return message
+
+
+def refused(frame: bytes | str, depth: int = DEPTH) -> Unusable:
+    frame = frame.encode() if isinstance(frame, str) else frame
+    with pytest.raises(Unusable) as caught:
+        parse(frame, depth)
+    return caught.value
+
+
+# ---------------------------------------------------------------- any bytes
+
+
+def messages_or_unusable(frame: bytes) -> None:
+    try:
+        messages = parse(frame, DEPTH)
+    except Unusable:
+        return
+    assert messages
+    for message in messages:
+        assert isinstance(message, Answer | Failure | Question | Notice | Unusable)
+
+
+@given(st.binary())
+def test_any_bytes_give_messages_or_one_unusable(frame: bytes) -> None:
+    messages_or_unusable(frame)
+
+
+@given(json_values)
+def test_any_json_gives_messages_or_one_unusable(value: Any) -> None:
+    messages_or_unusable(json.dumps(value).encode())
+
+
+envelopes = st.fixed_dictionaries(
+    {},
+    optional={
+        "jsonrpc": json_values,
+        "id": json_values,
+        "method": json_values,
+        "params": json_values,
+        "result": json_values,
+        "error": json_values | st.fixed_dictionaries({"code": json_values, "message": json_values}),
+    },
+)
+
+
+@given(envelopes | st.lists(envelopes, max_size=4), st.integers(0, 400))
+def test_any_envelope_whole_or_cut_off_gives_messages_or_one_unusable(value: Any, cut: int) -> None:
+    frame = json.dumps(value).encode()
+    messages_or_unusable(frame)
+    messages_or_unusable(frame[:cut])
+
+
+# ----------------------------------------------------------- good envelopes
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        ('{"jsonrpc":"2.0","id":1,"result":{}}', Answer(1, {})),
+        ('{"id":1,"result":null}', Answer(1, None)),
+        ('{"jsonrpc":"2.0","id":"a","result":{"x":[1]}}', Answer("a", {"x": [1]})),
+        (
+            '{"id":1,"error":{"code":-32601,"message":"no","data":[1]}}',
+            Failure(1, -32601, "no", [1]),
+        ),
+        ('{"error":{"code":-32700,"message":"what?"}}', Failure(None, -32700, "what?", None)),
+        ('{"id":null,"error":{"code":-32700}}', Failure(None, -32700, "", None)),
+        ('{"id":1,"error":{"code":0,"message":7}}', Failure(1, 0, "", None)),
+        ('{"id":3,"method":"ping"}', Question(3, "ping", {})),
+        ('{"id":"q","method":"ping","params":null}', Question("q", "ping", {})),
+        ('{"method":"n","params":{"a":1}}', Notice("n", {"a": 1})),
+        ('{"id":1,"result":1,"id":2}', Answer(2, 1)),
+    ],
+)
+def test_an_envelope_is_read(frame: str, message: Message) -> None:
+    assert one(frame) == message
+    assert type(one(frame)) is type(message)
+
+
+# ------------------------------------------------------ malformed envelopes
+
+BOTH = "it has both result and error, or an error that is no object"
+NEITHER = "it has neither method, result nor error"
+BAD_REQUEST = "its method is no string or its params are no object"
+NO_MESSAGE = "it is JSON but no JSON-RPC message"
+NOT_JSON = "it is not JSON"
+BAD_ID = "neither string nor integer"
+
+MALFORMED: list[tuple[str, str, Id | None]] = [
+    ("null", NO_MESSAGE, None),
+    ("7", NO_MESSAGE, None),
+    ('"text"', NO_MESSAGE, None),
+    ("[]", NO_MESSAGE, None),
+    ("{}", BAD_ID, None),
+    ('{"jsonrpc":"2.0"}', BAD_ID, None),
+    ('{"id":1}', NEITHER, 1),
+    ('{"id":"a"}', NEITHER, "a"),
+    ('{"result":{}}', BAD_ID, None),
+    ('{"id":null,"result":{}}', BAD_ID, None),
+    ('{"id":true,"result":{}}', "its id is True", None),
+    ('{"id":7.0,"result":{}}', "its id is 7.0", 7),
+    ('{"id":7.5,"result":{}}', "its id is 7.5", None),
+    ('{"id":1e999,"result":{}}', "its id is inf", None),
+    ('{"id":[1],"result":{}}', "its id is [1]", None),
+    ('{"id":{"a":1},"error":{"code":1}}', BAD_ID, None),
+    ('{"id":1,"result":{},"error":{"code":1,"message":""}}', BOTH, 1),
+    ('{"id":1,"error":null}', BOTH, 1),
+    ('{"id":1,"error":"no"}', BOTH, 1),
+    ('{"id":1,"error":{}}', "its error code is None", 1),
+    ('{"id":1,"error":{"code":"x"}}', "its error code is 'x'", 1),
+    ('{"id":1,"error":{"code":1.0}}', "its error code is 1.0", 1),
+    ('{"id":1,"error":{"code":true}}', "its error code is True", 1),
+    ('{"method":7}', BAD_REQUEST, None),
+    ('{"method":null,"id":1}', BAD_REQUEST, None),
+    ('{"method":"m","params":[1]}', BAD_REQUEST, None),
+    ('{"method":"m","params":"p","id":4}', BAD_REQUEST, None),
+    ('{"method":null,"id":1,"result":{}}', BAD_REQUEST, 1),
+    ('{"method":[],"id":"a","error":{"code":1}}', BAD_REQUEST, "a"),
+    ('{"method":null,"id":true,"result":{}}', BAD_REQUEST, None),
+    ('{"method":"m","id":null}', "its id is None", None),
+    ('{"method":"m","id":1.5}', "its id is 1.5", None),
+    ('{"method":"m","id":false}', "its id is False", None),
+    ("", NOT_JSON, None),
+    ("hello", NOT_JSON, None),
+    ("{'id':1}", NOT_JSON, None),
+    ('{"id":5,"result":', NOT_JSON, 5),
+    ('{"jsonrpc":"2.0","id":5,"result":{"a":"cut o', NOT_JSON, 5),
+    ('{"id":5,"result":{"n":NaN}}', NOT_JSON, 5),
+    ('{"id":5,"result":{"n":-Infinity}}', NOT_JSON, 5),
+    ('{"id":5,"result":{}} {"id":6,"result":{}}', NOT_JSON, 5),
+    ('{"result":{"a":nope},"jsonrpc":"2.0","id":5}', NOT_JSON, 5),
+    ('{"result":{"a":nope},"id":5,"jsonrpc":"2.0"}', NOT_JSON, 5),
+    ('{"id":5,"result":' + "9" * 5000 + "}", NOT_JSON, 5),
+    ('{"id":5,"method":"sampling/createMessage","params":nope}', NOT_JSON, None),
+    ('{"jsonrpc":"2.0","id":5, "method":"ping","params":nope}', NOT_JSON, None),
+    ('{"id":"5","result":nope}', NOT_JSON, None),
+    ('{"id":1234567890123456789,"result":nope}', NOT_JSON, None),
+]
+
+
+@pytest.mark.parametrize(("frame", "reason", "owner"), MALFORMED)
+def test_a_malformed_envelope_names_its_reason_and_the_request_it_answers(
+    frame: str, reason: str, owner: Id | None
+) -> None:
+    error = refused(frame)
+    assert reason in error.reason
+    assert error.owner == owner
+    assert type(error.owner) is type(owner)
+
+
+def test_bytes_that_are_no_utf8_name_the_request_they_answer() -> None:
+    error = refused(b'{"id":9,"result":{"text":"\xff\xfe"}}')
+    assert (error.reason, error.owner) == ("it is not UTF-8", 9)
+
+
+def test_a_long_id_is_shortened_in_the_reason() -> None:
+    assert len(refused(json.dumps({"id": ["x" * 10_000], "result": 1})).reason) < 100
+
+
+def test_what_was_read_of_a_malformed_envelope_is_kept() -> None:
+    assert refused('{"id":1,"error":"no"}').raw == {"id": 1, "error": "no"}
+
+
+@pytest.mark.parametrize(
+    ("fragment", "owner"),
+    [
+        (b'{"id":12,"result":{"content":[', 12),
+        (b' { "jsonrpc" : "2.0" , "id" : 12 , "result"', 12),
+        (b'..."}]},"id":12}', 12),
+        (b'..."}]},"id":12,"jsonrpc":"2.0"}  ', 12),
+        (b'{"id":12', None),
+        (b'{"x":{"id":12,', None),
+        (b'{"id":-1,"result":', None),
+        (b'{"id":"12","result":', None),
+        (b'{"id":12,"method":"roots/list","params":{', None),
+        (b"", None),
+    ],
+)
+def test_the_owner_of_a_fragment_is_told_only_where_it_stands_first_or_last(
+    fragment: bytes, owner: int | None
+) -> None:
+    assert owner_of_fragment(fragment) == owner
+
+
+# -------------------------------------------------------------------- depth
+
+
+def nested(levels: int, opening: str = "[", closing: str = "]") -> str:
+    """An answer that is ``levels`` deep, the envelope included."""
+    inner = levels - 1
+    return '{"id":1,"result":' + opening * inner + "0" * (opening == "[") + closing * inner + "}"
+
+
+@pytest.mark.parametrize("levels", [1, 2, 127, 128])
+def test_a_frame_within_the_depth_is_read(levels: int) -> None:
+    assert isinstance(one(nested(levels)), Answer)
+
+
+@pytest.mark.parametrize("levels", [129, 130, 1_000, 200_000])
+def test_a_frame_beyond_the_depth_is_refused_and_names_its_request(levels: int) -> None:
+    error = refused(nested(levels))
+    assert (error.reason, error.owner) == ("nested deeper than 128 levels", 1)
+
+
+def objects_nested(levels: int) -> str:
+    return '{"id":1,"result":' + '{"a":' * (levels - 1) + "0" + "}" * levels
+
+
+def alternating(levels: int) -> str:
+    """Arrays in objects in arrays."""
+    inner = levels - 1
+    opening = ('{"a":', "[") * inner
+    closing = ("}", "]") * inner
+    return (
+        '{"id":1,"result":' + "".join(opening[:inner]) + "0" + "".join(closing[:inner][::-1]) + "}"
+    )
+
+
+@pytest.mark.parametrize(("levels", "fits"), [(127, True), (128, True), (129, False), (240, False)])
+def test_arrays_in_objects_in_arrays_count_each(levels: int, fits: bool) -> None:
+    if fits:
+        assert isinstance(one(alternating(levels)), Answer)
+    else:
+        assert "deeper" in refused(alternating(levels)).reason
+
+
+@pytest.mark.parametrize(("levels", "fits"), [(127, True), (128, True), (129, False)])
+def test_objects_count_as_arrays_do(levels: int, fits: bool) -> None:
+    if fits:
+        assert isinstance(one(objects_nested(levels)), Answer)
+    else:
+        assert "deeper" in refused(objects_nested(levels)).reason
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 500, "{[" * 300, '\\"' * 20 + "[" * 500, "]}" * 300, "\\\\"]
+)
+def test_brackets_inside_strings_are_no_depth(text: str) -> None:
+    body = json.dumps({"id": 1, "result": {"text": text, "wide": [[0]] * 200}})
+    assert isinstance(one(body), Answer)
+
+
+def test_width_is_no_depth() -> None:
+    assert isinstance(one(json.dumps({"id": 1, "result": [[{}] * 3] * 5_000})), Answer)
+
+
+@pytest.mark.parametrize(
+    ("frame", "reason"),
+    [
+        ('{"id":1,"result":' + "[" * 127, NOT_JSON),
+        ('{"id":1,"result":' + "[" * 128, "deeper"),
+        ('{"id":1,"result":"' + "[" * 500, NOT_JSON),
+        ('{"id":1,"result":"' + "[" * 500 + "\\", NOT_JSON),
+        ("]" * 500, NOT_JSON),
+        ("[" * 100_000, "deeper"),
+    ],
+)
+def test_a_frame_that_is_cut_off_is_refused_for_what_it_is(frame: str, reason: str) -> None:
+    assert reason in refused(frame).reason
+
+
+@given(st.lists(st.sampled_from("[{"), min_size=1, max_size=40), st.integers(1, 40))
+def test_the_depth_bound_is_exact_whatever_it_is(kinds: list[str], bound: int) -> None:
+    opening = "".join("[" if kind == "[" else '{"a":' for kind in kinds)
+    closing = "".join("]" if kind == "[" else "}" for kind in reversed(kinds))
+    frame = f"[{opening}0{closing}]".encode()
+    try:
+        parse(frame, bound)
+    except Unusable as error:
+        deeper = "deeper" in error.reason
+    else:
+        deeper = False
+    assert deeper is (len(kinds) + 1 > bound)
+
+
+# ------------------------------------------------------------------ batches
+
+
+def test_a_batch_gives_its_messages_in_order_and_a_bad_one_spoils_only_itself() -> None:
+    frame = b'[{"id":1,"result":1},{"id":2},7,[{"id":3,"result":3}],{"method":"n"}]'
+    first, second, third, fourth, fifth = parse(frame, DEPTH)
+    assert first == Answer(1, 1)
+    assert isinstance(second, Unusable)
+    assert second.owner == 2
+    assert isinstance(third, Unusable)
+    assert isinstance(fourth, Unusable)
+    assert fifth == Notice("n", {})
+
+
+# ----------------------------------------------------------------- encoding
+
+
+@given(ids, st.sampled_from(["ping", "tools/call"]), objects)
+def test_a_request_comes_back_as_it_went(id: Id, method: str, params: dict[str, Any]) -> None:
+    assert one(encode_request(id, method, encode_fields(params))) == Question(id, method, params)
+
+
+@given(objects)
+def test_a_notice_comes_back_as_it_went(params: dict[str, Any]) -> None:
+    assert one(encode_notice("notifications/x", params)) == Notice("notifications/x", params)
+
+
+@given(ids, objects)
+def test_an_answer_comes_back_as_it_went(id: Id, result: dict[str, Any]) -> None:
+    assert one(encode_answer(id, result)) == Answer(id, result)
+
+
+@given(ids, st.integers(-40_000, 40_000), st.text())
+def test_a_failure_comes_back_as_it_went(id: Id, code: int, message: str) -> None:
+    assert one(encode_failure(id, code, message)) == Failure(id, code, message, None)
+
+
+@given(objects, objects)
+def test_json_members_stand_as_they_are(fields: dict[str, Any], spliced: dict[str, Any]) -> None:
+    text = encode_fields({**fields, "spliced": Json(json.dumps(spliced))})
+    assert json.loads(text) == {**fields, "spliced": spliced}
+
+
+def test_a_json_member_keeps_its_very_text() -> None:
+    assert encode_fields({"a": Json('{"b" :  1.0}'), "c": "d"}) == '{"a":{"b" :  1.0},"c":"d"}'
+
+
+def test_a_member_without_a_value_json_has_is_refused() -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        encode_fields({"a": float("nan")})
+
+
+@pytest.mark.parametrize("lone", ["\ud800", "é\udfff", "\ud83d x"])
+def test_a_lone_surrogate_that_a_server_sent_goes_back_escaped(lone: str) -> None:
+    params = encode_fields({"name": lone})
+    for text in (
+        encode_request(1, "tools/call", params),
+        encode_notice("n", {"name": lone}),
+        encode_answer(lone, {}),
+        encode_failure(lone, 1, "no"),
+    ):
+        assert lone in json.dumps(json.loads(text.encode()), ensure_ascii=False)
+
+
+def test_no_encoded_message_has_a_line_feed() -> None:
+    for text in (
+        encode_request("a\nb", "m", encode_fields({"k\n": "v\n"})),
+        encode_notice("m", {"k": "\r\n"}),
+        encode_answer("\n", {"a": "\n"}),
+        encode_failure("\n", 1, "\n"),
+    ):
+        assert "\n" not in text

@@ -1,0 +1,390 @@
+"""Agreeing on a revision, played from tables: what is asked, and what comes of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_client.errors import ConnectError, McpError, NegotiationError
+from mcp_client.protocol.capabilities import Client, Implementation
+from mcp_client.protocol.era import Era
+from mcp_client.protocol.handshake import HandshakeEra
+from mcp_client.protocol.negotiation import (
+    MOST_ASKS,
+    Ask,
+    Failed,
+    Outcome,
+    Recall,
+    Refused,
+    Restart,
+    Said,
+    Silent,
+    Step,
+    Tell,
+    negotiate,
+)
+from mcp_client.protocol.stateless import StatelessEra
+from mcp_client.protocol.versions import HANDSHAKE, LATEST_HANDSHAKE, LATEST_STATELESS
+
+CLIENT = Client(Implementation("tester", "1"), {"roots": {}})
+DIED = Failed(ConnectError("it died"))
+UNKNOWN_METHOD = Refused(-32601, "method not found")
+S = LATEST_STATELESS
+NEW, MIDDLE, OLD, OLDEST = HANDSHAKE
+
+Log: TypeAlias = list[str]
+
+
+def discovered(*versions: str) -> Said:
+    return Said({"supportedVersions": list(versions), "capabilities": {"tools": {}}})
+
+
+def accepted(revision: str) -> Said:
+    return Said({"protocolVersion": revision, "capabilities": {}, "serverInfo": {"name": "s"}})
+
+
+def unsupported(*versions: Any) -> Refused:
+    return Refused(-32022, "unsupported", {"supported": list(versions)})
+
+
+@dataclass
+class Played:
+    log: Log = field(default_factory=list)
+    """``probe:<revision>``, ``initialize:<revision>``, ``tell``, ``restart``, ``recall``."""
+    asks: list[Ask] = field(default_factory=list)
+    era: Era | None = None
+    error: McpError | None = None
+
+
+def play(
+    outcomes: list[Outcome],
+    *,
+    pin: str | None = None,
+    skip_probe: bool = False,
+    restart: Outcome | None = None,
+    recall: Outcome | None = None,
+) -> Played:
+    """Answer each ``Ask`` with the next of ``outcomes``; the last is repeated for ever."""
+    played, answers, last = Played(), iter(outcomes), outcomes[-1]
+    talk = negotiate(CLIENT, pin, skip_probe=skip_probe)
+    step: Step
+    sent: Outcome | None = None
+    while True:
+        try:
+            step = talk.send(sent)
+        except StopIteration as done:
+            played.era = done.value
+            return played
+        except McpError as error:
+            played.error = error
+            return played
+        match step:
+            case Ask():
+                assert step.probe is (step.method == "server/discover")
+                played.asks.append(step)
+                what = "probe" if step.probe else step.method
+                played.log.append(f"{what}:{step.revision}")
+                sent = next(answers, last)
+            case Tell(method=method):
+                assert method == "notifications/initialized"
+                played.log.append("tell")
+                sent = None
+            case Restart():
+                played.log.append("restart")
+                sent = restart
+            case Recall():
+                played.log.append("recall")
+                sent = recall or Silent()
+
+
+P, I0 = f"probe:{S}", f"initialize:{NEW}"
+
+AGREED: list[tuple[str, list[Outcome], str, Log]] = [
+    ("a DiscoverResult is a stateless server", [discovered(S)], S, [P]),
+    ("its versions may hold others", [discovered("2099-01-01", NEW, S)], S, [P]),
+    ("-32022 naming ours is asked once more", [unsupported(S), discovered(S)], S, [P, P]),
+    (
+        "-32022 naming only handshake revisions means initialize",
+        [unsupported(MIDDLE, OLDEST), accepted(MIDDLE)],
+        MIDDLE,
+        [P, f"initialize:{MIDDLE}", "tell"],
+    ),
+    (
+        "a DiscoverResult of handshake revisions means initialize with the newest of them",
+        [discovered(OLDEST, OLD), accepted(OLD)],
+        OLD,
+        [P, f"initialize:{OLD}", "tell"],
+    ),
+    ("an unknown method means handshake", [UNKNOWN_METHOD, accepted(NEW)], NEW, [P, I0, "tell"]),
+    ("error code 0 likewise", [Refused(0, "eh"), accepted(NEW)], NEW, [P, I0, "tell"]),
+    ("-32602 likewise", [Refused(-32602, "eh"), accepted(NEW)], NEW, [P, I0, "tell"]),
+    ("-32000 likewise", [Refused(-32000, "eh"), accepted(OLD)], OLD, [P, I0, "tell"]),
+    ("an empty result likewise", [Said({}), accepted(NEW)], NEW, [P, I0, "tell"]),
+    ("a result that is no object likewise", [Said([1]), accepted(NEW)], NEW, [P, I0, "tell"]),
+    (
+        "versions that are no list likewise",
+        [Said({"supportedVersions": S}), accepted(NEW)],
+        NEW,
+        [P, I0, "tell"],
+    ),
+    ("silence likewise", [Silent(), accepted(NEW)], NEW, [P, I0, "tell"]),
+    ("a death of the probe is tried at once", [DIED, accepted(NEW)], NEW, [P, I0, "tell"]),
+    (
+        "-32602 that says what is supported is offered that",
+        [UNKNOWN_METHOD, Refused(-32602, "no", {"supported": [OLDEST, OLD]}), accepted(OLD)],
+        OLD,
+        [P, I0, f"initialize:{OLD}", "tell"],
+    ),
+    (
+        "a server that dies of the probe is started again",
+        [Silent(), DIED, accepted(NEW)],
+        NEW,
+        [P, I0, "recall", "restart", I0, "tell"],
+    ),
+    (
+        "a server that refuses initialize after the probe is started again",
+        [UNKNOWN_METHOD, Refused(-32600, "too late"), accepted(NEW)],
+        NEW,
+        [P, I0, "recall", "restart", I0, "tell"],
+    ),
+    (
+        "a server silent on initialize after the probe is started again",
+        [Silent(), Silent(), accepted(OLDEST)],
+        OLDEST,
+        [P, I0, "recall", "restart", I0, "tell"],
+    ),
+]
+for revision in HANDSHAKE:
+    outcomes: list[Outcome] = [UNKNOWN_METHOD, accepted(revision)]
+    AGREED.append((f"initialize takes {revision}", outcomes, revision, [P, I0, "tell"]))
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "revision", "log"), [row[1:] for row in AGREED], ids=[row[0] for row in AGREED]
+)
+def test_a_server_is_agreed_with(outcomes: list[Outcome], revision: str, log: Log) -> None:
+    played = play(outcomes)
+    assert played.error is None
+    assert played.era is not None
+    assert played.era.revision == revision
+    assert isinstance(played.era, HandshakeEra if revision in HANDSHAKE else StatelessEra)
+    assert played.log == log
+
+
+def test_a_late_answer_to_the_probe_counts_where_initialize_failed() -> None:
+    played = play([Silent(), Refused(-32601, "no such method")], recall=discovered(S))
+    assert isinstance(played.era, StatelessEra)
+    assert played.log == [P, I0, "recall"]
+
+
+@pytest.mark.parametrize("late", [Said({}), discovered(NEW), Silent()])
+def test_a_late_answer_that_is_no_stateless_one_changes_nothing(late: Outcome) -> None:
+    played = play([Silent(), DIED, accepted(NEW)], recall=late)
+    assert isinstance(played.era, HandshakeEra)
+    assert played.log == [P, I0, "recall", "restart", I0, "tell"]
+
+
+FAILED: list[tuple[str, list[Outcome], str, Log]] = [
+    ("-32020", [Refused(-32020, "header")], "refuses to introduce itself: header", [P]),
+    ("-32021", [Refused(-32021, "capability")], "refuses to introduce itself", [P]),
+    ("-32022 with versions unknown to us", [unsupported("2099-01-01")], "lists 2099-01-01", [P]),
+    ("-32022 with none", [Refused(-32022, "no")], "the server lists none", [P]),
+    ("-32022 with data that is no object", [Refused(-32022, "no", [S])], "lists none", [P]),
+    ("-32022 with odd versions", [unsupported(7, None, {"a": 1})], "lists 7, None", [P]),
+    ("-32022 naming ours twice", [unsupported(S)], "refuses it all the same", [P, P]),
+    ("a DiscoverResult of no known version", [discovered("2099-01-01")], "in common", [P]),
+    ("a DiscoverResult of no version", [discovered()], "lists none", [P]),
+    (
+        "initialize answered with an unknown revision",
+        [UNKNOWN_METHOD, accepted("2020-01-01")],
+        "wants to speak '2020-01-01'",
+        [P, I0],
+    ),
+    (
+        "initialize answered with a stateless revision",
+        [UNKNOWN_METHOD, accepted(S)],
+        "which we do not",
+        [P, I0],
+    ),
+    (
+        "initialize answered with no revision",
+        [UNKNOWN_METHOD, Said({"capabilities": {}})],
+        "names no protocolVersion",
+        [P, I0],
+    ),
+    ("initialize answered with null", [UNKNOWN_METHOD, Said(None)], "names no", [P, I0]),
+    (
+        "initialize refused twice",
+        [UNKNOWN_METHOD, Refused(-32603, "broken")],
+        f"refuses initialize with {NEW}: broken (code -32603)",
+        [P, I0, "recall", "restart", I0],
+    ),
+    ("death everywhere", [DIED], "it died", [P, I0, "recall", "restart", I0]),
+    (
+        "silence everywhere",
+        [Silent()],
+        "does not answer initialize",
+        [P, I0, "recall", "restart", I0],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "said", "log"), [row[1:] for row in FAILED], ids=[row[0] for row in FAILED]
+)
+def test_a_server_cannot_be_agreed_with(outcomes: list[Outcome], said: str, log: Log) -> None:
+    played = play(outcomes)
+    assert isinstance(played.error, ConnectError)
+    assert said in str(played.error)
+    assert played.log == log
+
+
+def test_a_restart_that_fails_ends_it_with_its_own_error() -> None:
+    gone = Failed(ConnectError("it cannot be started"))
+    assert play([Silent(), DIED], restart=gone).error is gone.error
+
+
+# ----------------------------------------------------------------- revision=
+
+
+@pytest.mark.parametrize("pin", HANDSHAKE)
+def test_a_handshake_pin_asks_initialize_with_it_and_nothing_else(pin: str) -> None:
+    played = play([accepted(pin)], pin=pin)
+    assert played.era is not None
+    assert played.era.revision == pin
+    assert played.log == [f"initialize:{pin}", "tell"]
+
+
+def test_a_handshake_pin_refuses_another_revision() -> None:
+    played = play([accepted(OLD)], pin=NEW)
+    assert isinstance(played.error, NegotiationError)
+    assert "drop revision=" in str(played.error)
+    assert "tell" not in played.log
+
+
+def test_a_handshake_pin_does_not_try_what_the_server_names_instead() -> None:
+    played = play([Refused(-32602, "no", {"supported": [OLD]})], pin=NEW)
+    assert isinstance(played.error, NegotiationError)
+    assert played.log == [I0]
+
+
+def test_a_stateless_pin_takes_a_stateless_server() -> None:
+    played = play([discovered(S, NEW)], pin=S)
+    assert played.era is not None
+    assert played.era.revision == S
+
+
+@pytest.mark.parametrize(
+    "outcome", [UNKNOWN_METHOD, Silent(), DIED, unsupported(NEW), discovered(NEW)]
+)
+def test_a_stateless_pin_never_falls_back(outcome: Outcome) -> None:
+    played = play([outcome], pin=S)
+    assert isinstance(played.error, NegotiationError)
+    assert "drop revision=" in str(played.error)
+    assert played.log == [P]
+
+
+# -------------------------------------------------------- a remembered answer
+
+
+def test_a_server_remembered_to_want_initialize_hears_it_first() -> None:
+    played = play([accepted(OLDEST)], skip_probe=True)
+    assert played.era is not None
+    assert played.log == [I0, "tell"]
+
+
+def test_what_was_remembered_may_have_changed() -> None:
+    played = play([UNKNOWN_METHOD, discovered(S)], skip_probe=True)
+    assert isinstance(played.era, StatelessEra)
+    assert played.log == [I0, "restart", P]
+
+
+def test_a_pin_goes_before_memory() -> None:
+    assert play([discovered(S)], pin=S, skip_probe=True).log == [P]
+
+
+# ---------------------------------------------------------------- what is sent
+
+
+def test_the_probe_says_who_asks_and_in_which_revision() -> None:
+    (ask,) = play([discovered(S)]).asks
+    meta = json.loads(ask.params)["_meta"]
+    assert meta["io.modelcontextprotocol/protocolVersion"] == S
+    assert meta["io.modelcontextprotocol/clientInfo"] == {"name": "tester", "version": "1"}
+    assert meta["io.modelcontextprotocol/clientCapabilities"] == {"roots": {}}
+
+
+def test_initialize_says_who_asks_and_which_revision_is_offered() -> None:
+    _, ask = play([UNKNOWN_METHOD, accepted(OLD)]).asks
+    assert json.loads(ask.params) == {
+        "protocolVersion": LATEST_HANDSHAKE,
+        "capabilities": {"roots": {}},
+        "clientInfo": {"name": "tester", "version": "1"},
+    }
+
+
+# ----------------------------------------------------------- whatever happens
+
+any_versions = st.lists(
+    st.sampled_from([*HANDSHAKE, S, "2099-01-01"]) | st.none() | st.integers(), max_size=4
+)
+any_outcome: st.SearchStrategy[Outcome] = st.one_of(
+    st.just(Silent()),
+    st.just(DIED),
+    st.builds(
+        Said,
+        st.none()
+        | st.builds(lambda v: {"supportedVersions": v}, any_versions | st.text())
+        | st.builds(
+            lambda v: {"protocolVersion": v}, st.sampled_from([*HANDSHAKE, S, "x"]) | st.none()
+        ),
+    ),
+    st.builds(
+        Refused,
+        st.sampled_from([-32022, -32021, -32020, -32602, -32601, -32600, 0]),
+        st.text(max_size=5),
+        st.none() | st.text() | st.builds(lambda v: {"supported": v}, any_versions),
+    ),
+)
+pins = st.sampled_from([None, None, S, *HANDSHAKE])
+
+
+@given(
+    st.lists(any_outcome, min_size=1, max_size=8),
+    pins,
+    st.booleans(),
+    st.sampled_from([None, DIED]),
+    any_outcome,
+)
+def test_any_outcomes_end_in_an_era_or_an_error_within_four_asks(
+    outcomes: list[Outcome],
+    pin: str | None,
+    skip_probe: bool,
+    restart: Outcome | None,
+    recall: Outcome,
+) -> None:
+    played = play(outcomes, pin=pin, skip_probe=skip_probe, restart=restart, recall=recall)
+    assert len(played.asks) <= MOST_ASKS == 4
+    assert (played.era is None) is not (played.error is None)
+    assert played.era is None or pin is None or played.era.revision == pin
+
+
+@given(
+    st.sampled_from([-32020, -32021, -32022]),
+    st.none() | st.lists(st.sampled_from([S, "2099-01-01", None]), max_size=3),
+    st.lists(any_outcome, min_size=1, max_size=6),
+)
+def test_a_recognised_stateless_error_without_handshake_versions_never_falls_back(
+    code: int, versions: list[Any] | None, then: list[Outcome]
+) -> None:
+    first = Refused(code, "no", None if versions is None else {"supported": versions})
+    played = play([first, *then])
+    # Whatever a second probe brings is another answer, judged by itself.
+    if len([line for line in played.log if line == P]) == 1:
+        assert not any(line.startswith("initialize") for line in played.log)
+        assert isinstance(played.error, NegotiationError)

@@ -1,0 +1,77 @@
+"""A server's text is shown, never obeyed."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_client import safe_text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain text, with: everything!", "plain text, with: everything!"),
+        ("Grüße, 東京, Ελλάδα, e\u0301, 👍", "Grüße, 東京, Ελλάδα, e\u0301, 👍"),
+        ("", ""),
+        ("\x1b[31mred\x1b[0m", "\\u{1b}[31mred\\u{1b}[0m"),
+        ("\x1b]0;title\x07", "\\u{1b}]0;title\\u{7}"),
+        ("\x9b2J", "\\u{9b}2J"),
+        ("a\rb", "a\\u{d}b"),
+        ("a\x08b\x7f", "a\\u{8}b\\u{7f}"),
+        ("nul\x00", "nul\\u{0}"),
+        ("zero\u200bwidth\u200c\u200d\ufeff", "zero\\u{200b}width\\u{200c}\\u{200d}\\u{feff}"),
+        ("\u2060\u2061\u00ad", "\\u{2060}\\u{2061}\\u{ad}"),
+        ("safe\u202egpj.exe", "safe\\u{202e}gpj.exe"),
+        (
+            "\u2066\u2067\u2068\u2069\u200e\u200f",
+            "\\u{2066}\\u{2067}\\u{2068}\\u{2069}\\u{200e}\\u{200f}",
+        ),
+        ("\U000e0041\U000e007f", "\\u{e0041}\\u{e007f}"),
+        ("a\ufe0f\U000e0100", "a\\u{fe0f}\\u{e0100}"),
+        ("\u3164\u115f\u1160\uffa0\u034f", "\\u{3164}\\u{115f}\\u{1160}\\u{ffa0}\\u{34f}"),
+        ("\u180b\u180e\u17b4", "\\u{180b}\\u{180e}\\u{17b4}"),
+        ("\u2028\u2029", "\\u{2028}\\u{2029}"),
+        ("\ud800", "\\u{d800}"),
+        ("\ue000\U000f0000", "\\u{e000}\\u{f0000}"),
+        ("\u0378", "\\u{378}"),
+        ("a\nb", "a\\u{a}b"),
+        ("a\tb", "a\\u{9}b"),
+    ],
+)
+def test_what_is_not_plainly_seen_is_spelled_out(text: str, shown: str) -> None:
+    assert safe_text(text) == shown
+
+
+def test_lines_keeps_line_feeds_and_nothing_else() -> None:
+    assert safe_text("a\nb\r\n\x1b\u2028", lines=True) == "a\nb\\u{d}\n\\u{1b}\\u{2028}"
+
+
+@pytest.mark.parametrize(("length", "left"), [(9, 0), (10, 0), (11, 1), (5_000, 4_990)])
+def test_a_long_text_says_how_much_was_left_out(length: int, left: int) -> None:
+    shown = safe_text("x" * length, 10)
+    more = f"… ({left} more characters)" if left else ""
+    assert shown == "x" * min(length, 10) + more
+
+
+def test_the_limit_counts_characters_of_the_text_and_not_of_its_spelling() -> None:
+    assert safe_text("\x00\x00\x00", 2) == "\\u{0}\\u{0}… (1 more characters)"
+
+
+@pytest.mark.parametrize("value", [None, 7, ["\x1b"], {"a": 1}])
+def test_what_is_no_text_is_shown_as_text(value: object) -> None:
+    assert safe_text(value) == str(value)
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=())), st.booleans())
+def test_no_text_comes_out_with_a_character_that_acts_or_hides(text: str, lines: bool) -> None:
+    shown = safe_text(text, 50, lines=lines)
+    for char in shown:
+        assert unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"} or (
+            lines and char == "\n"
+        )
+        assert not 0xE0000 <= ord(char) <= 0xE0FFF
+    shown.encode()

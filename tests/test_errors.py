@@ -1,0 +1,112 @@
+"""One tree: what it says at its head is what it is."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+from typing import Any
+
+import pytest
+
+import mcp_client
+from mcp_client import errors
+from mcp_client.errors import (
+    BrokenPromise,
+    CallDenied,
+    CallTimeout,
+    ConnectError,
+    ConnectionLost,
+    InvalidResult,
+    McpError,
+    NotSent,
+    OutcomeUnknown,
+    ServerError,
+    ToolFailed,
+)
+
+CLASSES: list[type[McpError]] = [getattr(errors, name) for name in errors.__all__]
+NEEDS: dict[str, dict[str, Any]] = {
+    "CallTimeout": {"clock": "idle"},
+    "ServerError": {"code": -32000},
+    "ToolFailed": {"result": None},
+}
+EACH = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+
+
+def made(cls: type[McpError], message: str = "what happened", **rest: Any) -> McpError:
+    return cls(message, **NEEDS.get(cls.__name__, {}), **rest)
+
+
+@EACH
+def test_an_error_stands_in_the_tree_where_the_head_of_the_module_draws_it(
+    cls: type[McpError],
+) -> None:
+    drawn: dict[str, str | None] = {}
+    above: list[str] = []
+    for line in (errors.__doc__ or "").splitlines():
+        found = re.match(r"([│├└─ ]*)([A-Z]\w+)", line)
+        if not found or ("McpError" not in line and not found[1]):
+            continue
+        depth = len(found[1]) // 4
+        names = line[len(found[1]) :].split("  ")[0].split()[:1]
+        above[depth:] = names
+        drawn[names[0]] = above[depth - 1] if depth else None
+    base = cls.__bases__[0].__name__
+    assert drawn[cls.__name__] == (None if cls is McpError else base)
+    assert set(drawn) == {each.__name__ for each in CLASSES}
+
+
+@EACH
+def test_an_error_is_public_and_documented(cls: type[McpError]) -> None:
+    assert getattr(mcp_client, cls.__name__) is cls
+    assert cls.__doc__
+
+
+@EACH
+def test_an_error_says_where_and_what(cls: type[McpError]) -> None:
+    error = made(cls, server="weather", tool="get")
+    assert str(error) == "weather/get: what happened"
+    assert str(made(cls, server="weather")) == "weather: what happened"
+    assert str(made(cls)) == "what happened"
+    assert (error.server, error.tool, error.retryable) == ("weather", "get", False)
+    assert made(cls, retryable=True).retryable
+
+
+@EACH
+@pytest.mark.parametrize(
+    "duplicate",
+    [copy.copy, lambda error: pickle.loads(pickle.dumps(error))],
+    ids=["copy", "pickle"],
+)
+def test_an_error_can_be_copied_and_carried_to_another_process(
+    cls: type[McpError], duplicate: Any
+) -> None:
+    error = made(cls, server="weather", retryable=True)
+    again = duplicate(error)
+    assert type(again) is cls
+    assert (str(again), again.__dict__) == (str(error), error.__dict__)
+
+
+@EACH
+def test_every_error_answers_whether_anything_happened(cls: type[McpError]) -> None:
+    stages = (NotSent, OutcomeUnknown, ServerError, BrokenPromise, ToolFailed, errors.ConfigError)
+    assert cls is McpError or sum(issubclass(cls, stage) for stage in stages) == 1
+
+
+@pytest.mark.parametrize("cls", [ConnectError, ConnectionLost])
+def test_an_error_of_a_connection_shows_the_servers_last_words(cls: Any) -> None:
+    tail = "\n".join(f"line {number}" for number in range(20))
+    error = cls("it exited", server="weather", exit_code=3, stderr_tail=tail)
+    assert error.exit_code == 3
+    assert str(error).startswith("weather: it exited\n")
+    assert "line 19" in str(error)
+    assert "line 9\n" not in str(error)
+    assert error.stderr_tail == tail
+
+
+def test_what_an_error_knows_is_in_its_attributes() -> None:
+    assert CallTimeout("m", clock="total").clock == "total"
+    assert CallDenied("m", reason="no").reason == "no"
+    assert InvalidResult("m", path="/a", result=1).path == "/a"
+    assert ServerError("m", code=7, data=[1]).data == [1]

@@ -1,0 +1,236 @@
+"""Law 1: every door leads through the gate. Law 2: what was approved is what is sent."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+
+import mcp_client
+from mcp_client import (
+    Allow,
+    CallDenied,
+    Deny,
+    InvalidArguments,
+    MemoryServer,
+    Session,
+    ToolCall,
+    allow_all,
+    connect,
+    deny_all,
+)
+
+TOOL = {"name": "echo", "inputSchema": {"type": "object"}}
+
+
+class Recorder:
+    """A server that has one tool and keeps every message it is sent."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+
+    def __call__(self, message: dict[str, Any]) -> Any:
+        self.messages.append(message)
+        match message["method"]:
+            case "tools/list":
+                return {"tools": [TOOL]}
+            case "tools/call":
+                return {"content": [{"type": "text", "text": "ran"}]}
+            case "ping":
+                return {}
+        return NotImplemented
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        return [m["params"] for m in self.messages if m["method"] == "tools/call"]
+
+
+DOORS: dict[str, Callable[[Session], Awaitable[Any]]] = {
+    "aclose": lambda session: session.aclose(),
+    "call_tool": lambda session: session.call_tool("echo", {"a": 1}),
+    "get_tool": lambda session: session.get_tool("echo"),
+    "list_tools": lambda session: session.list_tools(refresh=True),
+    "ping": lambda session: session.ping(),
+}
+"""Every public method of a session, and a way to use it. A new one must be added here."""
+
+FACTORIES = {"connect"}
+"""Every public function of the package that gives access to a server."""
+
+
+def public_methods(kind: type) -> set[str]:
+    return {
+        name
+        for name, member in inspect.getmembers(kind)
+        if not name.startswith("_") and callable(member)
+    }
+
+
+def test_every_public_method_of_a_session_is_known_to_this_test() -> None:
+    assert public_methods(Session) == set(DOORS)
+
+
+def test_every_public_function_of_the_package_is_known_to_this_test() -> None:
+    functions = {
+        name
+        for name in mcp_client.__all__
+        if inspect.isfunction(getattr(mcp_client, name)) and name not in FACTORIES
+    }
+    assert functions == {"allow_all", "ask_on_terminal", "deny_all", "safe_text"}
+
+
+@pytest.mark.parametrize("door", sorted(DOORS))
+async def test_no_public_door_sends_a_call_that_the_hook_refuses(door: str) -> None:
+    server = Recorder()
+    async with connect(MemoryServer(server), approval=deny_all) as session:
+        refusal = pytest.raises(CallDenied) if door == "call_tool" else nullcontext()
+        with refusal:
+            await DOORS[door](session)
+    assert server.messages
+    assert server.calls == []
+
+
+async def test_the_same_door_sends_the_call_that_the_hook_allows() -> None:
+    server = Recorder()
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        result = await session.call_tool("echo", {"a": 1})
+    assert result.text == "ran"
+    assert [call["arguments"] for call in server.calls] == [{"a": 1}]
+
+
+def raises(call: ToolCall) -> Any:
+    raise RuntimeError("the hook is broken")
+
+
+async def raises_async(call: ToolCall) -> Any:
+    raise RuntimeError("the hook is broken")
+
+
+class Lookalike:
+    """Says yes in every way but the right one."""
+
+    arguments = None
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class SubclassedAllow(Allow):
+    pass
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        raises,
+        raises_async,
+        lambda call: None,
+        lambda call: True,
+        lambda call: "allow",
+        lambda call: Allow,
+        lambda call: Lookalike(),
+        lambda call: SubclassedAllow(),
+        lambda call: Deny("no"),
+        functools.partial(lambda extra, call: Deny(extra), "no"),
+    ],
+)
+async def test_whatever_is_not_a_yes_is_a_no(hook: Any) -> None:
+    server = Recorder()
+    async with connect(MemoryServer(server), approval=hook) as session:
+        with pytest.raises(CallDenied) as caught:
+            await session.call_tool("echo")
+    assert caught.value.reason
+    assert caught.value.tool == "echo"
+    assert server.calls == []
+
+
+async def test_what_was_approved_is_what_is_sent_though_the_caller_changes_his_mind() -> None:
+    server = Recorder()
+    arguments: dict[str, Any] = {"path": "/tmp/a", "deep": {"list": [1, 2]}}
+    seen: list[str] = []
+
+    async def approve(call: ToolCall) -> Allow:
+        seen.append(call.arguments_json)
+        arguments["path"] = "/etc/passwd"
+        arguments["deep"]["list"].append(3)
+        return Allow()
+
+    async with connect(MemoryServer(server), approval=approve) as session:
+        await session.call_tool("echo", arguments)
+    assert json.loads(seen[0]) == {"path": "/tmp/a", "deep": {"list": [1, 2]}}
+    assert server.calls[0]["arguments"] == json.loads(seen[0])
+
+
+async def test_the_hook_cannot_change_the_call_it_is_shown() -> None:
+    server = Recorder()
+
+    async def approve(call: ToolCall) -> Allow:
+        with pytest.raises(TypeError):
+            call.arguments["a"] = 2
+        with pytest.raises(AttributeError):
+            call.arguments_json = "{}"  # type: ignore[misc]
+        call.tool.raw["name"] = "other"
+        call.tool.input_schema["type"] = "array"
+        return Allow()
+
+    async with connect(MemoryServer(server), approval=approve) as session:
+        await session.call_tool("echo", {"a": 1})
+    assert server.calls[0]["name"] == "echo"
+    assert server.calls[0]["arguments"] == {"a": 1}
+
+
+async def test_a_tool_changed_while_the_hook_thinks_is_called_as_it_was_approved() -> None:
+    listed: list[dict[str, Any]] = [dict(TOOL, description="old")]
+    sent: list[dict[str, Any]] = []
+    seen: list[str | None] = []
+
+    def server(message: dict[str, Any], send: Any) -> Any:
+        if message["method"] == "tools/list":
+            return {"tools": list(listed)}
+        if message["method"] == "tools/call":
+            sent.append(message["params"])
+            return {"content": [], "structuredContent": {"n": "not a number"}}
+        if message["method"] == "ping":
+            listed[0] = dict(
+                TOOL,
+                description="new",
+                outputSchema={"type": "object", "properties": {"n": {"type": "number"}}},
+            )
+            send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+            return {}
+        return NotImplemented
+
+    async def approve(call: ToolCall) -> Allow:
+        seen.append(call.tool.description)
+        await session.ping()
+        assert (await session.get_tool("echo")).description == "new"
+        return Allow()
+
+    async with connect(MemoryServer(server), approval=approve) as session:
+        result = await session.call_tool("echo")
+    assert seen == ["old"]
+    assert len(sent) == 1
+    assert result.structured_content == {"n": "not a number"}, "the old definition had no schema"
+
+
+@pytest.mark.parametrize("arguments", [[], "", 0, [1], "text", {1: 2}, {"a": {3}}, {"a": b""}])
+async def test_arguments_that_are_no_json_object_are_refused_before_anybody_is_asked(
+    arguments: Any,
+) -> None:
+    server = Recorder()
+    asked: list[ToolCall] = []
+
+    def approve(call: ToolCall) -> Allow:
+        asked.append(call)
+        return Allow()
+
+    async with connect(MemoryServer(server), approval=approve) as session:
+        with pytest.raises(InvalidArguments) as caught:
+            await session.call_tool("echo", arguments)
+    assert caught.value.tool == "echo"
+    assert asked == server.calls == []

@@ -1,0 +1,69 @@
+"""What the README and the examples show is what happens."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def run(*words: str, answer: str = "") -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    env = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
+    return subprocess.run(
+        words, cwd=ROOT, env=env, input=answer, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_the_first_block_prints_what_the_readme_says_it_prints() -> None:
+    done = run(sys.executable, "-c", blocks("python")[0])
+    assert done.stderr == ""
+    assert done.stdout == blocks("text")[0]
+
+
+def test_every_block_of_python_is_run_here() -> None:
+    assert len(blocks("python")) == 1
+
+
+def test_the_readme_has_two_commands_and_code_by_line_15() -> None:
+    commands = blocks("sh")
+    assert len(commands) == 2
+    assert all(len(command.splitlines()) == 1 for command in commands)
+    assert README.splitlines().index("```python") < 15
+    assert len(README.splitlines()) <= 150
+
+
+def test_every_example_is_tested_here() -> None:
+    there = {path.name for path in (ROOT / "examples").glob("*.py")}
+    assert there == {"ask_first.py", "list_and_call.py"}
+    for path in (ROOT / "examples").glob("*.py"):
+        assert len(path.read_text().splitlines()) <= 45, path.name
+
+
+def test_list_and_call_prints_the_weather_and_sounds_no_alarm() -> None:
+    done = run(sys.executable, "examples/list_and_call.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "get_weather: The weather at a place, today.",
+        "set_alarm: Sound the siren when a storm is near a place.",
+        'May get_weather run with {"location":"New York"}? Yes.',
+        "New York: 22.5 °C, partly cloudy",
+        'May set_alarm run with {"location":"New York"}? No.',
+        "weather/set_alarm: not approved: it changes things, and nobody is here",
+    ]
+
+
+def test_ask_first_without_a_terminal_refuses_and_names_the_remedy() -> None:
+    done = run(sys.executable, "examples/ask_first.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Not run. weather/set_alarm: not approved: there is no terminal")
+    assert "approval=" in done.stdout

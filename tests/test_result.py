@@ -1,0 +1,99 @@
+"""What a call gives back: nothing hidden, nothing lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_client import McpError, TextContent, ToolFailed, ToolResult, UnknownContent
+
+
+def result(**members: Any) -> ToolResult:
+    return ToolResult.from_wire(members, "server", "tool")
+
+
+def test_text_joins_all_blocks_and_names_what_is_no_text() -> None:
+    shown = result(
+        content=[
+            {"type": "text", "text": "one"},
+            {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+            {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
+            {"type": "resource_link", "uri": "u:1", "name": "n"},
+            {"type": "resource", "resource": {"uri": "u:2", "text": "inside"}},
+            {"type": "resource", "resource": {"uri": "u:3", "blob": "AAAA"}},
+            {"type": "hologram", "data": "x"},
+            {"type": "text"},
+            7,
+            {"type": "text", "text": "two"},
+        ]
+    )
+    lines = shown.text.splitlines()
+    assert lines[0] == "one"
+    assert lines[-1] == "two"
+    for part in ("image/png", "audio/wav", "u:1", "inside", "u:2", "u:3", "hologram"):
+        assert part in shown.text
+    assert len(lines) == len(shown.content) + 1  # the embedded text has a line of its own
+
+
+def test_a_malformed_block_spoils_only_itself() -> None:
+    blocks = [{"type": "text", "text": 7}, {"type": "text", "text": "x"}]
+    first, second = result(content=blocks).content
+    assert first == UnknownContent("text", {"type": "text", "text": 7})
+    assert isinstance(second, TextContent)
+
+
+def test_a_result_without_content_is_empty() -> None:
+    empty = result(structuredContent={"a": 1})
+    assert (empty.content, empty.text, empty.is_error) == ((), "", False)
+    assert empty.structured_content == {"a": 1}
+
+
+@pytest.mark.parametrize("odd", [None, {}, "text", 7])
+def test_content_that_is_no_array_is_refused(odd: Any) -> None:
+    with pytest.raises(ValueError, match="content is no array"):
+        result(content=odd)
+
+
+@pytest.mark.parametrize("odd", [None, 0, 1, "false", "true", [], {}])
+def test_is_error_that_is_no_boolean_is_refused(odd: Any) -> None:
+    with pytest.raises(ValueError, match="isError"):
+        result(content=[], isError=odd)
+
+
+@pytest.mark.parametrize("value", [None, 0, False, "", [], {}, "x", [1], {"a": 1}])
+def test_structured_content_is_any_json_value(value: Any) -> None:
+    found = result(content=[], structuredContent=value)
+    assert found.structured_content == value
+    assert "structuredContent" in found.raw
+
+
+def test_meta_is_an_object_or_empty() -> None:
+    assert result(content=[], _meta={"a": 1}).meta == {"a": 1}
+    assert result(content=[], _meta=[1]).meta == {}
+    assert result(content=[]).meta == {}
+
+
+def test_what_came_is_kept() -> None:
+    wire = {"content": [], "unknown": {"a": 1}}
+    assert ToolResult.from_wire(wire, "s", "t").raw == wire
+
+
+def test_raise_for_error_gives_the_result_back_where_there_is_none() -> None:
+    fine = result(content=[], isError=False)
+    assert fine.raise_for_error() is fine
+
+
+def test_raise_for_error_raises_with_the_reason_and_the_result() -> None:
+    bad = result(content=[{"type": "text", "text": "no such \x1b[31mcity"}], isError=True)
+    with pytest.raises(ToolFailed, match="no such") as caught:
+        bad.raise_for_error()
+    assert isinstance(caught.value, McpError)
+    assert caught.value.result is bad
+    assert (caught.value.server, caught.value.tool) == ("server", "tool")
+    assert "\x1b" not in str(caught.value)
+
+
+def test_an_error_without_a_reason_says_so() -> None:
+    with pytest.raises(ToolFailed, match="gave no reason"):
+        result(content=[], isError=True).raise_for_error()
