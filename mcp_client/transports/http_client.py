@@ -249,10 +249,13 @@ class Web:
     async def _send(self, method: str, url: str, headers: Headers, body: bytes | None) -> Reply:
         import httpx
 
+        from .http_body import Body
+
         try:
             request = self._client.build_request(
                 method, url, headers=dict(headers), content=body, timeout=self._timeout
             )
+            request.stream = Body(body or b"")
             response = await self._client.send(
                 request, stream=True, auth=self._auth, follow_redirects=False
             )

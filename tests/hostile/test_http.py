@@ -68,13 +68,15 @@ async def test_a_compressed_bomb_stops_at_the_cap_and_not_in_memory(kind: str) -
         await reply.send(200, BOMB, {"Content-Type": kind, "Content-Encoding": "gzip"})
 
     limits = Limits(message_bytes=MIB)
-    async with serving(Stateless(work=work)) as server:
-        async with _connect(server.url, limits=limits) as session:
-            await session.list_tools()
-            with _peak_below(6 * MIB), _within(5):
-                with pytest.raises(ProtocolViolation, match="longer than 1048576 bytes"):
-                    await session.call_tool("work")
-            assert (await session.call_tool("echo", {})).text == "{}"
+    async with (
+        serving(Stateless(work=work)) as server,
+        _connect(server.url, limits=limits) as session,
+    ):
+        await session.list_tools()
+        refused = pytest.raises(ProtocolViolation, match="longer than 1048576 bytes")
+        with _peak_below(6 * MIB), _within(5), refused:
+            await session.call_tool("work")
+        assert (await session.call_tool("echo", {})).text == "{}"
 
 
 async def test_a_compressed_bomb_as_an_error_page_is_not_unpacked() -> None:
@@ -143,10 +145,12 @@ async def test_a_body_without_end_stops_at_the_cap() -> None:
             await reply.chunk(b" " * 65_536)
 
     limits = Limits(message_bytes=MIB)
-    async with serving(Stateless(work=work)) as server:
-        async with _connect(server.url, limits=limits) as session:
-            with _within(5), pytest.raises(ProtocolViolation, match="longer than"):
-                await session.call_tool("work")
+    async with (
+        serving(Stateless(work=work)) as server,
+        _connect(server.url, limits=limits) as session,
+    ):
+        with _within(5), pytest.raises(ProtocolViolation, match="longer than"):
+            await session.call_tool("work")
 
 
 @pytest.mark.parametrize("era", [Stateless, Handshake])
