@@ -15,6 +15,8 @@ import itertools
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import anyio
+
 from .backend import current
 from .bounds import Limits, Timeouts
 from .errors import ConnectError, ConnectionLost, McpError
@@ -167,12 +169,13 @@ class Opening:
         """Ask again by the other way to carry messages; if there is none, it stays as it was."""
         before, self._transport = self._transport, other
         try:
-            await self._open()
-        except ConnectError as error:
+            with anyio.fail_after(max(0.0, self._deadline - self._now())):
+                await self._open()
+        except (ConnectError, TimeoutError) as error:
             await other.aclose()
             self._transport = before
             if isinstance(refused, Failed):
-                refused.error.args = (f"{refused.error.args[0]} (nor is it HTTP+SSE: {error})",)
+                refused.error.args = (f"{refused.error.args[0]} (nor is it HTTP+SSE: {error or "silent"})",)
             return refused
         await before.aclose()
         return await self._ask_here(step)

@@ -60,6 +60,7 @@ class HttpTransport(Transport):
         self._offered: str | None = None
         self._standing: Mapping[str, str] = {}
         self._exchanges: set[HttpExchange] = set()
+        self._soon = 0
         self.agreed = False
         self.name = origin_of(server.url)[1] or "server"
 
@@ -153,11 +154,10 @@ class HttpTransport(Transport):
     def send_soon(self, text: str, headers: Mapping[str, str]) -> None:
         if self._closed or self._web is None:
             return
-        if len(self._jobs) >= _SOON:
-            _log.warning(
-                "%s: a message was not sent: %d wait already", self.link.server, len(self._jobs)
-            )
+        if self._soon >= _SOON:
+            _log.warning("%s: a message was not sent: %d wait already", self.link.server, _SOON)
             return
+        self._soon += 1
         self._jobs.start(lambda: self._send_contained(text, headers))
 
     async def _send_contained(self, text: str, headers: Mapping[str, str]) -> None:
@@ -165,6 +165,8 @@ class HttpTransport(Transport):
             await self.send(text, headers)
         except McpError as error:
             _log.debug("%s: a message could not be sent: %s", self.link.server, error)
+        finally:
+            self._soon -= 1
 
     async def _post(self, text: str, headers: Mapping[str, str]) -> None:
         """A one-way message. Whatever the server says to it is noted at most."""

@@ -34,6 +34,7 @@ __all__ = ["HttpServer", "Web", "origin_of", "shown"]
 
 _log = logging.getLogger("mcp_client")
 _HOPS = 5
+_ENCODING = {"Accept-Encoding": "gzip, deflate"}
 _KEPT_ALIVE = 4.0
 """Seconds an idle connection is kept: many servers close theirs after five."""
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -231,7 +232,11 @@ class Web:
         body = None if text is None else text.encode("utf-8", "replace")
         remembered = url is None
         target = url or self.url
-        own = {**await self._given(), "Accept-Encoding": "gzip, deflate", **headers}
+        own = {**_ENCODING, **headers}
+        given = await self._given()
+        if given:
+            names = {name.lower() for name in own}
+            own.update((name, given[name]) for name in given if name.lower() not in names)
         for _ in range(_HOPS):
             reply = await self._send(method, target, own, body)
             if reply.status not in (301, 302, 307, 308):
@@ -300,7 +305,7 @@ class Web:
         if auth is not None and not hasattr(auth, "auth_flow"):
             token = await self._asked(auth, "auth")
             bearer = {"Authorization": f"Bearer {token}"} if isinstance(token, str) else token
-            given.update(_checked(bearer))
+            given.update(_checked({} if bearer is None else bearer))
         return given
 
     async def _asked(self, function: Callable[[], Any], option: str) -> Any:

@@ -29,6 +29,8 @@ __all__ = ["SseTransport"]
 _log = logging.getLogger("mcp_client")
 _POSTED = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 _SOON = 64
+_ENDPOINT = 10.0
+"""Seconds within which the first event has to come."""
 
 
 class SseTransport(Transport):
@@ -73,11 +75,12 @@ class SseTransport(Transport):
         settled = anyio.Event()
         self._error: McpError | None = None
         self._jobs.start(lambda: self._listen(web, settled))
-        with anyio.move_on_after(link.timeouts.connect):
+        within = min(link.timeouts.connect, _ENDPOINT)
+        with anyio.move_on_after(within):
             await settled.wait()
         if self._endpoint is None:
             raise self._error or ConnectError(
-                f"{web.shown} sent no endpoint event within {link.timeouts.connect:g} s",
+                f"{web.shown} sent no endpoint event within {within:g} s",
                 server=link.server,
                 retryable=True,
             )
@@ -126,6 +129,8 @@ class SseTransport(Transport):
                         "of another origin"
                     )
                 settled.set()
+            elif self._endpoint is None:
+                raise ConnectError(f"{web.shown} began its stream with another event than endpoint")
             elif event.kind == "message":
                 self._take(event.data.strip())
 

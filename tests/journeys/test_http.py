@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import pytest
 
+from mcp_client import allow_all, connect
 from tests.interop import http_peers
 from tests.journeys.story import EVERYTHING, OFFICIAL, Peer, close_in_the_middle, tell
 
@@ -49,10 +50,6 @@ TABLE: dict[str, tuple[Start, Peer]] = {
         replace(_OLD, tells=False, hears=False),
     ),
     "official-1.12-sse": (_official("1.12.4", "sse"), _OLD),
-    "official-1.6-sse": (
-        _official("1.6.0", "sse"),
-        Peer("2024-11-05", OFFICIAL, structured=False, stoppable=False),
-    ),
     "everything": (partial(http_peers.everything, "streamableHttp"), _TS),
     "everything-sse": (partial(http_peers.everything, "sse"), _TS),
 }
@@ -72,3 +69,13 @@ async def test_the_whole_story(start: Start, peer: Peer) -> None:
 async def test_any_task_may_close_while_a_call_is_under_way(start: Start, peer: Peer) -> None:
     async with start() as url:
         await close_in_the_middle(url, peer)
+
+
+@pytest.mark.parametrize("version", ["1.2.0", "1.6.0"])
+async def test_servers_that_only_speak_the_first_revision_are_reached(version: str) -> None:
+    async with (
+        http_peers.official(version, "sse") as url,
+        connect(url, approval=allow_all) as session,
+    ):
+        assert session.protocol_version == "2024-11-05"
+        assert (await session.call_tool("echo", {"text": "hello"})).text == "hello"

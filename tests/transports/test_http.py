@@ -420,6 +420,20 @@ async def test_headers_and_tokens_are_asked_for_before_each_request() -> None:
     assert all(request.headers["x-trace"] == "1" for request in server.requests)
 
 
+async def test_headers_of_the_host_do_not_displace_those_of_the_protocol() -> None:
+    mine = {"accept": "text/html", "CONTENT-TYPE": "text/plain", "mcp-method": "x", "X-A": "1"}
+    async with (
+        serving(Stateless()) as server,
+        _connect(HttpServer(server.url, headers=mine)) as session,
+    ):
+        await session.list_tools()
+    for request in server.requests:
+        assert request.headers["accept"] == "application/json, text/event-stream"
+        assert request.headers["content-type"] == "application/json"
+        assert request.headers["mcp-method"] == request.says
+        assert request.headers["x-a"] == "1"
+
+
 async def test_a_token_function_that_raises_sends_nothing() -> None:
     def token() -> str:
         raise LookupError("no keyring")

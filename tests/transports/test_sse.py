@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import anyio
@@ -40,6 +41,34 @@ async def test_an_endpoint_of_another_origin_gets_nothing() -> None:
     assert not other.requests
 
 
+async def test_a_stream_of_something_else_is_no_first_revision() -> None:
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.method == "GET":
+            await reply.stream()
+            await reply.event({"jsonrpc": "2.0", "method": "hello"})
+            await reply.hold()
+        await reply.send(400, b"no")
+
+    async with serving(handler) as server:
+        with pytest.raises(ConnectError, match="another event than endpoint"):
+            await _connect(server.url)
+
+
+async def test_a_stream_that_never_begins_is_given_up_with_the_connect_clock() -> None:
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.method == "GET":
+            await reply.stream()
+            await reply.hold()
+        await reply.send(405)
+
+    begun = time.monotonic()
+    timeouts = Timeouts(connect=0.5, close=0.2)
+    async with serving(handler) as server:
+        with pytest.raises(ConnectError):
+            await _connect(server.url, timeouts=timeouts)
+    assert time.monotonic() - begun < 3
+
+
 async def test_a_url_of_nothing_at_all_says_what_both_ways_met() -> None:
     async def handler(request: Request, reply: Reply) -> None:
         await reply.send(404, b"nothing here")
@@ -52,9 +81,6 @@ async def test_a_url_of_nothing_at_all_says_what_both_ways_met() -> None:
 
 async def test_the_end_of_the_stream_settles_what_waits_and_the_next_use_connects_anew() -> None:
     app = Legacy()
-
-    def vanish(arguments: Any) -> None:
-        raise anyio.EndOfStream
 
     begun = anyio.Event()
 
