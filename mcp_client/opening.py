@@ -175,7 +175,7 @@ class Opening:
             await other.aclose()
             self._transport = before
             if isinstance(refused, Failed):
-                refused.error.args = (f"{refused.error.args[0]} (nor is it HTTP+SSE: {error or "silent"})",)
+                refused.error.args = (f"{refused.error.args[0]} (nor is it HTTP+SSE: {error or 'silent'})",)
             return refused
         await before.aclose()
         return await self._ask_here(step)
