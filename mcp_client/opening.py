@@ -175,7 +175,8 @@ class Opening:
             await other.aclose()
             self._transport = before
             if isinstance(refused, Failed):
-                refused.error.args = (f"{refused.error.args[0]} (nor is it HTTP+SSE: {error or 'silent'})",)
+                why = str(error) or "it is silent"
+                refused.error.args = (f"{refused.error.args[0]} (nor is it HTTP+SSE: {why})",)
             return refused
         await before.aclose()
         return await self._ask_here(step)

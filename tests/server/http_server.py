@@ -112,7 +112,10 @@ Handler: TypeAlias = Callable[[Request, Reply], Awaitable[None]]
 
 
 @asynccontextmanager
-async def serving(handler: Handler, path: str = "/mcp") -> AsyncIterator[Served]:
+async def serving(
+    handler: Handler, path: str = "/mcp", deaf_above: int = 2**40
+) -> AsyncIterator[Served]:
+    """Serve until the block is left. Bodies longer than ``deaf_above`` bytes are not read."""
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
     port = listener.extra(SocketAttribute.local_port)
     served = Served(f"http://127.0.0.1:{port}{path}")
@@ -121,7 +124,7 @@ async def serving(handler: Handler, path: str = "/mcp") -> AsyncIterator[Served]
         served.connections += 1
         async with stream:
             try:
-                await _converse(stream, served, handler)
+                await _converse(stream, served, handler, deaf_above)
             except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
                 served.hangups += 1
 
@@ -131,7 +134,9 @@ async def serving(handler: Handler, path: str = "/mcp") -> AsyncIterator[Served]
         tasks.cancel_scope.cancel()
 
 
-async def _converse(stream: SocketStream, served: Served, handler: Handler) -> None:
+async def _converse(
+    stream: SocketStream, served: Served, handler: Handler, deaf_above: int
+) -> None:
     buffer = b""
     while True:
         while b"\r\n\r\n" not in buffer:
@@ -147,6 +152,8 @@ async def _converse(stream: SocketStream, served: Served, handler: Handler) -> N
             name, _, value = line.partition(":")
             headers[name.lower()] = value.strip()
         length = int(headers.get("content-length", "0"))
+        if length > deaf_above:
+            await anyio.sleep_forever()
         while len(buffer) < length:
             buffer += await stream.receive()
         request = Request(method, path, headers, buffer[:length])

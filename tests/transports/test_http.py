@@ -455,6 +455,27 @@ async def test_a_client_of_ones_own_is_used_and_left_open() -> None:
         assert server.requests[-1].headers["x-mine"] == "1"
 
 
+async def test_closing_settles_what_waits_on_a_client_of_ones_own_too() -> None:
+    begun = anyio.Event()
+
+    async def wait(arguments: Any, request: Request, reply: Reply) -> None:
+        begun.set()
+        await reply.hold()
+
+    async with serving(Stateless(wait=wait)) as server, httpx.AsyncClient() as client:
+        session = await _connect(HttpServer(server.url, client=client))
+
+        async def call() -> None:
+            with pytest.raises(ConnectionLost, match="session was closed"):
+                await session.call_tool("wait")
+
+        with anyio.fail_after(2):  # and not once the idle clock has run out
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call)
+                await begun.wait()
+                tasks.start_soon(session.aclose)
+
+
 async def test_traffic_to_this_machine_ignores_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
