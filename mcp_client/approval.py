@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import anyio
-from anyio.lowlevel import RunVar
+from anyio.lowlevel import RunVar, checkpoint_if_cancelled
 
 from .backend import being_cancelled
 from .display import safe_text
@@ -102,12 +102,24 @@ class Gate:
             return self._hook(call)
         async with _turn(self._hook):
             with anyio.move_on_after(self._seconds) as clock:
-                if self._async:
-                    return await self._hook(call)  # type: ignore[misc]
-                answer = await anyio.to_thread.run_sync(self._hook, call, abandon_on_cancel=True)
-                return await answer if inspect.isawaitable(answer) else answer
+                answer = await self._answer(call)
+                # A yes that comes as the caller leaves is a yes to nobody.
+                await checkpoint_if_cancelled()
+                return answer
             assert clock.cancelled_caught
             raise _NoAnswer
+
+    async def _answer(self, call: ToolCall) -> Any:
+        if self._async:
+            return await self._hook(call)  # type: ignore[misc]
+        (answer,) = await anyio.to_thread.run_sync(
+            _in_a_list, self._hook, call, abandon_on_cancel=True
+        )
+        return await answer if inspect.isawaitable(answer) else answer
+
+
+def _in_a_list(hook: ApprovalHook, call: ToolCall) -> list[Any]:
+    return [hook(call)]  # trio refuses threads that return a bare coroutine
 
 
 class _NoAnswer(Exception):

@@ -117,8 +117,14 @@ class Wire:
             exchange = await self.transport.exchange(
                 id, text, headers, started + min(timeouts.idle, timeouts.total)
             )
+        except McpError:
+            raise
         except TimeoutError:
+            self._give_up(id)  # some of it may have left, and the rest follows in its turn
             raise self._timeout(method, timeouts, started) from None
+        except BaseException:
+            self._give_up(id)
+            raise
         try:
             answer = await self._answer(exchange, method, id, timeouts, started, on_progress)
         except BaseException as error:
@@ -161,7 +167,8 @@ class Wire:
                 reached = progress  # type: ignore[assignment]
                 until = min(latest, self._now() + timeouts.idle)
                 if on_progress is not None:
-                    await self._tell(on_progress, message)
+                    with anyio.move_on_after(latest - self._now()):
+                        await self._tell(on_progress, message)
 
     async def _tell(self, on_progress: OnProgress, notice: Notice) -> None:
         total, text = notice.params.get("total"), notice.params.get("message")

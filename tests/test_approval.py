@@ -1,0 +1,806 @@
+"""The gate, met as a caller meets it: whatever befalls the hook, the server's record tells."""
+
+from __future__ import annotations
+
+import asyncio  # noqa: TID251 - one test is about a task of asyncio's own
+import functools
+import io
+import json
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pexpect  # type: ignore[import-untyped]
+import pytest
+from anyio.lowlevel import checkpoint
+
+from mcp_client import (
+    Allow,
+    CallDenied,
+    Deny,
+    InvalidArguments,
+    MemoryServer,
+    Session,
+    Timeouts,
+    ToolCall,
+    allow_all,
+    connect,
+    deny_all,
+)
+
+
+class Server:
+    """Two tools, and a record of every call that arrived."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+
+    def handle(self, message: dict[str, Any]) -> Any:
+        match message["method"]:
+            case "ping":
+                return {}
+            case "tools/list":
+                schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+                return {"tools": [{"name": name, "inputSchema": schema} for name in ("t", "u")]}
+            case "tools/call":
+                self.sent.append(message["params"])
+                return {"content": [{"type": "text", "text": "ran"}]}
+        return NotImplemented
+
+    def connect(self, approval: Any, seconds: float = 30, **options: Any) -> Any:
+        timeouts = Timeouts(approval=seconds)
+        return connect(MemoryServer(self.handle), approval=approval, timeouts=timeouts, **options)
+
+    async def call(self, approval: Any, arguments: Any = None, **options: Any) -> str:
+        async with self.connect(approval, **options) as session:
+            called: str = (await session.call_tool("t", arguments)).text
+            return called
+
+    async def refused(self, approval: Any, arguments: Any = None, **options: Any) -> CallDenied:
+        """The refusal; the server must not have heard of the call."""
+        with pytest.raises(CallDenied) as caught:
+            await self.call(approval, arguments, **options)
+        assert self.sent == []
+        assert (caught.value.server, caught.value.tool) == ("memory", "t")
+        return caught.value
+
+
+# ---------------------------------------------------------- kinds of hook
+
+
+async def async_hook(call: ToolCall) -> Allow:
+    await checkpoint()
+    return Allow()
+
+
+def sync_hook(call: ToolCall) -> Allow:
+    return Allow()
+
+
+async def with_option(answer: Any, call: ToolCall) -> Any:
+    return answer
+
+
+def sync_with_option(answer: Any, call: ToolCall) -> Any:
+    return answer
+
+
+class AsyncObject:
+    async def __call__(self, call: ToolCall) -> Allow:
+        return Allow()
+
+    async def method(self, call: ToolCall) -> Allow:
+        return Allow()
+
+    def sync_method(self, call: ToolCall) -> Allow:
+        return Allow()
+
+
+class SyncObject:
+    __slots__ = ()
+
+    def __call__(self, call: ToolCall) -> Allow:
+        return Allow()
+
+
+@dataclass
+class Unhashable:
+    answers: list[Any] = field(default_factory=list)
+
+    async def __call__(self, call: ToolCall) -> Allow:
+        return Allow()
+
+
+HOOKS: list[tuple[str, Any]] = [
+    ("async function", async_hook),
+    ("sync function", sync_hook),
+    ("async partial", functools.partial(with_option, Allow())),
+    ("sync partial", functools.partial(sync_with_option, Allow())),
+    ("partial of a partial", functools.partial(functools.partial(with_option, Allow()))),
+    ("async object", AsyncObject()),
+    ("sync object with slots", SyncObject()),
+    ("unhashable object", Unhashable()),
+    ("partial of an object", functools.partial(AsyncObject())),
+    ("async method", AsyncObject().method),
+    ("sync method", AsyncObject().sync_method),
+    ("lambda that gives an awaitable", lambda call: async_hook(call)),
+    ("allow_all", allow_all),
+]
+
+
+@pytest.mark.parametrize("hook", [row[1] for row in HOOKS], ids=[row[0] for row in HOOKS])
+async def test_any_callable_is_a_hook(hook: Any) -> None:
+    server = Server()
+    assert await server.call(hook, {"n": 1}) == "ran"
+    (sent,) = server.sent
+    assert (sent["name"], sent["arguments"]) == ("t", {"n": 1})
+
+
+async def test_a_sync_hook_runs_in_a_thread_and_an_async_one_in_the_callers_task() -> None:
+    threads: list[int] = []
+
+    def sync(call: ToolCall) -> Allow:
+        threads.append(threading.get_ident())
+        return Allow()
+
+    async def in_task(call: ToolCall) -> Allow:
+        threads.append(threading.get_ident())
+        return Allow()
+
+    await Server().call(sync)
+    await Server().call(in_task)
+    assert threads[0] != threading.get_ident() == threads[1]
+
+
+async def test_a_hook_sees_the_call_it_decides() -> None:
+    seen: list[ToolCall] = []
+
+    async def look(call: ToolCall) -> Allow:
+        seen.append(call)
+        return Allow()
+
+    await Server().call(look, {"n": 1, "b": [{}]})
+    (call,) = seen
+    assert (call.server, call.tool.name, call.trusted, call.edited) == ("memory", "t", False, False)
+    assert call.arguments == {"n": 1, "b": ({},)}
+    assert call.arguments_json == '{"b":[{}],"n":1}'
+    with pytest.raises(TypeError):
+        call.arguments["n"] = 2
+
+
+async def test_every_call_is_asked_about_anew() -> None:
+    asked: list[str] = []
+
+    async def count(call: ToolCall) -> Allow:
+        asked.append(call.id)
+        return Allow()
+
+    async with Server().connect(count) as session:
+        for _ in range(3):
+            await session.call_tool("t", {"n": 1})
+    assert len(set(asked)) == 3
+
+
+# ------------------------------------------------------------ it fails closed
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def raising(error: BaseException) -> Callable[[ToolCall], Any]:
+    async def hook(call: ToolCall) -> Allow:
+        raise error
+
+    return hook
+
+
+def sync_raising(error: BaseException) -> Callable[[ToolCall], Any]:
+    def hook(call: ToolCall) -> Allow:
+        raise error
+
+    return hook
+
+
+@pytest.mark.parametrize("make", [raising, sync_raising])
+@pytest.mark.parametrize("error", [ValueError("x"), TimeoutError(), KeyError(), CallDenied("no")])
+async def test_a_hook_that_raises_means_no(make: Any, error: Exception) -> None:
+    denied = await Server().refused(make(error))
+    assert f"it raised {type(error).__name__}" in str(denied)
+    assert denied.__cause__ is error
+
+
+async def test_an_immediate_hook_that_raises_means_no() -> None:
+    hook: Any = sync_raising(ValueError("x"))
+    hook.immediate = True
+    assert "it raised ValueError" in str(await Server().refused(hook))
+
+
+async def test_a_hook_that_raises_a_group_means_no() -> None:
+    async def hook(call: ToolCall) -> Allow:
+        async with anyio.create_task_group() as group:
+            group.start_soon(raising(ValueError("x")), call)
+        return Allow()
+
+    assert "ExceptionGroup" in str(await Server().refused(hook))
+
+
+ANSWERS: list[Any] = [None, True, False, "yes", "Allow", Allow, 1, {}, {"allow": True}, (Allow(),)]
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=repr)
+@pytest.mark.parametrize("with_answer", [with_option, sync_with_option])
+async def test_an_answer_that_is_neither_allow_nor_deny_means_no(
+    with_answer: Any, answer: Any
+) -> None:
+    denied = await Server().refused(functools.partial(with_answer, answer))
+    assert "neither Allow nor Deny" in str(denied)
+    assert type(answer).__name__ in denied.reason
+
+
+async def test_a_hook_that_waits_too_long_means_no() -> None:
+    async def never(call: ToolCall) -> Allow:
+        await anyio.Event().wait()
+        return Allow()
+
+    with anyio.fail_after(2):
+        denied = await Server().refused(never, seconds=0.05)
+    assert "within 0.05 s, Timeouts(approval=...)" in str(denied)
+
+
+async def test_a_sync_hook_that_waits_too_long_means_no_whatever_it_says_later() -> None:
+    go = threading.Event()
+
+    def late(call: ToolCall) -> Allow:
+        go.wait(30)
+        return Allow()
+
+    server = Server()
+    async with server.connect(late, 0.05) as session:
+        with pytest.raises(CallDenied, match="within"):
+            await session.call_tool("t")
+        go.set()
+        await anyio.wait_all_tasks_blocked()
+        await session.ping()
+    assert server.sent == []
+
+
+async def test_a_cancelled_exception_out_of_the_hook_means_no_and_does_not_cancel_the_caller() -> (
+    None
+):
+    async def hook(call: ToolCall) -> Allow:
+        raise anyio.get_cancelled_exc_class()()  # trio makes a TypeError of that: also no
+
+    server = Server()
+    await server.refused(hook)
+    await checkpoint()
+    assert await server.call(allow_all) == "ran"
+
+
+async def test_a_task_of_the_hook_that_is_cancelled_means_no(anyio_backend: str) -> None:
+    async def forever() -> Allow:
+        await anyio.Event().wait()
+        return Allow()
+
+    async def hook(call: ToolCall) -> Allow | None:
+        if anyio_backend == "trio":
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                await forever()
+            return None
+        task = asyncio.ensure_future(forever())
+        await checkpoint()
+        task.cancel()
+        return await task
+
+    await Server().refused(hook)
+
+
+async def test_a_caller_cancelled_while_a_person_thinks_sends_nothing() -> None:
+    asked, server = anyio.Event(), Server()
+
+    async def think(call: ToolCall) -> Allow:
+        asked.set()
+        await anyio.Event().wait()
+        return Allow()
+
+    async with server.connect(think) as session:
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.call_tool, "t")
+            await asked.wait()
+            group.cancel_scope.cancel()
+        await session.ping()
+    assert server.sent == []
+
+
+async def test_a_hook_that_shields_its_yes_from_the_callers_cancelling_sends_nothing() -> None:
+    asked, go, server = anyio.Event(), anyio.Event(), Server()
+
+    async def stubborn(call: ToolCall) -> Allow:
+        with anyio.CancelScope(shield=True):
+            asked.set()
+            await go.wait()
+        return Allow()
+
+    async with server.connect(stubborn) as session:
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.call_tool, "t")
+            await asked.wait()
+            group.cancel_scope.cancel()
+            go.set()
+        await session.ping()
+    assert server.sent == []
+
+
+async def test_an_exception_that_is_no_exception_passes_and_nothing_is_sent() -> None:
+    server = Server()
+    with pytest.raises(Interrupted):
+        await server.call(raising(Interrupted()))
+    assert server.sent == []
+
+
+async def test_deny_gives_the_reason_to_the_caller_made_safe() -> None:
+    denied = await Server().refused(deny_all)
+    assert denied.reason == "deny_all refuses every call"
+    denied = await Server().refused(functools.partial(with_option, Deny("ask \x1b[31mAna")))
+    assert denied.reason == "ask \\u{1b}[31mAna"
+    assert "not approved: ask" in str(denied)
+    assert str(await Server().refused(functools.partial(with_option, Deny())))
+
+
+async def test_without_a_terminal_the_refusal_names_the_option(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    denied = await Server().refused(None)
+    assert "no terminal" in denied.reason
+    assert "approval=" in denied.reason
+
+
+@pytest.mark.parametrize("stream", ["stdin", "stderr"])
+async def test_a_stream_that_is_missing_or_closed_is_no_terminal(
+    stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = io.StringIO()
+    closed.close()
+    for odd in (None, closed):
+        monkeypatch.setattr(sys, stream, odd)
+        assert "approval=" in (await Server().refused(None)).reason
+
+
+# ----------------------------------------------------------- other arguments
+
+
+async def test_allow_with_arguments_sends_exactly_these() -> None:
+    server = Server()
+    edit = functools.partial(with_option, Allow(arguments={"b": [1], "a": {"n": None}}))
+    assert await server.call(edit, {"n": 1}) == "ran"
+    (sent,) = server.sent
+    assert sent["arguments"] == {"b": [1], "a": {"n": None}}
+
+
+async def test_allow_with_no_arguments_at_all_sends_none_of_the_callers() -> None:
+    server = Server()
+    await server.call(functools.partial(with_option, Allow(arguments={})), {"n": 1})
+    assert server.sent[0]["arguments"] == {}
+
+
+async def test_a_hook_may_copy_the_arguments_change_the_copy_and_answer_with_it() -> None:
+    async def hook(call: ToolCall) -> Allow:
+        mine = json.loads(json.dumps(call.arguments))
+        mine["deep"]["list"].append(2)
+        return Allow(arguments=mine)
+
+    server = Server()
+    await server.call(hook, {"deep": {"list": [1]}})
+    assert server.sent[0]["arguments"] == {"deep": {"list": [1, 2]}}
+
+
+async def test_what_the_caller_or_the_hook_changes_after_the_yes_is_not_sent() -> None:
+    mine: dict[str, Any] = {"n": 1, "deep": [1]}
+    theirs: dict[str, Any] = {"n": 2}
+
+    async def hook(call: ToolCall) -> Allow:
+        mine["n"], mine["deep"] = 666, [666]
+        return Allow()
+
+    server = Server()
+    await server.call(hook, mine)
+    assert server.sent[0]["arguments"] == {"n": 1, "deep": [1]}
+    await server.call(functools.partial(with_option, Allow(arguments=theirs)), mine)
+    assert server.sent[1]["arguments"] == {"n": 2}
+
+
+@pytest.mark.parametrize("odd", [[], "x", 7, [("n", 1)]])
+async def test_allow_with_arguments_that_are_no_mapping_means_no(odd: Any) -> None:
+    denied = await Server().refused(functools.partial(with_option, Allow(arguments=odd)))
+    assert "no mapping" in denied.reason
+
+
+@pytest.mark.parametrize("odd", [{"n": float("nan")}, {"n": {1}}, {1: 2}, {"n": "\ud800"}])
+async def test_allow_with_arguments_that_are_no_json_sends_nothing(odd: Any) -> None:
+    server = Server()
+    with pytest.raises(InvalidArguments, match="approval hook"):
+        await server.call(functools.partial(with_option, Allow(arguments=odd)))
+    assert server.sent == []
+
+
+async def test_the_approvers_arguments_are_checked_as_the_callers_are() -> None:
+    server = Server()
+    edit = functools.partial(with_option, Allow(arguments={"n": "x"}))
+    with pytest.raises(InvalidArguments) as caught:
+        await server.call(edit, {"n": 1}, argument_validation="strict")
+    assert caught.value.path == "/n"
+    assert server.sent == []
+
+
+# ------------------------------------------------------------ one at a time
+
+
+class Line:
+    """A hook that records who is asked, and how many at once."""
+
+    def __init__(self, concurrent: bool = False) -> None:
+        self.concurrent = concurrent
+        self.asked: list[Any] = []
+        self.now = 0
+        self.most = 0
+        self.all_in = anyio.Event()
+
+    async def __call__(self, call: ToolCall) -> Allow:
+        self.asked.append(call.arguments["n"])
+        self.now += 1
+        self.most = max(self.most, self.now)
+        if self.now == 8:
+            self.all_in.set()
+        if self.concurrent:
+            await self.all_in.wait()
+        for _ in range(5):
+            await checkpoint()
+        self.now -= 1
+        return Allow()
+
+    async def method(self, call: ToolCall) -> Allow:
+        return await self(call)
+
+
+class UnhashableLine(Line):
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
+async def eight(sessions: list[Session]) -> None:
+    """Eight calls at once, begun in order, over the sessions in turn."""
+    async with anyio.create_task_group() as group:
+        for n in range(8):
+            session = sessions[n % len(sessions)]
+            group.start_soon(functools.partial(session.call_tool, "t", {"n": n}))
+            await checkpoint()
+
+
+async def test_many_calls_at_once_are_asked_about_one_at_a_time_in_order() -> None:
+    held = anyio.Event()
+    asked: list[int] = []
+
+    async def hook(call: ToolCall) -> Allow:
+        asked.append(call.arguments["n"])
+        await held.wait()
+        return Allow()
+
+    server = Server()
+    async with server.connect(hook) as session:
+        await session.list_tools()
+        async with anyio.create_task_group() as group:
+            for n in range(8):
+                group.start_soon(functools.partial(session.call_tool, "t", {"n": n}))
+                await anyio.wait_all_tasks_blocked()
+            assert asked == [0]
+            held.set()
+    assert asked == list(range(8))
+    assert len(server.sent) == 8
+
+
+@pytest.mark.parametrize("make", [Line, UnhashableLine, lambda: Line().method])
+async def test_any_kind_of_hook_is_asked_one_thing_at_a_time(make: Any) -> None:
+    hook = make()
+    line: Line = getattr(hook, "__self__", hook)
+    server = Server()
+    async with server.connect(hook) as session:
+        await eight([session])
+    assert (line.most, len(line.asked), len(server.sent)) == (1, 8, 8)
+
+
+async def test_a_bound_method_named_anew_is_the_same_hook() -> None:
+    line, server = Line(), Server()
+    async with server.connect(line.method) as first, server.connect(line.method) as second:
+        await eight([first, second])
+    assert line.most == 1
+
+
+async def test_sessions_that_share_a_hook_ask_one_thing_at_a_time() -> None:
+    line, server = Line(), Server()
+    async with server.connect(line) as first, server.connect(line) as second:
+        await eight([first, second])
+    assert (line.most, len(line.asked)) == (1, 8)
+
+
+async def test_sessions_with_hooks_of_their_own_do_not_wait_for_each_other() -> None:
+    server = Server()
+    inside = anyio.Event()
+
+    class Judge:
+        async def ask(self, call: ToolCall) -> Allow:
+            inside.set()
+            await go.wait()
+            return Allow()
+
+    go = anyio.Event()
+    async with (
+        server.connect(Judge().ask) as first,
+        server.connect(AsyncObject().method) as second,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(first.call_tool, "t")
+        await inside.wait()
+        assert (await second.call_tool("t")).text == "ran"
+        go.set()
+
+
+async def test_two_objects_of_one_class_are_two_hooks() -> None:
+    class Judge:
+        def __init__(self, other: Session | None) -> None:
+            self.other = other
+
+        async def ask(self, call: ToolCall) -> Allow:
+            if self.other is not None:  # asks a second model first, through a gate of its own
+                await self.other.call_tool("u")
+            return Allow()
+
+    server = Server()
+    async with (
+        server.connect(Judge(None).ask) as inner,
+        server.connect(Judge(inner).ask) as outer,
+    ):
+        assert (await outer.call_tool("t")).text == "ran"
+    assert [sent["name"] for sent in server.sent] == ["u", "t"]
+
+
+async def test_a_hook_with_the_attribute_concurrent_is_asked_many_things_at_once() -> None:
+    line, server = Line(concurrent=True), Server()
+    async with server.connect(line) as session:
+        await eight([session])
+    assert (line.most, len(server.sent)) == (8, 8)
+
+
+async def test_a_refusal_or_a_fault_lets_the_next_in_line_be_asked() -> None:
+    async def hook(call: ToolCall) -> Any:
+        await checkpoint()
+        match call.arguments["n"] % 4:
+            case 0:
+                return Deny("no")
+            case 1:
+                raise ValueError
+            case 2:
+                return None
+        return Allow()
+
+    server = Server()
+    refused: list[int] = []
+
+    async def call(session: Session, n: int) -> None:
+        try:
+            await session.call_tool("t", {"n": n})
+        except CallDenied:
+            refused.append(n)
+
+    async with server.connect(hook) as session, anyio.create_task_group() as group:
+        for n in range(8):
+            group.start_soon(call, session, n)
+    assert sorted(refused) == [0, 1, 2, 4, 5, 6]
+    assert sorted(sent["arguments"]["n"] for sent in server.sent) == [3, 7]
+
+
+async def test_who_is_cancelled_in_line_is_never_asked_about() -> None:
+    held, server = anyio.Event(), Server()
+    asked: list[int] = []
+
+    async def hook(call: ToolCall) -> Allow:
+        asked.append(call.arguments["n"])
+        await held.wait()
+        return Allow()
+
+    async with server.connect(hook) as session, anyio.create_task_group() as group:
+        await session.list_tools()
+        group.start_soon(functools.partial(session.call_tool, "t", {"n": 0}))
+        await anyio.wait_all_tasks_blocked()
+        with anyio.move_on_after(0.01):
+            await session.call_tool("t", {"n": 1})
+        held.set()
+    assert asked == [0]
+    assert len(server.sent) == 1
+
+
+# ----------------------------------------------------------- at the terminal
+
+SCRIPT = r"""
+import json, sys
+import anyio
+from mcp_client import CallDenied, MemoryServer, connect
+
+backend, ahead, name, arguments = json.loads(sys.argv[1])
+sent = []
+
+def server(message):
+    match message["method"]:
+        case "tools/list":
+            return {"tools": [{"name": name, "inputSchema": {"type": "object"}}]}
+        case "tools/call":
+            sent.append(message)
+            return {"content": [{"type": "text", "text": "it ran"}]}
+    return NotImplemented
+
+async def main():
+    async with connect(MemoryServer(server), name="files") as session:
+        if ahead:
+            print("TYPE AHEAD", flush=True)
+            await anyio.wait_readable(sys.stdin)
+        for _ in range(2 if ahead == "twice" else 1):
+            try:
+                print("RESULT", (await session.call_tool(name, arguments)).text)
+            except CallDenied as error:
+                print("DENIED", error.reason)
+
+try:
+    anyio.run(main, backend=backend)
+except KeyboardInterrupt:
+    print("INTERRUPTED")
+print("SENT", len(sent))
+"""
+
+at_a_terminal = [
+    pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals"),
+    # Other tests leave idle threads; the child does nothing but start the script.
+    pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning"),
+]
+
+
+@dataclass
+class Terminal:
+    child: Any
+
+    def ask(self) -> str:
+        """Wait for the question; what is on the screen."""
+        self.child.expect_exact("Run it? [y/N] ")
+        screen: str = self.child.before
+        return screen
+
+    def rest(self) -> str:
+        """What comes until the script ends."""
+        self.child.expect(pexpect.EOF)
+        self.child.close()
+        screen: str = self.child.before
+        return screen
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Any:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    started: list[Terminal] = []
+
+    def start(
+        backend: str = "asyncio", *, ahead: Any = False, name: str = "rm", arguments: Any = None
+    ) -> Terminal:
+        given = json.dumps(
+            [backend, ahead, name, {"path": "/"} if arguments is None else arguments]
+        )
+        child = pexpect.spawn(
+            sys.executable, [str(script), given], encoding="utf-8", timeout=20, dimensions=(50, 500)
+        )
+        started.append(Terminal(child))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.child.close(force=True)
+
+
+class TestAtATerminal:
+    pytestmark = at_a_terminal
+
+    @pytest.mark.parametrize("backend", ["asyncio", "trio"])
+    @pytest.mark.parametrize("answer", ["y", "YES", " y "])
+    def test_yes_runs_it(self, terminal: Any, backend: str, answer: str) -> None:
+        screen = terminal(backend)
+        question = screen.ask()
+        for part in ("files", "rm", '"path": "/"', "destructive", "nobody trusted says"):
+            assert part in question
+        screen.child.sendline(answer)
+        rest = screen.rest()
+        assert "RESULT it ran" in rest
+        assert "SENT 1" in rest
+
+    @pytest.mark.parametrize(
+        "answer", ["n", "", "no", "yy", "yes please", "j", "ý", "\x1b[A", "y\x00", "1", "true"]
+    )
+    def test_anything_else_refuses(self, terminal: Any, answer: str) -> None:
+        screen = terminal()
+        screen.ask()
+        screen.child.sendline(answer)
+        rest = screen.rest()
+        assert "DENIED the person at the terminal said no" in rest
+        assert "SENT 0" in rest
+
+    @pytest.mark.parametrize("backend", ["asyncio", "trio"])
+    def test_the_end_of_input_refuses(self, terminal: Any, backend: str) -> None:
+        screen = terminal(backend)
+        screen.ask()
+        screen.child.sendeof()
+        assert "SENT 0" in screen.rest()
+
+    @pytest.mark.parametrize("backend", ["asyncio", "trio"])
+    def test_ctrl_c_refuses(self, terminal: Any, backend: str) -> None:
+        screen = terminal(backend)
+        screen.ask()
+        screen.child.sendintr()
+        rest = screen.rest()
+        assert "RESULT" not in rest
+        assert "INTERRUPTED" in rest
+        assert "SENT 0" in rest
+
+    def test_what_a_hostile_server_wrote_is_spelled_out_on_the_screen(self, terminal: Any) -> None:
+        screen = terminal(
+            name="rm\x1b[2J\u202egnp.\x9b1A",
+            arguments={
+                "path\u200b": "\x1b]0;title\x07\u202egpj",
+                "note": "ok\n  Run it? no\r\n\x7f\U000e0041",
+                "\u2066k": ["\x1b[8m"],
+            },
+        )
+        question = screen.ask()
+        for char in "\x1b\x9b\x07\x7f\u202e\u200b\u2066\U000e0041":
+            assert char not in question
+        for shown in (
+            "rm\\u{1b}[2J\\u{202e}gnp.\\u{9b}1A",
+            "path\\u{200b}",
+            "\\u001b]0;title\\u0007\\u{202e}gpj",
+            "ok\\n  Run it? no\\r\\n\\u{7f}\\u{e0041}",
+            "\\u{2066}k",
+        ):
+            assert shown in question
+        screen.child.sendline("n")
+        assert "SENT 0" in screen.rest()
+
+    def test_long_arguments_say_how_much_is_not_shown(self, terminal: Any) -> None:
+        screen = terminal(arguments={"text": "x" * 3_000})
+        assert "more characters)" in screen.ask()
+        screen.child.sendline("n")
+        assert "SENT 0" in screen.rest()
+
+    def test_what_was_typed_before_the_question_is_no_answer_to_it(self, terminal: Any) -> None:
+        screen = terminal(ahead=True)
+        screen.child.expect_exact("TYPE AHEAD")
+        screen.child.send("y\ny\n")
+        screen.ask()
+        screen.child.sendline("n")
+        rest = screen.rest()
+        assert "DENIED" in rest
+        assert "SENT 0" in rest
+
+    def test_each_call_is_a_question_of_its_own(self, terminal: Any) -> None:
+        screen = terminal(ahead="twice")
+        screen.child.expect_exact("TYPE AHEAD")
+        screen.child.sendline("")
+        screen.ask()
+        screen.child.sendline("y")
+        screen.ask()
+        screen.child.sendline("n")
+        rest = screen.rest()
+        assert "DENIED" in rest
+        assert "SENT 1" in rest
