@@ -367,8 +367,8 @@ class Session:
         self._starts = [start for start in self._starts if now - start < _MINUTE]
         if len(self._starts) >= self._limits.restarts:
             raise ConnectError(
-                f"the server keeps going away: it was begun anew {len(self._starts)} times within "
-                "a minute (Limits.restarts)",
+                f"the server keeps dying, or ending our session: it was begun anew "
+                f"{len(self._starts)} times within a minute (Limits.restarts)",
                 server=self.name,
             )
         self._starts.append(now)

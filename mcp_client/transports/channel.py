@@ -194,7 +194,7 @@ class Channel:
         cap = self.limits.message_bytes
         reason = f"it is longer than {cap} bytes (Limits.message_bytes)"
         if _NO_ANSWER.match(start):
-            self._junk(start, Unusable(reason))
+            self.junk(start, Unusable(reason))
             return
         owner = owner_of_fragment(start)
         if owner is None:

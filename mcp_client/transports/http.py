@@ -155,7 +155,7 @@ class HttpTransport(Transport):
         if self._closed or self._web is None:
             return
         if self._soon >= _SOON:
-            _log.warning("%s: a message was not sent: %d wait already", self.link.server, _SOON)
+            self.link.stats.unsent += 1
             return
         self._soon += 1
         self._jobs.start(lambda: self._send_contained(text, headers))

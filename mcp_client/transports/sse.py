@@ -172,7 +172,11 @@ class SseTransport(Transport):
             )
 
     def send_soon(self, text: str, headers: Mapping[str, str]) -> None:
-        if self.alive and len(self._jobs) <= _SOON:
+        if not self.alive:
+            return
+        if len(self._jobs) > _SOON:
+            self.link.stats.unsent += 1
+        else:
             self._jobs.start(lambda: self._send_contained(text, headers))
 
     async def _send_contained(self, text: str, headers: Mapping[str, str]) -> None:

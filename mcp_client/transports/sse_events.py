@@ -42,7 +42,7 @@ class EventParser:
     def feed(self, data: bytes) -> list[Event]:
         """The events that ``data`` completes. Raises ``TooLong``."""
         if self._after_return and data[:1] == b"\n":
-            data = data[1:]
+            data, self._after_return = data[1:], False
         if not data:
             return []
         self._after_return = data[-1:] == b"\r"

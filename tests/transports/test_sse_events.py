@@ -29,6 +29,7 @@ def _parsed(*pieces: bytes, cap: int = 1_000) -> list[Event]:
         (b"id: 1\ndata\n\n", []),
         (b"\xef\xbb\xbfdata: a\n\n", [("message", b"a")]),
         (b"data: a\n", []),
+        (b"data: a\r\n\r\n\ndata: b\r\n\r\n", [("message", b"a"), ("message", b"b")]),
         (b"unknown: x\ndata: a\n\n", [("message", b"a")]),
     ],
 )
