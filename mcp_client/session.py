@@ -37,6 +37,7 @@ from .transports.base import Stats, Transport
 from .transports.http import HttpServer, HttpTransport
 from .transports.stdio import StdioServer, StdioTransport
 from .wire import OnProgress, Wire
+from .worker import Workers
 
 __all__ = ["Connecting", "Session", "connect"]
 
@@ -72,7 +73,8 @@ def connect(
     ``validation`` is what happens to a result that breaks the tool's output schema: "strict"
     raises ``InvalidResult``, which carries it; "warn" hands it over with a finding; "off" does not
     look. ``argument_validation`` likewise before the call; with "warn", the default, the approval
-    hook sees the finding and the call goes on.
+    hook sees the finding and the call goes on. What cannot be judged within
+    ``Timeouts.validation`` counts as broken, and the text says so.
 
     ``revision`` fixes the protocol revision ("2025-06-18"); "auto" agrees on the newest in common.
 
@@ -84,9 +86,8 @@ def connect(
         raise ConfigError(
             f"revision={revision!r}: give one of {', '.join((*STATELESS, *HANDSHAKE))}, or 'auto'"
         )
-    for option, value in (("validation", validation), ("argument_validation", argument_validation)):
-        if value not in ("strict", "warn", "off"):
-            raise ConfigError(f"{option}={value!r}: give 'strict', 'warn' or 'off'")
+    _strictness("validation", validation)
+    _strictness("argument_validation", argument_validation)
     if approval is not None and not callable(approval):
         raise ConfigError(f"approval={approval!r}: give a function from ToolCall to Allow or Deny")
     if not isinstance(trusted, bool):
@@ -122,6 +123,11 @@ def _transport(server: Any) -> Transport:
         f"cannot connect to a {type(server).__name__}: give a StdioServer, the words of a command "
         "as a list, an HttpServer, a URL, or a transport"
     )
+
+
+def _strictness(option: str, value: object) -> None:
+    if value not in ("strict", "warn", "off"):
+        raise ConfigError(f"{option}={value!r}: give 'strict', 'warn' or 'off'")
 
 
 def _ourselves() -> Implementation:
@@ -193,6 +199,7 @@ class Session:
         self._starts: list[float] = []
         self._retired: WeakSet[Transport] = WeakSet()
         prefix = os.urandom(4).hex()
+        self._workers = Workers()
         self._caller = Caller(
             self._find,
             self._live,
@@ -200,7 +207,8 @@ class Session:
             gate,
             validation,
             argument_validation,
-            limits.rounds,
+            limits,
+            self._workers,
             prefix,
         )
 
@@ -258,20 +266,24 @@ class Session:
         timeout: float | Timeouts | None = None,
         on_progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
+        validation: Strictness | None = None,
     ) -> ToolResult:
         """Call a tool, if the approval hook allows it, and return its result.
 
         ``timeout`` in seconds bounds the call from when it is sent; a ``Timeouts`` sets the clocks
         one by one. ``on_progress(progress, total, message)`` may be async. ``meta`` goes into the
-        request's ``_meta`` beside the protocol's own members.
+        request's ``_meta`` beside the protocol's own members. ``validation`` says for this call
+        what ``connect(validation=...)`` says for all.
 
         A failure the tool reports is a result with ``is_error``. Raises ``UnknownTool``,
         ``InvalidArguments``, ``InvalidSchema``, ``CallDenied`` or ``ConnectError`` where nothing
         was sent; ``CallTimeout`` or ``ConnectionLost`` where it may have run; ``ServerError``,
         ``ProtocolViolation`` or ``InvalidResult`` where the server answered.
         """
+        if validation is not None:
+            _strictness("validation", validation)
         return await self._caller.run(
-            name, arguments, self._timeouts.for_call(timeout), on_progress, meta
+            name, arguments, self._timeouts.for_call(timeout), on_progress, meta, validation
         )
 
     async def ping(self, *, timeout: float | Timeouts | None = None) -> None:
@@ -286,9 +298,12 @@ class Session:
     async def aclose(self) -> None:
         """End the connection and the server's process. From any task, any number of times."""
         self._closed = True
-        await self._transport.aclose()
-        for transport in list(self._retired):
-            await transport.aclose()
+        try:
+            await self._transport.aclose()
+            for transport in list(self._retired):
+                await transport.aclose()
+        finally:
+            await self._workers.aclose()
 
     # -------------------------------------------------------------- connecting
 
