@@ -617,13 +617,3 @@ async def test_credentials_in_the_clear_are_warned_of(caplog: pytest.LogCaptureF
     with caplog.at_level(logging.WARNING, "mcp_client"), pytest.raises(ConnectError):
         await _connect(server)
     assert "unencrypted" in caplog.text and "s3cret" not in caplog.text
-
-
-def test_the_package_loads_no_httpx() -> None:
-    import subprocess
-    import sys
-
-    code = "import mcp_client, sys; print(*sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert "mcp_client.transports.http" in ran.stdout.split()
-    assert not {"httpx", "httpcore", "jsonschema"} & set(ran.stdout.split())
