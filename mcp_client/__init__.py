@@ -64,6 +64,7 @@ from .protocol.content import (
 from .result import ToolResult
 from .session import Session, connect
 from .tool import Hints, Rejected, Tool, ToolCall, ToolList
+from .transports.http import HttpServer
 from .transports.memory import JsonRpcError, MemoryServer
 from .transports.stdio import StdioServer
 
@@ -84,6 +85,7 @@ __all__ = [
     "Deny",
     "EmbeddedResource",
     "Hints",
+    "HttpServer",
     "ImageContent",
     "Implementation",
     "InvalidArguments",

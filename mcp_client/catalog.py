@@ -13,6 +13,7 @@ call a list.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,10 +25,12 @@ from .bounds import Limits
 from .display import safe_text
 from .errors import ProtocolViolation, UnknownTool
 from .protocol.era import Reading
+from .protocol.headers import BadMark, mirrors_of
 from .tool import Rejected, Tool, ToolList
 
 __all__ = ["Catalog"]
 
+_log = logging.getLogger("mcp_client")
 FetchPage = Callable[[Mapping[str, Any]], Awaitable[Reading]]
 
 
@@ -52,6 +55,8 @@ class Catalog:
         self._seen = -1
         self._loads = 0
         self._turn = anyio.Lock()
+        self.mirrors = False
+        """Whether arguments are repeated in headers, so that marks which break a rule count."""
 
     def changed(self) -> None:
         """The server said that its tools changed, or is another server than before."""
@@ -150,10 +155,15 @@ class Catalog:
         for definition in found:
             name = _name(definition)
             reason = _fault(definition, name, names)
+            if reason is None and self.mirrors:
+                reason = _mark_fault(definition)
             if reason is None:
                 tools.append(Tool(name, self._server, self._trusted, definition))
             else:
                 rejected.append(Rejected(safe_text(name, 128), reason))
+                _log.warning(
+                    "%s: the tool %r is left out: %s", self._server, safe_text(name, 128), reason
+                )
         return ToolList(tools, rejected)
 
 
@@ -174,6 +184,14 @@ def _fault(definition: Any, name: str, names: Counter[str]) -> str | None:
         return "its inputSchema is missing or no JSON object"
     if not isinstance(definition.get("outputSchema"), dict | bool | None):
         return "its outputSchema is no JSON Schema"
+    return None
+
+
+def _mark_fault(definition: dict[str, Any]) -> str | None:
+    try:
+        mirrors_of(definition["inputSchema"])
+    except BadMark as error:
+        return safe_text(error, 200)
     return None
 
 

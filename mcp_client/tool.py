@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 from .protocol.canonical import canonical, frozen, sha256
+from .protocol.headers import Mirror, mirrors_of
 
 __all__ = ["Hints", "Rejected", "Tool", "ToolCall", "ToolList"]
 
@@ -87,6 +88,14 @@ class Tool:
         """The definition as it came, unknown members included. A copy."""
         raw: dict[str, Any] = _copy(self._definition)
         return raw
+
+    @property
+    def mirrors(self) -> tuple[Mirror, ...]:
+        """The arguments that HTTP headers repeat (``x-mcp-header``)."""
+        mirrors: tuple[Mirror, ...] | None = self._memo.get("mirrors")
+        if mirrors is None:
+            mirrors = self._memo["mirrors"] = mirrors_of(self._definition["inputSchema"])
+        return mirrors
 
     @property
     def fingerprint(self) -> str:

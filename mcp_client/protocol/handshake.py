@@ -19,6 +19,7 @@ class HandshakeEra(Era):
     closing_cancels = False
     server_may_ask = True
     any_structured = False
+    mirrors = False
 
     @classmethod
     def from_initialize(cls, revision: str, result: Mapping[str, Any]) -> HandshakeEra:
