@@ -30,7 +30,9 @@ class Rounds:
                 self.sent.append({**message["params"], "id": message["id"]})
                 if self.states:
                     state = self.states.pop(0)
-                    asked = {"inputRequests": {}} if state is None else {"requestState": state}
+                    asked: dict[str, Any] = {"requestState": state}
+                    if state is None:
+                        asked = {"inputRequests": {}}
                     return {"resultType": "input_required", **asked}
                 return {"content": []}
         return NotImplemented

@@ -44,7 +44,7 @@ def test_the_readme_has_two_commands_and_code_by_line_15() -> None:
 
 def test_every_example_is_tested_here() -> None:
     there = {path.name for path in (ROOT / "examples").glob("*.py")}
-    assert there == {"ask_first.py", "list_and_call.py"}
+    assert there == {"ask_first.py", "list_and_call.py", "over_http.py"}
     for path in (ROOT / "examples").glob("*.py"):
         assert len(path.read_text().splitlines()) <= 45, path.name
 
@@ -67,3 +67,9 @@ def test_ask_first_without_a_terminal_refuses_and_names_the_remedy() -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Not run. weather/set_alarm: not approved: there is no terminal")
     assert "approval=" in done.stdout
+
+
+def test_over_http_finds_out_what_the_url_speaks() -> None:
+    done = run(sys.executable, "examples/over_http.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "2026-07-28 New York: 22.5 °C, partly cloudy\n"
