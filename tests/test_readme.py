@@ -72,4 +72,4 @@ def test_ask_first_without_a_terminal_refuses_and_names_the_remedy() -> None:
 def test_over_http_finds_out_what_the_url_speaks() -> None:
     done = run(sys.executable, "examples/over_http.py")
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "2026-07-28 New York: 22.5 °C, partly cloudy\n"
+    assert done.stdout == "2026-07-28 New York: 22.5 °C, partly cloudy\nWithout a token: 401\n"
