@@ -90,7 +90,7 @@ class Server:
                 if b"\n" in data:
                     *lines, rest = b"".join(pieces).split(b"\n")
                     pieces = [rest]
-                    answers += [answer for line in lines if (answer := self._answer(line))]
+                    answers += [answer for line in lines if (answer := self.answer(line))]
             if answers:
                 _write("".join(answers).encode())
 
@@ -102,7 +102,7 @@ class Server:
             awake.append(_said(id, _text(str(self._most_asleep))))
         return awake
 
-    def _answer(self, line: bytes) -> str | None:
+    def answer(self, line: bytes) -> str | None:
         message = json.loads(line)
         if "id" not in message:
             return None

@@ -16,14 +16,9 @@ from collections.abc import AsyncIterator  # noqa: E402
 from contextlib import asynccontextmanager  # noqa: E402
 from typing import Any  # noqa: E402
 
-from tests.bench.clients.workload import Peer, main  # noqa: E402
+from tests.bench.clients.workload import META, Peer, main  # noqa: E402
 
 _LONGEST = 64 * 1024 * 1024
-_META = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientInfo": {"name": "floor", "version": "1"},
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
 
 
 class Floor:
@@ -43,7 +38,7 @@ class Floor:
     async def ask(self, method: str, params: dict[str, Any]) -> Any:
         self._newest = id = self._newest + 1
         future = self._waiting[id] = asyncio.get_running_loop().create_future()
-        params["_meta"] = _META
+        params["_meta"] = META
         message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
         self._stdin.write(json.dumps(message).encode() + b"\n")
         return await future

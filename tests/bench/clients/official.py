@@ -13,13 +13,15 @@ from contextlib import asynccontextmanager  # noqa: E402
 
 from mcp.client.stdio import stdio_client  # noqa: E402
 
-from tests.bench.clients.workload import Peer, main  # noqa: E402
+from tests.bench.clients.workload import Peer, main, where  # noqa: E402
 
 
 @asynccontextmanager
 async def connect(server):
-    parameters = mcp.StdioServerParameters(command=server[0], args=server[1:])
-    async with mcp.Client(stdio_client(parameters)) as client:
+    at = where(server)
+    if not isinstance(at, str):
+        at = stdio_client(mcp.StdioServerParameters(command=server[0], args=server[1:]))
+    async with mcp.Client(at) as client:
 
         async def count_tools():
             page = await client.list_tools(cache_mode="refresh")

@@ -10,12 +10,12 @@ _import_seconds = process_time() - _started
 from collections.abc import AsyncIterator  # noqa: E402
 from contextlib import asynccontextmanager  # noqa: E402
 
-from tests.bench.clients.workload import Peer, main  # noqa: E402
+from tests.bench.clients.workload import Peer, main, where  # noqa: E402
 
 
 @asynccontextmanager
 async def connect(server: list[str]) -> AsyncIterator[Peer]:
-    async with mcp_client.connect(server, approval=mcp_client.allow_all) as session:
+    async with mcp_client.connect(where(server), approval=mcp_client.allow_all) as session:
 
         async def count_tools() -> int:
             return len(await session.list_tools(refresh=True))

@@ -12,11 +12,18 @@ from __future__ import annotations
 import asyncio  # noqa: TID251 - the floor is bare asyncio, and all are driven by the same loop
 import gc
 import json
+import resource
 import sys
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from time import process_time
 from typing import Any
+
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "floor", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 
 Call = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
@@ -30,6 +37,7 @@ _RECORDS = 1_000
 _LISTS = 3
 _BIGS = 6
 _WARM = 100
+_SESSIONS = 200
 
 
 class Peer:
@@ -53,10 +61,18 @@ Connect = Callable[[list[str]], AbstractAsyncContextManager[Peer]]
 
 
 def main(import_seconds: float, connect: Connect) -> None:
-    """``script.py ROW SERVER...``: print ``{"cpu": seconds}``, of one unit of the row's work."""
+    """``script.py ROW SERVER...``: print ``{"figure": seconds}``, of one unit of the row's work.
+
+    Of the row ``memory`` it is bytes.
+    """
     row, *server = sys.argv[1:]
-    seconds = import_seconds if row == "import" else asyncio.run(_run(row, server, connect))
-    print(json.dumps({"cpu": seconds}))
+    figure = import_seconds if row == "import" else asyncio.run(_run(row, server, connect))
+    print(json.dumps({"figure": figure}))
+
+
+def where(server: list[str]) -> str | list[str]:
+    """The URL of a server that runs already, or else the command that starts one."""
+    return server[0] if server[0].startswith("http://") else server
 
 
 async def _run(row: str, server: list[str], connect: Connect) -> float:
@@ -64,13 +80,33 @@ async def _run(row: str, server: list[str], connect: Connect) -> float:
         if row == "cold":
             await _echo_once(peer)
             return process_time()
-        work, units = _ROWS[row]
         await _echo_once(peer)
+        if row in _OPENED:
+            return await _sessions(server, connect, _OPENED[row])
+        work, units = _ROWS[row]
         await work(peer, True)
         gc.collect()
         started = process_time()
         await work(peer, False)
         return (process_time() - started) / units
+
+
+async def _sessions(server: list[str], connect: Connect, clock: Callable[[], float]) -> float:
+    async with AsyncExitStack() as opened:
+        gc.collect()
+        started = clock()
+        peers = [await opened.enter_async_context(connect(server)) for _ in range(_SESSIONS)]
+        taken = (clock() - started) / _SESSIONS
+        for peer in peers:
+            await _echo_once(peer)
+        return taken
+
+
+def _resident() -> float:
+    """Bytes of this process that are in memory, garbage not counted. Linux only."""
+    gc.collect()
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * resource.getpagesize()
 
 
 async def _echo_once(peer: Peer) -> None:
@@ -123,6 +159,9 @@ _ROWS: dict[str, tuple[Callable[[Peer, bool], Awaitable[None]], int]] = {
     "sleep": (_sleep, 1),
     "record": (_record, _RECORDS),
 }
+
+
+_OPENED: dict[str, Callable[[], float]] = {"sessions": process_time, "memory": _resident}
 
 
 def _expect(found: object, wanted: object) -> None:

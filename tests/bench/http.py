@@ -1,0 +1,66 @@
+"""CPU time per call over HTTP: ours, the official SDK and the floor, side by side.
+
+    python -m tests.bench.http [--official PYTHON] [--rounds 5] [--rows json-echo sse-echo]
+
+``--official`` is the interpreter of an environment that has the official ``mcp``; without it, one
+is made once in ``.interop/``. ``--rows``: json-echo, json-together, sse-echo, sse-together,
+json-sessions, json-memory. Nothing is asserted but that the work was done: the table is for
+reading. How it is measured: ``rounds.py``. The server is ``http_server.py``, one for the whole
+run; the floor is a bare ``httpx.AsyncClient.post``.
+
+A session is opened as its client opens one by default, first request included, and stays open
+while the others are; one was opened before, so what is made once per process is not in it. For
+the floor a session is an ``AsyncClient`` of its own. Memory is what resident memory grew by,
+read where Linux shows it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tests.bench import rounds
+from tests.bench.rounds import Row
+
+ROWS = (
+    Row("json-echo", "echo after echo, JSON", "us", 0.4),
+    Row("json-together", "echo, 32 in flight, JSON", "us", 0.3),
+    Row("sse-echo", "echo after echo, SSE", "us", 0.3),
+    Row("sse-together", "echo, 32 in flight, SSE", "us", None),
+    Row("json-sessions", "200 sessions opened, each", "ms", 0.1),
+    Row("json-memory", "200 sessions open, memory of each", "KiB", None, most=64),
+)
+
+
+def main() -> None:
+    chosen = rounds.options("python -m tests.bench.http", ROWS)
+    core = rounds.pin()
+    with _server() as origin:
+
+        def command(row: Row, who: str) -> Sequence[str]:
+            path, work = row.name.split("-")
+            script = "floor_http.py" if who == "floor" else f"{who}.py"
+            return [script, work, f"{origin}/{path}"]
+
+        rounds.run(chosen, ROWS[0], command, core)
+
+
+@contextmanager
+def _server() -> Iterator[str]:
+    """Where the server listens, for as long as it runs."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.bench.http_server"],
+        env=rounds.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.stdin.close()
+
+
+if __name__ == "__main__":
+    main()
