@@ -16,6 +16,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, NewType, TypeAlias
 
+import anyio
+
 from .approval import Gate
 from .bounds import Timeouts
 from .errors import (
@@ -27,6 +29,7 @@ from .errors import (
     OutcomeUnknown,
     ProtocolViolation,
 )
+from .pins import Pins
 from .protocol.canonical import NotJson, canonical_of, plain
 from .protocol.era import Complete, InputRequired
 from .protocol.jsonrpc import Json
@@ -57,6 +60,7 @@ class Caller:
         arguments: Strictness,
         rounds: int,
         prefix: str,
+        pins: Pins | None = None,
     ) -> None:
         self._find = find
         self._wire = wire
@@ -65,6 +69,7 @@ class Caller:
         self._arguments = arguments
         self._rounds = rounds
         self._prefix = prefix
+        self._pins = pins
         self._numbers = itertools.count(1)
 
     async def run(
@@ -107,7 +112,7 @@ class Caller:
             arguments_json=text,
             meta_json=None if meta is None else _object("meta", meta)[1],
             hints=hints_of(tool),
-            findings=(),
+            findings=tool.findings if self._pins is None else self._pins.all_findings(tool),
             generation=generation,
         )
         return self._checked(call, value)
@@ -130,7 +135,11 @@ class Caller:
     async def _approve(self, call: ToolCall) -> Approved:
         if self._results != "off":
             output_checker(call.tool)  # an unusable schema is found out before, not after
+        if self._pins is not None:
+            self._pins.refuse(call)
         answered = await self._gate.approve(call)
+        if self._pins is not None and self._pins.has_drifted(call.tool):
+            await anyio.to_thread.run_sync(self._pins.approved, call.tool)
         if answered.edited:
             answered = self._checked(answered, _loads(answered.arguments_json))
         return Approved(answered)

@@ -18,11 +18,14 @@ from .call import Caller, Strictness
 from .catalog import Catalog
 from .errors import ConfigError, ConnectError, ConnectionLost, ProtocolViolation
 from .opening import Opening
+from .pins import Pins
 from .protocol.capabilities import Client, Implementation
 from .protocol.era import Complete, Reading
 from .protocol.jsonrpc import Notice, Question, encode_answer, encode_failure
+from .protocol.notices import TOOLS_CHANGED
 from .protocol.versions import HANDSHAKE, STATELESS, is_known
 from .result import ToolResult
+from .subscriptions import Subscriptions, ToolWatch
 from .tool import Tool, ToolList
 from .transports.base import Stats, Transport
 from .transports.stdio import StdioServer, StdioTransport
@@ -45,6 +48,7 @@ def connect(
     limits: Limits | None = None,
     validation: Strictness = "strict",
     argument_validation: Strictness = "warn",
+    pins: Pins | str | os.PathLike[str] | None = None,
     client_info: Implementation | None = None,
     revision: str = "auto",
 ) -> Connecting:
@@ -62,6 +66,9 @@ def connect(
     raises ``InvalidResult``, which carries it; "warn" hands it over with a finding; "off" does not
     look. ``argument_validation`` likewise before the call; with "warn", the default, the approval
     hook sees the finding and the call goes on.
+
+    ``pins`` is a lock file of what the server's tools were, a path or ``Pins(path, policy=...)``:
+    see ``mcp_client.pins``. Its servers go by ``name``, so give one.
 
     ``revision`` fixes the protocol revision ("2025-06-18"); "auto" agrees on the newest in common.
 
@@ -92,6 +99,7 @@ def connect(
             argument_validation=argument_validation,
             client=Client(client_info or _ourselves(), {}),
             pin=None if revision == "auto" else revision,
+            pins=Pins.of(pins),
         )
     )
 
@@ -158,6 +166,7 @@ class Session:
         argument_validation: Strictness,
         client: Client,
         pin: str | None,
+        pins: Pins | None = None,
     ) -> None:
         self.name = name
         """What the host calls the server."""
@@ -170,6 +179,7 @@ class Session:
         self._limits = limits
         self._client = client
         self._pin = pin
+        self._pins = pins
         self._trusted = trusted
         self._ids = itertools.count(1)
         self._wire: Wire | None = None
@@ -178,7 +188,14 @@ class Session:
         self._starts: list[float] = []
         prefix = os.urandom(4).hex()
         self._caller = Caller(
-            self._find, self._live, gate, validation, argument_validation, limits.rounds, prefix
+            self._find,
+            self._live,
+            gate,
+            validation,
+            argument_validation,
+            limits.rounds,
+            prefix,
+            pins,
         )
 
     def __repr__(self) -> str:
@@ -217,8 +234,10 @@ class Session:
     async def list_tools(self, *, refresh: bool = False) -> ToolList:
         """Every tool the server offers, all pages, from the cache while that is fresh.
 
-        What was left out, and why, is in ``.rejected``. ``refresh=True`` asks anew.
-        Raises ``ProtocolViolation`` rather than return a part of the list.
+        What was left out, and why, is in ``.rejected``; what a person should look at in
+        ``.findings``. ``refresh=True`` asks anew. Raises ``ProtocolViolation`` rather than return a
+        part of the list. A list that cannot be fetched anew is returned as it was last, and its
+        first finding says so; with ``refresh=True``, that raises.
         """
         await self._live()
         return await self._catalog.tools(refresh=refresh)
@@ -226,6 +245,14 @@ class Session:
     async def get_tool(self, name: str) -> Tool:
         """The tool ``name``. Raises ``UnknownTool``, which lists the names there are."""
         return await self._find(name)
+
+    def tool_changes(self) -> ToolWatch:
+        """What is added, removed and changed from now on, compared with the list fetched last.
+
+        An async iterator of ``ToolChanges``, and a context manager to let go of it; see there.
+        """
+        self._agreed()
+        return ToolWatch(self._subscriptions, self._catalog, self._latest)
 
     async def call_tool(
         self,
@@ -263,6 +290,8 @@ class Session:
     async def aclose(self) -> None:
         """End the connection and the server's process. From any task, any number of times."""
         self._closed = True
+        if self._wire is not None:
+            self._subscriptions.close()
         await self._transport.aclose()
 
     # -------------------------------------------------------------- connecting
@@ -273,9 +302,26 @@ class Session:
         self._opened = True
         self._turn = anyio.Lock()
         self._now = current().now
-        self._catalog = Catalog(self.name, self._trusted, self._limits, self._list_page, self._now)
+        if self._pins is not None:
+            await anyio.to_thread.run_sync(self._pins.read)  # unusable: then nothing is started
+        self._catalog = Catalog(
+            self.name,
+            self._trusted,
+            self._limits,
+            self._list_page,
+            self._now,
+            pins=self._pins,
+            seconds=self._timeouts.total,
+            credentials=lambda: self._transport.credentials,
+            told=lambda: self._subscriptions.told,
+        )
+        self._subscriptions = Subscriptions(self.name, self._catalog, self._timeouts.connect)
         self._wire = await self._connected()
         return self
+
+    async def _latest(self) -> ToolList:
+        await self._live()
+        return await self._catalog.latest()
 
     async def _find(self, name: str) -> Tool:
         await self._live()
@@ -318,6 +364,7 @@ class Session:
         if self._closed:
             await self._transport.aclose()
             raise ConnectError("the session was closed while it was being opened", server=self.name)
+        self._subscriptions.connected(wire)
         return wire
 
     def _may_restart(self) -> None:
@@ -351,7 +398,7 @@ class Session:
 
     def _unasked(self, transport: Transport, message: Question | Notice) -> None:
         if isinstance(message, Notice):
-            if message.method == "notifications/tools/list_changed":
+            if message.method == TOOLS_CHANGED:
                 self._catalog.changed()
             return
         agreed = self._wire

@@ -21,6 +21,7 @@ _PREFIX = "io.modelcontextprotocol/"
 class StatelessEra(Era):
     closing_cancels = True
     server_may_ask = False
+    listens = True
     any_structured = True
 
     def __init__(self, revision: str, server: ServerFacts, client: Client) -> None:

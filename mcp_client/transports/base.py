@@ -116,6 +116,11 @@ class Transport(ABC):
         """Equal for two connections to the same server; None where that cannot be told."""
         return None
 
+    @property
+    def credentials(self) -> Hashable | None:
+        """Equal while requests go out under the same authorization; None where there is none."""
+        return None
+
     def unread(self) -> int | None:
         """How many bytes we sent that the server has not taken yet; None where unknown."""
         return None
