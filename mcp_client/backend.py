@@ -7,6 +7,7 @@ it), and a waiter and file watches cheap enough for the way of every call.
 
 from __future__ import annotations
 
+import logging
 import math
 import sys
 from collections.abc import Awaitable, Callable, Generator
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     import trio
 
 __all__ = ["Backend", "Handle", "Waiter", "being_cancelled", "current"]
+
+_log = logging.getLogger("mcp_client")
 
 
 class Waiter(Protocol):
@@ -91,7 +94,10 @@ class _Asyncio:
 
     def spawn(self, function: Callable[[], Awaitable[None]]) -> Handle:
         async def run() -> None:
-            await function()
+            try:
+                await function()
+            except Exception:  # noqa: BLE001 - nobody awaits it
+                _log.exception("an error in a task of mcp_client's own")
 
         return _kept(self._loop.create_task(run()))
 
@@ -147,7 +153,7 @@ class _Trio:
         async def ring() -> None:
             if when < math.inf:
                 await trio.sleep_until(when)
-                callback()
+                _contained(callback)
 
         return self.spawn(ring)
 
@@ -161,7 +167,10 @@ class _Trio:
 
         async def run() -> None:
             with scope:
-                await function()
+                try:
+                    await function()
+                except Exception:  # noqa: BLE001 - it would bring down the whole of trio
+                    _log.exception("an error in a task of mcp_client's own")
 
         trio.lowlevel.spawn_system_task(run)
         return scope
@@ -184,10 +193,18 @@ class _Trio:
             while not scope.cancel_called:
                 await ready(fd)
                 if not scope.cancel_called:
-                    callback()
+                    _contained(callback)
 
         scope = self._spawn(watch)
         return scope
+
+
+def _contained(callback: Callable[[], None]) -> None:
+    """What asyncio does for its callbacks: an error in one is told, and the loop goes on."""
+    try:
+        callback()
+    except Exception:  # noqa: BLE001 - it would bring down the whole of trio
+        _log.exception("an error in a callback of mcp_client's own")
 
 
 class _TrioWaiter:

@@ -16,6 +16,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
+import anyio
+
 from .bounds import Timeouts
 from .display import safe_text
 from .errors import CallTimeout, ConnectionLost, McpError, ProtocolViolation, ServerError
@@ -73,8 +75,14 @@ class Wire:
             exchange = await self.transport.exchange(
                 id, text, _NO_HEADERS, started + min(timeouts.idle, timeouts.total)
             )
+        except McpError:
+            raise
         except TimeoutError:
+            self._give_up(id)  # some of it may have left, and the rest follows in its turn
             raise self._timeout(method, timeouts, started) from None
+        except BaseException:
+            self._give_up(id)
+            raise
         try:
             answer = await self._answer(exchange, method, id, timeouts, started, on_progress)
         except (ProtocolViolation, ConnectionLost):
@@ -118,7 +126,8 @@ class Wire:
                 reached = progress  # type: ignore[assignment]
                 until = min(latest, self._now() + timeouts.idle)
                 if on_progress is not None:
-                    await self._tell(on_progress, message)
+                    with anyio.move_on_after(latest - self._now()):
+                        await self._tell(on_progress, message)
 
     async def _tell(self, on_progress: OnProgress, notice: Notice) -> None:
         total, text = notice.params.get("total"), notice.params.get("message")

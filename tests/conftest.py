@@ -53,6 +53,10 @@ def no_process_left() -> Iterator[None]:
 
 def _children() -> set[str]:
     tasks = Path("/proc/self/task")
-    if not tasks.is_dir():
-        return set()
-    return {child for task in tasks.iterdir() for child in (task / "children").read_text().split()}
+    found: set[str] = set()
+    for task in tasks.iterdir() if tasks.is_dir() else ():
+        try:
+            found.update((task / "children").read_text().split())
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # a thread that ended while we looked
+    return found

@@ -23,6 +23,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.protocol.versions import LATEST_STATELESS
+from mcp_client.validation import checker_for
 
 
 class Server:
@@ -75,43 +76,105 @@ TYPES = ["object", "array", "string", "integer", "number", "boolean", "null"]
 def schema_of(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     size, bound = st.integers(0, 3), st.integers(-3, 3) | st.sampled_from([0.5, 1.0])
     some = st.lists(inner, min_size=1, max_size=3)
-    return st.fixed_dictionaries(
-        {},
-        optional={
-            "type": st.sampled_from(TYPES)
-            | st.lists(st.sampled_from(TYPES), min_size=1, max_size=3, unique=True),
-            "properties": st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
-            "required": st.lists(st.sampled_from("abc"), max_size=2, unique=True),
-            "additionalProperties": inner,
-            "items": inner,
-            "enum": st.lists(scalars, min_size=1, max_size=3),
-            "const": values,
-            "anyOf": some,
-            "allOf": some,
-            "oneOf": some,
-            "not": inner,
-            "minimum": bound,
-            "maximum": bound,
-            "exclusiveMinimum": bound,
-            "exclusiveMaximum": bound,
-            "minLength": size,
-            "maxLength": size,
-            "minItems": size,
-            "maxItems": size,
-            "minProperties": size,
-            "maxProperties": size,
-            "uniqueItems": st.booleans(),
-            "description": st.just("about it"),
-            "default": scalars,
-        },
-    )
+    keywords: dict[str, st.SearchStrategy[Any]] = {
+        "type": st.sampled_from(TYPES)
+        | st.lists(st.sampled_from(TYPES), min_size=1, max_size=3, unique=True),
+        "properties": st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+        "required": st.lists(st.sampled_from("abc"), max_size=2, unique=True),
+        "additionalProperties": inner,
+        "items": inner,
+        "enum": st.lists(scalars, min_size=1, max_size=3),
+        "const": values,
+        "anyOf": some,
+        "allOf": some,
+        "oneOf": some,
+        "not": inner,
+        "minimum": bound,
+        "maximum": bound,
+        "exclusiveMinimum": bound,
+        "exclusiveMaximum": bound,
+        "minLength": size,
+        "maxLength": size,
+        "minItems": size,
+        "maxItems": size,
+        "minProperties": size,
+        "maxProperties": size,
+        "uniqueItems": st.booleans(),
+        "description": st.just("about it"),
+        "default": scalars,
+    }
+    few = st.lists(st.sampled_from(sorted(keywords)), max_size=3, unique=True)
+    return few.flatmap(lambda names: st.fixed_dictionaries({n: keywords[n] for n in names}))
 
 
 schemas = st.recursive(st.booleans() | schema_of(st.booleans()), schema_of, max_leaves=4)
 
 
+ODD_VALUES: list[Any] = [
+    None,
+    True,
+    False,
+    -1,
+    0,
+    1,
+    2,
+    10**20,
+    0.5,
+    1.0,
+    -0.0,
+    "",
+    "a",
+    "bb",
+    "😀",
+]
+ODD_VALUES += [[], [1], [True], [1.0, "a"], {}, {"a": 1}, {"a": True}, {"a": 1.0}, {"b": None}]
+SIMPLE: list[Any] = [True, False, *({"type": name} for name in TYPES)]
+SIMPLE += [{"type": ["integer", "null"]}, {"type": ["boolean", "string"]}, {"required": ["a"]}]
+SIMPLE += [
+    {f"{keyword}{what}": size}
+    for keyword in ("min", "max")
+    for what in ("Length", "Items", "Properties")
+    for size in (0, 1, 2)
+]
+SIMPLE += [
+    {keyword: bound}
+    for keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+    for bound in (-1, 0, 1, 0.5, 1.0)
+]
+SIMPLE += [{"const": value} for value in ODD_VALUES]
+SIMPLE += [{"enum": [value, "other"]} for value in ODD_VALUES if value != "other"]
+SIMPLE += [{"properties": {"a": False}, "additionalProperties": False}, {"not": {"const": 1}}]
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda schema: schema,
+        lambda schema: {"properties": {"a": schema}},
+        lambda schema: {"additionalProperties": schema},
+        lambda schema: {"items": schema},
+        lambda schema: {"anyOf": [schema, {"type": "array"}]},
+        lambda schema: {"allOf": [schema, {"title": "x"}]},
+    ],
+    ids=["itself", "properties", "additionalProperties", "items", "anyOf", "allOf"],
+)
+def test_no_verdict_on_an_odd_value_differs_from_that_of_jsonschema(around: Any) -> None:
+    for schema in map(around, SIMPLE):
+        validator, checker = jsonschema.Draft202012Validator(schema), checker_for(schema)
+        for value in ODD_VALUES:
+            fits = checker.problem(value) is None
+            assert fits is validator.is_valid(value), (schema, value)
+
+
 @given(schemas, values)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=400)
+def test_no_verdict_differs_from_that_of_jsonschema(schema: Any, value: Any) -> None:
+    fits = jsonschema.Draft202012Validator(schema).is_valid(value)
+    assert (checker_for(schema).problem(value) is None) is fits
+
+
+@given(schemas, values)
+@settings(deadline=None, max_examples=60)
 def test_a_result_is_taken_where_jsonschema_takes_it_and_nowhere_else(
     schema: Any, value: Any
 ) -> None:

@@ -52,6 +52,8 @@ class Stats:
     """Notifications dropped because too many waited."""
     refused_questions: int = 0
     """Requests from the server that were answered with an error."""
+    unsent: int = 0
+    """Answers and notifications of ours dropped because the server does not read."""
     restarts: int = 0
     """Times the server was started again."""
     last_junk: str = ""

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -38,6 +39,9 @@ __all__ = ["Channel", "LineExchange"]
 _log = logging.getLogger("mcp_client")
 _GRAIN = 0.01
 _EDGE = 1024
+_NO_ANSWER = re.compile(
+    rb'\s*\{\s*(?:"(?:jsonrpc|id)"\s*:\s*(?:"[^"\\]{0,64}"|\d{1,18})\s*,\s*){0,2}"method"\s*:'
+)
 
 
 class LineExchange:
@@ -185,6 +189,9 @@ class Channel:
     def _too_long(self, start: bytes, end: bytes) -> None:
         cap = self.limits.message_bytes
         reason = f"it is longer than {cap} bytes (Limits.message_bytes)"
+        if _NO_ANSWER.match(start):
+            self._junk(start, Unusable(reason))
+            return
         owner = owner_of_fragment(start)
         if owner is None:
             owner = owner_of_fragment(end)

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import anyio
 
 from ..backend import current
-from ..errors import ConnectError, ConnectionLost, McpError
+from ..errors import ConfigError, ConnectError, ConnectionLost, McpError
 from ..protocol.jsonrpc import Id
 from .base import Link, Transport
 from .channel import Channel, LineExchange
@@ -61,6 +62,7 @@ class MemoryServer(Transport):
         self._wants_send = len(inspect.signature(handler).parameters) > 1
         self._open = False
         self._jobs: set[anyio.CancelScope] = set()
+        self._sent: deque[str] = deque()
 
     def fresh(self) -> MemoryServer:
         return MemoryServer(self._handler)
@@ -73,6 +75,11 @@ class MemoryServer(Transport):
         return 0
 
     async def open(self, link: Link) -> None:
+        if self._open:
+            raise ConfigError(
+                "this MemoryServer already has a session: give each its own, they may share the "
+                "handler"
+            )
         self._link = link
         self._backend = current()
         self._channel = Channel(self._backend, link, lambda: self.owner)
@@ -82,19 +89,26 @@ class MemoryServer(Transport):
         self, id: Id, text: str, headers: Mapping[str, str], until: float
     ) -> LineExchange:
         if not self._open:
-            raise ConnectError("the server is closed", server=self._link.server, retryable=True)
+            raise self._gone()
         exchange = self._channel.exchange(id)
         self.send_soon(text, headers)
         return exchange
 
     async def send(self, text: str, headers: Mapping[str, str]) -> None:
+        if not self._open:
+            raise self._gone()
         self.send_soon(text, headers)
 
     def send_soon(self, text: str, headers: Mapping[str, str]) -> None:
         if self._open:
-            self._backend.spawn(lambda: self._handle(json.loads(text)))
+            self._sent.append(text)
+            self._backend.spawn(self._handle)
 
-    async def _handle(self, message: dict[str, Any]) -> None:
+    async def _handle(self) -> None:
+        # trio starts tasks in any order; the handler is to see messages in the order sent.
+        if not self._sent:
+            return
+        message = json.loads(self._sent.popleft())
         with anyio.CancelScope() as job:
             self._jobs.add(job)
             try:
@@ -111,15 +125,14 @@ class MemoryServer(Transport):
                 result = await result
             if result is NotImplemented:
                 result = _minimal(message)
+            if result is not None and id is not None and "method" in message:
+                self._send({"jsonrpc": "2.0", "id": id, "result": result})
         except JsonRpcError as error:
             body = {"code": error.code, "message": error.message, "data": error.data}
             self._send({"jsonrpc": "2.0", "id": id, "error": body})
         except Exception as error:  # noqa: BLE001 - the handler is the server: its bug, its answer
             body = {"code": -32603, "message": f"{type(error).__name__}: {error}"}
             self._send({"jsonrpc": "2.0", "id": id, "error": body})
-        else:
-            if result is not None and id is not None and "method" in message:
-                self._send({"jsonrpc": "2.0", "id": id, "result": result})
 
     def _send(self, message: Mapping[str, Any] | bytes) -> None:
         if self._open:
@@ -128,10 +141,16 @@ class MemoryServer(Transport):
 
     def end(self) -> None:
         """Play a server that goes away."""
+        if not self._open:
+            return
         self._open = False
-        for job in self._jobs:
+        self._sent.clear()
+        for job in tuple(self._jobs):
             job.cancel()
         self._channel.end(self._lost)
+
+    def _gone(self) -> ConnectError:
+        return ConnectError("the server is closed", server=self._link.server, retryable=True)
 
     def _lost(self) -> McpError:
         return ConnectionLost(
@@ -140,8 +159,7 @@ class MemoryServer(Transport):
         )
 
     async def aclose(self) -> None:
-        if self._open:
-            self.end()
+        self.end()
 
 
 def _minimal(message: dict[str, Any]) -> dict[str, Any] | None:

@@ -29,7 +29,7 @@ import anyio
 from ..backend import Backend, Handle
 from ..errors import ConnectError
 
-__all__ = ["Process", "Ring"]
+__all__ = ["Pending", "Process", "Ring"]
 
 _CHUNK = 64 * 1024
 _POLL = 0.05
@@ -42,6 +42,7 @@ class Ring:
     def __init__(self, size: int, listener: Callable[[str], None] | None) -> None:
         self._size = size
         self._kept = bytearray()
+        self._cut = False
         self._line = bytearray()
         self._listener = listener
 
@@ -49,6 +50,7 @@ class Ring:
         self._kept += data
         if len(self._kept) > self._size:
             del self._kept[: -self._size]
+            self._cut = True
         if self._listener is None:
             return
         *lines, rest = data.split(b"\n")
@@ -66,7 +68,22 @@ class Ring:
                 self._listener(line.decode(errors="replace").rstrip("\r"))
 
     def tail(self) -> str:
-        return self._kept.decode(errors="replace").strip()
+        """What is kept, in whole lines where there are any: half a line may be half a secret."""
+        start = self._kept.find(b"\n") + 1 if self._cut else 0
+        return self._kept[start:].decode(errors="replace").strip()
+
+
+class Pending:
+    """A line that the pipe has not taken whole yet."""
+
+    __slots__ = ("begun", "over", "rest")
+
+    def __init__(self, rest: memoryview, begun: bool) -> None:
+        self.rest = rest
+        self.begun = begun
+        """Whether some of it has been written."""
+        self.over = anyio.Event()
+        """Set once all of it is written, or never will be."""
 
 
 class Process:
@@ -85,9 +102,9 @@ class Process:
         self._output = output
         self._over: Callable[[], None] | None = over
         self._watches: dict[int, Handle] = {}
-        self._unwritten: deque[memoryview] = deque()
+        self._unwritten: deque[Pending] = deque()
+        self.backlog = 0
         self._gathered: list[bytes] = []
-        self._flushed = anyio.Event()
         self._flusher: Handle | None = None
         self._poller: Handle | None = None
         self._pidfd: int | None = None
@@ -171,8 +188,8 @@ class Process:
 
     # ----------------------------------------------------------------- writing
 
-    def write(self, data: bytes, crowded: bool = False) -> bool:
-        """Write without waiting; False where some of it waits for the pipe.
+    def write(self, data: bytes, crowded: bool = False) -> Pending | None:
+        """Write without waiting. What the pipe does not take at once is handed back, to wait for.
 
         What waits is written in order as the pipe takes it, even if the writer is cancelled: a
         line is never torn. ``crowded``: others are likely to write in this turn of the loop too,
@@ -181,62 +198,85 @@ class Process:
         if self._closing is not None:
             raise BrokenPipeError
         if self._unwritten:
-            self._unwritten.append(memoryview(data))
-            return False
+            return self._queue(data, 0)
         if self._gathered or crowded:
             self._gathered.append(data)
             if len(self._gathered) == 1:
                 self._backend.call_soon(self._write_gathered)
-            return True
+            return None
         return self._write_now(data)
+
+    def withdraw(self, pending: Pending) -> bool:
+        """Take back what nothing of has been written yet. Whether that was so."""
+        if pending.begun or pending not in self._unwritten:
+            return False
+        self._unwritten.remove(pending)
+        self.backlog -= len(pending.rest)
+        if not self._unwritten:
+            self._stop_flusher()
+        return True
 
     def _write_gathered(self) -> None:
         gathered, self._gathered = self._gathered, []
         if self._closing is None and gathered:
-            with contextlib.suppress(OSError):  # the end of the process is noticed elsewhere
+            with contextlib.suppress(OSError):  # ``_end`` has been told
                 self._write_now(b"".join(gathered))
 
-    def _write_now(self, data: bytes) -> bool:
+    def _write_now(self, data: bytes) -> Pending | None:
         try:
             written = os.write(self._stdin, data)
         except BlockingIOError:
             written = 0
+        except OSError:
+            self._end()  # a server that cannot be told anything is of no use, even if it lives
+            raise
         if written == len(data):
-            return True
-        self._unwritten.append(memoryview(data)[written:])
-        self._flushed = anyio.Event()
+            return None
         self._flusher = self._backend.on_writable(self._stdin, self._flush)
-        return False
+        return self._queue(data, written)
+
+    def _queue(self, data: bytes, written: int) -> Pending:
+        pending = Pending(memoryview(data)[written:], written > 0)
+        self._unwritten.append(pending)
+        self.backlog += len(pending.rest)
+        return pending
 
     def _flush(self) -> None:
         unwritten = self._unwritten
         while unwritten:
-            piece = unwritten[0]
+            pending = unwritten[0]
             try:
-                written = os.write(self._stdin, piece)
+                written = os.write(self._stdin, pending.rest)
             except BlockingIOError:
                 return
             except OSError:
-                unwritten.clear()  # the reader is gone; its end is noticed elsewhere
-                break
-            if written < len(piece):
-                unwritten[0] = piece[written:]
+                self._drop_unwritten()
+                self._end()
+                return
+            pending.begun = True
+            pending.rest = pending.rest[written:]
+            self.backlog -= written
+            if pending.rest:
                 return
             unwritten.popleft()
+            pending.over.set()
         self._stop_flusher()
+
+    def _drop_unwritten(self) -> None:
+        self._stop_flusher()
+        self.backlog = 0
+        while self._unwritten:
+            self._unwritten.popleft().over.set()
 
     def _stop_flusher(self) -> None:
         flusher, self._flusher = self._flusher, None
         if flusher is not None:
             flusher.cancel()
-        self._flushed.set()
-
-    async def flushed(self) -> None:
-        """Until what ``write`` left over has gone."""
-        await self._flushed.wait()
 
     def unread(self) -> int | None:
         """Bytes in the input pipe that the process has not read; None where it cannot be told."""
+        if self._closing is not None:
+            return None
         try:
             import fcntl
             import struct
@@ -246,7 +286,7 @@ class Process:
             (count,) = struct.unpack("i", answer)
         except (ImportError, OSError):
             return None
-        return int(count) + sum(map(len, self._unwritten))
+        return int(count) + self.backlog
 
     # ------------------------------------------------------------------- ending
 
@@ -294,28 +334,40 @@ class Process:
         return self._exited.is_set()
 
     async def aclose(self, grace: float) -> None:
-        """End the process and its group, each step within ``grace`` seconds. Any task, any time."""
-        with anyio.CancelScope(shield=True):
-            if self._closing is not None:
-                await self._closing.wait()
-                return
+        """End the process and its group, each step within ``grace`` seconds. Any task, any time.
+
+        The work is nobody's task: whoever asked for it may be cancelled, as often as asyncio's
+        ``Task.cancel`` is called, and the process still ends.
+        """
+        if self._closing is None:
             self._closing = anyio.Event()
             self._over = None  # an end on purpose is news to nobody
-            try:
-                self._close_stdin()
+            self._close_stdin()
+            self._backend.spawn(lambda: self._close(grace))
+        with anyio.CancelScope(shield=True):
+            await self._closing.wait()
+
+    async def _close(self, grace: float) -> None:
+        assert self._closing is not None
+        try:
+            with anyio.CancelScope(shield=True):
                 if not await self.exited(grace):
                     self._signal(signal.SIGTERM)
                     if not await self.exited(grace):
                         self._signal(signal.SIGKILL)
                         await self.exited(grace)
                 await self._end_stragglers(grace)
-            finally:
-                self._release()
-                self._closing.set()
+        except BaseException:
+            # The loop itself is being torn down, and with it this task: no time for manners.
+            self._signal(signal.SIGKILL)
+            self._popen.wait()
+            raise
+        finally:
+            self._release()
+            self._closing.set()
 
     def _close_stdin(self) -> None:
-        self._unwritten.clear()
-        self._stop_flusher()
+        self._drop_unwritten()
         if self._popen.stdin is not None:
             self._popen.stdin.close()
 

@@ -17,7 +17,7 @@ from ..errors import ConfigError, ConnectError, ConnectionLost, McpError
 from ..protocol.jsonrpc import Id
 from .base import Link, Transport
 from .channel import Channel, LineExchange
-from .process import Process, Ring
+from .process import Pending, Process, Ring
 
 __all__ = ["INHERITED", "StdioServer", "StdioTransport"]
 
@@ -41,6 +41,8 @@ _LAUNCHERS = frozenset(
     {"python", "python3", "node", "npx", "uv", "uvx", "deno", "bun", "bunx", "sh"}
 )
 _SETTLE = 0.5
+_BACKLOG = 1024 * 1024
+"""Bytes a server may leave unread before it is told nothing more that need not be said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +117,15 @@ class StdioTransport(Transport):
 
     def _argv(self, env: Mapping[str, str]) -> list[str]:
         command = self._server.command
-        found = shutil.which(command, path=env.get("PATH"))
+        # As the system does it: a path is relative to the directory the server runs in.
+        where = os.path.join(self._server.cwd or "", command) if os.sep in command else command
+        found = shutil.which(where, path=env.get("PATH"))
         if found is None:
             there = "it is not an executable file" if os.sep in command else "it is not on PATH"
             raise ConnectError(
                 f"the command {command!r} cannot be run: {there}; install it, or give its full path"
             )
-        return [found, *self._server.args]
+        return [os.path.abspath(found), *self._server.args]
 
     def _cwd(self) -> str | None:
         cwd = self._server.cwd
@@ -136,41 +140,58 @@ class StdioTransport(Transport):
     ) -> LineExchange:
         exchange = self._channel.exchange(id)
         try:
-            if not self._write(text, crowded=len(self._channel) > 1):
-                await self._flushed(until)
+            pending = self._write(text, crowded=len(self._channel) > 1)
+            if pending is not None:
+                await self._left(pending, until)
         except BaseException as error:
             self._channel.forget(exchange)
             if isinstance(error, OSError) and not isinstance(error, TimeoutError):
                 await self._settled_soon()
                 raise self._gone() from None
             raise
-        if self._over:
+        if self._settled.is_set():
             exchange.fail(self._lost())
         return exchange
 
     async def send(self, text: str, headers: Mapping[str, str]) -> None:
         try:
-            if not self._write(text):
-                await self._flushed(self._backend.now() + self._link.timeouts.idle)
+            pending = self._write(text)
+            if pending is not None:
+                await self._left(pending, self._backend.now() + self._link.timeouts.idle)
+        except TimeoutError:
+            raise ConnectError(
+                "the server does not read its input", server=self._link.server, retryable=True
+            ) from None
         except OSError:
             await self._settled_soon()
             raise self._gone() from None
 
     def send_soon(self, text: str, headers: Mapping[str, str]) -> None:
+        if self._process is not None and self._process.backlog > _BACKLOG:
+            self._link.stats.unsent += 1
+            return
         try:
             self._write(text)
         except OSError:
             return
 
-    def _write(self, text: str, crowded: bool = False) -> bool:
+    def _write(self, text: str, crowded: bool = False) -> Pending | None:
         if self._process is None or self._over:
             raise BrokenPipeError
         return self._process.write(text.encode() + b"\n", crowded)
 
-    async def _flushed(self, until: float) -> None:
-        assert self._process is not None
-        with anyio.fail_after(max(0.0, until - self._backend.now())):
-            await self._process.flushed()
+    async def _left(self, pending: Pending, until: float) -> None:
+        """Wait until a line has gone. A line that is given up before it has begun never goes."""
+        process = self._process
+        assert process is not None
+        try:
+            with anyio.fail_after(max(0.0, until - self._backend.now())):
+                await pending.over.wait()
+        except BaseException:
+            process.withdraw(pending)
+            raise
+        if pending.rest and not pending.begun:
+            raise BrokenPipeError
 
     # ------------------------------------------------------------------ ending
 
@@ -226,11 +247,11 @@ class StdioTransport(Transport):
         )
 
     def _tail(self) -> str:
-        tail = self._ring.tail()[-4000:]
+        tail = self._ring.tail()
         for value in (self._server.env or {}).values():
             if len(value) >= 6:  # a shorter one is no secret, and would blank out half the text
                 tail = tail.replace(value, "***")
-        return tail
+        return tail[-4000:]
 
     async def aclose(self) -> None:
         process = self._process
@@ -239,6 +260,7 @@ class StdioTransport(Transport):
         if not self._over:
             self._over = self._closed = True
             self._channel.end(self._lost)
+            self._settled.set()
         await process.aclose(self._link.timeouts.close)
 
 

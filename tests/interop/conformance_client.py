@@ -27,8 +27,8 @@ async def add_numbers(session: Session) -> None:
     (await session.call_tool("add_numbers", {"a": 5, "b": 3})).raise_for_error()
 
 
-async def add_numbers_wherever(session: Session) -> None:
-    """The server lists no tools and answers every call; the list must not stop the others."""
+async def list_and_ping(session: Session) -> None:
+    """All there is to do with a server that lists no tools; every request is judged."""
     await session.list_tools()
     await session.ping()
 
@@ -64,7 +64,7 @@ SCENARIOS: dict[str, Scenario] = {
     "initialize": list_tools,
     "tools_call": add_numbers,
     "sse-retry": reconnect,
-    "request-metadata": add_numbers_wherever,
+    "request-metadata": list_and_ping,
     "http-standard-headers": standard_headers,
     "http-custom-headers": calls_of_the_context,
     "http-invalid-tool-headers": every_tool_shown,

@@ -254,6 +254,15 @@ def objects_nested(levels: int) -> str:
     return '{"id":1,"result":' + '{"a":' * (levels - 1) + "0" + "}" * levels
 
 
+@pytest.mark.parametrize(("levels", "fits"), [(127, True), (128, True), (129, False)])
+def test_the_depth_of_a_large_frame_is_measured_as_exactly(levels: int, fits: bool) -> None:
+    frame = nested(levels).replace("0", json.dumps("x" * 70_000))
+    if fits:
+        assert isinstance(one(frame), Answer)
+    else:
+        assert "deeper" in refused(frame).reason
+
+
 def alternating(levels: int) -> str:
     """Arrays in objects in arrays."""
     inner = levels - 1

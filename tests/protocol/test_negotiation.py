@@ -244,6 +244,14 @@ def test_a_server_cannot_be_agreed_with(outcomes: list[Outcome], said: str, log:
     assert played.log == log
 
 
+def test_a_fifth_question_is_not_asked() -> None:
+    other = Refused(-32602, "no", {"supported": [OLD]})
+    played = play([unsupported(S), UNKNOWN_METHOD, other, Refused(-32600, "no")])
+    assert isinstance(played.error, NegotiationError)
+    assert "no agreement after 4 questions" in str(played.error)
+    assert played.log == [P, P, I0, f"initialize:{OLD}", "recall", "restart"]
+
+
 def test_a_restart_that_fails_ends_it_with_its_own_error() -> None:
     gone = Failed(ConnectError("it cannot be started"))
     assert play([Silent(), DIED], restart=gone).error is gone.error

@@ -1,0 +1,329 @@
+"""The server's process: how it starts, dies, floods, and is not left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_client import (
+    CallTimeout,
+    ConnectError,
+    ConnectionLost,
+    Limits,
+    Session,
+    StdioServer,
+    Timeouts,
+    allow_all,
+    connect,
+)
+from tests.server.start import scripted
+
+
+def _session(*options: str, env: dict[str, str] | None = None, **rest: Any) -> Any:
+    return connect(scripted(*options, env=env), approval=allow_all, **rest)
+
+
+async def _goes_on(session: Session, generation: int = 1) -> None:
+    assert (await session.call_tool("echo")).text == "{}"
+    assert session.generation == generation
+
+
+async def _gone(pid: int) -> None:
+    with anyio.fail_after(3):
+        while _lives(pid):
+            await anyio.sleep(0.01)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+# ------------------------------------------------------------------------ starting
+
+
+async def test_a_command_that_does_not_exist_says_what_to_do() -> None:
+    with pytest.raises(ConnectError, match="not on PATH; install it, or give its full path"):
+        await connect(["no-such-command-anywhere"])
+
+
+async def test_a_file_that_is_no_program_is_a_connect_error(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(b"\x00\x01")
+    program.chmod(0o755)
+    with pytest.raises(ConnectError, match="cannot start"):
+        await connect([str(program)])
+
+
+async def test_a_working_directory_that_is_missing_is_named() -> None:
+    with pytest.raises(ConnectError, match="'/no/such/place' does not exist"):
+        await connect(StdioServer(sys.executable, cwd="/no/such/place"))
+
+
+async def test_a_relative_command_is_found_where_the_server_runs(tmp_path: Path) -> None:
+    (tmp_path / "python").symlink_to(sys.executable)
+    command = scripted().args
+    server = StdioServer("./python", command, cwd=tmp_path)
+    async with connect(server) as session:
+        await session.ping()
+
+
+async def test_last_words_come_with_the_error_and_secrets_do_not() -> None:
+    with pytest.raises(ConnectError) as caught:
+        await connect(scripted("--print-and-exit", env={"SECRET": "hunter2-hunter2"}))
+    assert caught.value.exit_code == 1
+    assert caught.value.stderr_tail == "cannot start: the key *** is no good"
+    assert "the key ***" in str(caught.value)
+
+
+async def test_a_variable_of_the_host_does_not_reach_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOST_TOKEN", "secret")
+    async with _session(env={"GIVEN": "yes"}) as session:
+        seen = json.loads((await session.call_tool("environment")).text)
+    assert "HOST_TOKEN" not in seen
+    assert (seen["GIVEN"], seen["PATH"]) == ("yes", os.environ["PATH"])
+
+
+async def test_standard_error_may_be_replaced_by_what_is_no_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stderr", object())
+    async with _session() as session:
+        await _goes_on(session)
+
+
+async def test_cancelling_a_connect_leaves_no_process() -> None:
+    with anyio.move_on_after(0.1) as scope:
+        await connect(scripted("--slow-start", "30"), timeouts=Timeouts(close=0.2))
+    assert scope.cancelled_caught
+
+
+# -------------------------------------------------------------------------- dying
+
+
+async def test_a_kill_settles_every_call_and_the_next_starts_anew() -> None:
+    async with _session() as session:
+        errors: list[ConnectionLost] = []
+
+        async def wait(name: str) -> None:
+            with pytest.raises(ConnectionLost) as caught:
+                await session.call_tool(name)
+            errors.append(caught.value)
+
+        await session.list_tools()
+        async with anyio.create_task_group() as group:
+            for _ in range(5):
+                group.start_soon(wait, "never")
+            await anyio.wait_all_tasks_blocked()
+            group.start_soon(wait, "kill")
+        assert [error.exit_code for error in errors] == [-9] * 6
+        assert len(set(map(id, errors))) == 6
+        await _goes_on(session, generation=2)
+        assert session.stats.restarts == 1
+
+
+async def test_a_server_that_keeps_dying_is_given_up() -> None:
+    async with _session(limits=Limits(restarts=2)) as session:
+        for _ in range(3):
+            with pytest.raises(ConnectionLost, match="exited with code 3") as caught:
+                await session.call_tool("exit")
+            assert caught.value.stderr_tail == "about to go"
+        with pytest.raises(ConnectError, match=r"keeps dying.*Limits.restarts"):
+            await session.call_tool("echo")
+
+
+async def test_output_that_is_closed_settles_what_waits() -> None:
+    async with _session(timeouts=Timeouts(close=0.2)) as session:
+        with pytest.raises(ConnectionLost, match="closed its output"):
+            await session.call_tool("close-output")
+        await _goes_on(session, generation=2)
+
+
+async def test_a_server_that_closes_its_input_is_started_again() -> None:
+    async with _session(timeouts=Timeouts(close=0.2)) as session:
+        assert (await session.call_tool("close-input")).text == "deaf"
+        with pytest.raises(ConnectError):
+            await session.call_tool("echo")
+        await _goes_on(session, generation=2)
+
+
+async def test_a_grandchild_that_holds_the_output_keeps_nobody_waiting() -> None:
+    async with _session() as session:
+        with anyio.fail_after(5), pytest.raises(ConnectionLost) as caught:
+            await session.call_tool("spawn-and-exit")
+        assert caught.value.exit_code == 0
+        await _gone(int(caught.value.stderr_tail))
+
+
+async def test_a_grandchild_ends_with_the_session() -> None:
+    async with _session("--spawn-grandchild") as session:
+        pid = int((await session.call_tool("spawn")).text)
+        assert _lives(pid)
+    await _gone(pid)
+
+
+async def test_a_server_that_ignores_sigterm_is_killed_within_the_bound() -> None:
+    async with _session("--ignore-sigterm", timeouts=Timeouts(close=0.2)) as session:
+        pid = int((await session.call_tool("pid")).text)
+        began = time.monotonic()
+    assert 0.4 <= time.monotonic() - began < 1.5
+    assert not _lives(pid)
+
+
+async def test_a_server_that_is_busy_is_asked_to_end_before_it_is_killed(tmp_path: Path) -> None:
+    async with _session(timeouts=Timeouts(close=0.6)) as session:
+        await session.call_tool("stop-reading", {"until": str(tmp_path / "never")})
+        began = time.monotonic()
+    assert 0.6 <= time.monotonic() - began < 1.1
+
+
+async def test_closing_is_finished_even_if_the_closer_is_cancelled() -> None:
+    session = await _session("--ignore-sigterm", timeouts=Timeouts(close=0.2))
+    pid = int((await session.call_tool("pid")).text)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await session.aclose()
+    await session.aclose()
+    assert not _lives(pid)
+
+
+# ------------------------------------------------------------------------ flooding
+
+
+async def test_a_flood_on_standard_error_blocks_nothing_and_is_bounded() -> None:
+    async with _session("--stderr-flood", "300000", limits=Limits(stderr_bytes=1000)) as session:
+        assert (await session.call_tool("flood-errors", {"bytes": 1_000_000})).text == "flooded"
+        with pytest.raises(ConnectionLost) as caught:
+            await session.call_tool("exit")
+        assert caught.value.stderr_tail.endswith("about to go")
+        assert len(caught.value.stderr_tail) <= 1000
+
+
+async def test_a_flood_of_progress_is_bounded_and_the_answer_comes() -> None:
+    async with _session() as session:
+        assert (await session.call_tool("flood-progress", {"count": 20_000})).text == "flooded"
+
+
+async def test_answers_to_a_server_that_does_not_read_are_dropped_at_a_cap() -> None:
+    async with _session() as session:
+        assert (await session.call_tool("flood-pings", {"count": 40_000})).text == "flooded"
+        assert session.stats.unsent > 0
+        await _goes_on(session)
+
+
+async def test_a_call_given_up_before_it_left_never_runs(tmp_path: Path) -> None:
+    go_on = tmp_path / "go-on"
+    async with _session() as session:
+        await session.call_tool("stop-reading", {"until": str(go_on)})
+        blocked = {"text": "x" * 300_000}
+        for _ in range(3):
+            with pytest.raises(CallTimeout):
+                await session.call_tool("length", blocked, timeout=0.1)
+        assert session._transport.unread() < 2 * 300_000
+        go_on.touch()
+        await _goes_on(session)
+        told = json.loads((await session.call_tool("seen")).text)
+        assert "notifications/cancelled" in [notice["method"] for notice in told]
+
+
+# ---------------------------------------------------------------------- giving up
+
+
+async def _cancelled(session: Session) -> list[Any]:
+    told = json.loads((await session.call_tool("seen")).text)
+    return [n["params"]["requestId"] for n in told if n["method"] == "notifications/cancelled"]
+
+
+async def test_a_late_answer_is_dropped_and_the_server_was_told() -> None:
+    async with _session() as session:
+        with pytest.raises(CallTimeout) as caught:
+            await session.call_tool("hold", timeout=0.1)
+        assert caught.value.clock in ("idle", "total")
+        assert (await session.call_tool("release")).text == "released"
+        assert session.stats.late_answers == 1
+        assert len(await _cancelled(session)) == 1
+
+
+async def test_a_cancelled_call_is_told_and_the_session_goes_on() -> None:
+    async with _session() as session:
+        await session.list_tools()
+        with anyio.move_on_after(0.1):
+            await session.call_tool("hold")
+        assert len(await _cancelled(session)) == 1
+        await _goes_on(session)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_task_cancelled_by_asyncio_itself_is_told_too() -> None:
+    import asyncio  # noqa: TID251
+
+    async with _session() as session:
+        await session.list_tools()
+        task = asyncio.ensure_future(session.call_tool("hold"))
+        await anyio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert len(await _cancelled(session)) == 1
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_asyncio_may_cancel_the_closer_as_often_as_it_likes() -> None:
+    import asyncio  # noqa: TID251
+
+    session = await _session("--ignore-sigterm", timeouts=Timeouts(close=0.2))
+    pid = int((await session.call_tool("pid")).text)
+    closer = asyncio.ensure_future(session.aclose())
+    for _ in range(3):
+        await asyncio.sleep(0.02)
+        closer.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closer
+    await session.aclose()
+    assert not _lives(pid)
+
+
+# -------------------------------------------------------------------------- owners
+
+
+async def test_sessions_may_cross_and_be_closed_in_other_tasks() -> None:
+    opened: list[Session] = []
+
+    async def open_one() -> None:
+        opened.append(await _session())
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(open_one)
+        group.start_soon(open_one)
+    first, second = opened
+    await _goes_on(first)
+    async with anyio.create_task_group() as group:
+        group.start_soon(first.aclose)
+    await _goes_on(second)
+    await second.aclose()
+    await second.aclose()
+    with pytest.raises(ConnectError, match="closed"):
+        await second.call_tool("echo")
+
+
+async def test_a_dying_server_cancels_nobody() -> None:
+    async with _session() as session:
+        pid = int((await session.call_tool("pid")).text)
+        os.kill(pid, signal.SIGKILL)
+        await _gone(pid)
+        await anyio.sleep(0.1)
+        await anyio.lowlevel.checkpoint()
+        await _goes_on(session, generation=2)

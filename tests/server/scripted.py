@@ -1,0 +1,269 @@
+"""A server over stdio that does what it is told: the tool's name and the options say which sin.
+
+The standard library alone, both eras, one thread. ``TOOLS`` is what a call may do; ``main`` reads
+the options, which are about starting, negotiating and listing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+STATELESS, HANDSHAKE = "2026-07-28", "2025-11-25"
+held: list[Any] = []
+seen: list[dict[str, Any]] = []
+probed = False
+
+
+def say(message: dict[str, Any]) -> None:
+    write(json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+
+def write(line: bytes) -> None:
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def text(value: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": str(value)}]}
+
+
+# ------------------------------------------------------------------- what a call may do
+
+
+def call(id: Any, name: str, arguments: dict[str, Any], meta: dict[str, Any]) -> Any:
+    """The result, or None for no answer."""
+    match name:
+        case "echo":
+            return text(json.dumps(arguments))
+        case "length":
+            return text(len(arguments["text"]))
+        case "big":
+            return text("x" * arguments["bytes"])
+        case "environment":
+            return text(json.dumps(dict(os.environ)))
+        case "pid":
+            return text(os.getpid())
+        case "seen":
+            return text(json.dumps(seen))
+        case "never":
+            return None
+        case "hold":
+            held.append(id)
+            return None
+        case "release":  # the last that was held is answered first
+            while held:
+                late = held.pop()
+                say({"id": late, "result": text(late)})
+            return text("released")
+        case "raw":  # any bytes at all; ID stands for the id of this call
+            for line in arguments["lines"]:
+                write(line.replace("ID", str(id)).encode("latin-1"))
+            return text("after") if arguments.get("answer") else None
+        case "again":  # asks back for ever
+            return {"resultType": "input_required", "requestState": "more"}
+        case "exit":
+            print("about to go", file=sys.stderr, flush=True)
+            os._exit(arguments.get("code", 3))
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "close-output":
+            os.close(1)
+            signal.pause()
+        case "close-input":
+            os.close(0)
+            say({"id": id, "result": text("deaf")})
+            signal.pause()
+        case "spawn":
+            return text(grandchild())
+        case "spawn-and-exit":
+            print(grandchild(), file=sys.stderr, flush=True)
+            os._exit(0)
+        case "stop-reading":
+            say({"id": id, "result": text("stopped")})
+            while not os.path.exists(arguments["until"]):
+                time.sleep(0.01)
+        case "flood-pings":
+            for number in range(arguments["count"]):
+                say({"id": f"p{number}", "method": "ping"})
+            return text("flooded")
+        case "flood-progress":
+            for number in range(arguments["count"]):
+                params = {"progressToken": meta.get("progressToken"), "progress": number}
+                say({"method": "notifications/progress", "params": params})
+            return text("flooded")
+        case "flood-errors":
+            sys.stderr.write("e" * arguments["bytes"] + "\nthe end\n")
+            sys.stderr.flush()
+            return text("flooded")
+    return {"content": [{"type": "text", "text": f"no tool {name}"}], "isError": True}
+
+
+TOOLS = [
+    "echo",
+    "length",
+    "big",
+    "environment",
+    "pid",
+    "seen",
+    "never",
+    "hold",
+    "release",
+    "raw",
+    "again",
+    "exit",
+    "kill",
+    "close-output",
+    "close-input",
+    "spawn",
+    "spawn-and-exit",
+    "stop-reading",
+    "flood-pings",
+    "flood-progress",
+    "flood-errors",
+]
+
+
+def grandchild() -> int:
+    program = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"
+    return subprocess.Popen([sys.executable, "-ISc", program]).pid
+
+
+# ------------------------------------------------------------------------------ the rest
+
+
+def page(options: Any, params: dict[str, Any]) -> dict[str, Any]:
+    names = [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]
+    cursor = params.get("cursor")
+    extra = [{"name": f"more-{cursor}", "inputSchema": {"type": "object"}}]
+    match options.list:
+        case "empty-cursor":
+            if cursor is None:
+                return {"tools": names, "nextCursor": ""}
+            return {"tools": extra if cursor == "" else []}
+        case "repeated-cursor":
+            return {"tools": [], "nextCursor": "again"}
+        case "endless":
+            return {"tools": [], "nextCursor": str(int(cursor or 0) + 1)}
+        case "number-cursor":
+            return {"tools": names, "nextCursor": 7}
+        case "no-array":
+            return {"tools": {"echo": {}}}
+        case "surrogates":
+            if cursor is not None:
+                return {"tools": names}
+            bad = {"name": "half \ud800", "inputSchema": {"type": "object"}}
+            return {"tools": [bad], "nextCursor": "\udfff"}
+        case "asks-back":
+            return {"resultType": "input_required", "requestState": "x", "tools": names}
+    return {"tools": names}
+
+
+def discover(options: Any, params: dict[str, Any]) -> dict[str, Any]:
+    """What is said to the probe: the members of the answer besides its id."""
+    unsupported = {"code": -32022, "message": "unsupported"}
+    if options.probe_error is not None:
+        return {"error": {"code": options.probe_error, "message": "no"}}
+    if options.unsupported == "same":
+        return {"error": {**unsupported, "data": {"supported": [STATELESS]}}}
+    if options.unsupported == "nothing":
+        return {"error": unsupported}
+    if options.unsupported == "handshake":
+        return {"error": {**unsupported, "data": {"supported": [HANDSHAKE]}}}
+    versions = [HANDSHAKE] if options.probe_lists_only_handshake else [STATELESS]
+    return {"result": {"supportedVersions": versions, "capabilities": {"tools": {}}}}
+
+
+def initialize(options: Any, params: dict[str, Any]) -> dict[str, Any]:
+    if probed and options.refuse_initialize_after_probe:
+        return {"error": {"code": -32600, "message": "you have spoken before"}}
+    version = options.version or params["protocolVersion"]
+    info = {"name": "scripted", "version": "1"}
+    return {"result": {"protocolVersion": version, "capabilities": {}, "serverInfo": info}}
+
+
+def answer(options: Any, message: dict[str, Any]) -> None:
+    global probed
+    id, method, params = message["id"], message["method"], message.get("params", {})
+    if method == "server/discover":
+        probed = True
+        if options.die_on_probe:
+            os._exit(1)
+    if method == "tools/call":
+        meta = params.get("_meta", {})
+        result = call(id, params["name"], params.get("arguments", {}), meta)
+        said = None if result is None else {"result": result}
+    elif method == "tools/list":
+        said = {"result": page(options, params)}
+    elif method == "ping":
+        said = {"result": {}}
+    elif method == "server/discover" and options.era == "stateless":
+        said = discover(options, params)
+    elif method == "initialize" and options.era == "handshake":
+        said = initialize(options, params)
+    elif options.ignore_unknown:
+        said = None
+    elif method == "server/discover" and options.probe_error is not None:
+        said = discover(options, params)
+    else:
+        said = {"error": {"code": -32601, "message": f"method not found: {method}"}}
+    if said is not None:
+        say({"id": id, **said})
+
+
+FLAGS = (
+    "ignore-unknown",
+    "die-on-probe",
+    "refuse-initialize-after-probe",
+    "probe-lists-only-handshake",
+    "print-and-exit",
+    "junk-first",
+    "spawn-grandchild",
+    "ignore-sigterm",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--era", choices=["handshake", "stateless"], default="handshake")
+    parser.add_argument("--list", default="")
+    parser.add_argument("--version")
+    parser.add_argument("--unsupported")
+    parser.add_argument("--probe-error", type=int)
+    parser.add_argument("--slow-start", type=float, default=0.0)
+    parser.add_argument("--stderr-flood", type=int, default=0)
+    parser.add_argument("--starts", help="a file to which each start adds a line")
+    for flag in FLAGS:
+        parser.add_argument(f"--{flag}", action="store_true")
+    options = parser.parse_args()
+    if options.starts:
+        with open(options.starts, "a") as starts:
+            starts.write(f"{os.getpid()}\n")
+    if options.print_and_exit:
+        sys.exit(f"cannot start: the key {os.environ.get('SECRET', 'none')} is no good")
+    if options.ignore_sigterm:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if options.junk_first:
+        print("Welcome to the server!\n\n{'not': json}", flush=True)
+    if options.spawn_grandchild:
+        grandchild()
+    sys.stderr.write("e" * options.stderr_flood)
+    time.sleep(options.slow_start)
+    for line in sys.stdin.buffer:
+        message = json.loads(line)
+        if "id" in message and "method" in message:
+            answer(options, message)
+        else:
+            seen.append(message)
+    while options.ignore_sigterm:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+"""The contract of ``transports/base.py``, stated once and run over every transport."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import anyio
+import pytest
+
+from mcp_client.bounds import Limits, Timeouts
+from mcp_client.errors import ConnectError, ConnectionLost
+from mcp_client.protocol.jsonrpc import Answer, Notice, Question
+from mcp_client.transports.base import Link, Stats, Transport
+from mcp_client.transports.memory import MemoryServer
+from mcp_client.transports.stdio import StdioTransport
+from tests.server.start import scripted
+
+Make: TypeAlias = Callable[[], Transport]
+
+
+def _memory() -> MemoryServer:
+    held: list[Any] = []
+
+    def server(message: dict[str, Any], send: Any) -> Any:
+        if message.get("method") != "tools/call":
+            return None
+        arguments = message["params"].get("arguments", {})
+        match message["params"]["name"]:
+            case "never":
+                return None
+            case "hold":
+                held.append(message["id"])
+                return None
+            case "release":
+                while held:
+                    id = held.pop()
+                    said = {"content": [{"type": "text", "text": str(id)}]}
+                    send({"jsonrpc": "2.0", "id": id, "result": said})
+                text: Any = "released"
+            case "length":
+                text = len(arguments["text"])
+            case _:
+                text = json.dumps(arguments)
+        return {"content": [{"type": "text", "text": str(text)}]}
+
+    return MemoryServer(server)
+
+
+@pytest.fixture(params=["stdio", "memory"])
+def make(request: pytest.FixtureRequest) -> Make:
+    return _memory if request.param == "memory" else lambda: StdioTransport(scripted())
+
+
+def _ignore(message: Question | Notice) -> None:
+    return None
+
+
+@asynccontextmanager
+async def _opened(make: Make) -> AsyncIterator[tuple[Transport, Stats]]:
+    transport, stats = make(), Stats()
+    await transport.open(Link("server", _ignore, Limits(), Timeouts(close=1), stats))
+    try:
+        yield transport, stats
+    finally:
+        await transport.aclose()
+
+
+def _call(id: int, name: str, **arguments: Any) -> str:
+    params = {"name": name, "arguments": arguments}
+    return json.dumps({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+
+
+async def _ask(transport: Transport, id: int, name: str, **arguments: Any) -> str:
+    until = anyio.current_time() + 20
+    exchange = await transport.exchange(id, _call(id, name, **arguments), {}, until)
+    try:
+        answer = await exchange.receive(until)
+        assert isinstance(answer, Answer) and answer.id == id
+        said: str = answer.result["content"][0]["text"]
+        return said
+    finally:
+        await exchange.aclose()
+
+
+async def test_answers_may_come_in_any_order(make: Make) -> None:
+    async with _opened(make) as (transport, _):
+        order: list[str] = []
+
+        async def wait(id: int) -> None:
+            order.append(await _ask(transport, id, "hold"))
+
+        async with anyio.create_task_group() as group:
+            for id in range(1, 9):
+                group.start_soon(wait, id)
+            await anyio.wait_all_tasks_blocked()
+            assert await _ask(transport, 9, "release") == "released"
+        assert sorted(order) == [str(id) for id in range(1, 9)]
+
+
+async def test_concurrent_long_lines_are_not_torn(make: Make) -> None:
+    async with _opened(make) as (transport, _):
+        right: list[int] = []
+
+        async def write(id: int) -> None:
+            length = 65_536 + id * 1000
+            assert await _ask(transport, id, "length", text="y" * length) == str(length)
+            right.append(id)
+
+        async with anyio.create_task_group() as group:
+            for id in range(1, 21):
+                group.start_soon(write, id)
+        assert sorted(right) == list(range(1, 21))
+
+
+async def test_a_cancelled_writer_leaves_the_line_whole(make: Make) -> None:
+    async with _opened(make) as (transport, _):
+        async with anyio.create_task_group() as group:
+            for id in range(1, 6):
+                group.start_soon(_ask, transport, id, "never")
+            await anyio.wait_all_tasks_blocked()
+            group.cancel_scope.cancel()
+        async with anyio.create_task_group() as group:
+            for id in range(6, 12):
+
+                async def write(id: int = id) -> None:
+                    await _ask(transport, id, "length", text="z" * 500_000)
+
+                group.start_soon(write)
+            await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+        assert await _ask(transport, 20, "echo", a=1) == '{"a": 1}'
+
+
+async def test_a_timeout_leaves_the_exchange_usable(make: Make) -> None:
+    async with _opened(make) as (transport, _):
+        until = anyio.current_time() + 20
+        exchange = await transport.exchange(1, _call(1, "hold"), {}, until)
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                await exchange.receive(anyio.current_time() + 0.02)
+        await _ask(transport, 2, "release")
+        assert isinstance(await exchange.receive(until), Answer)
+        await exchange.aclose()
+
+
+async def test_what_comes_after_an_exchange_is_closed_is_counted(make: Make) -> None:
+    async with _opened(make) as (transport, stats):
+        exchange = await transport.exchange(1, _call(1, "hold"), {}, anyio.current_time() + 20)
+        await exchange.aclose()
+        await exchange.aclose()
+        assert await _ask(transport, 2, "release") == "released"
+        assert stats.late_answers == 1
+
+
+async def test_closing_settles_what_waits_from_another_task_and_twice(make: Make) -> None:
+    async with _opened(make) as (transport, _):
+        lost: list[int] = []
+
+        async def wait(id: int) -> None:
+            with pytest.raises(ConnectionLost):
+                await _ask(transport, id, "never")
+            lost.append(id)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait, 1)
+            group.start_soon(wait, 2)
+            await anyio.wait_all_tasks_blocked()
+            group.start_soon(transport.aclose)
+            group.start_soon(transport.aclose)
+        assert sorted(lost) == [1, 2]
+        assert not transport.alive
+        await transport.aclose()
+
+
+async def test_what_is_closed_says_at_once_that_nothing_was_sent(make: Make) -> None:
+    async with _opened(make) as (transport, _):
+        await transport.aclose()
+        began = time.monotonic()
+        with pytest.raises(ConnectError):
+            await transport.exchange(1, _call(1, "echo"), {}, anyio.current_time() + 5)
+        with pytest.raises(ConnectError):
+            await transport.send("{}", {})
+        transport.send_soon("{}", {})
+        assert time.monotonic() - began < 0.5
+
+
+async def test_a_fresh_transport_reaches_the_same_server(make: Make) -> None:
+    first = make()
+    assert first.fresh().identity == first.identity
+    async with _opened(first.fresh) as (transport, _):
+        assert await _ask(transport, 1, "echo") == "{}"
+
+
+async def test_closing_what_was_never_opened_is_nothing(make: Make) -> None:
+    await make().aclose()
+
+
+async def test_a_memory_server_has_one_session_at_a_time() -> None:
+    server = _memory()
+    async with _opened(lambda: server):
+        with pytest.raises(Exception, match="already has a session"):
+            async with _opened(lambda: server):
+                raise AssertionError("opened twice")
+
+
+async def test_a_memory_handler_sees_messages_in_order_and_its_bugs_are_answers() -> None:
+    seen: list[int] = []
+
+    def server(message: dict[str, Any]) -> Any:
+        seen.append(message["id"])
+        return {"not": {"json"}}
+
+    async with _opened(lambda: MemoryServer(server)) as (transport, _):
+        until = anyio.current_time() + 5
+        exchanges = [await transport.exchange(id, _call(id, "x"), {}, until) for id in range(1, 40)]
+        for exchange in exchanges:
+            failure: Any = await exchange.receive(until)
+            assert "TypeError" in failure.message
+        assert seen == list(range(1, 40))
