@@ -40,6 +40,8 @@ except ImportError:  # pragma: no cover - where there is none, processes do not 
 
 __all__ = ["Drift", "Pins", "Policy"]
 
+Book: TypeAlias = "dict[str, dict[str, Pin]]"
+"""Servers, their tools, and each tool as it was."""
 Policy: TypeAlias = Literal["ask", "refuse", "accept"]
 
 _VERSION = 1
@@ -47,6 +49,18 @@ _PATIENCE = 10.0
 _SHOWN = 110
 _MOST = 8
 _ABSENT: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A tool as it was when it was written down."""
+
+    fingerprint: str
+    definition: dict[str, Any]
+
+    @classmethod
+    def of(cls, tool: Tool) -> Pin:
+        return cls(tool.fingerprint, fingerprinted(tool._definition))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +105,7 @@ class Pins:
         self.path = Path(path)
         self.policy = policy
         self._drifts: dict[str, tuple[Drift, ...]] = {}
+        self._last: tuple[Any, Book] = (None, {})
 
     @classmethod
     def of(cls, pins: Pins | str | os.PathLike[str] | None) -> Pins | None:
@@ -114,7 +129,7 @@ class Pins:
 
     def accept(self, server: str, tools: Iterable[Tool]) -> None:
         """Write down ``tools`` as what ``server`` has: nothing of it is drift from now on."""
-        entry = {tool.name: tool._definition for tool in tools}
+        entry = {tool.name: Pin.of(tool) for tool in tools}
         with self._locked():
             book = self.read()
             book[server] = entry
@@ -150,7 +165,7 @@ class Pins:
             return
         with self._locked():
             book = self.read()
-            book.setdefault(tool.server, {})[tool.name] = tool._definition
+            book.setdefault(tool.server, {})[tool.name] = Pin.of(tool)
             self._write(book)
         rest = (other for other in self.drift(tool.server) if other is not drift)
         self._drifts[tool.server] = tuple(rest)
@@ -176,7 +191,7 @@ class Pins:
                 book = self.read()
                 drifts = _drifts(server, book.get(server), tools)
                 if server not in book or self.policy == "accept":
-                    book[server] = {tool.name: tool._definition for tool in tools}
+                    book[server] = {tool.name: Pin.of(tool) for tool in tools}
                     self._write(book)
         self._drifts[server] = () if self.policy == "accept" else tuple(drifts)
         return [
@@ -187,14 +202,22 @@ class Pins:
 
     # ------------------------------------------------------------------ the file
 
-    def read(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """Servers, their tools, and each tool's definition. Raises ``ConfigError``."""
+    def read(self) -> Book:
+        """What is written down. Raises ``ConfigError`` where it cannot be used."""
         try:
-            text = self.path.read_text("utf-8")
+            with open(self.path, "rb") as file:
+                stamp = _stamp(file.fileno())
+                last, book = self._last
+                if stamp != last:
+                    book = self._parsed(file.read())
+                    self._last = stamp, book
         except FileNotFoundError:
             return {}
-        except (OSError, UnicodeError) as error:
-            raise self._unusable(f"it cannot be read ({type(error).__name__})") from None
+        except OSError as error:
+            raise self._unusable(f"it cannot be read ({error.strerror})") from None
+        return {server: dict(tools) for server, tools in book.items()}
+
+    def _parsed(self, text: bytes) -> Book:
         try:
             book = json.loads(text)
         except (ValueError, RecursionError):
@@ -211,14 +234,15 @@ class Pins:
             raise self._unusable(f"{what} is no object of objects")
         return value
 
-    def _checked(self, server: str, name: str, entry: Any) -> dict[str, Any]:
+    def _checked(self, server: str, name: str, entry: Any) -> Pin:
         definition = entry.get("definition") if type(entry) is dict else None
         place = f"{safe_text(server, 60)}/{safe_text(name, 60)}"
         if type(definition) is not dict or definition.get("name") != name:
             raise self._unusable(f"{place} has no definition of that name")
-        if entry.get("fingerprint") != fingerprint_of(definition):
+        pin = Pin(fingerprint_of(definition), definition)
+        if entry.get("fingerprint") != pin.fingerprint:
             raise self._unusable(f"{place} has a definition that its fingerprint is not of")
-        return definition
+        return pin
 
     def _unusable(self, why: str) -> ConfigError:
         return ConfigError(
@@ -226,25 +250,22 @@ class Pins:
             "to write down anew what the servers offer"
         )
 
-    def _write(self, book: dict[str, dict[str, dict[str, Any]]]) -> None:
+    def _write(self, book: Book) -> None:
         servers = {
             server: {
-                name: {
-                    "fingerprint": fingerprint_of(definition),
-                    "definition": fingerprinted(definition),
-                }
-                for name, definition in tools.items()
+                name: {"fingerprint": pin.fingerprint, "definition": pin.definition}
+                for name, pin in tools.items()
             }
             for server, tools in book.items()
         }
         whole = {"version": _VERSION, "servers": servers}
         text = json.dumps(whole, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
         try:
-            self._replace(text)
+            self._last = self._replace(text), book
         except OSError as error:
             raise self._unwritable(error) from None
 
-    def _replace(self, text: str) -> None:
+    def _replace(self, text: str) -> tuple[int, int, int]:
         target = Path(os.path.realpath(self.path))
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -253,11 +274,13 @@ class Pins:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
+                stamp = _stamp(file.fileno())
             os.chmod(name, mode)
             os.replace(name, target)
         except BaseException:
             os.unlink(name)
             raise
+        return stamp
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -292,7 +315,13 @@ class Pins:
         return ConfigError(f"the lock file {self.path} cannot be written: {error.strerror}")
 
 
-def _drifts(server: str, known: dict[str, dict[str, Any]] | None, tools: list[Tool]) -> list[Drift]:
+def _stamp(file: int) -> tuple[int, int, int]:
+    """Equal while a file is the same: it is replaced as a whole, and never changed in place."""
+    stat = os.fstat(file)
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+def _drifts(server: str, known: dict[str, Pin] | None, tools: list[Tool]) -> list[Drift]:
     if known is None:
         return []
     found: list[Drift] = []
@@ -300,8 +329,8 @@ def _drifts(server: str, known: dict[str, dict[str, Any]] | None, tools: list[To
         old = known.get(tool.name)
         if old is None:
             found.append(Drift(server, tool.name, "new", tool.fingerprint))
-        elif fingerprint_of(old) != tool.fingerprint:
-            places = tuple(_differences("", fingerprinted(old), fingerprinted(tool._definition)))
+        elif old.fingerprint != tool.fingerprint:
+            places = tuple(_differences("", old.definition, fingerprinted(tool._definition)))
             found.append(Drift(server, tool.name, "changed", tool.fingerprint, places))
     names = {tool.name for tool in tools}
     found += [Drift(server, name, "gone", None) for name in known if name not in names]

@@ -193,7 +193,7 @@ class Wire:
         """
         id = next(self._ids)
         text = encode_request(id, method, self.era.params(fields, None, None))
-        self._stats.requests += 1
+        self._stats.streams += 1
         _log.debug("%s > %s id=%s", self._server, method, id)
         return id, await self.transport.exchange(id, text, _NO_HEADERS, until)
 

@@ -43,8 +43,8 @@ class Server:
         self.send = send
         match message["method"]:
             case "server/discover":
-                tools = {"listChanged": True} if self.listens else {}
-                return {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": tools}}
+                declared = {"listChanged": True} if self.listens else {}
+                return {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": declared}}
             case "tools/list":
                 if self.gate is not None:
                     await self.gate.wait()

@@ -41,7 +41,9 @@ class Stats:
     """Counts of what happened on a connection, mostly of what was survived."""
 
     requests: int = 0
-    """Requests sent, of any method."""
+    """Requests sent, of any method; those that open a stream of notices are in ``streams``."""
+    streams: int = 0
+    """Streams of notices that were asked for."""
     junk_lines: int = 0
     """Frames that were no JSON-RPC message."""
     late_answers: int = 0
