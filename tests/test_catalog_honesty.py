@@ -242,8 +242,10 @@ async def test_a_public_list_is_for_everybody() -> None:
     assert len(server.asked) == 1
 
 
-async def test_one_private_page_makes_the_list_private() -> None:
-    pages = page("a", cacheScope="public", nextCursor="x"), page("b", cacheScope="private")
+@pytest.mark.parametrize("scopes", [("public", "private"), ("private", "public")])
+async def test_one_private_page_makes_the_list_private(scopes: tuple[str, str]) -> None:
+    first, second = scopes
+    pages = page("a", cacheScope=first, nextCursor="x"), page("b", cacheScope=second)
     server = Server(*pages, *pages)
     await server.names()
     server.user = "ben"
@@ -342,6 +344,12 @@ async def test_findings_are_told_of_the_list_and_of_the_tool_they_belong_to() ->
     assert "escape sequences" in by_name["odd"]
     assert len(tools.findings) == sum(len(tool.findings) for tool in tools) == 5
     assert tools.findings[1].startswith("tool 'get weather': ")
+
+
+async def test_names_inside_a_schema_that_needs_a_full_judgement_are_looked_at_as_well() -> None:
+    schema = {"dependencies": {"a": ["b"]}, "properties": {"pa\u200bth": {}}}
+    found = await Server({"tools": [tool("x", inputSchema=schema)]}).catalog.find("x")
+    assert "1 zero-width characters" in found.findings[0]
 
 
 async def test_what_was_found_is_shown_to_whoever_approves_the_call() -> None:

@@ -62,6 +62,38 @@ def test_an_ordinary_schema_needs_no_full_judgement(schema: Any) -> None:
     assert survey(schema, [])
 
 
+BROKEN: list[Any] = [
+    {"required": ["a", "a"]},
+    {"required": "a"},
+    {"required": [1]},
+    {"type": ["string", "string"]},
+    {"type": []},
+    {"enum": "a"},
+    {"anyOf": []},
+    {"anyOf": {}},
+    {"minLength": -1},
+    {"minimum": "1"},
+    {"multipleOf": 0},
+    {"uniqueItems": 1},
+    {"pattern": "["},
+    {"patternProperties": {"[": {}}},
+    {"properties": {"a": []}},
+    {"$defs": {"a": 1}},
+    {"not": None},
+    {"description": 1},
+    {"$ref": 1},
+    {"dependentRequired": {"a": ["b", "b"]}},
+    None,
+    [],
+    "object",
+]
+
+
+@pytest.mark.parametrize("schema", BROKEN)
+def test_a_broken_schema_is_never_called_sound(schema: Any) -> None:
+    assert not survey(schema, [])
+
+
 def test_what_a_model_would_read_is_gathered() -> None:
     texts: list[str] = []
     schema = {

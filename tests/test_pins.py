@@ -17,6 +17,7 @@ from mcp_client import (
     Deny,
     MemoryServer,
     Pins,
+    Tool,
     ToolCall,
     UnknownTool,
     allow_all,
@@ -289,13 +290,13 @@ def test_a_policy_there_is_not_is_refused_at_once(lock: Path) -> None:
 async def test_a_link_to_the_file_stays_a_link_and_the_mode_stays(lock: Path) -> None:
     real = lock.parent / "real.json"
     await first_use(real, a="A")
-    real.chmod(0o600)
+    real.chmod(0o640)
     lock.symlink_to(real)
     pins = Pins(lock, policy="accept")
     async with connect(MemoryServer(Server(a="B")), name="files", pins=pins) as session:
         await session.list_tools()
     assert lock.is_symlink()
-    assert real.stat().st_mode & 0o777 == 0o600
+    assert real.stat().st_mode & 0o777 == 0o640
     assert '"B"' in real.read_text()
 
 
@@ -342,6 +343,20 @@ def test_a_reader_sees_the_old_file_or_the_new_one_and_never_a_part(
         pins.accept("b", [])
     assert lock.read_text() == before
     assert [path.name for path in lock.parent.iterdir()] == ["mcp.lock"]
+
+
+def test_a_definition_that_is_still_as_written_is_no_drift_though_a_newer_one_is(
+    lock: Path,
+) -> None:
+    old, new = (
+        Tool("a", "files", False, {"name": "a", "description": text, "inputSchema": {}})
+        for text in ("Old.", "New.")
+    )
+    pins = Pins(lock)
+    assert pins.compare("files", [old]) == []
+    assert pins.compare("files", [new]) != []
+    assert pins.has_drifted(new)
+    assert not pins.has_drifted(old), "a call that was built before goes by what it was built on"
 
 
 def test_a_lock_that_nobody_lets_go_of_is_not_waited_for_without_end(

@@ -24,6 +24,11 @@ CHANGED = "notifications/tools/list_changed"
 CANCELLED = "notifications/cancelled"
 
 
+@pytest.fixture(autouse=True)
+def nobody_looks_up_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_client.subscriptions._LOOK", 3_600.0)
+
+
 class Server:
     """A server of the stateless era that acknowledges, changes and ends streams on command."""
 
@@ -312,6 +317,12 @@ async def test_a_lost_stream_is_opened_again_after_a_pause_that_doubles() -> Non
                 server.end_stream(error={"code": -32000, "message": "restarting"})
                 await until(lambda: len(server.streams) == pauses.asked.count(0) + 1)
             assert [pause for pause in pauses.asked if pause] == [1, 2, 4, 8]
+            server.acknowledge()
+            await until(lambda: session._subscriptions.told)
+            server.end_stream()
+            await until(lambda: len(pauses.asked) == 9)
+            assert pauses.asked[-1] == 1, "a stream that stood starts the pauses over"
+            assert not session._subscriptions.told
 
 
 async def test_what_happened_while_no_stream_was_open_is_found_when_it_is_open_again() -> None:
@@ -397,7 +408,10 @@ async def test_a_change_said_before_the_acknowledgement_is_found_all_the_same() 
         await changes.aclose()
 
 
-async def test_a_server_that_died_is_subscribed_to_anew_when_it_is_started_again() -> None:
+async def test_a_server_that_died_is_subscribed_to_anew_when_it_is_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mcp_client.subscriptions._LOOK", 0.01)
     server = Server("a")
     transport = MemoryServer(server)
     async with connect(transport) as session, session.tool_changes() as changes:
