@@ -9,6 +9,10 @@ The way of a call, and where each step lives::
     tool.py         Tool and ToolCall, frozen values
     trust.py        which of a tool's hints may be believed
     validation.py   arguments and results against their JSON Schemas
+    quick.py        a compiled check that can say yes, and else says nothing
+    burden.py       what a schema may cost to judge: caps, and whether in place is safe
+    judge.py        what jsonschema says, in place or in the worker
+    worker.py       the process that is killed when judging takes too long
     approval.py     asking: the gate no call goes round
     wire.py         one request out, one answer back: ids, clocks, progress, cancelling
     result.py       what you get

@@ -5,7 +5,7 @@ Every wait has a clock and every size has a cap, finite by default. One field is
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from .errors import ConfigError
 
@@ -26,6 +26,8 @@ class Timeouts:
     """The longest the approval hook may think; then the answer is no."""
     close: float = 2.0
     """Each step of ending a server: closed input, SIGTERM, SIGKILL."""
+    validation: float = 1.0
+    """Judging one value by its schema, where that takes a worker process: it is killed then."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -38,7 +40,7 @@ class Timeouts:
         if isinstance(timeout, Timeouts):
             return timeout
         _seconds("timeout", timeout)
-        return Timeouts(self.connect, timeout, timeout, self.approval, self.close)
+        return replace(self, idle=timeout, total=timeout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,19 @@ class Limits:
     """How much of the end of a server's standard error is kept."""
     restarts: int = 3
     """Times a server that died is started again within a minute."""
+    schema_bytes: int = 1024 * 1024
+    """Characters of one JSON Schema. A tool whose schema exceeds this or one of the following caps
+    raises ``InvalidSchema`` when it is called; the list and the other tools are untouched."""
+    schema_depth: int = 64
+    """Nested arrays and objects in one schema."""
+    subschemas: int = 5_000
+    """JSON objects in one schema, which is at least the number of its subschemas."""
+    references: int = 1_000
+    """``$ref``, ``$dynamicRef`` and ``$recursiveRef`` in one schema."""
+    pattern_chars: int = 2_000
+    """One regular expression in a schema."""
+    enum_values: int = 10_000
+    """Values of one ``enum``, names in one ``required``: items of any one array in a schema."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -19,7 +19,7 @@ from typing import Any, Literal, NewType, TypeAlias
 import anyio
 
 from .approval import Gate
-from .bounds import Timeouts
+from .bounds import Limits, Timeouts
 from .errors import (
     ConnectError,
     InvalidArguments,
@@ -36,8 +36,9 @@ from .protocol.jsonrpc import Json
 from .result import ToolResult
 from .tool import Tool, ToolCall
 from .trust import hints_of
-from .validation import Problem, input_checker, output_checker
+from .validation import Checker, Problem, input_checker, output_checker
 from .wire import OnProgress, Wire
+from .worker import Workers
 
 __all__ = ["Approved", "Caller", "Strictness"]
 
@@ -58,7 +59,8 @@ class Caller:
         gate: Gate,
         results: Strictness,
         arguments: Strictness,
-        rounds: int,
+        limits: Limits,
+        workers: Workers,
         prefix: str,
         pins: Pins | None = None,
     ) -> None:
@@ -67,7 +69,8 @@ class Caller:
         self._gate = gate
         self._results = results
         self._arguments = arguments
-        self._rounds = rounds
+        self._limits = limits
+        self._workers = workers
         self._prefix = prefix
         self._pins = pins
         self._numbers = itertools.count(1)
@@ -79,15 +82,17 @@ class Caller:
         timeouts: Timeouts,
         on_progress: OnProgress | None,
         meta: Mapping[str, Any] | None,
+        validation: Strictness | None = None,
     ) -> ToolResult:
         wire = await self._wire()
         tool = await self._find(name)
         hints = hints_of(tool)
+        strictness = validation or self._results
         try:
-            call = self._freeze(tool, arguments, meta, wire.generation)
-            approved = await self._approve(call)
+            call = await self._freeze(tool, arguments, meta, wire.generation, timeouts)
+            approved = await self._approve(call, timeouts, strictness)
             raw = await self._send(approved, wire, timeouts, on_progress)
-            return self._check(approved, raw)
+            return await self._check(approved, raw, timeouts, strictness)
         except McpError as error:
             error.server, error.tool = error.server or tool.server, error.tool or tool.name
             if isinstance(error, OutcomeUnknown):
@@ -97,12 +102,13 @@ class Caller:
 
     # -------------------------------------------------------------- before it
 
-    def _freeze(
+    async def _freeze(
         self,
         tool: Tool,
         arguments: Mapping[str, Any] | None,
         meta: Mapping[str, Any] | None,
         generation: int,
+        timeouts: Timeouts,
     ) -> ToolCall:
         value, text = _object("arguments", {} if arguments is None else arguments)
         call = ToolCall(
@@ -115,33 +121,41 @@ class Caller:
             findings=tool.findings if self._pins is None else self._pins.all_findings(tool),
             generation=generation,
         )
-        return self._checked(call, value)
+        return await self._checked(call, value, timeouts)
 
-    def _checked(self, call: ToolCall, arguments: dict[str, Any]) -> ToolCall:
+    async def _checked(
+        self, call: ToolCall, arguments: dict[str, Any], timeouts: Timeouts
+    ) -> ToolCall:
         """The call with what its arguments get wrong among its findings."""
         if self._arguments == "off":
             return call
-        problem = input_checker(call.tool).problem(arguments)
+        checker = input_checker(call.tool, self._limits)
+        if checker.surely_valid(arguments):
+            return call
+        problem = await checker.problem(arguments, self._workers, timeouts.validation)
         if problem is None:
             return call
+        finding = problem.of("the arguments", "the tool's input schema")
         if self._arguments == "strict":
-            raise InvalidArguments(
-                f"the arguments break the tool's input schema at {problem}", path=problem.path
-            )
-        finding = f"the arguments break the tool's input schema at {problem}"
-        _log.warning("%s/%s: %s", call.server, call.tool.name, finding)
+            raise InvalidArguments(finding, path=problem.path)
+        _log_break("argument object", call, problem)
         return replace(call, findings=(*call.findings, finding))
 
-    async def _approve(self, call: ToolCall) -> Approved:
-        if self._results != "off":
-            output_checker(call.tool)  # an unusable schema is found out before, not after
+    async def _approve(
+        self, call: ToolCall, timeouts: Timeouts, strictness: Strictness
+    ) -> Approved:
+        if strictness != "off":  # an unusable schema is found out before, not after
+            checker = output_checker(call.tool, self._limits)
+            if checker is not None:
+                await checker.prepare(self._workers, timeouts.validation)
         if self._pins is not None:
             self._pins.refuse(call)
         answered = await self._gate.approve(call)
         if self._pins is not None and self._pins.has_drifted(call.tool):
             await anyio.to_thread.run_sync(self._pins.approved, call.tool)
         if answered.edited:
-            answered = self._checked(answered, _loads(answered.arguments_json))
+            arguments = _loads(answered.arguments_json)
+            answered = await self._checked(answered, arguments, timeouts)
         return Approved(answered)
 
     # ----------------------------------------------------------------- it
@@ -155,52 +169,63 @@ class Caller:
                 "approval is good for one connection only; call again",
                 retryable=True,
             )
-        fields: dict[str, Any] = {"name": call.tool.name, "arguments": Json(call.arguments_json)}
+        asked: dict[str, Any] = {"name": call.tool.name, "arguments": Json(call.arguments_json)}
+        fields = asked
         meta = None if call.meta_json is None else _loads(call.meta_json)
-        for _ in range(self._rounds):
+        for _ in range(self._limits.rounds):
             reading = await wire.request(
                 "tools/call", fields, timeouts, meta=meta, progress=True, on_progress=on_progress
             )
             if isinstance(reading, Complete):
                 return reading.result
-            fields = {**fields, **_answers(reading)}
+            fields = {**asked, **_answers(reading)}
         raise ProtocolViolation(
-            f"the server asked back {self._rounds} times (Limits.rounds) without an end",
+            f"the server asked back {self._limits.rounds} times (Limits.rounds) without an end",
             result=reading.result,
         )
 
     # --------------------------------------------------------------- after it
 
-    def _check(self, call: Approved, raw: dict[str, Any]) -> ToolResult:
+    async def _check(
+        self, call: Approved, raw: dict[str, Any], timeouts: Timeouts, strictness: Strictness
+    ) -> ToolResult:
         try:
             result = ToolResult.from_wire(raw, call.server, call.tool.name)
         except ValueError as error:
             raise ProtocolViolation(f"the tool's result is none: {error}", result=raw) from None
-        if result.is_error or self._results == "off":
+        if result.is_error or strictness == "off":
             return result
-        checker = output_checker(call.tool)
+        checker = output_checker(call.tool, self._limits)
         if checker is None:
             return result
-        try:
-            if "structuredContent" in raw:
-                problem = checker.problem(result.structured_content)
-            else:
-                problem = Problem("", "the tool has an output schema and sent no structuredContent")
-        except InvalidSchema as error:  # found out too late to say that nothing was sent
-            problem = Problem("", f"it cannot be told, for {error}")
+        if "structuredContent" not in raw:
+            problem: Problem | None = Problem("", "structuredContent", "none of it")
+        elif checker.surely_valid(result.structured_content):
+            return result
+        else:
+            problem = await self._judged(checker, result, timeouts)
         if problem is None:
             return result
-        if self._results == "strict":
+        finding = problem.of("its result", "its output schema")
+        if strictness == "strict":
             raise InvalidResult(
-                f"the tool ran, but its result breaks its output schema at {problem}; the whole "
-                "result is in .result",
+                f"the tool ran, but {finding}; the whole result is in .result",
                 path=problem.path,
                 result=result,
             )
-        _log.warning(
-            "%s/%s: its result breaks its output schema at %s", call.server, call.tool.name, problem
-        )
-        return replace(result, findings=(f"the result breaks the output schema at {problem}",))
+        _log_break("result", call, problem)
+        return replace(result, findings=(finding,))
+
+    async def _judged(
+        self, checker: Checker, result: ToolResult, timeouts: Timeouts
+    ) -> Problem | None:
+        try:
+            return await checker.problem(
+                result.structured_content, self._workers, timeouts.validation
+            )
+        except InvalidSchema as error:
+            # The tool ran: what was found out too late must not say that nothing was sent.
+            return Problem("", "", "", str(error))
 
 
 def _object(what: str, value: Any) -> tuple[dict[str, Any], str]:
@@ -214,6 +239,12 @@ def _object(what: str, value: Any) -> tuple[dict[str, Any], str]:
         return object, canonical_of(object)
     except NotJson as error:
         raise InvalidArguments(f"{what} cannot be sent as JSON: {error}", path=error.path) from None
+
+
+def _log_break(what: str, call: ToolCall, problem: Problem) -> None:
+    # The place and not the value, which may be a secret: logs travel further than findings.
+    place = problem.path or "the root"
+    _log.warning("%s/%s: the %s breaks the schema at %s", call.server, call.tool.name, what, place)
 
 
 def _loads(text: str) -> dict[str, Any]:
@@ -231,4 +262,4 @@ def _answers(asked: InputRequired) -> dict[str, Any]:
             f"the server asks for {', '.join(methods)[:200]}, which this client did not declare",
             result=asked.result,
         )
-    return {"requestState": asked.state}
+    return {} if asked.state is None else {"requestState": asked.state}

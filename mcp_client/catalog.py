@@ -304,7 +304,7 @@ class Catalog:
                 odd = _odd_schemas(definition, texts)
                 if odd:
                     await checkpoint()  # a full judgement does, too
-                    reason = _judged(odd, said)
+                    reason = _judged(odd, self._limits, said)
             if reason is not None:
                 shown = safe_text(name, 128)
                 rejected.append(Rejected(shown, reason))
@@ -361,14 +361,14 @@ def _odd_schemas(definition: dict[str, Any], texts: list[str]) -> list[tuple[str
     return odd
 
 
-def _judged(odd: list[tuple[str, Any]], findings: list[str]) -> str | None:
+def _judged(odd: list[tuple[str, Any]], limits: Limits, findings: list[str]) -> str | None:
     for member, schema in odd:
         if not is_known_dialect(schema):
             dialect = safe_text(schema["$schema"], 80)
             findings.append(f"its {member} is in a dialect that cannot be checked: {dialect!r}")
             continue
         try:
-            checker_for(schema)
+            checker_for(schema, limits).prepare_if_cheap()
         except InvalidSchema as error:
             return f"its {member} {_NO_SCHEMA}{safe_text(error, _SHOWN)}"
     return None

@@ -101,7 +101,8 @@ class InvalidArguments(NotSent):
 
 
 class InvalidSchema(NotSent):
-    """The tool's own schema is no schema, is of an unknown dialect, or points elsewhere."""
+    """The tool's own schema is no schema, is of an unknown dialect, points elsewhere, or exceeds a
+    cap of ``Limits``."""
 
 
 class CallDenied(NotSent):

@@ -30,6 +30,7 @@ from .tool import Tool, ToolList
 from .transports.base import Stats, Transport
 from .transports.stdio import StdioServer, StdioTransport
 from .wire import OnProgress, Wire
+from .worker import Workers
 
 __all__ = ["Connecting", "Session", "connect"]
 
@@ -65,7 +66,8 @@ def connect(
     ``validation`` is what happens to a result that breaks the tool's output schema: "strict"
     raises ``InvalidResult``, which carries it; "warn" hands it over with a finding; "off" does not
     look. ``argument_validation`` likewise before the call; with "warn", the default, the approval
-    hook sees the finding and the call goes on.
+    hook sees the finding and the call goes on. What cannot be judged within
+    ``Timeouts.validation`` counts as broken, and the text says so.
 
     ``pins`` is a lock file of what the server's tools were, a path or ``Pins(path, policy=...)``:
     see ``mcp_client.pins``. Its servers go by ``name``, so give one.
@@ -80,9 +82,8 @@ def connect(
         raise ConfigError(
             f"revision={revision!r}: give one of {', '.join((*STATELESS, *HANDSHAKE))}, or 'auto'"
         )
-    for option, value in (("validation", validation), ("argument_validation", argument_validation)):
-        if value not in ("strict", "warn", "off"):
-            raise ConfigError(f"{option}={value!r}: give 'strict', 'warn' or 'off'")
+    _strictness("validation", validation)
+    _strictness("argument_validation", argument_validation)
     if approval is not None and not callable(approval):
         raise ConfigError(f"approval={approval!r}: give a function from ToolCall to Allow or Deny")
     if not isinstance(trusted, bool):
@@ -115,6 +116,11 @@ def _transport(server: Any) -> Transport:
         f"cannot connect to a {type(server).__name__}: give a StdioServer, the words of a command "
         "as a list, or a transport"
     )
+
+
+def _strictness(option: str, value: object) -> None:
+    if value not in ("strict", "warn", "off"):
+        raise ConfigError(f"{option}={value!r}: give 'strict', 'warn' or 'off'")
 
 
 def _ourselves() -> Implementation:
@@ -187,13 +193,15 @@ class Session:
         self._closed = False
         self._starts: list[float] = []
         prefix = os.urandom(4).hex()
+        self._workers = Workers()
         self._caller = Caller(
             self._find,
             self._live,
             gate,
             validation,
             argument_validation,
-            limits.rounds,
+            limits,
+            self._workers,
             prefix,
             pins,
         )
@@ -262,20 +270,24 @@ class Session:
         timeout: float | Timeouts | None = None,
         on_progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
+        validation: Strictness | None = None,
     ) -> ToolResult:
         """Call a tool, if the approval hook allows it, and return its result.
 
         ``timeout`` in seconds bounds the call from when it is sent; a ``Timeouts`` sets the clocks
         one by one. ``on_progress(progress, total, message)`` may be async. ``meta`` goes into the
-        request's ``_meta`` beside the protocol's own members.
+        request's ``_meta`` beside the protocol's own members. ``validation`` says for this call
+        what ``connect(validation=...)`` says for all.
 
         A failure the tool reports is a result with ``is_error``. Raises ``UnknownTool``,
         ``InvalidArguments``, ``InvalidSchema``, ``CallDenied`` or ``ConnectError`` where nothing
         was sent; ``CallTimeout`` or ``ConnectionLost`` where it may have run; ``ServerError``,
         ``ProtocolViolation`` or ``InvalidResult`` where the server answered.
         """
+        if validation is not None:
+            _strictness("validation", validation)
         return await self._caller.run(
-            name, arguments, self._timeouts.for_call(timeout), on_progress, meta
+            name, arguments, self._timeouts.for_call(timeout), on_progress, meta, validation
         )
 
     async def ping(self, *, timeout: float | Timeouts | None = None) -> None:
@@ -292,7 +304,10 @@ class Session:
         self._closed = True
         if self._wire is not None:
             self._subscriptions.close()
-        await self._transport.aclose()
+        try:
+            await self._transport.aclose()
+        finally:
+            await self._workers.aclose()
 
     # -------------------------------------------------------------- connecting
 

@@ -1,399 +1,214 @@
 """JSON Schema: compiled once, bounded, both ways.
 
-A ``Checker`` answers in two steps. ``surely_valid`` is a compiled check of our own over the
-keywords that most tools use; it may say "I cannot tell" but never calls an invalid value valid.
-Only where it cannot tell does ``jsonschema`` judge, and is first imported. So an ordinary tool
-costs microseconds, and every verdict is the one ``jsonschema`` gives.
+A ``Checker`` answers in three steps, the cheapest that can tell. ``surely_valid`` is a compiled
+check of our own (``quick``): it may say "I cannot tell" but never calls an invalid value valid.
+Where it cannot tell, ``jsonschema`` judges, and is first loaded (``judge``): in place where
+``burden`` shows that the event loop can wait for it, else in a worker process that is killed when
+its budget ends (``worker``). So an ordinary tool costs microseconds, no schema can stop the host,
+and every verdict is the one ``jsonschema`` gives.
 
 Dialects (2026-07-28 ``basic/index``, JSON Schema usage): 2020-12 by default, and whatever
-``$schema`` names among draft 3, 4, 6, 7, 2019-09 and 2020-12; any other is ``InvalidSchema``.
-``$ref`` is followed inside the schema and to those dialects' own meta-schemas, never to a network
-or file address. ``format`` is an annotation, as 2020-12 has it: it is not checked.
+``$schema`` names among draft 3, 4, 6, 7, 2019-09 and 2020-12; any other is ``InvalidSchema``, at
+the root and within. ``$ref`` is followed inside the schema and to those dialects' own
+meta-schemas, never to a network or file address; one that leads nowhere makes the schema
+``InvalidSchema``, reached or not. ``format`` is an annotation, as 2020-12 has it: it is not
+checked. Patterns are Python's: one that ``re`` cannot read makes the schema ``InvalidSchema``.
+
+What JSON leaves open, decided once:
+
+- Big numbers: whole numbers are exact up to the 4,300 digits the interpreter reads, beyond which
+  the message is no JSON to us. A fraction beyond a double (``1e999``) reads as infinity and
+  compares so; where nothing can be said of it (``multipleOf``) the value is not valid.
+- ``1.0`` is an integer, ``true`` is not ``1`` (as the specification of JSON Schema has it).
+- NaN and Infinity are not JSON: a message with them is unusable, arguments with them are refused.
+- A key that appears twice: the last one counts, as in Python's own reader.
+- Lone surrogates: in a result they are text like any other, and one character long; in a schema
+  they make it ``InvalidSchema``; in arguments they are refused, because UTF-8 cannot carry them.
 """
 
 from __future__ import annotations
 
-import re
+import itertools
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any
 
+from . import judge
+from .bounds import Limits
+from .burden import Burden, survey, weigh
 from .display import safe_text
 from .errors import InvalidSchema
 from .protocol.canonical import canonical
+from .quick import quick_test
 from .tool import Tool
+from .worker import GaveUp, Workers, within
 
 __all__ = ["Checker", "Problem", "checker_for", "input_checker", "output_checker"]
 
-Test: TypeAlias = Callable[[Any], bool]
-
 _KEPT = 1024
-_SHOWN = 120
+_SHOWN = 200
+_QUICK_VALUES = 250_000
+
+_ids = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The first thing wrong with a value: where (a JSON pointer), and what was expected."""
+    """The first thing wrong with a value, in texts that are safe to show."""
 
     path: str
-    message: str
+    """A JSON pointer; empty for the whole value."""
+    expected: str
+    came: str
+    """What came, shortened."""
+    undecided: str = ""
+    """Why there is no verdict; then nothing is known to be wrong, and nothing to be right."""
 
     def __str__(self) -> str:
-        return f"{self.path or 'the whole value'}: {self.message}"
+        if self.undecided:
+            return self.undecided
+        place = self.path or "the whole value"
+        return f"{place}: expected {self.expected}, got {self.came}"
+
+    def of(self, what: str, schema: str) -> str:
+        """A sentence about ``what`` and the ``schema`` it should fit."""
+        if self.undecided:
+            return f"{what} could not be checked against {schema}: {self.undecided}"
+        return f"{what} broke {schema} at {self}"
 
 
 class Checker:
-    """One schema, ready to judge values."""
+    """One schema, ready to judge values. Shared by every session that meets an equal schema."""
 
-    __slots__ = ("_schema", "_validator", "surely_valid")
+    __slots__ = ("_burden", "_fault", "_id", "_most", "_schema", "_sound", "_test", "_validator")
 
-    def __init__(self, schema: Any) -> None:
-        """Raises ``InvalidSchema``."""
+    def __init__(self, schema: Any, burden: Burden) -> None:
         self._schema = schema
+        self._burden = burden
+        self._id = next(_ids)
         self._validator: Any = None
-        test = _compile(schema)
-        self.surely_valid: Test = test or _cannot_tell
+        self._fault: str | None = None
+        self._test = quick_test(schema)
+        self._most = _QUICK_VALUES // (1 + self._burden.branches)
+        self._sound = self._test is not None
+        """Whether the schema is known to be one, and every reference in it to lead somewhere."""
+
+    def surely_valid(self, value: Any) -> bool:
         """True: the value fits. False: it does not, or only ``problem`` can tell."""
-        if test is None:
-            self._validator = _validator(schema)
+        test = self._test
+        return test is not None and within(value, self._most) and test(value)
 
-    def problem(self, value: Any) -> Problem | None:
-        """The most telling thing wrong with ``value``, or None. Raises ``InvalidSchema``."""
-        if self.surely_valid(value):
-            return None
+    async def prepare(self, workers: Workers, budget: float) -> None:
+        """Find out whether the schema can be used at all. Raises ``InvalidSchema``."""
+        if self._sound:
+            return
+        if self._fault is None and self._burden.cheap_to_prepare:
+            self._prepare_in_place()
+        if self._fault is None and not self._sound:
+            try:
+                answer = await workers.ask(self._id, self._schema, None, False, budget)
+            except GaveUp as error:
+                raise InvalidSchema(f"the schema could not be checked: {error}") from None
+            self._read(answer)
+            self._sound = self._fault is None
+        if self._fault is not None:
+            raise InvalidSchema(self._fault)
+
+    def prepare_if_cheap(self) -> None:
+        """``prepare``, where that needs no worker; what does is left for when it is called."""
+        if not self._sound and self._fault is None and self._burden.cheap_to_prepare:
+            self._prepare_in_place()
+        if self._fault is not None:
+            raise InvalidSchema(self._fault)
+
+    async def problem(self, value: Any, workers: Workers, budget: float) -> Problem | None:
+        """The most telling thing wrong with ``value``, or None; for what is not surely valid.
+
+        ``budget`` is in seconds. Raises ``InvalidSchema``.
+        """
+        await self.prepare(workers, budget)
+        if self._burden.bearable(weigh(value)):
+            try:
+                return self._judge_in_place(value)
+            except RecursionError:
+                pass  # the host's own stack is deep already; the worker has its own
+        try:
+            answer = await workers.ask(self._id, self._schema, value, True, budget)
+        except GaveUp as error:
+            return Problem("", "", "", safe_text(error, _SHOWN))
+        found = self._read(answer)
+        if self._fault is not None:
+            raise InvalidSchema(self._fault)
+        return found
+
+    def _prepare_in_place(self) -> None:
+        try:
+            self._validator = judge.prepare(self._schema)
+        except judge.Unusable as error:
+            self._read({"unusable": str(error)})
+        except RecursionError:
+            return  # as in problem()
+        else:
+            self._sound = True
+
+    def _judge_in_place(self, value: Any) -> Problem | None:
         if self._validator is None:
-            self._validator = _validator(self._schema)
-        return _judge(self._validator, value)
+            # Sound it is; the quick check never needed it, or the worker has one of its own.
+            self._validator = judge.prepare(self._schema, sound=True)
+        try:
+            return _problem(judge.judge(self._validator, value))
+        except judge.Unusable as error:
+            self._read({"unusable": str(error)})
+        raise InvalidSchema(self._fault or "")
+
+    def _read(self, answer: dict[str, Any]) -> Problem | None:
+        if "unusable" in answer:
+            self._fault = f"the schema cannot be used: {safe_text(answer['unusable'], 400)}"
+            self._sound = False
+        return _problem(answer.get("problem"))
 
 
-def input_checker(tool: Tool) -> Checker:
+def _problem(found: Any) -> Problem | None:
+    if found is None:
+        return None
+    path, expected, came = [safe_text(text, _SHOWN) for text in found]
+    return Problem(path, expected, came)
+
+
+def input_checker(tool: Tool, limits: Limits) -> Checker:
     """The checker of a tool's arguments. Raises ``InvalidSchema``."""
     checker: Checker | None = tool._memo.get("input")
     if checker is None:
-        checker = tool._memo["input"] = checker_for(tool._definition["inputSchema"])
+        checker = tool._memo["input"] = checker_for(tool._definition["inputSchema"], limits)
     return checker
 
 
-def output_checker(tool: Tool) -> Checker | None:
+def output_checker(tool: Tool, limits: Limits) -> Checker | None:
     """The checker of a tool's structured content; None where it has no output schema."""
     schema = tool._definition.get("outputSchema")
     if schema is None:
         return None
     checker: Checker | None = tool._memo.get("output")
     if checker is None:
-        checker = tool._memo["output"] = checker_for(schema)
+        checker = tool._memo["output"] = checker_for(schema, limits)
     return checker
 
 
 _checkers: OrderedDict[str, Checker] = OrderedDict()
 
 
-def checker_for(schema: Any) -> Checker:
+def checker_for(schema: Any, limits: Limits) -> Checker:
     """The checker of ``schema``, shared by all who use an equal one. Raises ``InvalidSchema``."""
+    burden = survey(schema, limits)
     try:
         key = canonical(schema)
     except ValueError as error:
         raise InvalidSchema(f"the schema is not JSON: {error}") from None
     checker = _checkers.get(key)
     if checker is None:
-        checker = _checkers[key] = Checker(schema)
+        checker = _checkers[key] = Checker(schema, burden)
         if len(_checkers) > _KEPT:
             _checkers.popitem(last=False)
     else:
         _checkers.move_to_end(key)
     return checker
-
-
-def _validator(schema: Any) -> Any:
-    import jsonschema
-    from jsonschema.validators import validator_for
-    from referencing import Registry
-    from referencing.jsonschema import EMPTY_REGISTRY
-
-    if not isinstance(schema, dict | bool):
-        raise InvalidSchema("a schema is a JSON object, true or false")
-    dialect = schema.get("$schema") if isinstance(schema, dict) else None
-    newest: Any = jsonschema.Draft202012Validator
-    cls: Any = validator_for(schema, default=cast(Any, None)) if dialect else newest
-    if cls is None:
-        raise InvalidSchema(f"the schema's dialect {safe_text(dialect, 80)!r} is not supported")
-    try:
-        cls.check_schema(schema)
-    except jsonschema.SchemaError as error:
-        raise InvalidSchema(f"the schema is no schema: {_problem(error)}") from None
-    except RecursionError:
-        raise InvalidSchema("the schema refers to itself without end") from None
-    registry: Registry[Any] = EMPTY_REGISTRY
-    return cls(schema, registry=registry)
-
-
-def _judge(validator: Any, value: Any) -> Problem | None:
-    from jsonschema.exceptions import best_match
-    from referencing.exceptions import Unresolvable
-
-    try:
-        error = best_match(validator.iter_errors(value))
-    except Unresolvable as error:
-        raise InvalidSchema(
-            f"the schema refers to {safe_text(error.ref, 120)!r}, which is not in it; "
-            "addresses outside a schema are never fetched"
-        ) from None
-    except RecursionError:
-        raise InvalidSchema("the schema refers to itself without end") from None
-    except re.error as error:
-        raise InvalidSchema(f"the schema has a pattern that is none: {error}") from None
-    return None if error is None else _problem(error)
-
-
-def _problem(error: Any) -> Problem:
-    path = "".join(
-        f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in error.absolute_path
-    )
-    return Problem(safe_text(path, _SHOWN), safe_text(error.message, _SHOWN))
-
-
-# --------------------------------------------------------------- the quick check
-#
-# Each compiler below returns a test that is True only for values that surely fit, or None where
-# this schema is beyond it. Equality of numbers and booleans, patterns, references that lead back
-# to themselves and every keyword not named here are left to jsonschema.
-
-_IGNORED = frozenset(
-    {
-        "$comment",
-        "default",
-        "deprecated",
-        "description",
-        "examples",
-        "format",
-        "readOnly",
-        "title",
-        "writeOnly",
-        "x-mcp-header",
-    }
-)
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_DRAFT7 = "http://json-schema.org/draft-07/schema"
-
-
-def _cannot_tell(value: Any) -> bool:
-    return False
-
-
-def _compile(schema: Any) -> Test | None:
-    if not isinstance(schema, dict):
-        return None
-    dialect = schema.get("$schema", _DIALECT)
-    if not isinstance(dialect, str) or dialect.rstrip("#") not in (_DIALECT, _DRAFT7):
-        return None
-    body = {key: item for key, item in schema.items() if key != "$schema"}
-    return _test(body, 0)
-
-
-def _annotations_sound(schema: dict[str, Any]) -> bool:
-    texts = all(isinstance(schema.get(key, ""), str) for key in ("title", "description", "format"))
-    return (
-        texts
-        and isinstance(schema.get("$comment", ""), str)
-        and not any(
-            key in schema and not isinstance(schema[key], kind)
-            for key, kind in (
-                ("examples", list),
-                ("deprecated", bool),
-                ("readOnly", bool),
-                ("writeOnly", bool),
-            )
-        )
-    )
-
-
-def _test(schema: Any, depth: int) -> Test | None:
-    if schema is True:
-        return lambda value: True
-    if not isinstance(schema, dict) or depth > 16 or not _annotations_sound(schema):
-        return None
-    tests: list[Test] = []
-    for keyword in schema:
-        if keyword in _IGNORED:
-            continue
-        build = _KEYWORDS.get(keyword)
-        test = build(schema, depth) if build else None
-        if test is None:
-            return None
-        tests.append(test)
-    return _all(tests)
-
-
-def _all(tests: list[Test]) -> Test:
-    if not tests:
-        return lambda value: True
-    if len(tests) == 1:
-        return tests[0]
-    if len(tests) == 2:
-        first, second = tests
-        return lambda value: first(value) and second(value)
-    if len(tests) == 3:
-        first, second, third = tests
-        return lambda value: first(value) and second(value) and third(value)
-    return lambda value: all([test(value) for test in tests])
-
-
-_TYPES: dict[str, Test] = {
-    "object": lambda value: type(value) is dict,
-    "array": lambda value: type(value) is list,
-    "string": lambda value: type(value) is str,
-    "integer": lambda value: type(value) is int,
-    "number": lambda value: type(value) is int or type(value) is float,
-    "boolean": lambda value: type(value) is bool,
-    "null": lambda value: value is None,
-}
-
-
-def _type(schema: dict[str, Any], depth: int) -> Test | None:
-    named = schema["type"]
-    if isinstance(named, str):
-        return _TYPES.get(named)
-    if not isinstance(named, list) or not named or len(set(map(str, named))) != len(named):
-        return None
-    tests = [_TYPES.get(name) if isinstance(name, str) else None for name in named]
-    known = [test for test in tests if test is not None]
-    if len(known) != len(tests):
-        return None
-    return lambda value: any([test(value) for test in known])
-
-
-def _properties(schema: dict[str, Any], depth: int) -> Test | None:
-    named = schema["properties"]
-    if not isinstance(named, dict):
-        return None
-    tests: dict[str, Test] = {}
-    for name, subschema in named.items():
-        test = _test(subschema, depth + 1)
-        if test is None:
-            return None
-        tests[name] = test
-    find = tests.get
-
-    def check(value: Any) -> bool:
-        if type(value) is not dict:
-            return True
-        for name, item in value.items():
-            test = find(name)
-            if test is not None and not test(item):
-                return False
-        return True
-
-    return check
-
-
-def _required(schema: dict[str, Any], depth: int) -> Test | None:
-    names = schema["required"]
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return None
-    needed = frozenset(names)
-    if len(needed) != len(names):
-        return None
-    return lambda value: type(value) is not dict or needed <= value.keys()
-
-
-def _additional(schema: dict[str, Any], depth: int) -> Test | None:
-    allowed = schema["additionalProperties"]
-    if "patternProperties" in schema:
-        return None
-    named = frozenset(schema.get("properties", ()))
-    if allowed is False:
-        return lambda value: type(value) is not dict or value.keys() <= named
-    test = _test(allowed, depth + 1)
-    if test is None:
-        return None
-    return lambda value: (
-        type(value) is not dict
-        or all([test(item) for name, item in value.items() if name not in named])
-    )
-
-
-def _items(schema: dict[str, Any], depth: int) -> Test | None:
-    test = _test(schema["items"], depth + 1) if "prefixItems" not in schema else None
-    if test is None:
-        return None
-    return lambda value: type(value) is not list or all(map(test, value))
-
-
-def _enum(schema: dict[str, Any], depth: int) -> Test | None:
-    values = schema["enum"]
-    if not isinstance(values, list) or not values:
-        return None
-    texts = frozenset(value for value in values if isinstance(value, str))
-    if len(texts) != len(values):
-        return None
-    return lambda value: type(value) is str and value in texts
-
-
-def _const(schema: dict[str, Any], depth: int) -> Test | None:
-    wanted = schema["const"]
-    return (
-        (lambda value: type(value) is str and value == wanted) if isinstance(wanted, str) else None
-    )
-
-
-def _any_of(schema: dict[str, Any], depth: int) -> Test | None:
-    tests = _list_of_tests(schema["anyOf"], depth)
-    return tests and (lambda value: any([test(value) for test in tests]))
-
-
-def _all_of(schema: dict[str, Any], depth: int) -> Test | None:
-    tests = _list_of_tests(schema["allOf"], depth)
-    return tests and _all(tests)
-
-
-def _list_of_tests(schemas: Any, depth: int) -> Any:
-    if not isinstance(schemas, list) or not schemas:
-        return None
-    tests = [_test(schema, depth + 1) for schema in schemas]
-    return None if None in tests else tests
-
-
-def _number(keyword: str, fits: Callable[[Any, Any], bool]) -> Callable[[Any, int], Test | None]:
-    def build(schema: dict[str, Any], depth: int) -> Test | None:
-        bound = schema[keyword]
-        if type(bound) not in (int, float):
-            return None
-        return lambda value: (
-            (type(value) is not int and type(value) is not float) or fits(value, bound)
-        )
-
-    return build
-
-
-def _size(keyword: str, kind: Any, fits: Callable[[int, int], bool]) -> Any:
-    def build(schema: dict[str, Any], depth: int) -> Test | None:
-        bound = schema[keyword]
-        if type(bound) is not int or bound < 0:
-            return None
-        return lambda value: type(value) is not kind or fits(len(value), bound)
-
-    return build
-
-
-_KEYWORDS: dict[str, Callable[[dict[str, Any], int], Test | None]] = {
-    "type": _type,
-    "properties": _properties,
-    "required": _required,
-    "additionalProperties": _additional,
-    "items": _items,
-    "enum": _enum,
-    "const": _const,
-    "anyOf": _any_of,
-    "allOf": _all_of,
-    "minimum": _number("minimum", lambda value, bound: value >= bound),
-    "maximum": _number("maximum", lambda value, bound: value <= bound),
-    "exclusiveMinimum": _number("exclusiveMinimum", lambda value, bound: value > bound),
-    "exclusiveMaximum": _number("exclusiveMaximum", lambda value, bound: value < bound),
-    "minLength": _size("minLength", str, lambda length, bound: length >= bound),
-    "maxLength": _size("maxLength", str, lambda length, bound: length <= bound),
-    "minItems": _size("minItems", list, lambda length, bound: length >= bound),
-    "maxItems": _size("maxItems", list, lambda length, bound: length <= bound),
-    "minProperties": _size("minProperties", dict, lambda length, bound: length >= bound),
-    "maxProperties": _size("maxProperties", dict, lambda length, bound: length <= bound),
-}

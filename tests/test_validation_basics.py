@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from mcp_client import (
     InvalidArguments,
     InvalidResult,
     InvalidSchema,
+    Limits,
     MemoryServer,
     ToolCall,
     ToolResult,
@@ -24,6 +26,19 @@ from mcp_client import (
 )
 from mcp_client.protocol.versions import LATEST_STATELESS
 from mcp_client.validation import checker_for
+from mcp_client.worker import Workers
+
+
+async def judged(schema: Any, values: Sequence[Any]) -> list[bool]:
+    """Whether each of ``values`` fits."""
+    workers = Workers()
+    checker = checker_for(schema, Limits())
+    fits = [
+        checker.surely_valid(value) or await checker.problem(value, workers, 10.0) is None
+        for value in values
+    ]
+    await workers.aclose()
+    return fits
 
 
 class Server:
@@ -160,9 +175,9 @@ SIMPLE += [{"properties": {"a": False}, "additionalProperties": False}, {"not": 
 )
 def test_no_verdict_on_an_odd_value_differs_from_that_of_jsonschema(around: Any) -> None:
     for schema in map(around, SIMPLE):
-        validator, checker = jsonschema.Draft202012Validator(schema), checker_for(schema)
-        for value in ODD_VALUES:
-            fits = checker.problem(value) is None
+        validator = jsonschema.Draft202012Validator(schema)
+        verdicts = anyio.run(judged, schema, ODD_VALUES)
+        for value, fits in zip(ODD_VALUES, verdicts, strict=True):
             assert fits is validator.is_valid(value), (schema, value)
 
 
@@ -170,7 +185,7 @@ def test_no_verdict_on_an_odd_value_differs_from_that_of_jsonschema(around: Any)
 @settings(deadline=None, max_examples=400)
 def test_no_verdict_differs_from_that_of_jsonschema(schema: Any, value: Any) -> None:
     fits = jsonschema.Draft202012Validator(schema).is_valid(value)
-    assert (checker_for(schema).problem(value) is None) is fits
+    assert anyio.run(judged, schema, [value]) == [fits]
 
 
 @given(schemas, values)

@@ -333,6 +333,11 @@ class Process:
             await self._exited.wait()
         return self._exited.is_set()
 
+    def kill(self) -> None:
+        """SIGKILL to the process and its group, at once; ``aclose`` is still to be called."""
+        if not self._exited.is_set():
+            self._signal(signal.SIGKILL)
+
     async def aclose(self, grace: float) -> None:
         """End the process and its group, each step within ``grace`` seconds. Any task, any time.
 

@@ -7,7 +7,7 @@ import json
 import time
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_client.backend import current
@@ -15,6 +15,8 @@ from mcp_client.bounds import Limits, Timeouts
 from mcp_client.protocol.jsonrpc import Notice, Question
 from mcp_client.transports.base import Link, Stats
 from mcp_client.transports.channel import Channel, LineExchange
+
+_bounded = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 class _Still:
@@ -53,6 +55,7 @@ def _outcome(pieces: list[bytes]) -> tuple[Any, ...]:
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=40))
+@_bounded
 def test_any_split_of_a_stream_gives_the_same_messages(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), len(STREAM)]
     pieces = [STREAM[a:b] for a, b in itertools.pairwise(edges)]
@@ -63,7 +66,7 @@ def test_any_split_of_a_stream_gives_the_same_messages(cuts: list[int]) -> None:
 
 
 @given(st.lists(st.binary(max_size=60), max_size=20))
-@settings(max_examples=300)
+@_bounded
 def test_no_bytes_at_all_raise_or_are_kept_for_ever(pieces: list[bytes]) -> None:
     channel, _, _ = _line(Limits(message_bytes=50))
     for piece in pieces:
@@ -71,14 +74,12 @@ def test_no_bytes_at_all_raise_or_are_kept_for_ever(pieces: list[bytes]) -> None
     assert channel._held <= 50 + 60
 
 
-_json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner),
-)
+_scalar = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+_json = _scalar | st.lists(_scalar, max_size=2)
 
 
 @given(st.dictionaries(st.sampled_from(["id", "method", "params", "result", "error", "x"]), _json))
-@settings(max_examples=300)
+@_bounded
 def test_no_envelope_at_all_raises(message: dict[str, Any]) -> None:
     channel, _, _ = _line()
     channel.feed(json.dumps(message).encode() + b"\n")

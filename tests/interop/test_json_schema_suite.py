@@ -1,0 +1,130 @@
+"""The official JSON-Schema-Test-Suite through our wrapper: the verdicts of ``jsonschema`` alone.
+
+Fetched by ``python tests/interop/fetch_suite.py``. Every schema is judged three ways: as a caller
+would have it judged, by ``jsonschema`` in this process, and in the worker.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_client.bounds import Limits
+from mcp_client.errors import InvalidSchema
+from mcp_client.validation import Checker, checker_for
+from mcp_client.worker import Workers
+
+SUITE = Path(__file__).resolve().parents[2] / ".interop" / "json-schema-suite"
+DRAFTS = {
+    "draft7": "http://json-schema.org/draft-07/schema#",
+    "draft2019-09": "https://json-schema.org/draft/2019-09/schema",
+    "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
+}
+LEAST = {"draft7": 850, "draft2019-09": 1_100, "draft2020-12": 1_150}
+"""Tests that must have been judged, lest an empty suite pass."""
+
+
+def need_suite() -> None:
+    if SUITE.is_dir():
+        return
+    missing = "the official JSON-Schema-Test-Suite: run python tests/interop/fetch_suite.py"
+    if os.environ.get("CI"):
+        pytest.fail(f"missing: {missing}")
+    pytest.skip(f"not judged by {missing}")
+
+
+def groups(draft: str) -> Iterator[tuple[str, Any, list[dict[str, Any]]]]:
+    for file in sorted((SUITE / draft).glob("*.json")):
+        for group in json.loads(file.read_text()):
+            schema = group["schema"]
+            if isinstance(schema, dict):
+                schema.setdefault("$schema", DRAFTS[draft])
+            yield f"{file.name}: {group['description']}", schema, group["tests"]
+
+
+def elsewhere(schema: Any) -> bool:
+    """Whether a schema needs a document that the suite serves over the network."""
+    return "localhost:1234" in json.dumps(schema)
+
+
+def alone(schema: Any, value: Any) -> bool:
+    import jsonschema
+    from jsonschema.validators import validator_for
+    from referencing.jsonschema import EMPTY_REGISTRY
+
+    cls: Any = validator_for(schema, default=jsonschema.Draft202012Validator)
+    registry: Any = EMPTY_REGISTRY
+    verdict: bool = cls(schema, registry=registry).is_valid(value)
+    return verdict
+
+
+async def ours(checker: Checker, value: Any, workers: Workers) -> bool:
+    return checker.surely_valid(value) or await checker.problem(value, workers, 20.0) is None
+
+
+async def in_worker(schema: Any, value: Any, id: int, workers: Workers) -> bool:
+    answer = await workers.ask(id, schema, value, True, 20.0)
+    assert "unusable" not in answer, answer
+    return "problem" not in answer
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("draft", DRAFTS)
+async def test_every_schema_of_the_suite_gets_the_verdict_of_jsonschema_alone(draft: str) -> None:
+    need_suite()
+    workers = Workers()
+    judged, wrong, refused = 0, [], set()
+    for number, (name, schema, tests) in enumerate(groups(draft)):
+        for test in tests:
+            value = test["data"]
+            try:
+                verdict = await ours(checker_for(schema, Limits()), value, workers)
+            except InvalidSchema as error:
+                refused.add(name)
+                if not elsewhere(schema):
+                    wrong.append(f"{name}: {error}")
+                continue
+            judged += 1
+            other = await in_worker(schema, value, -number - 1, workers)
+            if not verdict == other == alone(schema, value):
+                wrong.append(f"{name}: {test['description']}")
+    await workers.aclose()
+    assert not wrong, "\n".join(wrong)
+    assert judged >= LEAST[draft], judged
+    assert len(refused) < 40, refused
+
+
+@pytest.mark.interop
+def test_the_verdicts_of_jsonschema_are_those_that_the_suite_expects() -> None:
+    need_suite()
+    fetched = json.loads((SUITE / "source.json").read_text())["version"]
+    installed = metadata.version("jsonschema")
+    if installed != fetched:
+        pytest.skip(f"the suite is that of jsonschema {fetched}, installed is {installed}")
+    wrong = [
+        f"{draft}/{name}: {test['description']}"
+        for draft in DRAFTS
+        for name, schema, tests in groups(draft)
+        if not elsewhere(schema)
+        for test in tests
+        if alone(schema, test["data"]) is not test["valid"]
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_without_the_suite_a_machine_skips_and_ci_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(globals(), "SUITE", tmp_path / "none")
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="fetch_suite"):
+        need_suite()
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="fetch_suite"):
+        need_suite()

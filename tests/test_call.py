@@ -1,0 +1,62 @@
+"""What a call sends, round by round, and what it tells the log."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from mcp_client import MemoryServer, allow_all, connect
+
+SCHEMA = {"type": "object", "properties": {"pin": {"type": "integer"}}}
+TOOL = {"name": "open", "inputSchema": SCHEMA}
+
+
+class Rounds:
+    """A stateless server that asks back with each of ``states`` before it answers."""
+
+    def __init__(self, *states: str | None) -> None:
+        self.states = list(states)
+        self.sent: list[dict[str, Any]] = []
+
+    def __call__(self, message: dict[str, Any]) -> Any:
+        match message["method"]:
+            case "server/discover":
+                return {"supportedVersions": ["2026-07-28"], "capabilities": {}}
+            case "tools/list":
+                return {"tools": [TOOL]}
+            case "tools/call":
+                self.sent.append({**message["params"], "id": message["id"]})
+                if self.states:
+                    state = self.states.pop(0)
+                    asked = {"inputRequests": {}} if state is None else {"requestState": state}
+                    return {"resultType": "input_required", **asked}
+                return {"content": []}
+        return NotImplemented
+
+
+async def test_each_round_carries_the_state_of_the_answer_before_it_and_no_older_one() -> None:
+    server = Rounds("first", None, "third")
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        await session.call_tool("open", {"pin": 1})
+    assert [sent.get("requestState", "none") for sent in server.sent] == [
+        "none",
+        "first",
+        "none",
+        "third",
+    ]
+    assert len({sent["id"] for sent in server.sent}) == 4
+    assert all(sent["arguments"] == {"pin": 1} for sent in server.sent)
+
+
+async def test_the_log_names_the_place_of_a_wrong_argument_and_not_its_value(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = Rounds()
+    with caplog.at_level(logging.DEBUG, "mcp_client"):
+        async with connect(MemoryServer(server), approval=allow_all) as session:
+            await session.call_tool("open", {"pin": "hunter2-secret"})
+    assert "/pin" in caplog.text
+    assert "hunter2" not in caplog.text
+    assert len(server.sent) == 1
