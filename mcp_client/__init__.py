@@ -70,6 +70,7 @@ from .result import ToolResult
 from .session import Session, connect
 from .subscriptions import ToolChanges, ToolWatch
 from .tool import Hints, Rejected, Tool, ToolCall, ToolList
+from .transports.http import HttpServer
 from .transports.memory import JsonRpcError, MemoryServer
 from .transports.stdio import StdioServer
 
@@ -91,6 +92,7 @@ __all__ = [
     "Drift",
     "EmbeddedResource",
     "Hints",
+    "HttpServer",
     "ImageContent",
     "Implementation",
     "InvalidArguments",

@@ -28,6 +28,7 @@ from .errors import (
     McpError,
     OutcomeUnknown,
     ProtocolViolation,
+    ServerError,
 )
 from .pins import Pins
 from .protocol.canonical import NotJson, canonical_of, plain
@@ -56,6 +57,7 @@ class Caller:
         self,
         find: Callable[[str], Awaitable[Tool]],
         wire: Callable[[], Awaitable[Wire]],
+        renewed: Callable[[McpError], Awaitable[bool]],
         gate: Gate,
         results: Strictness,
         arguments: Strictness,
@@ -66,6 +68,7 @@ class Caller:
     ) -> None:
         self._find = find
         self._wire = wire
+        self._renewed = renewed
         self._gate = gate
         self._results = results
         self._arguments = arguments
@@ -84,10 +87,27 @@ class Caller:
         meta: Mapping[str, Any] | None,
         validation: Strictness | None = None,
     ) -> ToolResult:
-        wire = await self._wire()
-        tool = await self._find(name)
-        hints = hints_of(tool)
         strictness = validation or self._results
+        try:
+            return await self._run(name, arguments, timeouts, on_progress, meta, strictness)
+        except (ConnectError, ServerError) as error:
+            if not await self._renewed(error):
+                raise
+        # The server refused to run it, for what we knew of it was old. Now we know better, and
+        # it goes the whole way anew: the approval was for that connection and that definition.
+        return await self._run(name, arguments, timeouts, on_progress, meta, strictness)
+
+    async def _run(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        timeouts: Timeouts,
+        on_progress: OnProgress | None,
+        meta: Mapping[str, Any] | None,
+        strictness: Strictness,
+    ) -> ToolResult:
+        wire, tool = await self._in_force(name)
+        hints = hints_of(tool)
         try:
             call = await self._freeze(tool, arguments, meta, wire.generation, timeouts)
             approved = await self._approve(call, timeouts, strictness)
@@ -101,6 +121,14 @@ class Caller:
             raise
 
     # -------------------------------------------------------------- before it
+
+    async def _in_force(self, name: str) -> tuple[Wire, Tool]:
+        """The tool's definition, and the connection on which it is in force."""
+        while True:
+            wire = await self._wire()
+            tool = await self._find(name)
+            if await self._wire() is wire:
+                return wire, tool
 
     async def _freeze(
         self,
@@ -164,17 +192,20 @@ class Caller:
         self, call: Approved, wire: Wire, timeouts: Timeouts, on_progress: OnProgress | None
     ) -> dict[str, Any]:
         if await self._wire() is not wire:
-            raise ConnectError(
-                "the connection was lost and made anew while approval was asked for, and an "
-                "approval is good for one connection only; call again",
-                retryable=True,
-            )
+            raise _made_anew()
         asked: dict[str, Any] = {"name": call.tool.name, "arguments": Json(call.arguments_json)}
         fields = asked
         meta = None if call.meta_json is None else _loads(call.meta_json)
         for _ in range(self._limits.rounds):
             reading = await wire.request(
-                "tools/call", fields, timeouts, meta=meta, progress=True, on_progress=on_progress
+                "tools/call",
+                fields,
+                timeouts,
+                meta=meta,
+                progress=True,
+                on_progress=on_progress,
+                mirrors=call.tool.mirrors if wire.mirrors else (),
+                repeatable=call.hints.idempotent,
             )
             if isinstance(reading, Complete):
                 return reading.result
@@ -226,6 +257,14 @@ class Caller:
         except InvalidSchema as error:
             # The tool ran: what was found out too late must not say that nothing was sent.
             return Problem("", "", "", str(error))
+
+
+def _made_anew() -> ConnectError:
+    return ConnectError(
+        "the connection was lost and made anew while approval was asked for, and an approval is "
+        "good for one connection only; call again",
+        retryable=True,
+    )
 
 
 def _object(what: str, value: Any) -> tuple[dict[str, Any], str]:

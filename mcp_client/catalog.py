@@ -41,6 +41,7 @@ from .findings import is_ordinary_name, look_alikes, name_findings, text_finding
 from .metaschema import is_known_dialect, survey
 from .pins import Pins
 from .protocol.era import Reading
+from .protocol.headers import BadMark, mirrors_of
 from .tool import HINTS, Rejected, Tool, ToolList
 from .validation import checker_for
 
@@ -94,6 +95,8 @@ class Catalog:
         self._loads = 0
         self._failure: tuple[int, McpError] = (0, McpError("none yet"))
         self._turn = anyio.Lock()
+        self.mirrors = False
+        """Whether arguments are repeated in headers, so that marks which break a rule count."""
 
     @property
     def known(self) -> ToolList | None:
@@ -300,6 +303,8 @@ class Catalog:
             texts: list[str] = []
             said: list[str] = []
             reason = _fault(definition, name, names)
+            if reason is None and self.mirrors:
+                reason = _mark_fault(definition)
             if reason is None:
                 odd = _odd_schemas(definition, texts)
                 if odd:
@@ -344,6 +349,14 @@ def _fault(definition: Any, name: str, names: Counter[str]) -> str | None:
         return "its outputSchema is no JSON Schema"
     if not is_ordinary_name(name) and unseen(name):
         return "its name has characters that nobody can see"
+    return None
+
+
+def _mark_fault(definition: dict[str, Any]) -> str | None:
+    try:
+        mirrors_of(definition["inputSchema"])
+    except BadMark as error:
+        return safe_text(error, 200)
     return None
 
 

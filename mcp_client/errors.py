@@ -8,13 +8,14 @@ McpError                     .server .tool .retryable
 │   ├── InvalidArguments     the arguments are no JSON object, or break the tool's schema
 │   ├── InvalidSchema        the tool's own schema cannot be used
 │   ├── CallDenied           the approval hook did not say yes
-│   └── ConnectError         .exit_code .stderr_tail .http_status
+│   └── ConnectError         .exit_code .stderr_tail .http_status .body_excerpt .retry_after
 │       ├── NegotiationError no revision in common
-│       └── AuthError        the server wants to know who is asking
+│       └── AuthError        .challenge: the server wants to know who is asking
 ├── OutcomeUnknown           the request left, the answer did not come: it may have run
 │   ├── CallTimeout          .clock ("connect", "idle" or "total")
-│   └── ConnectionLost       .exit_code .stderr_tail
-├── ServerError              .code .data: the server answered with a JSON-RPC error
+│   └── ConnectionLost       .exit_code .stderr_tail .http_status
+├── ServerError              .code .data: the server answered with an error
+│                            (over HTTP: .http_status .body_excerpt .retry_after)
 ├── BrokenPromise            .result: the server answered against its own word
 │   ├── ProtocolViolation    the answer is not what the specification says
 │   └── InvalidResult        .path: the structured content breaks the tool's output schema
@@ -123,6 +124,11 @@ class ConnectError(NotSent):
     stderr_tail: str
     """The last lines the server wrote to its standard error."""
     http_status: int | None
+    """What an HTTP server refused with; 404 where it no longer knows our session."""
+    body_excerpt: str
+    """The beginning of what it said to that, made safe to show."""
+    retry_after: float | None
+    """Seconds it asked to wait before asking again."""
 
     def __init__(
         self,
@@ -131,12 +137,16 @@ class ConnectError(NotSent):
         exit_code: int | None = None,
         stderr_tail: str = "",
         http_status: int | None = None,
+        body_excerpt: str = "",
+        retry_after: float | None = None,
         **rest: Any,
     ) -> None:
         super().__init__(message, **rest)
         self.exit_code = exit_code
         self.stderr_tail = stderr_tail
         self.http_status = http_status
+        self.body_excerpt = body_excerpt
+        self.retry_after = retry_after
 
     def __str__(self) -> str:
         return _with_tail(super().__str__(), self.stderr_tail)
@@ -148,6 +158,13 @@ class NegotiationError(ConnectError):
 
 class AuthError(ConnectError):
     """The server wants to know who is asking."""
+
+    challenge: str | None
+    """Its ``WWW-Authenticate`` header, as it came."""
+
+    def __init__(self, message: str, *, challenge: str | None = None, **rest: Any) -> None:
+        super().__init__(message, **rest)
+        self.challenge = challenge
 
 
 class OutcomeUnknown(McpError):
@@ -169,6 +186,8 @@ class ConnectionLost(OutcomeUnknown):
 
     exit_code: int | None
     stderr_tail: str
+    http_status: int | None
+    """The status with which a gateway gave the server up."""
 
     def __init__(
         self,
@@ -176,26 +195,47 @@ class ConnectionLost(OutcomeUnknown):
         *,
         exit_code: int | None = None,
         stderr_tail: str = "",
+        http_status: int | None = None,
         **rest: Any,
     ) -> None:
         super().__init__(message, **rest)
         self.exit_code = exit_code
         self.stderr_tail = stderr_tail
+        self.http_status = http_status
 
     def __str__(self) -> str:
         return _with_tail(super().__str__(), self.stderr_tail)
 
 
 class ServerError(McpError):
-    """The server answered with a JSON-RPC error: ``code`` and ``data`` as it sent them."""
+    """The server answered with an error: ``code`` and ``data`` as it sent them."""
 
-    code: int
+    code: int | None
+    """The JSON-RPC error code; None where an HTTP status is all the server gave."""
     data: Any
+    http_status: int | None
+    body_excerpt: str
+    """The beginning of an answer that was no JSON-RPC error, made safe to show."""
+    retry_after: float | None
+    """Seconds the server asked to wait before asking again."""
 
-    def __init__(self, message: str, *, code: int, data: Any = None, **rest: Any) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int | None,
+        data: Any = None,
+        http_status: int | None = None,
+        body_excerpt: str = "",
+        retry_after: float | None = None,
+        **rest: Any,
+    ) -> None:
         super().__init__(message, **rest)
         self.code = code
         self.data = data
+        self.http_status = http_status
+        self.body_excerpt = body_excerpt
+        self.retry_after = retry_after
 
 
 class BrokenPromise(McpError):

@@ -15,6 +15,8 @@ import itertools
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import anyio
+
 from .backend import current
 from .bounds import Limits, Timeouts
 from .errors import ConnectError, ConnectionLost, McpError
@@ -50,6 +52,8 @@ __all__ = ["Opening"]
 _PATIENCE = 1.0
 _PATIENCE_BLIND = 3.0
 _LOOK = 0.05
+_PROBING = 0.5
+"""The part of the connect clock a probe may take where silence is slowness."""
 _REMEMBERED = 256
 
 _wants_initialize: dict[Hashable, None] = {}
@@ -96,7 +100,8 @@ class Opening:
             raise
         if self._silent is not None:
             await self._silent.aclose()
-        self._transport.owner = era.owner
+        self._transport.agree(era)
+        await self._transport.ready()
         return Wire(self._transport, era, self._server, self._stats, self._ids)
 
     async def _negotiate(self) -> Era:
@@ -120,8 +125,9 @@ class Opening:
                 if step.probe and isinstance(outcome, Silent | Failed):
                     self._probe_failed = True
                 return outcome
-            case Tell(method=method):
-                await self._transport.send(encode_notice(method), {})
+            case Tell(method=method, era=era):
+                self._transport.agree(era)
+                await self._transport.send(encode_notice(method), era.headers(method, {}))
                 return None
             case Recall():
                 return await self._recall()
@@ -143,7 +149,7 @@ class Opening:
     async def _restart(self) -> Outcome | None:
         await self._transport.aclose()
         self._silent = None
-        self._stats.restarts += 1
+        self._stats.restarts += not self._transport.remote
         self._transport = self._transport.fresh()
         try:
             await self._open()
@@ -152,18 +158,44 @@ class Opening:
         return None
 
     async def _ask(self, step: Ask) -> Outcome:
+        outcome = await self._ask_here(step)
+        if not step.probe and isinstance(outcome, Failed | Refused):
+            other = self._transport.other()
+            if other is not None:
+                return await self._ask_otherwise(step, other, outcome)
+        return outcome
+
+    async def _ask_otherwise(self, step: Ask, other: Transport, refused: Outcome) -> Outcome:
+        """Ask again by the other way to carry messages; if there is none, it stays as it was."""
+        before, self._transport = self._transport, other
+        try:
+            with anyio.fail_after(max(0.0, self._deadline - self._now())):
+                await self._open()
+        except (ConnectError, TimeoutError) as error:
+            await other.aclose()
+            self._transport = before
+            if isinstance(refused, Failed):
+                why = str(error) or "it is silent"
+                refused.error.args = (f"{refused.error.args[0]} (nor is it HTTP+SSE: {why})",)
+            return refused
+        await before.aclose()
+        return await self._ask_here(step)
+
+    async def _ask_here(self, step: Ask) -> Outcome:
         id = next(self._ids)
         self._stats.requests += 1
         text = encode_request(id, step.method, step.params)
         try:
-            exchange = await self._transport.exchange(id, text, {}, self._deadline)
+            exchange = await self._transport.exchange(id, text, step.headers, self._deadline)
         except TimeoutError:
             raise self._too_slow(step.method) from None
         except ConnectError as error:
-            return Failed(error)
+            return self._failed(error)
         outcome: Outcome = Silent()
         try:
             outcome = await (self._await_probe(exchange) if step.probe else self._await(exchange))
+        except ConnectError as error:
+            outcome = self._failed(error)
         finally:
             if step.probe and isinstance(outcome, Silent):
                 self._silent = exchange
@@ -171,14 +203,22 @@ class Opening:
                 await exchange.aclose()
         return outcome
 
+    def _failed(self, error: ConnectError) -> Failed:
+        if not self._transport.may_not_know_it(error):
+            raise error
+        return Failed(error)
+
     async def _await(self, exchange: Exchange) -> Outcome:
         try:
-            return await _outcome(exchange, self._deadline)
+            return await self._outcome(exchange, self._deadline)
         except TimeoutError:
             raise self._too_slow("initialize") from None
 
     async def _await_probe(self, exchange: Exchange) -> Outcome:
         give_up = None
+        if self._transport.prompt:
+            now = self._now()
+            give_up = now + (self._deadline - now) * _PROBING
         while True:
             now = self._now()
             if give_up is None:
@@ -187,7 +227,7 @@ class Opening:
                     give_up = now + (_PATIENCE if unread == 0 else _PATIENCE_BLIND)
             until = min(self._deadline, now + _LOOK if give_up is None else give_up)
             try:
-                return await _outcome(exchange, until)
+                return await self._outcome(exchange, until)
             except TimeoutError:
                 now = self._now()
                 if now >= self._deadline:
@@ -200,42 +240,44 @@ class Opening:
         if exchange is None:
             return Silent()
         try:
-            return await _outcome(exchange, self._now())
+            return await self._outcome(exchange, self._now())
         except TimeoutError:
             return Silent()
+
+    async def _outcome(self, exchange: Exchange, until: float) -> Outcome:
+        while True:
+            try:
+                message: Any = await exchange.receive(until)
+            except ConnectionLost as error:
+                return Failed(_not_sent(error, self._transport.remote))
+            except Unusable as error:
+                return Failed(ConnectError(f"the server's answer cannot be used: {error.reason}"))
+            if type(message) is Answer:
+                return Said(message.result)
+            if type(message) is Failure:
+                return Refused(message.code, message.message, message.data)
 
     def _too_slow(self, method: str) -> ConnectError:
         seconds = self._timeouts.connect
         unread = self._transport.unread()
         why = "it has not read what it was sent" if unread else f"it does not answer {method}"
         junk = self._stats.junk_lines
+        try_it = "open it" if self._transport.remote else "run it by hand"
         noise = (
             f"; it wrote {junk} lines that are no JSON-RPC message, the last began "
             f"{self._stats.last_junk!r}: is it an MCP server?"
             if junk
-            else "; give it longer with Timeouts(connect=...), or run it by hand and see"
+            else f"; give it longer with Timeouts(connect=...), or {try_it} and see"
         )
         return ConnectError(
             f"no agreement with the server within {seconds:g} s: {why}{noise}", retryable=True
         )
 
 
-async def _outcome(exchange: Exchange, until: float) -> Outcome:
-    while True:
-        try:
-            message: Any = await exchange.receive(until)
-        except ConnectionLost as error:
-            return Failed(_not_sent(error))
-        except Unusable as error:
-            return Failed(ConnectError(f"the server's answer cannot be used: {error.reason}"))
-        if type(message) is Answer:
-            return Said(message.result)
-        if type(message) is Failure:
-            return Refused(message.code, message.message, message.data)
-
-
-def _not_sent(error: ConnectionLost) -> ConnectError:
+def _not_sent(error: ConnectionLost, remote: bool) -> ConnectError:
     """The same loss, told as what it is before a session stands: nothing was called."""
+    if remote:
+        return ConnectError(str(error.args[0]).replace("; it may have run", ""))
     code = error.exit_code
     how = "closed its output" if code is None else f"exited with code {code}"
     if code is not None and code < 0:

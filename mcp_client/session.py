@@ -8,6 +8,7 @@ import os
 from collections.abc import Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
+from weakref import WeakSet
 
 import anyio
 
@@ -16,11 +17,19 @@ from .backend import current
 from .bounds import Limits, Timeouts
 from .call import Caller, Strictness
 from .catalog import Catalog
-from .errors import ConfigError, ConnectError, ConnectionLost, ProtocolViolation
+from .errors import (
+    ConfigError,
+    ConnectError,
+    ConnectionLost,
+    McpError,
+    ProtocolViolation,
+    ServerError,
+)
 from .opening import Opening
 from .pins import Pins
 from .protocol.capabilities import Client, Implementation
 from .protocol.era import Complete, Reading
+from .protocol.headers import HEADER_MISMATCH
 from .protocol.jsonrpc import Notice, Question, encode_answer, encode_failure
 from .protocol.notices import TOOLS_CHANGED
 from .protocol.versions import HANDSHAKE, STATELESS, is_known
@@ -28,6 +37,7 @@ from .result import ToolResult
 from .subscriptions import Subscriptions, ToolWatch
 from .tool import Tool, ToolList
 from .transports.base import Stats, Transport
+from .transports.http import HttpServer, HttpTransport
 from .transports.stdio import StdioServer, StdioTransport
 from .wire import OnProgress, Wire
 from .worker import Workers
@@ -40,7 +50,7 @@ _MINUTE = 60.0
 
 
 def connect(
-    server: StdioServer | Transport | Sequence[str],
+    server: StdioServer | HttpServer | Transport | str | Sequence[str],
     *,
     name: str | None = None,
     trusted: bool = False,
@@ -55,9 +65,10 @@ def connect(
 ) -> Connecting:
     """Connect to a server: ``async with connect(...) as session``, or ``await connect(...)``.
 
-    ``server`` is a ``StdioServer``, the words of a command, or a transport such as
-    ``MemoryServer``. ``name`` is what the server is called from here on, in approvals, errors and
-    logs; by default, what its command is called. Nothing the server says of itself is used.
+    ``server`` is a ``StdioServer``, the words of a command, an ``HttpServer``, a URL, or a
+    transport such as ``MemoryServer``. ``name`` is what the server is called from here on, in
+    approvals, errors and logs; by default, what its command or host is called. Nothing the server
+    says of itself is used.
 
     ``approval`` decides every call: see ``mcp_client.approval``. Without one, the person at the
     terminal is asked, and where there is no terminal every call is refused.
@@ -110,11 +121,15 @@ def _transport(server: Any) -> Transport:
         return server
     if isinstance(server, StdioServer):
         return StdioTransport(server)
+    if isinstance(server, HttpServer):
+        return HttpTransport(server)
+    if isinstance(server, str):
+        return HttpTransport(HttpServer(server))
     if isinstance(server, Sequence) and not isinstance(server, str | bytes) and server:
         return StdioTransport(StdioServer(server[0], tuple(server[1:])))
     raise ConfigError(
         f"cannot connect to a {type(server).__name__}: give a StdioServer, the words of a command "
-        "as a list, or a transport"
+        "as a list, an HttpServer, a URL, or a transport"
     )
 
 
@@ -192,11 +207,13 @@ class Session:
         self._opened = False
         self._closed = False
         self._starts: list[float] = []
+        self._retired: WeakSet[Transport] = WeakSet()
         prefix = os.urandom(4).hex()
         self._workers = Workers()
         self._caller = Caller(
             self._find,
             self._live,
+            self._renewed,
             gate,
             validation,
             argument_validation,
@@ -297,7 +314,7 @@ class Session:
         """
         wire = await self._live()
         method = "ping" if wire.era.server_may_ask else "server/discover"
-        await wire.request(method, {}, self._timeouts.for_call(timeout))
+        await wire.request(method, {}, self._timeouts.for_call(timeout), repeatable=True)
 
     async def aclose(self) -> None:
         """End the connection and the server's process. From any task, any number of times."""
@@ -306,6 +323,8 @@ class Session:
             self._subscriptions.close()
         try:
             await self._transport.aclose()
+            for transport in list(self._retired):
+                await transport.aclose()
         finally:
             await self._workers.aclose()
 
@@ -352,9 +371,11 @@ class Session:
                 raise ConnectError("the session is closed; connect again", server=self.name)
             wire = self._agreed()
             if not wire.transport.alive:
-                await wire.transport.aclose()
+                self._retired.add(wire.transport)
+                await wire.transport.retire()
                 self._may_restart()
                 self.stats.restarts += 1
+                _log.warning("%s: the connection is over and is made anew", self.name)
                 self._transport = wire.transport.fresh()
                 wire = self._wire = await self._connected()
                 self._catalog.changed()
@@ -375,6 +396,7 @@ class Session:
         wire = await opening.run()
         self._transport = wire.transport
         self.generation += 1
+        self._catalog.mirrors = wire.mirrors
         wire.generation = self.generation
         if self._closed:
             await self._transport.aclose()
@@ -382,13 +404,27 @@ class Session:
         self._subscriptions.connected(wire)
         return wire
 
+    async def _renewed(self, error: McpError) -> bool:
+        """Whether a call that was refused, and not run, may be made again with newer knowledge.
+
+        The server had ended our session, and a new one will be opened (2025-11-25
+        ``basic/transports``, session management); or it missed headers that a newer definition of
+        the tool asks for, which is fetched (2026-07-28 ``basic/transports/streamable-http``).
+        """
+        if isinstance(error, ServerError):
+            if error.code != HEADER_MISMATCH or not self._agreed().mirrors:
+                return False
+            await self._catalog.tools(refresh=True)
+            return True
+        return isinstance(error, ConnectError) and _session_ended(error)
+
     def _may_restart(self) -> None:
         now = self._now()
         self._starts = [start for start in self._starts if now - start < _MINUTE]
         if len(self._starts) >= self._limits.restarts:
             raise ConnectError(
-                f"the server keeps dying: it was started again {len(self._starts)} times within a "
-                "minute (Limits.restarts)",
+                f"the server keeps dying, or ending our session: it was begun anew "
+                f"{len(self._starts)} times within a minute (Limits.restarts)",
                 server=self.name,
             )
         self._starts.append(now)
@@ -399,10 +435,12 @@ class Session:
         """One page of the list; asked again once if the server died of old age in between."""
         wire = await self._live()
         try:
-            reading = await wire.request("tools/list", fields, self._timeouts)
-        except ConnectionLost:
+            reading = await wire.request("tools/list", fields, self._timeouts, repeatable=True)
+        except (ConnectionLost, ConnectError) as error:
+            if isinstance(error, ConnectError) and not _session_ended(error):
+                raise
             wire = await self._live()
-            reading = await wire.request("tools/list", fields, self._timeouts)
+            reading = await wire.request("tools/list", fields, self._timeouts, repeatable=True)
         if not isinstance(reading, Complete):
             raise ProtocolViolation(
                 "the server asks back on tools/list, which only calls and reads may",
@@ -428,3 +466,7 @@ class Session:
             self.stats.refused_questions += 1
             text = encode_failure(message.id, _METHOD_NOT_FOUND, "this client has no such method")
             transport.send_soon(text, {})
+
+
+def _session_ended(error: ConnectError) -> bool:
+    return error.http_status == 404 and error.retryable

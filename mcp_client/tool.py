@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 from .protocol.canonical import canonical, frozen, sha256
+from .protocol.headers import Mirror, mirrors_of
 
 __all__ = ["Hints", "Rejected", "Tool", "ToolCall", "ToolList"]
 
@@ -103,6 +104,14 @@ class Tool:
         """What looks wrong with the definition, in sentences safe to show: see ``findings``."""
         findings: tuple[str, ...] = self._memo.get("findings", ())
         return findings
+
+    @property
+    def mirrors(self) -> tuple[Mirror, ...]:
+        """The arguments that HTTP headers repeat (``x-mcp-header``)."""
+        mirrors: tuple[Mirror, ...] | None = self._memo.get("mirrors")
+        if mirrors is None:
+            mirrors = self._memo["mirrors"] = mirrors_of(self._definition["inputSchema"])
+        return mirrors
 
     @property
     def fingerprint(self) -> str:

@@ -116,7 +116,9 @@ class Checker:
 
     def prepare_if_cheap(self) -> None:
         """``prepare``, where that needs no worker; what does is left for when it is called."""
-        if not self._sound and self._fault is None and self._burden.cheap_to_prepare:
+        if self._sound or not self._burden.cheap_to_prepare:
+            return
+        if self._fault is None:
             self._prepare_in_place()
         if self._fault is not None:
             raise InvalidSchema(self._fault)

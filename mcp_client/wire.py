@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import anyio
 
 from .bounds import Timeouts
 from .display import safe_text
-from .errors import CallTimeout, ConnectionLost, McpError, ProtocolViolation, ServerError
+from .errors import CallTimeout, McpError, ProtocolViolation, ServerError
 from .protocol.era import Era, Malformed, Reading
+from .protocol.headers import Mirror
 from .protocol.jsonrpc import Answer, Failure, Id, Notice, Unusable, encode_notice, encode_request
 from .transports.base import Exchange, Stats, Transport
 
@@ -32,6 +34,9 @@ OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[No
 
 _log = logging.getLogger("mcp_client")
 _NO_HEADERS: Mapping[str, str] = {}
+_BUSY = frozenset({429, 503})
+_TRIES = 4
+_PAUSE = 0.25
 
 
 class Wire:
@@ -47,6 +52,11 @@ class Wire:
         """Which connection of its session this is, from 1."""
         self._now = _clock()
 
+    @property
+    def mirrors(self) -> bool:
+        """Whether arguments of calls are repeated in headers."""
+        return self.era.mirrors and self.transport.headed
+
     async def request(
         self,
         method: str,
@@ -56,13 +66,45 @@ class Wire:
         meta: Mapping[str, Any] | None = None,
         progress: bool = False,
         on_progress: OnProgress | None = None,
+        mirrors: Sequence[Mirror] = (),
+        repeatable: bool = False,
     ) -> Reading:
         """Send a request and read its answer.
+
+        ``mirrors`` are the marks of the tool that is called. ``repeatable``: it may be sent again
+        if the server says that it is busy (HTTP 429 and 503), after a pause, within the clocks.
 
         Raises ``ConnectError`` where nothing was sent; ``CallTimeout`` or ``ConnectionLost`` where
         it is not known what the server did; ``ServerError`` or ``ProtocolViolation`` where it
         answered.
         """
+        until = self._now() + min(timeouts.idle, timeouts.total)
+        tries = 0
+        while True:
+            try:
+                return await self._request(
+                    method, fields, timeouts, meta, progress, on_progress, mirrors
+                )
+            except ServerError as error:
+                tries += 1
+                pause = _pause(error, tries) if repeatable else None
+                if pause is None or self._now() + pause >= until:
+                    raise
+            await anyio.sleep(pause)
+
+    async def _request(
+        self,
+        method: str,
+        fields: Mapping[str, Any],
+        timeouts: Timeouts,
+        meta: Mapping[str, Any] | None,
+        progress: bool,
+        on_progress: OnProgress | None,
+        mirrors: Sequence[Mirror],
+    ) -> Reading:
+        headers = (
+            self.era.headers(method, fields, mirrors) if self.transport.headed else _NO_HEADERS
+        )
         id = next(self._ids)
         text = encode_request(
             id, method, self.era.params(fields, meta, id if progress or on_progress else None)
@@ -73,7 +115,7 @@ class Wire:
         started = self._now()
         try:
             exchange = await self.transport.exchange(
-                id, text, _NO_HEADERS, started + min(timeouts.idle, timeouts.total)
+                id, text, headers, started + min(timeouts.idle, timeouts.total)
             )
         except McpError:
             raise
@@ -85,10 +127,9 @@ class Wire:
             raise
         try:
             answer = await self._answer(exchange, method, id, timeouts, started, on_progress)
-        except (ProtocolViolation, ConnectionLost):
-            raise
-        except BaseException:
-            self._give_up(id)
+        except BaseException as error:
+            if isinstance(error, CallTimeout) or not isinstance(error, McpError):
+                self._give_up(id)
             raise
         finally:
             await exchange.aclose()
@@ -149,7 +190,10 @@ class Wire:
                 f"(code {answer.code})",
                 code=answer.code,
                 data=answer.data,
+                http_status=answer.status,
+                retry_after=answer.retry_after,
                 server=self._server,
+                retryable=answer.status == 429,
             )
         try:
             return self.era.read(answer.result)  # type: ignore[union-attr]
@@ -195,7 +239,8 @@ class Wire:
         text = encode_request(id, method, self.era.params(fields, None, None))
         self._stats.streams += 1
         _log.debug("%s > %s id=%s", self._server, method, id)
-        return id, await self.transport.exchange(id, text, _NO_HEADERS, until)
+        headers = self.era.headers(method, fields) if self.transport.headed else _NO_HEADERS
+        return id, await self.transport.exchange(id, text, headers, until)
 
     async def leave(self, id: Id, exchange: Exchange, *, answered: bool) -> None:
         """Close what ``listen`` opened, and tell the server where closing does not."""
@@ -205,7 +250,16 @@ class Wire:
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification."""
-        await self.transport.send(encode_notice(method, params), _NO_HEADERS)
+        headers = self.era.headers(method, params or {})
+        await self.transport.send(encode_notice(method, params), headers)
+
+
+def _pause(error: ServerError, tries: int) -> float | None:
+    """Seconds to wait before asking a busy server again; None where that is no use."""
+    if error.http_status not in _BUSY or tries >= _TRIES:
+        return None
+    backoff = _PAUSE * 2**tries * (0.5 + random.random())  # noqa: S311 - spreads, hides nothing
+    return float(max(backoff, error.retry_after or 0.0))
 
 
 def _clock() -> Callable[[], float]:

@@ -12,6 +12,8 @@ from typing import Any
 import anyio
 import pytest
 
+from mcp_client import opening
+
 BOUND = 60.0
 """Seconds an async test may take; a test that waits longer has hung."""
 
@@ -39,6 +41,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     backend: str = request.param
     return backend
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered() -> None:
+    """A port is used again by another server, which is not what an earlier test's server was."""
+    opening._wants_initialize.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -128,6 +128,7 @@ def test_only_one_line_of_the_package_sends_a_tool_call() -> None:
     lines = [
         f"{ids(path)}: {line.strip()}"
         for path in FILES
+        if room(path) != "protocol"  # which knows the method's name and sends nothing
         for line in path.read_text().splitlines()
         if '"tools/call"' in line and not line.lstrip().startswith("case ")
     ]

@@ -8,11 +8,13 @@ result means, whether the server may ask questions of its own.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from .capabilities import ServerFacts
+from .headers import PROTOCOL_VERSION, Mirror
 from .jsonrpc import Id, Notice
+from .versions import VERSION_HEADER
 
 __all__ = ["Complete", "Era", "InputRequired", "Malformed", "Reading"]
 
@@ -50,9 +52,16 @@ class Era(ABC):
     any_structured: ClassVar[bool]
     """Whether structured content may be any JSON value, null included, not only an object."""
 
+    mirrors: ClassVar[bool]
+    """Whether HTTP headers repeat what a message says, arguments of calls included."""
+
     def __init__(self, revision: str, server: ServerFacts) -> None:
         self.revision = revision
         self.server = server
+        self.standing: Mapping[str, str] = (
+            {PROTOCOL_VERSION: revision} if revision in VERSION_HEADER else {}
+        )
+        """The HTTP headers of every message once the revision is agreed on."""
 
     @abstractmethod
     def params(
@@ -62,6 +71,15 @@ class Era(ABC):
 
         ``meta`` is the caller's own; ``token`` is the progress token, where progress is wanted.
         """
+
+    def headers(
+        self, method: str, fields: Mapping[str, Any], mirrors: Sequence[Mirror] = ()
+    ) -> Mapping[str, str]:
+        """The HTTP headers that go with one message, besides ``standing``.
+
+        ``mirrors`` are the marks of the tool that is called. Raises ``InvalidArguments``.
+        """
+        return {}
 
     @abstractmethod
     def read(self, result: object) -> Reading:

@@ -20,6 +20,7 @@ class HandshakeEra(Era):
     server_may_ask = True
     listens = False
     any_structured = False
+    mirrors = False
 
     @classmethod
     def from_initialize(cls, revision: str, result: Mapping[str, Any]) -> HandshakeEra:

@@ -61,6 +61,10 @@ class Failure(NamedTuple):
     code: int
     message: str
     data: Any
+    status: int | None = None
+    """The HTTP status it came with, where that was none of success."""
+    retry_after: float | None = None
+    """Seconds the server asked to wait before asking again."""
 
 
 class Question(NamedTuple):

@@ -23,13 +23,14 @@ At most four questions are asked, whatever the server does.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import ConnectError, McpError, NegotiationError
 from .capabilities import Client
 from .era import Era
 from .handshake import HandshakeEra, initialize_params
+from .headers import PROTOCOL_VERSION, request_headers
 from .stateless import StatelessEra, discover_params
 from .versions import HANDSHAKE, LATEST_HANDSHAKE, LATEST_STATELESS, STATELESS
 
@@ -38,6 +39,7 @@ __all__ += ["Tell", "negotiate"]
 
 _UNSUPPORTED_VERSION = -32022
 _STATELESS_CODES = (-32020, -32021, _UNSUPPORTED_VERSION)
+_NO_HEADERS: Mapping[str, str] = {}
 
 
 class Ask(NamedTuple):
@@ -47,13 +49,15 @@ class Ask(NamedTuple):
     params: str
     revision: str
     probe: bool = False
+    headers: Mapping[str, str] = _NO_HEADERS
+    """What goes with it over HTTP."""
 
 
 class Tell(NamedTuple):
-    """Send a notification. There is no outcome: send None back."""
+    """Agreed: send this notification in that era. There is no outcome: send None back."""
 
     method: str
-    revision: str
+    era: Era
 
 
 class Restart:
@@ -147,7 +151,9 @@ def _agreed(found: Era | McpError) -> Era:
 def _probe(client: Client, wanted: str) -> Generator[Step, Outcome | None, Era | tuple[str, ...]]:
     """The stateless era, or the handshake revisions worth offering."""
     for _ in range(2):
-        outcome = yield Ask("server/discover", discover_params(wanted, client), wanted, probe=True)
+        method = "server/discover"
+        headers = {PROTOCOL_VERSION: wanted, **request_headers(method, {})}
+        outcome = yield Ask(method, discover_params(wanted, client), wanted, True, headers)
         match outcome:
             case Said(result):
                 found = _discovered(client, wanted, result)
@@ -229,9 +235,9 @@ def _initialize(client: Client, offers: tuple[str, ...], pin: str | None) -> _Tr
         outcome = yield Ask("initialize", initialize_params(offer, client), offer)
     match outcome:
         case Said(result):
-            revision = _accepted(result, pin)
-            yield Tell("notifications/initialized", revision)
-            return HandshakeEra.from_initialize(revision, result)
+            era = HandshakeEra.from_initialize(_accepted(result, pin), result)
+            yield Tell("notifications/initialized", era)
+            return era
         case Refused(code=code, message=said):
             return NegotiationError(
                 f"the server refuses initialize with {offer}: {said[:200]} (code {code})"

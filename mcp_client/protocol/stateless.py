@@ -6,11 +6,12 @@ Revision 2026-07-28: ``basic/index`` (``_meta``, result types), ``server/discove
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .capabilities import Client, ServerFacts
 from .era import Complete, Era, InputRequired, Malformed, Reading, _id
+from .headers import Mirror, mirrored, request_headers
 from .jsonrpc import Id, Json, Notice, dump, encode_fields
 
 __all__ = ["StatelessEra", "discover_params"]
@@ -23,6 +24,7 @@ class StatelessEra(Era):
     server_may_ask = False
     listens = True
     any_structured = True
+    mirrors = True
 
     def __init__(self, revision: str, server: ServerFacts, client: Client) -> None:
         super().__init__(revision, server)
@@ -52,6 +54,14 @@ class StatelessEra(Era):
             rest = encode_fields({k: v for k, v in meta.items() if k not in reserved})[1:-1]
             own = f"{own},{rest}" if rest else own
         return f'{{{body},"_meta":{{{own}}}}}' if body else f'{{"_meta":{{{own}}}}}'
+
+    def headers(
+        self, method: str, fields: Mapping[str, Any], mirrors: Sequence[Mirror] = ()
+    ) -> Mapping[str, str]:
+        headers = request_headers(method, fields)
+        if mirrors:
+            headers.update(mirrored(mirrors, fields["arguments"]))
+        return headers
 
     def read(self, result: object) -> Reading:
         if type(result) is not dict:

@@ -9,11 +9,13 @@ The contract, which ``tests/transports`` runs over every implementation:
 
 - ``open`` makes the connection or raises ``ConnectError``; ``aclose`` ends it, in any task, any
   number of times, within bounded time, and leaves no process, task or stream behind.
-- ``exchange`` returns once the request is on its way. ``ConnectError`` from it means that not one
-  byte of the request left.
-- ``receive`` raises ``TimeoutError`` when ``until`` passes and leaves the exchange usable;
-  ``ConnectionLost`` when the connection ends first; ``Unusable`` when the answer came and cannot
-  be read.
+- ``exchange`` returns once the request is on its way or, where every request has a stream of its
+  own, is ready to leave with the first ``receive``. ``NotSent`` from either means that the server
+  did not take the request up.
+- ``receive`` raises ``TimeoutError`` when ``until`` passes and, on a shared line, leaves the
+  exchange usable; ``ConnectionLost`` when the connection ends first; ``ServerError`` when all that
+  came is a refusal in the transport's own terms; ``Unusable`` when the answer came and cannot be
+  read.
 - After ``aclose`` of an exchange, late messages for it are dropped and counted.
 """
 
@@ -25,6 +27,8 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
 from ..bounds import Limits, Timeouts
+from ..errors import ConnectError
+from ..protocol.era import Era
 from ..protocol.jsonrpc import Answer, Failure, Id, Notice, Question
 
 __all__ = ["Exchange", "Link", "Owner", "Stats", "Transport", "Unasked"]
@@ -86,6 +90,14 @@ class Transport(ABC):
     shared: ClassVar[bool]
     """Whether all requests share one line, so that giving one up must be said on it."""
 
+    headed: ClassVar[bool] = False
+    """Whether messages travel with headers, which an era then gives them."""
+    prompt: ClassVar[bool] = False
+    """Whether every request is answered by itself, if only with a refusal, so that a server which
+    does not answer a probe is slow and not deaf to it."""
+    remote: ClassVar[bool] = False
+    """Whether the server was running before we came, and starting it again is not ours to do."""
+
     name: str = "server"
     """What the server is called where the host gave no name."""
     owner: Owner = staticmethod(lambda notice: None)
@@ -93,6 +105,13 @@ class Transport(ABC):
 
     @abstractmethod
     async def open(self, link: Link) -> None: ...
+
+    def agree(self, era: Era) -> None:
+        """Told which era holds from now on: in the handshake era before ``initialized`` is sent."""
+        self.owner = era.owner
+
+    async def ready(self) -> None:  # noqa: B027 - most have nothing to do
+        """Called once the session stands, before anything else is sent. Never raises."""
 
     @abstractmethod
     async def exchange(
@@ -109,6 +128,10 @@ class Transport(ABC):
 
     @abstractmethod
     async def aclose(self) -> None: ...
+
+    async def retire(self) -> None:
+        """Another takes our place: close, once whatever is still under way has ended."""
+        await self.aclose()
 
     @property
     @abstractmethod
@@ -127,6 +150,14 @@ class Transport(ABC):
 
     def unread(self) -> int | None:
         """How many bytes we sent that the server has not taken yet; None where unknown."""
+        return None
+
+    def may_not_know_it(self, error: ConnectError) -> bool:
+        """Whether a request failed in a way in which it may be the method that is not known."""
+        return True
+
+    def other(self) -> Transport | None:
+        """Another way to carry messages to the same server, where this one was refused."""
         return None
 
     def fresh(self) -> Transport:

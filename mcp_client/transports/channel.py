@@ -47,10 +47,11 @@ _NO_ANSWER = re.compile(
 class LineExchange:
     """One request under way on a shared line."""
 
-    __slots__ = ("_channel", "_failure", "_inbox", "_until", "_waiter", "id")
+    __slots__ = ("_channel", "_failure", "_inbox", "_until", "_waiter", "id", "settled")
 
     def __init__(self, channel: Channel, id: Id) -> None:
         self.id = id
+        self.settled = False
         self._channel = channel
         self._inbox: deque[Answer | Failure | Notice] = deque()
         self._failure: Exception | None = None
@@ -86,10 +87,13 @@ class LineExchange:
         if len(inbox) >= self._channel.limits.notices:
             inbox.popleft()
             self._channel.stats.dropped_notices += 1
+        if type(message) is not Notice:
+            self.settled = True
         inbox.append(message)
         self._wake()
 
     def fail(self, error: Exception) -> None:
+        self.settled = True
         self._failure = error
         self._wake()
 
@@ -190,15 +194,15 @@ class Channel:
         cap = self.limits.message_bytes
         reason = f"it is longer than {cap} bytes (Limits.message_bytes)"
         if _NO_ANSWER.match(start):
-            self._junk(start, Unusable(reason))
+            self.junk(start, Unusable(reason))
             return
         owner = owner_of_fragment(start)
         if owner is None:
             owner = owner_of_fragment(end)
         if owner is not None or not start.lstrip().startswith((b"{", b"[")):
-            self._junk(start, Unusable(reason, owner))
+            self.junk(start, Unusable(reason, owner))
             return
-        self._junk(start, Unusable(reason))
+        self.junk(start, Unusable(reason))
         for exchange in list(self._exchanges.values()):
             exchange.fail(Unusable(f"{reason}, and it cannot be told whose answer it was"))
 
@@ -212,14 +216,14 @@ class Channel:
         try:
             messages = parse(line, self.limits.depth)
         except Unusable as error:
-            self._junk(line, error)
+            self.junk(line, error)
             return
         for message in messages:
-            self._sort(line, message)
+            self.sort(line, message)
 
     # ----------------------------------------------------------------- sorting
 
-    def _sort(self, line: bytes, message: Any) -> None:
+    def sort(self, line: bytes, message: Any) -> None:
         kind = type(message)
         if kind is Answer or kind is Failure:
             exchange = self._exchanges.get(message.id)
@@ -237,7 +241,7 @@ class Channel:
             else:
                 self.stats.late_answers += 1
         elif kind is Unusable:
-            self._junk(line, message)
+            self.junk(line, message)
         else:
             self._link.unasked(message)
 
@@ -252,12 +256,12 @@ class Channel:
             type(id) is str and id.isascii() and id.isdecimal() and int(id[:18]) in self._exchanges
         ):
             reason = f"its id is the string {id[:18]!r} where the request had the integer"
-            self._junk(line, Unusable(reason, int(id[:18]), getattr(message, "result", None)))
+            self.junk(line, Unusable(reason, int(id[:18]), getattr(message, "result", None)))
         else:
             self.stats.stray_answers += 1
             _log.debug("%s: an answer that belongs to no request was dropped", self._link.server)
 
-    def _junk(self, line: bytes, error: Unusable) -> None:
+    def junk(self, line: bytes, error: Unusable) -> None:
         first = not self.stats.junk_lines
         self.stats.junk_lines += 1
         self.stats.last_junk = safe_text(line[:80].decode(errors="replace"), 80)

@@ -1,6 +1,7 @@
 """A server on the official SDK 1.x, as old as 1.2: says, sums, describes, fails, takes its time."""
 
 import math
+import sys
 from dataclasses import dataclass
 
 import anyio
@@ -66,4 +67,10 @@ for tool in (echo, heard, add, weather, fail, slow, was_cancelled):
     server.add_tool(tool)
 
 if __name__ == "__main__":
-    server.run("stdio")
+    transport, port, *options = [*sys.argv[1:], "stdio", "0"][: max(2, len(sys.argv) - 1)]
+    if transport != "stdio":
+        server.settings.port = int(port)
+    if transport == "streamable-http":
+        server.settings.json_response = "json" in options
+        server.settings.stateless_http = "stateless" in options
+    server.run(transport)

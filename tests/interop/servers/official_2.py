@@ -1,6 +1,7 @@
 """A server on the official SDK 2.x: says, sums, describes, fails, takes its time."""
 
 import math
+import sys
 from dataclasses import dataclass
 
 import anyio
@@ -69,4 +70,16 @@ for tool in (echo, heard, add, weather, fail, slow, was_cancelled):
     server.add_tool(tool)
 
 if __name__ == "__main__":
-    server.run("stdio")
+    transport, port, *options = [*sys.argv[1:], "stdio", "0"][: max(2, len(sys.argv) - 1)]
+    match transport:
+        case "stdio":
+            server.run(transport)
+        case "sse":
+            server.run(transport, port=int(port))
+        case _:
+            server.run(
+                transport,
+                port=int(port),
+                json_response="json" in options,
+                stateless_http="stateless" in options,
+            )

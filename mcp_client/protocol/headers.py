@@ -1,0 +1,160 @@
+"""What of a message is repeated in HTTP headers, so that others may route it unread.
+
+2026-07-28 ``basic/transports/streamable-http`` (request metadata). ``Mcp-Method`` and ``Mcp-Name``
+repeat the method and what it is about; ``Mcp-Param-*`` repeat those arguments of a tool that its
+``inputSchema`` marks with ``x-mcp-header``. A mark that breaks a rule makes the whole tool
+unusable over HTTP, because a server would see other headers than the ones it wants.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..errors import InvalidArguments
+
+__all__ = [
+    "HEADER_MISMATCH",
+    "PROTOCOL_VERSION",
+    "BadMark",
+    "Mirror",
+    "header_value",
+    "mirrored",
+    "mirrors_of",
+    "request_headers",
+]
+
+HEADER_MISMATCH = -32020
+PROTOCOL_VERSION = "MCP-Protocol-Version"
+
+_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_MARK = "x-mcp-header"
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
+_START, _END = "=?base64?", "?="
+_PRIMITIVE = frozenset({"string", "integer", "boolean"})
+_SAFE = 2**53 - 1
+_NO_SCHEMAS = frozenset({"const", "default", "enum", "example", "examples", "required"})
+_NAMED_SCHEMAS = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties"})
+
+
+class BadMark(ValueError):
+    """An ``x-mcp-header`` that breaks a rule; the text says which."""
+
+
+class Mirror(NamedTuple):
+    """An argument that is repeated in a header: where it is found, and the header's name."""
+
+    path: tuple[str, ...]
+    header: str
+
+
+def request_headers(method: str, fields: Mapping[str, Any]) -> dict[str, str]:
+    """``Mcp-Method``, and ``Mcp-Name`` where the method has one."""
+    headers = {"Mcp-Method": method}
+    name = fields.get(_NAMED_BY.get(method, ""))
+    if type(name) is str:
+        headers["Mcp-Name"] = header_value(name)
+    return headers
+
+
+def mirrored(mirrors: Sequence[Mirror], arguments: str) -> dict[str, str]:
+    """The ``Mcp-Param-*`` of a call; ``arguments`` is the JSON text that is sent.
+
+    Raises ``InvalidArguments`` for an integer that JavaScript could not hold.
+    """
+    if not mirrors:
+        return {}
+    values = json.loads(arguments)
+    headers = {}
+    for path, header in mirrors:
+        value: Any = values
+        for step in path:
+            value = value.get(step) if type(value) is dict else None
+        text = _text(value, path)
+        if text is not None:
+            headers[header] = header_value(text)
+    return headers
+
+
+def header_value(text: str) -> str:
+    """``text`` as it may stand in a header: as it is, or in Base64 behind a mark."""
+    marked = text.startswith(_START) and text.endswith(_END)
+    if not text or (_PLAIN.fullmatch(text) and not marked):
+        return text
+    return _START + b64encode(text.encode("utf-8", "surrogatepass")).decode() + _END
+
+
+def _text(value: Any, path: tuple[str, ...]) -> str | None:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return value
+        case float() if value.is_integer():
+            value = int(value)
+        case int():
+            pass
+        case _:
+            return None  # null, absent, or not what the schema says: the server is the judge
+    if abs(value) > _SAFE:
+        raise InvalidArguments(
+            f"{'.'.join(path)} is repeated in an HTTP header, where integers end at 2**53 - 1",
+            path="/" + "/".join(path),
+        )
+    return str(value)
+
+
+def mirrors_of(schema: Any) -> tuple[Mirror, ...]:
+    """The marks of an ``inputSchema``. Raises ``BadMark``."""
+    found: list[Mirror] = []
+    taken: dict[str, str] = {}
+    for path, reachable, place in _marked(schema, (), True):
+        name = place[_MARK]
+        shown = ".".join(path) or "the schema itself"
+        _check(name, shown, place, reachable and bool(path))
+        if name.lower() in taken:
+            raise BadMark(f"{_MARK} {name!r} of {shown} is also that of {taken[name.lower()]}")
+        taken[name.lower()] = shown
+        found.append(Mirror(path, "Mcp-Param-" + name))
+    return tuple(found)
+
+
+def _check(name: Any, shown: str, place: Mapping[str, Any], reachable: bool) -> None:
+    if not isinstance(name, str):
+        raise BadMark(f"{_MARK} of {shown} is no string")
+    if not name:
+        raise BadMark(f"{_MARK} of {shown} is empty")
+    if not _TOKEN.fullmatch(name):
+        raise BadMark(f"{_MARK} {name[:40]!r} of {shown} is no HTTP field name")
+    if not reachable:
+        raise BadMark(f"{_MARK} {name!r} stands where no chain of properties leads")
+    kind = place.get("type")
+    kinds = [one for one in kind if one != "null"] if isinstance(kind, list) else [kind]
+    if not kinds or not all(isinstance(one, str) and one in _PRIMITIVE for one in kinds):
+        raise BadMark(f"{_MARK} {name!r} of {shown} is on no string, integer or boolean")
+
+
+def _marked(
+    schema: Any, path: tuple[str, ...], reachable: bool
+) -> Iterator[tuple[tuple[str, ...], bool, dict[str, Any]]]:
+    """Every schema that has a mark, and whether properties alone lead to it."""
+    if type(schema) is list:
+        for item in schema:
+            yield from _marked(item, path, False)
+    if type(schema) is not dict:
+        return
+    if _MARK in schema:
+        yield path, reachable, schema
+    for key, part in schema.items():
+        if key == "properties" and type(part) is dict:
+            for name, property in part.items():
+                yield from _marked(property, (*path, name), reachable)
+        elif key in _NAMED_SCHEMAS and type(part) is dict:
+            for named in part.values():
+                yield from _marked(named, path, False)
+        elif key not in _NO_SCHEMAS and key != _MARK:
+            yield from _marked(part, path, False)

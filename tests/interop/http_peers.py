@@ -1,0 +1,70 @@
+"""The same peers as HTTP servers: each started on a port of its own, and ended with its test."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+
+from tests.interop import peers
+
+__all__ = ["everything", "official"]
+
+_STARTING = 30.0
+
+
+@asynccontextmanager
+async def official(version: str, transport: str, *options: str) -> AsyncIterator[str]:
+    """The URL of the official SDK's server; ``transport`` is its word for it."""
+    stdio = peers.official(version)
+    port = _free_port()
+    words = [stdio.command, *stdio.args, transport, str(port), *options]
+    async with _running(words, port):
+        yield f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}"
+
+
+@asynccontextmanager
+async def everything(transport: str) -> AsyncIterator[str]:
+    """The URL of the project's own server; ``transport`` is "streamableHttp" or "sse"."""
+    stdio = peers.everything()
+    port = _free_port()
+    words = [stdio.command, *stdio.args[:-1], transport]
+    async with _running(words, port):
+        yield f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}"
+
+
+@asynccontextmanager
+async def _running(words: Sequence[str], port: int) -> AsyncIterator[None]:
+    env = {**os.environ, "PORT": str(port)}
+    env.pop("PYTHONPATH", None)
+    nothing = subprocess.DEVNULL
+    process = subprocess.Popen(words, env=env, stdin=nothing, stdout=nothing, stderr=nothing)
+    try:
+        with anyio.fail_after(_STARTING):
+            while not await _listens(port):
+                assert process.poll() is None, f"{words} ended with {process.returncode}"
+                await anyio.sleep(0.05)
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def _listens(port: int) -> bool:
+    try:
+        stream = await anyio.connect_tcp("127.0.0.1", port)
+    except OSError:
+        return False
+    await stream.aclose()
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port

@@ -1,0 +1,411 @@
+"""Streamable HTTP in the handshake era: sessions, the GET stream, resumption, and their ends."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_client import (
+    Allow,
+    CallTimeout,
+    ConnectionLost,
+    Deny,
+    ServerError,
+    Timeouts,
+    ToolCall,
+    allow_all,
+    connect,
+)
+from tests.server.http_apps import Handshake, answer, failure, text
+from tests.server.http_server import Reply, Request, serving
+
+QUICK = Timeouts(connect=5, idle=5, total=10)
+
+
+def _connect(server: Any, **options: Any) -> Any:
+    return connect(server, **{"approval": allow_all, "timeouts": QUICK, **options})
+
+
+def _notice(method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": method, "params": params}
+
+
+@pytest.mark.parametrize("sse", [False, True], ids=["json", "events"])
+async def test_a_session_is_opened_used_and_ended(sse: bool) -> None:
+    app = Handshake(sse=sse)
+    async with serving(app) as server, _connect(server.url) as session:
+        assert session.protocol_version == "2025-11-25"
+        assert (await session.call_tool("echo", {"a": 1})).text == "{'a': 1}"
+        assert len(app.listeners) == 1, "the GET stream stands before the first call"
+        await session.aclose()
+        assert app.ended == {"session-1"}
+    first, *rest = [r for r in server.requests if r.says != "server/discover"]
+    assert first.says == "initialize"
+    assert "mcp-session-id" not in first.headers
+    assert "mcp-protocol-version" not in first.headers
+    for request in rest:
+        assert request.headers["mcp-session-id"] == "session-1"
+        assert request.headers["mcp-protocol-version"] == "2025-11-25"
+        assert "mcp-method" not in request.headers
+    assert [r.says for r in rest[:2]] == ["notifications/initialized", "GET"]
+
+
+async def test_a_revision_without_the_version_header_gets_none() -> None:
+    app = Handshake()
+    app.revision = "2025-03-26"
+    async with serving(app) as server, _connect(server.url, revision="2025-03-26") as session:
+        await session.call_tool("echo", {})
+    assert not any("mcp-protocol-version" in request.headers for request in server.requests)
+
+
+@pytest.mark.parametrize("status", [400, 404, 405, 500])
+async def test_a_server_without_a_get_stream_serves_all_the_same(status: int) -> None:
+    app = Handshake(get=status)
+    async with serving(app) as server, _connect(server.url) as session:
+        assert (await session.call_tool("echo", {})).text == "{}"
+    assert len(server.saying("GET")) == 1
+
+
+async def test_a_server_that_does_not_let_sessions_be_ended_is_left_in_peace() -> None:
+    app = Handshake()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.method == "DELETE":
+            await reply.send(405)
+        else:
+            await app(request, reply)
+
+    async with serving(handler) as server:
+        async with _connect(server.url):
+            pass
+        assert len(server.saying("DELETE")) == 1
+
+
+async def test_a_question_on_the_get_stream_is_answered() -> None:
+    app = Handshake()
+    async with serving(app) as server, _connect(server.url) as session:
+        await app.listeners[0].event({"jsonrpc": "2.0", "id": "q", "method": "ping"})
+        await app.answered.wait()
+        assert app.answers == [{"jsonrpc": "2.0", "id": "q", "result": {}}]
+        assert session.stats.refused_questions == 0
+
+
+async def test_a_change_told_on_the_get_stream_makes_the_list_stale() -> None:
+    app = Handshake()
+    async with serving(app) as server, _connect(server.url) as session:
+        await session.list_tools()
+        app.tools["new"] = lambda: "new"
+        await app.listeners[0].event(_notice("notifications/tools/list_changed"))
+        await app.listeners[0].event({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        await app.answered.wait()
+        assert [tool.name for tool in await session.list_tools()] == ["echo", "new"]
+
+
+async def test_progress_on_the_get_stream_finds_its_call_and_keeps_it_alive() -> None:
+    app = Handshake()
+    halfway = anyio.Event()
+
+    async def work(arguments: Any, request: Request, reply: Reply) -> str:
+        token = request.message["params"]["_meta"]["progressToken"]
+        params = {"progressToken": token, "progress": 1, "message": "half"}
+        await app.listeners[0].event(_notice("notifications/progress", **params))
+        await halfway.wait()
+        return "done"
+
+    def progressed(*said: Any) -> None:
+        seen.append(said)
+        halfway.set()
+
+    seen: list[Any] = []
+    app.tools["work"] = work
+    async with serving(app) as server, _connect(server.url) as session:
+        result = await session.call_tool("work", on_progress=progressed)
+    assert result.text == "done"
+    assert seen == [(1, None, "half")]
+
+
+async def test_a_timeout_is_told_to_the_server() -> None:
+    app = Handshake()
+    told = anyio.Event()
+
+    async def wait(arguments: Any, request: Request, reply: Reply) -> None:
+        await reply.hold()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.says == "notifications/cancelled":
+            told.set()
+        await app(request, reply)
+
+    app.tools["wait"] = wait
+    async with serving(handler) as server, _connect(server.url) as session:
+        with pytest.raises(CallTimeout):
+            await session.call_tool("wait", timeout=0.2)
+        await told.wait()
+    (call,) = server.saying("tools/call")
+    (cancelled,) = server.saying("notifications/cancelled")
+    assert cancelled.message["params"]["requestId"] == call.message["id"]
+
+
+async def test_a_batch_is_read_as_its_messages() -> None:
+    app = Handshake()
+    app.revision = "2025-03-26"
+
+    async def work(arguments: Any, request: Request, reply: Reply) -> None:
+        token = request.message["params"]["_meta"]["progressToken"]
+        told = _notice("notifications/progress", progressToken=token, progress=1)
+        await reply.json([told, answer(request, text("done"))])
+
+    seen: list[Any] = []
+    app.tools["work"] = work
+    async with serving(app) as server, _connect(server.url) as session:
+        result = await session.call_tool("work", on_progress=lambda *said: seen.append(said))
+    assert result.text == "done"
+    assert seen == [(1, None, None)]
+
+
+async def test_a_notification_answered_with_a_frame_is_noted_and_survived() -> None:
+    app = Handshake()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.says == "notifications/initialized":
+            await reply.json({"jsonrpc": "2.0", "result": {}})
+        else:
+            await app(request, reply)
+
+    async with serving(handler) as server, _connect(server.url) as session:
+        assert (await session.call_tool("echo", {})).text == "{}"
+        assert session.stats.junk_lines == 1
+
+
+async def test_a_json_rpc_error_without_our_id_is_the_answer_to_its_own_post() -> None:
+    app = Handshake()
+
+    async def fail(arguments: Any, request: Request, reply: Reply) -> None:
+        await reply.json({**failure(request, -32000, "broken"), "id": None})
+
+    app.tools["fail"] = fail
+    async with serving(app) as server, _connect(server.url) as session:
+        with pytest.raises(ServerError, match="broken"):
+            await session.call_tool("fail")
+
+
+# ------------------------------------------------------------------ resumption
+
+
+def _cut_off(app: Handshake, retry: int | None, pieces: int = 1) -> Any:
+    """A server whose call stream ends early and goes on at GET, ``pieces`` times."""
+    waiting: list[Request] = []
+
+    async def work(arguments: Any, request: Request, reply: Reply) -> None:
+        waiting.append(request)
+        await reply.stream()
+        head = "" if retry is None else f"retry: {retry}\n"
+        await reply.chunk(f"id: e0\n{head}data: \n\n".encode())
+        await reply.end()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        last = request.headers.get("last-event-id")
+        if last is None:
+            await app(request, reply)
+            return
+        number = int(last[1:]) + 1
+        await reply.stream()
+        if number < pieces:
+            await reply.chunk(f"id: e{number}\nretry: {retry}\ndata:\n\n".encode())
+        else:
+            await reply.event(answer(waiting[-1], text("resumed")))
+        await reply.end()
+
+    app.tools["work"] = work
+    return handler
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+async def test_a_stream_that_ends_early_is_resumed_when_the_server_said(pieces: int) -> None:
+    app = Handshake()
+    async with serving(_cut_off(app, 150, pieces)) as server, _connect(server.url) as session:
+        begun = time.monotonic()
+        assert (await session.call_tool("work")).text == "resumed"
+        assert 0.15 * pieces <= time.monotonic() - begun < 2
+    asked = [r.headers["last-event-id"] for r in server.requests if "last-event-id" in r.headers]
+    assert asked == [f"e{number}" for number in range(pieces)]
+    assert len(app.calls) == 1
+
+
+async def test_a_server_cannot_make_us_wait_for_ever_to_resume() -> None:
+    app = Handshake()
+    handler = _cut_off(app, 999_999_999)
+    async with serving(handler) as server, _connect(server.url) as session:
+        with pytest.raises(CallTimeout):
+            await session.call_tool("work", timeout=0.3)
+
+
+async def test_a_stream_without_event_ids_cannot_be_resumed() -> None:
+    app = Handshake()
+
+    async def work(arguments: Any, request: Request, reply: Reply) -> None:
+        await reply.stream()
+        await reply.end()
+
+    app.tools["work"] = work
+    async with serving(app) as server, _connect(server.url) as session:
+        with pytest.raises(ConnectionLost, match="without the answer"):
+            await session.call_tool("work")
+    assert len(app.calls) == 1
+
+
+async def test_a_server_that_does_not_know_what_to_resume_leaves_the_outcome_unknown() -> None:
+    app = Handshake()
+    cut_off = _cut_off(app, 10)
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if "last-event-id" in request.headers:
+            await reply.send(400)
+        else:
+            await cut_off(request, reply)
+
+    async with serving(handler) as server, _connect(server.url) as session:
+        with pytest.raises(ConnectionLost, match="HTTP 400"):
+            await session.call_tool("work")
+    assert len(app.calls) == 1
+
+
+async def test_the_get_stream_is_taken_up_again_where_it_ended() -> None:
+    app = Handshake()
+    again = anyio.Event()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.method == "GET" and "last-event-id" not in request.headers:
+            await reply.stream()
+            await reply.chunk(b"id: g1\nretry: 60\ndata:\n\n")
+            await reply.end()
+        elif request.method == "GET":
+            assert request.headers["last-event-id"] == "g1"
+            again.set()
+            await reply.stream()
+            await reply.hold()
+        else:
+            await app(request, reply)
+
+    async with serving(handler) as server, _connect(server.url):
+        await again.wait()
+
+
+# ------------------------------------------------------------- a session's end
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(404, b""), (404, b"Not Found"), (400, b"Bad Request: No valid session ID provided")],
+)
+async def test_an_ended_session_is_opened_anew_and_the_call_approved_anew(
+    status: int, body: bytes
+) -> None:
+    app = Handshake()
+    over: set[str] = set()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.headers.get("mcp-session-id") in over:
+            await reply.send(status, body)
+        else:
+            await app(request, reply)
+
+    asked: list[int] = []
+
+    def approve(call: ToolCall) -> Allow:
+        asked.append(call.generation)
+        return Allow()
+
+    async with serving(handler) as server, _connect(server.url, approval=approve) as session:
+        await session.list_tools()
+        over.add("session-1")
+        app.tools["new"] = lambda: "new"
+        assert (await session.call_tool("echo", {})).text == "{}"
+        assert asked == [1, 2], "an approval is good for one connection only"
+        assert session.generation == 2
+        assert len(app.calls) == 1
+        assert [tool.name for tool in await session.list_tools()] == ["echo", "new"]
+    ended = [r.headers["mcp-session-id"] for r in server.saying("DELETE")]
+    assert ended == ["session-2"], "what the server has ended is not ended again"
+    assert len(server.saying("initialize")) == 2
+
+
+async def test_an_ended_session_does_not_carry_an_approval_over() -> None:
+    app = Handshake()
+
+    def approve(call: ToolCall) -> Allow | Deny:
+        return Allow() if call.generation == 1 else Deny("not on this one")
+
+    async with serving(app) as server, _connect(server.url, approval=approve) as session:
+        await session.list_tools()
+        app.ended.add("session-1")
+        with pytest.raises(Exception, match="not on this one"):
+            await session.call_tool("echo", {})
+    assert app.calls == []
+
+
+async def test_a_list_is_fetched_on_the_new_session_where_the_old_has_ended() -> None:
+    app = Handshake()
+    async with serving(app) as server, _connect(server.url) as session:
+        app.ended.add("session-1")
+        assert [tool.name for tool in await session.list_tools()] == ["echo"]
+        assert session.stats.restarts == 1
+
+
+async def test_many_calls_that_meet_an_ended_session_share_one_new_one() -> None:
+    app = Handshake()
+    async with serving(app) as server, _connect(server.url) as session:
+        await session.list_tools()
+        app.ended.add("session-1")
+        texts: list[str] = []
+
+        async def one() -> None:
+            texts.append((await session.call_tool("echo", {})).text)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(8):
+                tasks.start_soon(one)
+        assert texts == ["{}"] * 8
+    assert len(server.saying("initialize")) == 2
+
+
+async def test_a_server_that_ends_every_session_is_not_asked_for_ever() -> None:
+    app = Handshake()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.says.startswith("tools/"):
+            await reply.send(404)
+        else:
+            await app(request, reply)
+
+    async with serving(handler) as server, _connect(server.url) as session:
+        with pytest.raises(Exception, match=r"no longer knows our session|made anew|again"):
+            await session.list_tools()
+    assert len(server.saying("initialize")) <= 4
+
+
+async def test_what_an_origin_once_wanted_is_remembered() -> None:
+    async with serving(Handshake()) as server:
+        for _ in range(2):
+            async with _connect(server.url) as session:
+                await session.call_tool("echo", {})
+    assert len(server.saying("server/discover")) == 1
+
+
+async def test_closing_does_not_wait_for_a_server_that_does_not_answer() -> None:
+    app = Handshake()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.method == "DELETE":
+            await reply.hold()
+        await app(request, reply)
+
+    timeouts = Timeouts(connect=5, idle=5, total=10, close=0.2)
+    async with serving(handler) as server:
+        session = await _connect(server.url, timeouts=timeouts)
+        begun = time.monotonic()
+        await session.aclose()
+        assert time.monotonic() - begun < 2

@@ -1,0 +1,144 @@
+"""HTTP+SSE of 2024-11-05, found by the fallback the specification describes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_client import CallTimeout, ConnectError, ConnectionLost, Timeouts, allow_all, connect
+from tests.server.http_apps import Legacy, answer, text
+from tests.server.http_server import Reply, Request, serving
+
+QUICK = Timeouts(connect=5, idle=5, total=10)
+
+
+def _connect(server: Any, **options: Any) -> Any:
+    return connect(server, **{"approval": allow_all, "timeouts": QUICK, **options})
+
+
+@pytest.mark.parametrize("revision", ["auto", "2024-11-05"])
+async def test_a_server_of_the_first_revision_is_found_at_its_url(revision: str) -> None:
+    app = Legacy()
+    async with (
+        serving(app, "/sse") as server,
+        _connect(server.url, revision=revision) as session,
+    ):
+        assert session.protocol_version == "2024-11-05"
+        assert (await session.call_tool("echo", {"a": 1})).text == "{'a': 1}"
+        assert (await session.call_tool("echo", {"a": 2})).text == "{'a': 2}"
+    assert len(server.saying("GET")) == 1
+
+
+async def test_an_endpoint_of_another_origin_gets_nothing() -> None:
+    async with serving(Legacy()) as other:
+        app = Legacy(other.url)
+        async with serving(app, "/sse") as server:
+            with pytest.raises(ConnectError, match="another origin"):
+                await _connect(server.url)
+    assert not other.requests
+
+
+async def test_a_stream_of_something_else_is_no_first_revision() -> None:
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.method == "GET":
+            await reply.stream()
+            await reply.event({"jsonrpc": "2.0", "method": "hello"})
+            await reply.hold()
+        await reply.send(400, b"no")
+
+    async with serving(handler) as server:
+        with pytest.raises(ConnectError, match="another event than endpoint"):
+            await _connect(server.url)
+
+
+async def test_a_stream_that_never_begins_is_given_up_with_the_connect_clock() -> None:
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.method == "GET":
+            await reply.stream()
+            await reply.hold()
+        await reply.send(405)
+
+    begun = time.monotonic()
+    timeouts = Timeouts(connect=0.5, close=0.2)
+    async with serving(handler) as server:
+        with pytest.raises(ConnectError):
+            await _connect(server.url, timeouts=timeouts)
+    assert time.monotonic() - begun < 3
+
+
+async def test_a_url_of_nothing_at_all_says_what_both_ways_met() -> None:
+    async def handler(request: Request, reply: Reply) -> None:
+        await reply.send(404, b"nothing here")
+
+    async with serving(handler) as server:
+        with pytest.raises(ConnectError, match=r"HTTP 404.*nor is it HTTP\+SSE") as caught:
+            await _connect(server.url)
+    assert caught.value.http_status == 404
+
+
+async def test_the_end_of_the_stream_settles_what_waits_and_the_next_use_connects_anew() -> None:
+    app = Legacy()
+
+    begun = anyio.Event()
+
+    def wait(arguments: Any) -> None:
+        begun.set()
+
+    app.tools.update(wait=wait)
+    async with serving(app, "/sse") as server, _connect(server.url) as session:
+        caught: list[BaseException] = []
+
+        async def call() -> None:
+            try:
+                await session.call_tool("wait")
+            except ConnectionLost as error:
+                caught.append(error)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await begun.wait()
+            assert app.stream is not None
+            await app.stream.raw(b"0\r\n\r\n")
+        assert "stream of events ended" in str(caught[0])
+        assert (await session.call_tool("echo", {})).text == "{}"
+        assert session.generation == 2
+
+
+async def test_a_refused_message_is_the_answer_to_its_request() -> None:
+    app = Legacy()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.says == "tools/call":
+            await reply.send(500, b"broken")
+        else:
+            await app(request, reply)
+
+    async with serving(handler, "/sse") as server, _connect(server.url) as session:
+        with pytest.raises(Exception, match="HTTP 500: broken"):
+            await session.call_tool("echo", {})
+
+
+async def test_a_call_given_up_is_told_and_its_late_answer_dropped() -> None:
+    app = Legacy()
+    told = anyio.Event()
+    waiting: list[Request] = []
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.says == "tools/call":
+            waiting.append(request)
+        if request.says == "notifications/cancelled":
+            assert app.stream is not None
+            await app.stream.event(answer(waiting[0], text("late")))
+            told.set()
+        await app(request, reply)
+
+    app.tools["wait"] = lambda arguments: None
+    async with serving(handler, "/sse") as server, _connect(server.url) as session:
+        with pytest.raises(CallTimeout):
+            await session.call_tool("wait", timeout=0.2)
+        await told.wait()
+        assert (await session.call_tool("echo", {})).text == "{}"
+        assert session.stats.late_answers == 1
