@@ -22,6 +22,10 @@ Before the first call, and below it::
 
     opening.py      from a transport to a wire: start, agree on a revision, start again
     bounds.py       how long and how much: Timeouts, Limits
+    metaschema.py   whether a schema is one, told cheaply
+    findings.py     what looks wrong in a tool's texts: a hint, and not a proof
+    pins.py         a lock file of tools: what they were, and what became of them
+    subscriptions.py  what a server tells us unasked, in either era, as one stream
     display.py      a server's text, made safe to look at
     backend.py      asyncio and trio, asked directly in this one file
     protocol/       what the specification says; nothing there waits
@@ -51,6 +55,7 @@ from .errors import (
     ToolFailed,
     UnknownTool,
 )
+from .pins import Drift, Pins
 from .protocol.capabilities import Implementation
 from .protocol.content import (
     AudioContent,
@@ -63,6 +68,7 @@ from .protocol.content import (
 )
 from .result import ToolResult
 from .session import Session, connect
+from .subscriptions import ToolChanges, ToolWatch
 from .tool import Hints, Rejected, Tool, ToolCall, ToolList
 from .transports.http import HttpServer
 from .transports.memory import JsonRpcError, MemoryServer
@@ -83,6 +89,7 @@ __all__ = [
     "ConnectionLost",
     "ContentBlock",
     "Deny",
+    "Drift",
     "EmbeddedResource",
     "Hints",
     "HttpServer",
@@ -98,6 +105,7 @@ __all__ = [
     "NegotiationError",
     "NotSent",
     "OutcomeUnknown",
+    "Pins",
     "ProtocolViolation",
     "Rejected",
     "ResourceLink",
@@ -108,9 +116,11 @@ __all__ = [
     "Timeouts",
     "Tool",
     "ToolCall",
+    "ToolChanges",
     "ToolFailed",
     "ToolList",
     "ToolResult",
+    "ToolWatch",
     "UnknownContent",
     "UnknownTool",
     "allow_all",

@@ -55,6 +55,8 @@ class Limits:
     """Pages of one list."""
     tools: int = 20_000
     """Tools of one server."""
+    list_bytes: int = 64 * 1024 * 1024
+    """All pages of one list together."""
     notices: int = 256
     """Notifications that may wait unread for one request; the oldest are dropped and counted."""
     rounds: int = 8

@@ -16,6 +16,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, NewType, TypeAlias
 
+import anyio
+
 from .approval import Gate
 from .bounds import Limits, Timeouts
 from .errors import (
@@ -28,6 +30,7 @@ from .errors import (
     ProtocolViolation,
     ServerError,
 )
+from .pins import Pins
 from .protocol.canonical import NotJson, canonical_of, plain
 from .protocol.era import Complete, InputRequired
 from .protocol.jsonrpc import Json
@@ -61,6 +64,7 @@ class Caller:
         limits: Limits,
         workers: Workers,
         prefix: str,
+        pins: Pins | None = None,
     ) -> None:
         self._find = find
         self._wire = wire
@@ -71,6 +75,7 @@ class Caller:
         self._limits = limits
         self._workers = workers
         self._prefix = prefix
+        self._pins = pins
         self._numbers = itertools.count(1)
 
     async def run(
@@ -141,7 +146,7 @@ class Caller:
             arguments_json=text,
             meta_json=None if meta is None else _object("meta", meta)[1],
             hints=hints_of(tool),
-            findings=(),
+            findings=tool.findings if self._pins is None else self._pins.all_findings(tool),
             generation=generation,
         )
         return await self._checked(call, value, timeouts)
@@ -171,7 +176,11 @@ class Caller:
             checker = output_checker(call.tool, self._limits)
             if checker is not None:
                 await checker.prepare(self._workers, timeouts.validation)
+        if self._pins is not None:
+            self._pins.refuse(call)
         answered = await self._gate.approve(call)
+        if self._pins is not None and self._pins.has_drifted(call.tool):
+            await anyio.to_thread.run_sync(self._pins.approved, call.tool)
         if answered.edited:
             arguments = _loads(answered.arguments_json)
             answered = await self._checked(answered, arguments, timeouts)

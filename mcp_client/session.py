@@ -26,12 +26,15 @@ from .errors import (
     ServerError,
 )
 from .opening import Opening
+from .pins import Pins
 from .protocol.capabilities import Client, Implementation
 from .protocol.era import Complete, Reading
 from .protocol.headers import HEADER_MISMATCH
 from .protocol.jsonrpc import Notice, Question, encode_answer, encode_failure
+from .protocol.notices import TOOLS_CHANGED
 from .protocol.versions import HANDSHAKE, STATELESS, is_known
 from .result import ToolResult
+from .subscriptions import Subscriptions, ToolWatch
 from .tool import Tool, ToolList
 from .transports.base import Stats, Transport
 from .transports.http import HttpServer, HttpTransport
@@ -56,6 +59,7 @@ def connect(
     limits: Limits | None = None,
     validation: Strictness = "strict",
     argument_validation: Strictness = "warn",
+    pins: Pins | str | os.PathLike[str] | None = None,
     client_info: Implementation | None = None,
     revision: str = "auto",
 ) -> Connecting:
@@ -75,6 +79,9 @@ def connect(
     look. ``argument_validation`` likewise before the call; with "warn", the default, the approval
     hook sees the finding and the call goes on. What cannot be judged within
     ``Timeouts.validation`` counts as broken, and the text says so.
+
+    ``pins`` is a lock file of what the server's tools were, a path or ``Pins(path, policy=...)``:
+    see ``mcp_client.pins``. Its servers go by ``name``, so give one.
 
     ``revision`` fixes the protocol revision ("2025-06-18"); "auto" agrees on the newest in common.
 
@@ -104,6 +111,7 @@ def connect(
             argument_validation=argument_validation,
             client=Client(client_info or _ourselves(), {}),
             pin=None if revision == "auto" else revision,
+            pins=Pins.of(pins),
         )
     )
 
@@ -179,6 +187,7 @@ class Session:
         argument_validation: Strictness,
         client: Client,
         pin: str | None,
+        pins: Pins | None = None,
     ) -> None:
         self.name = name
         """What the host calls the server."""
@@ -191,6 +200,7 @@ class Session:
         self._limits = limits
         self._client = client
         self._pin = pin
+        self._pins = pins
         self._trusted = trusted
         self._ids = itertools.count(1)
         self._wire: Wire | None = None
@@ -210,6 +220,7 @@ class Session:
             limits,
             self._workers,
             prefix,
+            pins,
         )
 
     def __repr__(self) -> str:
@@ -248,8 +259,10 @@ class Session:
     async def list_tools(self, *, refresh: bool = False) -> ToolList:
         """Every tool the server offers, all pages, from the cache while that is fresh.
 
-        What was left out, and why, is in ``.rejected``. ``refresh=True`` asks anew.
-        Raises ``ProtocolViolation`` rather than return a part of the list.
+        What was left out, and why, is in ``.rejected``; what a person should look at in
+        ``.findings``. ``refresh=True`` asks anew. Raises ``ProtocolViolation`` rather than return a
+        part of the list. A list that cannot be fetched anew is returned as it was last, and its
+        first finding says so; with ``refresh=True``, that raises.
         """
         await self._live()
         return await self._catalog.tools(refresh=refresh)
@@ -257,6 +270,14 @@ class Session:
     async def get_tool(self, name: str) -> Tool:
         """The tool ``name``. Raises ``UnknownTool``, which lists the names there are."""
         return await self._find(name)
+
+    def tool_changes(self) -> ToolWatch:
+        """What is added, removed and changed from now on, compared with the list fetched last.
+
+        An async iterator of ``ToolChanges``, and a context manager to let go of it; see there.
+        """
+        self._agreed()
+        return ToolWatch(self._subscriptions, self._catalog, self._latest)
 
     async def call_tool(
         self,
@@ -298,6 +319,8 @@ class Session:
     async def aclose(self) -> None:
         """End the connection and the server's process. From any task, any number of times."""
         self._closed = True
+        if self._wire is not None:
+            self._subscriptions.close()
         try:
             await self._transport.aclose()
             for transport in list(self._retired):
@@ -313,9 +336,26 @@ class Session:
         self._opened = True
         self._turn = anyio.Lock()
         self._now = current().now
-        self._catalog = Catalog(self.name, self._trusted, self._limits, self._list_page, self._now)
+        if self._pins is not None:
+            await anyio.to_thread.run_sync(self._pins.read)  # unusable: then nothing is started
+        self._catalog = Catalog(
+            self.name,
+            self._trusted,
+            self._limits,
+            self._list_page,
+            self._now,
+            pins=self._pins,
+            seconds=self._timeouts.total,
+            credentials=lambda: self._transport.credentials,
+            told=lambda: self._subscriptions.told,
+        )
+        self._subscriptions = Subscriptions(self.name, self._catalog, self._timeouts.connect)
         self._wire = await self._connected()
         return self
+
+    async def _latest(self) -> ToolList:
+        await self._live()
+        return await self._catalog.latest()
 
     async def _find(self, name: str) -> Tool:
         await self._live()
@@ -361,6 +401,7 @@ class Session:
         if self._closed:
             await self._transport.aclose()
             raise ConnectError("the session was closed while it was being opened", server=self.name)
+        self._subscriptions.connected(wire)
         return wire
 
     async def _renewed(self, error: McpError) -> bool:
@@ -410,7 +451,7 @@ class Session:
 
     def _unasked(self, transport: Transport, message: Question | Notice) -> None:
         if isinstance(message, Notice):
-            if message.method == "notifications/tools/list_changed":
+            if message.method == TOOLS_CHANGED:
                 self._catalog.changed()
             return
         agreed = self._wire

@@ -16,6 +16,7 @@ from .protocol.headers import Mirror, mirrors_of
 
 __all__ = ["Hints", "Rejected", "Tool", "ToolCall", "ToolList"]
 
+HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _FINGERPRINTED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 
 
@@ -69,9 +70,18 @@ class Tool:
 
     @property
     def annotations(self) -> dict[str, Any] | None:
-        """What the server says the tool does; None unless the host trusts the server."""
+        """What the server says the tool does; None unless the host trusts the server.
+
+        A hint that is neither true nor false is left out.
+        """
         annotations = self._definition.get("annotations") if self.trusted else None
-        return _copy(annotations) if isinstance(annotations, dict) else None
+        if not isinstance(annotations, dict):
+            return None
+        return {
+            key: _copy(value)
+            for key, value in annotations.items()
+            if key not in HINTS or type(value) is bool
+        }
 
     @property
     def icons(self) -> list[Any]:
@@ -90,6 +100,12 @@ class Tool:
         return raw
 
     @property
+    def findings(self) -> tuple[str, ...]:
+        """What looks wrong with the definition, in sentences safe to show: see ``findings``."""
+        findings: tuple[str, ...] = self._memo.get("findings", ())
+        return findings
+
+    @property
     def mirrors(self) -> tuple[Mirror, ...]:
         """The arguments that HTTP headers repeat (``x-mcp-header``)."""
         mirrors: tuple[Mirror, ...] | None = self._memo.get("mirrors")
@@ -105,9 +121,17 @@ class Tool:
         """
         fingerprint: str | None = self._memo.get("fingerprint")
         if fingerprint is None:
-            parts = {k: self._definition[k] for k in _FINGERPRINTED if k in self._definition}
-            fingerprint = self._memo["fingerprint"] = "sha256:" + sha256(_canonical(parts))
+            fingerprint = self._memo["fingerprint"] = fingerprint_of(self._definition)
         return fingerprint
+
+
+def fingerprinted(definition: dict[str, Any]) -> dict[str, Any]:
+    """The part of a definition that says what the tool is."""
+    return {k: definition[k] for k in _FINGERPRINTED if k in definition}
+
+
+def fingerprint_of(definition: dict[str, Any]) -> str:
+    return "sha256:" + sha256(_canonical(fingerprinted(definition)))
 
 
 def _canonical(parts: dict[str, Any]) -> str:

@@ -114,6 +114,15 @@ class Checker:
         if self._fault is not None:
             raise InvalidSchema(self._fault)
 
+    def prepare_if_cheap(self) -> None:
+        """``prepare``, where that needs no worker; what does is left for when it is called."""
+        if self._sound or not self._burden.cheap_to_prepare:
+            return
+        if self._fault is None:
+            self._prepare_in_place()
+        if self._fault is not None:
+            raise InvalidSchema(self._fault)
+
     async def problem(self, value: Any, workers: Workers, budget: float) -> Problem | None:
         """The most telling thing wrong with ``value``, or None; for what is not surely valid.
 

@@ -228,6 +228,26 @@ class Wire:
             notice = encode_notice("notifications/cancelled", params)
             self.transport.send_soon(notice, _NO_HEADERS)
 
+    async def listen(
+        self, method: str, fields: Mapping[str, Any], until: float
+    ) -> tuple[Id, Exchange]:
+        """Send a request that is answered by notices, and in the end by an answer.
+
+        Raises ``ConnectError`` or ``TimeoutError``. Whoever has it closes it with ``leave``.
+        """
+        id = next(self._ids)
+        text = encode_request(id, method, self.era.params(fields, None, None))
+        self._stats.streams += 1
+        _log.debug("%s > %s id=%s", self._server, method, id)
+        headers = self.era.headers(method, fields) if self.transport.headed else _NO_HEADERS
+        return id, await self.transport.exchange(id, text, headers, until)
+
+    async def leave(self, id: Id, exchange: Exchange, *, answered: bool) -> None:
+        """Close what ``listen`` opened, and tell the server where closing does not."""
+        if not answered:
+            self._give_up(id)
+        await exchange.aclose()
+
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification."""
         headers = self.era.headers(method, params or {})

@@ -30,9 +30,9 @@ class Rounds:
                 self.sent.append({**message["params"], "id": message["id"]})
                 if self.states:
                     state = self.states.pop(0)
-                    asked: dict[str, Any] = {"requestState": state}
-                    if state is None:
-                        asked = {"inputRequests": {}}
+                    asked: dict[str, Any] = {"inputRequests": {}}
+                    if state is not None:
+                        asked = {"requestState": state}
                     return {"resultType": "input_required", **asked}
                 return {"content": []}
         return NotImplemented

@@ -336,16 +336,22 @@ async def test_an_unknown_tool_in_a_list_fetched_just_now_is_not_asked_for_again
 
 
 async def test_an_unknown_tool_is_refused_with_the_names_there_are_made_safe() -> None:
-    server = Server(page("a", "evil\x1b[2J", *(f"t{n}" for n in range(30))))
+    server = Server(page("a", *(f"t{n}" for n in range(30))))
     with pytest.raises(UnknownTool) as caught:
         await server.catalog.find("b\u202e")
     text = str(caught.value)
     assert "no tool 'b\\u{202e}'" in text.replace("\\\\", "\\")
-    assert "evil\\u{1b}[2J" in text
     assert text.endswith(", ...")
     assert "\x1b" not in text
     assert isinstance(caught.value, McpError)
     assert caught.value.server == "files"
+
+
+async def test_a_rejected_name_is_never_shown_as_it_is() -> None:
+    server = Server(page("a", "evil\x1b[2J"))
+    with pytest.raises(UnknownTool, match=r"evil.*was rejected: its name has characters") as caught:
+        await server.catalog.find("evil\x1b[2J")
+    assert "\x1b" not in str(caught.value)
 
 
 async def test_an_unknown_tool_of_a_server_without_any_is_refused() -> None:

@@ -56,6 +56,7 @@ DOORS: dict[str, Callable[[Session], Awaitable[Any]]] = {
     "get_tool": lambda session: session.get_tool("echo"),
     "list_tools": lambda session: session.list_tools(refresh=True),
     "ping": lambda session: session.ping(),
+    "tool_changes": lambda session: session.tool_changes().aclose(),
 }
 """Every public method of a session, and a way to use it. A new one must be added here."""
 

@@ -156,7 +156,6 @@ async def test_an_edited_argument_is_judged_too() -> None:
     "schema",
     [
         {"$schema": "http://example.com/x"},
-        {"type": "objct"},
         {"$ref": "http://127.0.0.1:9/x"},
         {"pattern": "("},
         {**RUNAWAY, "$ref": "#/nowhere"},

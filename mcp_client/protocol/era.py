@@ -47,6 +47,8 @@ class Era(ABC):
     """Whether closing a request's own stream tells the server to stop."""
     server_may_ask: ClassVar[bool]
     """Whether the server may send requests of its own."""
+    listens: ClassVar[bool]
+    """Whether the server tells of changes only on a stream that was asked for."""
     any_structured: ClassVar[bool]
     """Whether structured content may be any JSON value, null included, not only an object."""
 

@@ -18,6 +18,7 @@ __all__ = ["HandshakeEra", "initialize_params"]
 class HandshakeEra(Era):
     closing_cancels = False
     server_may_ask = True
+    listens = False
     any_structured = False
     mirrors = False
 

@@ -22,6 +22,7 @@ _PREFIX = "io.modelcontextprotocol/"
 class StatelessEra(Era):
     closing_cancels = True
     server_may_ask = False
+    listens = True
     any_structured = True
     mirrors = True
 

@@ -45,7 +45,9 @@ class Stats:
     """Counts of what happened on a connection, mostly of what was survived."""
 
     requests: int = 0
-    """Requests sent, of any method."""
+    """Requests sent, of any method; those that open a stream of notices are in ``streams``."""
+    streams: int = 0
+    """Streams of notices that were asked for."""
     junk_lines: int = 0
     """Frames that were no JSON-RPC message."""
     late_answers: int = 0
@@ -139,6 +141,11 @@ class Transport(ABC):
     @property
     def identity(self) -> Hashable | None:
         """Equal for two connections to the same server; None where that cannot be told."""
+        return None
+
+    @property
+    def credentials(self) -> Hashable | None:
+        """Equal while requests go out under the same authorization; None where there is none."""
         return None
 
     def unread(self) -> int | None:

@@ -12,7 +12,7 @@ import pytest
 from mcp_client import StdioServer
 from tests.interop.install import COMMAND, EVERYTHING, NODE, PEERS, SUITE
 
-__all__ = ["conformance", "everything", "node", "official"]
+__all__ = ["conformance", "everything", "growing", "node", "official"]
 
 _SERVERS = Path(__file__).parent / "servers"
 _MODULES = PEERS / "npm" / "node_modules"
@@ -23,6 +23,12 @@ def official(version: str) -> StdioServer:
     python = _found(PEERS / f"sdk-{version}" / "bin" / "python", f"the official SDK {version}")
     script = "official_1.py" if version.startswith("1.") else "official_2.py"
     return StdioServer(str(python), [str(_SERVERS / script)], env=_new_identity())
+
+
+def growing() -> StdioServer:
+    """A server on the official SDK whose tools come and go while it runs."""
+    python = _found(PEERS / "sdk-2.3.0" / "bin" / "python", "the official SDK 2.3.0")
+    return StdioServer(str(python), [str(_SERVERS / "growing_2.py")], env=_new_identity())
 
 
 def everything() -> StdioServer:

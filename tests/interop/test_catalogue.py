@@ -1,0 +1,49 @@
+"""Tools that change while they are used, on real servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcp_client import Pins, ToolChanges, allow_all, connect
+from tests.interop import peers
+
+pytestmark = pytest.mark.interop
+
+
+def names(changes: ToolChanges) -> tuple[list[str], list[str]]:
+    return [tool.name for tool in changes.added], [tool.name for tool in changes.removed]
+
+
+async def test_tools_that_come_and_go_at_run_time_are_told_over_a_stream() -> None:
+    async with connect(peers.growing(), approval=allow_all) as session:
+        async with session.tool_changes() as changes:
+            await session.call_tool("grow", {"name": "one"})
+            assert names(await anext(changes)) == (["one"], [])
+            await session.call_tool("shrink", {"name": "one"})
+            assert names(await anext(changes)) == ([], ["one"])
+        await session.call_tool("grow", {"name": "two"})
+        assert (await session.call_tool("two", {"number": 7})).structured_content == {"result": 7}
+        assert session.stats.late_answers == session.stats.stray_answers == 0
+
+
+async def test_a_tool_that_comes_after_the_lock_file_is_drift(tmp_path: Path) -> None:
+    pins = Pins(tmp_path / "mcp.lock")
+    async with connect(peers.growing(), name="growing", pins=pins, approval=allow_all) as session:
+        await session.list_tools()
+        await session.call_tool("grow", {"name": "late"})
+        await session.list_tools(refresh=True)
+        assert [(drift.tool, drift.kind) for drift in pins.drift("growing")] == [("late", "new")]
+        await session.call_tool("late", {"number": 1})
+        assert pins.drift("growing") == ()
+    assert sorted(pins.read()["growing"]) == ["grow", "late", "shrink"]
+
+
+async def test_the_tools_of_the_reference_server_are_all_taken_and_nothing_is_found() -> None:
+    async with connect(peers.everything(), approval=allow_all) as session:
+        async with session.tool_changes():
+            tools = await session.list_tools()
+        assert len(tools) > 5
+        assert tools.rejected == ()
+        assert tools.findings == ()
