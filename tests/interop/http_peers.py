@@ -12,7 +12,7 @@ import anyio
 
 from tests.interop import peers
 
-__all__ = ["everything", "official"]
+__all__ = ["everything", "growing", "official"]
 
 _STARTING = 30.0
 
@@ -25,6 +25,15 @@ async def official(version: str, transport: str, *options: str) -> AsyncIterator
     words = [stdio.command, *stdio.args, transport, str(port), *options]
     async with _running(words, port):
         yield f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}"
+
+
+@asynccontextmanager
+async def growing() -> AsyncIterator[str]:
+    """The URL of a server on the official SDK whose tools come and go while it runs."""
+    stdio = peers.growing()
+    port = _free_port()
+    async with _running([stdio.command, *stdio.args, str(port)], port):
+        yield f"http://127.0.0.1:{port}/mcp"
 
 
 @asynccontextmanager

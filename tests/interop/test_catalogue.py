@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_client import Pins, ToolChanges, allow_all, connect
-from tests.interop import peers
+from mcp_client import Pins, StdioServer, ToolChanges, allow_all, connect
+from tests.interop import http_peers, peers
 
 pytestmark = pytest.mark.interop
 
@@ -16,8 +16,18 @@ def names(changes: ToolChanges) -> tuple[list[str], list[str]]:
     return [tool.name for tool in changes.added], [tool.name for tool in changes.removed]
 
 
-async def test_tools_that_come_and_go_at_run_time_are_told_over_a_stream() -> None:
-    async with connect(peers.growing(), approval=allow_all) as session:
+async def test_tools_that_come_and_go_at_run_time_are_told_over_stdio() -> None:
+    await tell_what_comes_and_goes(peers.growing())
+
+
+async def test_tools_that_come_and_go_at_run_time_are_told_over_http() -> None:
+    async with http_peers.growing() as url:
+        await tell_what_comes_and_goes(url)
+
+
+async def tell_what_comes_and_goes(server: StdioServer | str) -> None:
+    async with connect(server, approval=allow_all) as session:
+        assert session.protocol_version == "2026-07-28"
         async with session.tool_changes() as changes:
             await session.call_tool("grow", {"name": "one"})
             assert names(await anext(changes)) == (["one"], [])

@@ -1,5 +1,7 @@
 """A server on the official SDK 2.x whose tools change while it runs."""
 
+import sys
+
 from mcp.server.mcpserver import Context, MCPServer  # type: ignore[import-not-found,unused-ignore]
 
 server = MCPServer("growing")
@@ -27,4 +29,7 @@ async def shrink(name: str, ctx: Context) -> str:
 
 
 if __name__ == "__main__":
-    server.run("stdio")
+    if sys.argv[1:]:
+        server.run("streamable-http", port=int(sys.argv[1]))
+    else:
+        server.run("stdio")
