@@ -49,9 +49,6 @@ class Era(ABC):
     """Whether the server may send requests of its own."""
     listens: ClassVar[bool]
     """Whether the server tells of changes only on a stream that was asked for."""
-    any_structured: ClassVar[bool]
-    """Whether structured content may be any JSON value, null included, not only an object."""
-
     mirrors: ClassVar[bool]
     """Whether HTTP headers repeat what a message says, arguments of calls included."""
 

@@ -19,7 +19,6 @@ class HandshakeEra(Era):
     closing_cancels = False
     server_may_ask = True
     listens = False
-    any_structured = False
     mirrors = False
 
     @classmethod

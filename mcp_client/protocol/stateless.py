@@ -23,7 +23,6 @@ class StatelessEra(Era):
     closing_cancels = True
     server_may_ask = False
     listens = True
-    any_structured = True
     mirrors = True
 
     def __init__(self, revision: str, server: ServerFacts, client: Client) -> None:
