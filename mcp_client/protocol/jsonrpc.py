@@ -112,6 +112,7 @@ _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _ID_FIRST = re.compile(
     rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,(?!\s*"method")'
 )
+_METHOD_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"method"')
 _ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 
 
@@ -191,9 +192,17 @@ def _request(value: dict[str, Any], owner: Any) -> Message:
     return Question(owner, method, params)
 
 
-def owner_of_fragment(frame: bytes) -> Id | None:
-    """The id of an answer that cannot be parsed, where it stands first or last in the frame."""
-    found = _ID_FIRST.match(frame[:256]) or _ID_LAST.search(frame[-256:])
+def owner_of_fragment(head: bytes, tail: bytes | None = None) -> Id | None:
+    """The id of an answer that cannot be parsed, where it stands first or last in the frame.
+
+    ``tail`` is the end of a frame that is whole but too long to keep. Without one ``head`` is all
+    there is, and it may be cut off: then the last id in it may be a nested one, and tells nothing.
+    """
+    found = _ID_FIRST.match(head[:256])
+    if found is None and not _METHOD_FIRST.match(head[:256]):
+        if tail is None and head.count(b"{") == head.count(b"}"):
+            tail = head
+        found = None if tail is None else _ID_LAST.search(tail[-256:])
     return int(found.group(1)) if found else None
 
 

@@ -196,9 +196,7 @@ class Channel:
         if _NO_ANSWER.match(start):
             self.junk(start, Unusable(reason))
             return
-        owner = owner_of_fragment(start)
-        if owner is None:
-            owner = owner_of_fragment(end)
+        owner = owner_of_fragment(start, end)
         if owner is not None or not start.lstrip().startswith((b"{", b"[")):
             self.junk(start, Unusable(reason, owner))
             return

@@ -214,8 +214,10 @@ def test_what_was_read_of_a_malformed_envelope_is_kept() -> None:
     [
         (b'{"id":12,"result":{"content":[', 12),
         (b' { "jsonrpc" : "2.0" , "id" : 12 , "result"', 12),
-        (b'..."}]},"id":12}', 12),
-        (b'..."}]},"id":12,"jsonrpc":"2.0"}  ', 12),
+        (b'{"result":{"a":NaN},"id":12}', 12),
+        (b'{"result":{"a":NaN},"id":12,"jsonrpc":"2.0"}  ', 12),
+        (b'{"result":{"content":[{"a":1,"id":12}', None),
+        (b'{"method":"roots/list","params":{"a":NaN},"id":12}', None),
         (b'{"id":12', None),
         (b'{"x":{"id":12,', None),
         (b'{"id":-1,"result":', None),
@@ -228,6 +230,21 @@ def test_the_owner_of_a_fragment_is_told_only_where_it_stands_first_or_last(
     fragment: bytes, owner: int | None
 ) -> None:
     assert owner_of_fragment(fragment) == owner
+
+
+@pytest.mark.parametrize(
+    ("head", "owner"),
+    [
+        (b'{"result":{"text":"', 12),
+        (b'{"jsonrpc":"2.0","result":{"text":"', 12),
+        (b'{"id":3,"result":{"text":"', 3),
+        (b'{"jsonrpc":"2.0","method":"roots/list","params":{"text":"', None),
+    ],
+)
+def test_the_owner_of_a_long_frame_is_told_by_its_tail_unless_it_is_a_question(
+    head: bytes, owner: int | None
+) -> None:
+    assert owner_of_fragment(head, b'..."}]},"id":12}') == owner
 
 
 # -------------------------------------------------------------------- depth
