@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ INHERITED = (
 _LAUNCHERS = frozenset(
     {"python", "python3", "node", "npx", "uv", "uvx", "deno", "bun", "bunx", "sh"}
 )
+_READABLE = re.compile(r"[\w@.-]{1,40}")
 _SETTLE = 0.5
 _BACKLOG = 1024 * 1024
 """Bytes a server may leave unread before it is told nothing more that need not be said."""
@@ -266,7 +268,10 @@ class StdioTransport(Transport):
 
 def _name(server: StdioServer) -> str:
     """A readable default: what is run, rather than what runs it."""
-    words = [server.command]
-    if os.path.basename(server.command).rstrip("0123456789.") in _LAUNCHERS | {"python"}:
-        words = [word for word in server.args if not word.startswith("-")] or words
-    return os.path.splitext(os.path.basename(words[0]))[0] or "server"
+    runner = os.path.basename(server.command)
+    if runner.rstrip("0123456789.") in _LAUNCHERS:
+        for word in server.args:
+            name = os.path.splitext(os.path.basename(word))[0]
+            if not word.startswith("-") and _READABLE.fullmatch(name):
+                return name
+    return os.path.splitext(runner)[0] or "server"
