@@ -33,6 +33,11 @@ class Timeouts:
         for field in fields(self):
             _seconds(f"Timeouts({field.name}=...)", getattr(self, field.name))
 
+    def after(self, seconds: float) -> Timeouts:
+        """These clocks when ``seconds`` of ``total`` are gone; ``total`` has to have some left."""
+        left = self.total - seconds
+        return replace(self, idle=min(self.idle, left), total=left)
+
     def for_call(self, timeout: float | Timeouts | None) -> Timeouts:
         """The clocks of one call: a number sets both ``idle`` and ``total``."""
         if timeout is None:

@@ -21,6 +21,7 @@ import anyio
 from .approval import Gate
 from .bounds import Limits, Timeouts
 from .errors import (
+    CallTimeout,
     ConnectError,
     InvalidArguments,
     InvalidResult,
@@ -196,11 +197,12 @@ class Caller:
         asked: dict[str, Any] = {"name": call.tool.name, "arguments": Json(call.arguments_json)}
         fields = asked
         meta = None if call.meta_json is None else _loads(call.meta_json)
+        clocks, began = timeouts, wire.now()
         for _ in range(self._limits.rounds):
             reading = await wire.request(
                 "tools/call",
                 fields,
-                timeouts,
+                clocks,
                 meta=meta,
                 progress=True,
                 on_progress=on_progress,
@@ -210,6 +212,14 @@ class Caller:
             if isinstance(reading, Complete):
                 return reading.result
             fields = {**asked, **_answers(reading)}
+            gone = wire.now() - began
+            if gone >= timeouts.total:
+                raise CallTimeout(
+                    f"the server asked back for longer than {timeouts.total:g} s (total clock); "
+                    "it may have run",
+                    clock="total",
+                )
+            clocks = timeouts.after(gone)
         raise ProtocolViolation(
             f"the server asked back {self._limits.rounds} times (Limits.rounds) without an end",
             result=reading.result,

@@ -50,7 +50,7 @@ class Wire:
         self._ids = ids
         self.generation = 0
         """Which connection of its session this is, from 1."""
-        self._now = _clock()
+        self.now = _clock()
 
     @property
     def mirrors(self) -> bool:
@@ -78,7 +78,7 @@ class Wire:
         it is not known what the server did; ``ServerError`` or ``ProtocolViolation`` where it
         answered.
         """
-        until = self._now() + min(timeouts.idle, timeouts.total)
+        until = self.now() + min(timeouts.idle, timeouts.total)
         tries = 0
         while True:
             try:
@@ -88,7 +88,7 @@ class Wire:
             except ServerError as error:
                 tries += 1
                 pause = _pause(error, tries) if repeatable else None
-                if pause is None or self._now() + pause >= until:
+                if pause is None or self.now() + pause >= until:
                     raise
             await anyio.sleep(pause)
 
@@ -112,7 +112,7 @@ class Wire:
         self._stats.requests += 1
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("%s > %s id=%s (%d characters)", self._server, method, id, len(text))
-        started = self._now()
+        started = self.now()
         try:
             exchange = await self.transport.exchange(
                 id, text, headers, started + min(timeouts.idle, timeouts.total)
@@ -165,9 +165,9 @@ class Wire:
             progress = message.params.get("progress")
             if type(progress) in (int, float) and progress > reached:  # type: ignore[operator]
                 reached = progress  # type: ignore[assignment]
-                until = min(latest, self._now() + timeouts.idle)
+                until = min(latest, self.now() + timeouts.idle)
                 if on_progress is not None:
-                    with anyio.move_on_after(latest - self._now()):
+                    with anyio.move_on_after(latest - self.now()):
                         await self._tell(on_progress, message)
 
     async def _tell(self, on_progress: OnProgress, notice: Notice) -> None:
@@ -205,7 +205,7 @@ class Wire:
             ) from None
 
     def _timeout(self, method: str, timeouts: Timeouts, started: float) -> McpError:
-        clock = "total" if self._now() - started >= timeouts.total else "idle"
+        clock = "total" if self.now() - started >= timeouts.total else "idle"
         seconds = timeouts.total if clock == "total" else timeouts.idle
         junk = self._stats.junk_lines
         noise = (

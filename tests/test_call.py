@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import anyio
 import pytest
 
-from mcp_client import MemoryServer, allow_all, connect
+from mcp_client import CallTimeout, MemoryServer, allow_all, connect
 
 SCHEMA = {"type": "object", "properties": {"pin": {"type": "integer"}}}
 TOOL = {"name": "open", "inputSchema": SCHEMA}
@@ -50,6 +51,22 @@ async def test_each_round_carries_the_state_of_the_answer_before_it_and_no_older
     ]
     assert len({sent["id"] for sent in server.sent}) == 4
     assert all(sent["arguments"] == {"pin": 1} for sent in server.sent)
+
+
+async def test_all_rounds_of_a_call_share_one_total_clock() -> None:
+    async def server(message: dict[str, Any]) -> Any:
+        if message["method"] == "tools/call":
+            await anyio.sleep(0.2)
+        return rounds(message)
+
+    rounds = Rounds(*"abcdef")
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        began = anyio.current_time()
+        with pytest.raises(CallTimeout) as caught:
+            await session.call_tool("open", timeout=0.5)
+    assert caught.value.clock in ("idle", "total")
+    assert anyio.current_time() - began < 0.9, "six rounds of 0.2 s, each within its own clock"
+    assert 2 <= len(rounds.sent) <= 3
 
 
 async def test_the_log_names_the_place_of_a_wrong_argument_and_not_its_value(
