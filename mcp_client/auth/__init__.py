@@ -1,0 +1,1 @@
+"""OAuth for the HTTP transports: flows as plain generators, driven inside ``httpx.Auth``."""
