@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -40,8 +39,6 @@ __all__ = [
     "Unreachable",
 ]
 
-_NONE: Mapping[str, str] = MappingProxyType({})
-
 Result = TypeVar("Result")
 
 
@@ -53,7 +50,7 @@ class Fetch:
     url: str
     what: str
     """What it is for, in an error's words: "the protected-resource metadata"."""
-    headers: Mapping[str, str] = field(default=_NONE, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: bytes | None = field(default=None, repr=False)
 
 
@@ -62,7 +59,7 @@ class Fetched:
     """A reply. A status that means failure is a reply too."""
 
     status: int
-    headers: Mapping[str, str] = field(default=_NONE, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Names in lower case."""
     body: bytes = field(default=b"", repr=False)
     url: str = ""
