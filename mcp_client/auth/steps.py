@@ -3,24 +3,42 @@
 A flow is a plain generator: it yields a step, is sent that step's outcome, and returns its
 result. It does no I/O, so that tests feed it tables; the driver carries the steps out.
 
-============  ===================================  ==========================
-a flow yields  which means                         and is sent
-============  ===================================  ==========================
-``Fetch``     send this request                    ``Fetched``, ``Unreachable``
-``Consent``   have a person agree in a browser     ``Redirected``
-============  ===================================  ==========================
+=============  ========================================  ============================
+a flow yields  which means                               and is sent
+=============  ========================================  ============================
+``Fetch``      send this request                         ``Fetched`` or ``Unreachable``
+``Listen``     be ready for the redirect of a consent    ``Listening``
+``Consent``    have a person agree in a browser          ``Redirected``
+``Recall``     look up the registration for an issuer    ``Registration`` or None
+``Remember``   keep a registration for later runs        None
+``Forget``     drop what is kept for an issuer           None
+=============  ========================================  ============================
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-__all__ = ["Consent", "Fetch", "Fetched", "Flow", "Redirected", "Step", "Unreachable"]
+if TYPE_CHECKING:
+    from .tokens import Registration
 
-_NONE: Mapping[str, str] = MappingProxyType({})
+__all__ = [
+    "Consent",
+    "Fetch",
+    "Fetched",
+    "Flow",
+    "Forget",
+    "Listen",
+    "Listening",
+    "Recall",
+    "Redirected",
+    "Remember",
+    "Step",
+    "Unreachable",
+]
+
 
 Result = TypeVar("Result")
 
@@ -33,7 +51,7 @@ class Fetch:
     url: str
     what: str
     """What it is for, in an error's words: "the protected-resource metadata"."""
-    headers: Mapping[str, str] = field(default=_NONE, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: bytes | None = field(default=None, repr=False)
 
 
@@ -42,7 +60,7 @@ class Fetched:
     """A reply. A status that means failure is a reply too."""
 
     status: int
-    headers: Mapping[str, str] = field(default=_NONE, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Names in lower case."""
     body: bytes = field(default=b"", repr=False)
     url: str = ""
@@ -54,6 +72,21 @@ class Unreachable:
     """There was no reply, or none that may be used: a refused address, a document too large."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Be ready for a redirect, before any server is told where it will go to."""
+
+    preferred: tuple[str, ...] = ()
+    """Redirect URIs an earlier registration names: one of these, if its port can be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where the redirect is to go."""
+
+    redirect_uri: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +106,27 @@ class Redirected:
     params: Mapping[str, str] = field(repr=False)
 
 
-Step: TypeAlias = Fetch | Consent
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Look up the client this authorization server knows us as."""
+
+    issuer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remember:
+    """Keep a registration, so that the next run need not register again."""
+
+    registration: Registration
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """The authorization server no longer knows the client that is kept for it."""
+
+    issuer: str
+
+
+Step: TypeAlias = Fetch | Listen | Consent | Recall | Remember | Forget
 Flow: TypeAlias = Generator[Step, Any, Result]
 """Yields steps, is sent their outcomes, returns a ``Result``."""
