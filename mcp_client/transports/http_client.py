@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-__all__ = ["HttpServer", "Web", "origin_of", "shown"]
+__all__ = ["HttpServer", "Web", "origin_of", "shown", "tls_context"]
 
 _log = logging.getLogger("mcp_client")
 _HOPS = 5
@@ -164,7 +164,7 @@ def _is_loopback(host: str) -> bool:
 _contexts: dict[bool, ssl.SSLContext] = {}
 
 
-def _context(certificates: bool) -> ssl.SSLContext:
+def tls_context(certificates: bool) -> ssl.SSLContext:
     """The process's own TLS context; without certificates, one that trusts nobody."""
     context = _contexts.get(certificates)
     if context is None:
@@ -185,7 +185,7 @@ def _client(url: str) -> httpx.AsyncClient:
     scheme, host, _ = origin_of(url)
     here = _is_loopback(host)
     return httpx.AsyncClient(
-        verify=_context(certificates=not (here and scheme == "http")),
+        verify=tls_context(certificates=not (here and scheme == "http")),
         trust_env=not here,
         timeout=None,  # noqa: S113 - every wait has a clock of the session's
         limits=httpx.Limits(max_keepalive_connections=20, keepalive_expiry=_KEPT_ALIVE),
