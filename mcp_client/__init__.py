@@ -22,6 +22,7 @@ Before the first call, and below it::
 
     opening.py      from a transport to a wire: start, agree on a revision, start again
     bounds.py       how long and how much: Timeouts, Limits
+    clock.py        the time of one connection, which stands still while a person is asked
     metaschema.py   whether a schema is one, told cheaply
     findings.py     what looks wrong in a tool's texts: a hint, and not a proof
     pins.py         a lock file of tools: what they were, and what became of them
@@ -30,6 +31,7 @@ Before the first call, and below it::
     backend.py      asyncio and trio, asked directly in this one file
     protocol/       what the specification says; nothing there waits
     transports/     how messages travel; knows JSON-RPC, knows no MCP method
+    auth/           OAuth for the HTTP transports: flows as plain generators inside httpx.Auth
 """
 
 from .approval import Allow, ApprovalHook, Deny, allow_all, ask_on_terminal, deny_all

@@ -18,9 +18,10 @@ ROOT = Path(mcp_client.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 LAYERS = [
-    {"errors", "display", "bounds", "backend", "findings", "metaschema"},
+    {"errors", "display", "bounds", "clock", "backend", "findings", "metaschema"},
     {"protocol"},
     {"transports"},
+    {"auth"},
     {"wire", "tool", "result", "quick", "burden", "judge", "worker"},
     {"trust", "validation", "opening", "pins"},
     {"catalog"},
