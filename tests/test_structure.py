@@ -23,12 +23,14 @@ LAYERS = [
     {"transports"},
     {"auth"},
     {"wire", "tool", "result", "quick", "burden", "judge", "worker"},
-    {"trust", "validation", "opening", "pins"},
+    {"trust", "validation", "opening", "rounds", "connection", "pins"},
     {"catalog"},
     {"subscriptions"},
     {"approval"},
+    {"terminal"},
     {"call"},
     {"session"},
+    {"connecting"},
     {"__init__"},
 ]
 """A module imports from its own layer and those above it in this list, never from below."""
