@@ -18,7 +18,7 @@ ROOT = Path(mcp_client.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 LAYERS = [
-    {"errors", "display", "bounds", "clock", "backend", "findings", "metaschema"},
+    {"errors", "display", "bounds", "clock", "backend", "findings", "keyboard", "metaschema"},
     {"protocol"},
     {"transports"},
     {"auth"},
