@@ -18,17 +18,19 @@ ROOT = Path(mcp_client.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 LAYERS = [
-    {"errors", "display", "bounds", "clock", "backend", "findings", "metaschema"},
+    {"errors", "display", "bounds", "clock", "backend", "findings", "keyboard", "metaschema"},
     {"protocol"},
     {"transports"},
     {"auth"},
     {"wire", "tool", "result", "quick", "burden", "judge", "worker"},
-    {"trust", "validation", "opening", "pins"},
+    {"trust", "validation", "opening", "rounds", "connection", "pins"},
     {"catalog"},
     {"subscriptions"},
     {"approval"},
+    {"terminal"},
     {"call"},
     {"session"},
+    {"connecting"},
     {"__init__"},
 ]
 """A module imports from its own layer and those above it in this list, never from below."""
