@@ -47,17 +47,16 @@ class KeyringTokens:
         return f"KeyringTokens({self._service!r})"
 
     async def load(self, key: Key) -> Token | None:
-        return await self._get(_name("token", key.issuer, key.resource, key.client), Token)
+        return await self._get(_entry(key), Token.from_wire)
 
     async def save(self, key: Key, token: Token) -> None:
-        name = _name("token", key.issuer, key.resource, key.client)
-        await self._set(name, token.to_wire())
+        await self._set(_entry(key), token.to_wire())
 
     async def delete(self, key: Key) -> None:
-        await self._delete(_name("token", key.issuer, key.resource, key.client))
+        await self._delete(_entry(key))
 
     async def load_registration(self, issuer: str) -> Registration | None:
-        return await self._get(_name("client", issuer), Registration)
+        return await self._get(_name("client", issuer), Registration.from_wire)
 
     async def save_registration(self, registration: Registration) -> None:
         await self._set(_name("client", registration.issuer), registration.to_wire())
@@ -66,7 +65,7 @@ class KeyringTokens:
         await self._delete(_name("client", issuer))
 
     async def recall(self, server: str) -> Source | None:
-        return await self._get(_name("server", server), Source)
+        return await self._get(_name("server", server), Source.from_wire)
 
     async def remember(self, server: str, source: Source) -> None:
         if await self.recall(server) != source:
@@ -78,12 +77,12 @@ class KeyringTokens:
     async def release(self, key: Key, mark: str) -> None:
         await self._claims.release(key, mark)
 
-    async def _get(self, name: str, kind: Any) -> Any:
+    async def _get(self, name: str, read: Callable[[Any], Value]) -> Value | None:
         text: str | None = await self._asked(self._keyring.get_password, name)
         if text is None:
             return None
         try:
-            return kind.from_wire(json_object(text.encode()))
+            return read(json_object(text.encode()))
         except ValueError as error:
             raise ConfigError(
                 f"the entry {safe_text(name, 300)} of the system's keyring cannot be used: {error};"
@@ -101,7 +100,7 @@ class KeyringTokens:
         await self._asked(delete, name)
 
     async def _asked(self, function: Callable[..., Value], *arguments: str) -> Value:
-        """In a thread, for a keyring may ask a person; what it raises may quote what it was given."""
+        """In a thread: a keyring may ask a person. What it raises may quote what it was given."""
         try:
             return await anyio.to_thread.run_sync(function, self._service, *arguments)
         except Exception as error:  # noqa: BLE001 - whatever a back end of the system raises
@@ -119,6 +118,10 @@ def _keyring() -> ModuleType:
             "KeyringTokens needs the package keyring: install mcp-client[keyring]"
         ) from None
     return keyring
+
+
+def _entry(key: Key) -> str:
+    return _name("token", key.issuer, key.resource, key.client)
 
 
 def _name(*parts: str) -> str:
