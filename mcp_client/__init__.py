@@ -14,14 +14,19 @@ The way of a call, and where each step lives::
     judge.py        what jsonschema says, in place or in the worker
     worker.py       the process that is killed when judging takes too long
     approval.py     asking: the gate no call goes round
+    terminal.py     asking the person at the terminal
+    rounds.py       when the answer is a question
     wire.py         one request out, one answer back: ids, clocks, progress, cancelling
     result.py       what you get
     errors.py       what is raised, as one tree
 
 Before the first call, and below it::
 
+    connecting.py   connect: from what a host gives to a session
+    connection.py   the connection under a session, made anew when it is lost
     opening.py      from a transport to a wire: start, agree on a revision, start again
     bounds.py       how long and how much: Timeouts, Limits
+    clock.py        the time of one connection, which stands still while a person is asked
     metaschema.py   whether a schema is one, told cheaply
     findings.py     what looks wrong in a tool's texts: a hint, and not a proof
     pins.py         a lock file of tools: what they were, and what became of them
@@ -31,10 +36,12 @@ Before the first call, and below it::
     backend.py      asyncio and trio, asked directly in this one file
     protocol/       what the specification says; nothing there waits
     transports/     how messages travel; knows JSON-RPC, knows no MCP method
+    auth/           OAuth for the HTTP transports: flows as plain generators inside httpx.Auth
 """
 
-from .approval import Allow, ApprovalHook, Deny, allow_all, ask_on_terminal, deny_all
+from .approval import Allow, ApprovalHook, Deny, allow_all, deny_all
 from .bounds import Limits, Timeouts
+from .connecting import connect
 from .display import safe_text
 from .errors import (
     AuthError,
@@ -68,8 +75,9 @@ from .protocol.content import (
     UnknownContent,
 )
 from .result import ToolResult
-from .session import Session, connect
+from .session import Session
 from .subscriptions import ToolChanges, ToolWatch
+from .terminal import ask_on_terminal
 from .tool import Hints, Rejected, Tool, ToolCall, ToolList
 from .transports.http import HttpServer
 from .transports.memory import JsonRpcError, MemoryServer

@@ -15,11 +15,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
-import os
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -32,7 +29,7 @@ from .errors import CallDenied, InvalidArguments
 from .protocol.canonical import NotJson
 from .tool import ToolCall
 
-__all__ = ["Allow", "ApprovalHook", "Deny", "Gate", "allow_all", "ask_on_terminal", "deny_all"]
+__all__ = ["Allow", "ApprovalHook", "Deny", "Gate", "Verdict", "allow_all", "deny_all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +37,10 @@ class Allow:
     """Yes. With ``arguments``, yes to these instead of the caller's: they are checked again."""
 
     arguments: Mapping[str, Any] | None = None
+    reason: str | None = None
+    """Why, for the record."""
+    source: str = "hook"
+    """Who decided, for the record: "hook", "person", "rule" or "memory"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,17 @@ class Deny:
     """No, and why; the caller gets the reason in ``CallDenied``."""
 
     reason: str = "refused"
+    source: str = "hook"
+    """Who decided, for the record: as in ``Allow``; "gate" where no answer was usable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The gate's yes: to which call, whose, and why."""
+
+    call: ToolCall
+    source: str
+    reason: str | None
 
 
 _ALLOWED = Allow()
@@ -71,14 +83,14 @@ deny_all.immediate = True  # type: ignore[attr-defined]
 class Gate:
     """The one place where calls are approved. ``session`` makes one; nothing goes round it."""
 
-    def __init__(self, hook: ApprovalHook | None, seconds: float) -> None:
-        self._hook: ApprovalHook = ask_on_terminal if hook is None else hook
+    def __init__(self, hook: ApprovalHook, seconds: float) -> None:
+        self._hook = hook
         self._seconds = seconds
         self._immediate = bool(getattr(self._hook, "immediate", False))
         self._async = _is_async(self._hook)
 
-    async def approve(self, call: ToolCall) -> ToolCall:
-        """``call``, or the call the approver made of it. Raises ``CallDenied``."""
+    async def approve(self, call: ToolCall) -> Verdict:
+        """Yes, to ``call`` or to the call the approver made of it. Raises ``CallDenied``."""
         try:
             answer: Any = self._hook(call) if self._immediate else await self._ask(call)
         except BaseException as error:  # whatever befalls the hook, the answer is no
@@ -88,12 +100,12 @@ class Gate:
             raise _denied(call, f"the approval hook gave no answer ({reason})", reason) from error
         kind = type(answer)
         if kind is Allow:
-            if answer.arguments is None:
-                return call
-            return _edited(call, answer.arguments)
+            if answer.arguments is not None:
+                call = _edited(call, answer.arguments)
+            return Verdict(call, answer.source, answer.reason)
         if kind is Deny:
             reason = safe_text(answer.reason, 500)
-            raise _denied(call, f"not approved: {reason}", reason)
+            raise _denied(call, f"not approved: {reason}", reason, answer.source)
         reason = f"the approval hook answered {kind.__name__}, neither Allow nor Deny"
         raise _denied(call, reason, reason)
 
@@ -141,8 +153,10 @@ def _edited(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
         ) from None
 
 
-def _denied(call: ToolCall, message: str, reason: str) -> CallDenied:
-    return CallDenied(message, reason=reason, server=call.server, tool=call.tool.name)
+def _denied(call: ToolCall, message: str, reason: str, source: str = "gate") -> CallDenied:
+    return CallDenied(
+        message, reason=reason, source=source, server=call.server, tool=call.tool.name
+    )
 
 
 def _cancelled_within(error: BaseException) -> bool:
@@ -195,78 +209,3 @@ async def _turn(hook: Any) -> AsyncIterator[None]:
         turn.wanted -= 1
         if not turn.wanted:
             del turns[key]
-
-
-# ---------------------------------------------------------------- at the terminal
-
-
-async def ask_on_terminal(call: ToolCall) -> Answer:
-    """Ask the person at the terminal; without a terminal, refuse and say what to do.
-
-    The question goes to standard error and the answer comes from standard input, and both must be
-    a terminal. Everything a server had a hand in is shown through ``safe_text``.
-    """
-    if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
-        return Deny(
-            "there is no terminal to ask at; pass approval= to connect(): a function that decides, "
-            "or mcp_client.allow_all if every call may run"
-        )
-    _forget_what_was_typed()
-    print(_question(call), end="", file=sys.stderr, flush=True)
-    answer = (await _line_from_terminal()).strip().lower()
-    if answer in ("y", "yes"):
-        return Allow()
-    return Deny("the person at the terminal said no")
-
-
-def _question(call: ToolCall) -> str:
-    hints, said = call.hints, call.hints.said
-    words = [
-        f"{'read-only' if hints.read_only else 'may change things'}",
-        f"{'destructive' if hints.destructive else 'not destructive'}",
-        f"{'can be repeated' if hints.idempotent else 'repeating it repeats its effect'}",
-        f"{'reaches outside' if hints.open_world else 'stays inside'}",
-    ]
-    source = "the server's word, which you trust" if said else "assumed, nobody trusted says"
-    arguments = json.dumps(call.arguments, indent=2, ensure_ascii=False)
-    shown = safe_text(arguments, 2_000, lines=True).replace("\n", "\n    ")
-    lines = [
-        "",
-        f"  Server     {safe_text(call.server, 80)}",
-        f"  Tool       {safe_text(call.tool.name, 128)}",
-        f"  It is      {', '.join(words)} ({source})",
-        *(f"  Note       {safe_text(finding, 300)}" for finding in call.findings),
-        f"  Arguments\n    {shown}",
-        "  Run it? [y/N] ",
-    ]
-    return "\n".join(lines)
-
-
-def _is_terminal(stream: Any) -> bool:
-    try:
-        return bool(stream.isatty())
-    except (AttributeError, ValueError):
-        return False
-
-
-def _forget_what_was_typed() -> None:
-    """A line typed before the question was shown is no answer to it."""
-    try:
-        import termios
-    except ImportError:  # Windows
-        return
-    with suppress(termios.error):
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-
-
-async def _line_from_terminal() -> str:
-    if sys.platform == "win32":
-        return await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
-    # Not in a thread: a thread that reads cannot be called off, and would keep the program alive.
-    # A descriptor of our own, so that a reader the host has on standard input stays in place.
-    fd = os.dup(sys.stdin.fileno())
-    try:
-        await anyio.wait_readable(fd)
-        return os.read(fd, 4096).decode(errors="replace")
-    finally:
-        os.close(fd)

@@ -21,7 +21,7 @@ import anyio
 from .approval import Gate
 from .bounds import Limits, Timeouts
 from .errors import (
-    CallTimeout,
+    ConfigError,
     ConnectError,
     InvalidArguments,
     InvalidResult,
@@ -33,16 +33,16 @@ from .errors import (
 )
 from .pins import Pins
 from .protocol.canonical import NotJson, canonical_of, plain
-from .protocol.era import Complete, InputRequired
 from .protocol.jsonrpc import Json
 from .result import ToolResult
+from .rounds import Rounds
 from .tool import Tool, ToolCall
 from .trust import hints_of
 from .validation import Checker, Problem, input_checker, output_checker
 from .wire import OnProgress, Wire
 from .worker import Workers
 
-__all__ = ["Approved", "Caller", "Strictness"]
+__all__ = ["Approved", "Caller", "Strictness", "strictness_of"]
 
 Strictness: TypeAlias = Literal["strict", "warn", "off"]
 Approved = NewType("Approved", ToolCall)
@@ -59,17 +59,19 @@ class Caller:
         find: Callable[[str], Awaitable[Tool]],
         wire: Callable[[], Awaitable[Wire]],
         renewed: Callable[[McpError], Awaitable[bool]],
+        rounds: Rounds,
+        workers: Workers,
         gate: Gate,
         results: Strictness,
         arguments: Strictness,
         limits: Limits,
-        workers: Workers,
         prefix: str,
         pins: Pins | None = None,
     ) -> None:
         self._find = find
         self._wire = wire
         self._renewed = renewed
+        self._rounds = rounds
         self._gate = gate
         self._results = results
         self._arguments = arguments
@@ -179,7 +181,8 @@ class Caller:
                 await checker.prepare(self._workers, timeouts.validation)
         if self._pins is not None:
             self._pins.refuse(call)
-        answered = await self._gate.approve(call)
+        verdict = await self._gate.approve(call)
+        answered = verdict.call
         if self._pins is not None and self._pins.has_drifted(call.tool):
             await anyio.to_thread.run_sync(self._pins.approved, call.tool)
         if answered.edited:
@@ -194,35 +197,16 @@ class Caller:
     ) -> dict[str, Any]:
         if await self._wire() is not wire:
             raise _made_anew()
-        asked: dict[str, Any] = {"name": call.tool.name, "arguments": Json(call.arguments_json)}
-        fields = asked
-        meta = None if call.meta_json is None else _loads(call.meta_json)
-        clocks, began = timeouts, wire.now()
-        for _ in range(self._limits.rounds):
-            reading = await wire.request(
-                "tools/call",
-                fields,
-                clocks,
-                meta=meta,
-                progress=True,
-                on_progress=on_progress,
-                mirrors=call.tool.mirrors if wire.mirrors else (),
-                repeatable=call.hints.idempotent,
-            )
-            if isinstance(reading, Complete):
-                return reading.result
-            fields = {**asked, **_answers(reading)}
-            gone = wire.now() - began
-            if gone >= timeouts.total:
-                raise CallTimeout(
-                    f"the server asked back for longer than {timeouts.total:g} s (total clock); "
-                    "it may have run",
-                    clock="total",
-                )
-            clocks = timeouts.after(gone)
-        raise ProtocolViolation(
-            f"the server asked back {self._limits.rounds} times (Limits.rounds) without an end",
-            result=reading.result,
+        return await self._rounds.run(
+            wire,
+            "tools/call",
+            {"name": call.tool.name, "arguments": Json(call.arguments_json)},
+            timeouts,
+            meta=None if call.meta_json is None else _loads(call.meta_json),
+            progress=True,
+            on_progress=on_progress,
+            mirrors=call.tool.mirrors if wire.mirrors else (),
+            repeatable=call.hints.idempotent,
         )
 
     # --------------------------------------------------------------- after it
@@ -269,6 +253,12 @@ class Caller:
             return Problem("", "", "", str(error))
 
 
+def strictness_of(option: str, value: object) -> None:
+    """Raises ``ConfigError`` unless ``value`` is one."""
+    if value not in ("strict", "warn", "off"):
+        raise ConfigError(f"{option}={value!r}: give 'strict', 'warn' or 'off'")
+
+
 def _made_anew() -> ConnectError:
     return ConnectError(
         "the connection was lost and made anew while approval was asked for, and an approval is "
@@ -299,16 +289,3 @@ def _log_break(what: str, call: ToolCall, problem: Problem) -> None:
 def _loads(text: str) -> dict[str, Any]:
     value: dict[str, Any] = json.loads(text)
     return value
-
-
-def _answers(asked: InputRequired) -> dict[str, Any]:
-    """What goes with the next round. Questions we declared no handler for are not answered."""
-    if asked.questions:
-        methods = sorted(
-            {str(q.get("method")) if isinstance(q, dict) else "?" for q in asked.questions.values()}
-        )
-        raise ProtocolViolation(
-            f"the server asks for {', '.join(methods)[:200]}, which this client did not declare",
-            result=asked.result,
-        )
-    return {} if asked.state is None else {"requestState": asked.state}

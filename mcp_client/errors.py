@@ -110,10 +110,15 @@ class CallDenied(NotSent):
     """The approval hook did not say yes; ``reason`` is what it said, or what befell it."""
 
     reason: str
+    source: str
+    """Who said so: "hook", "person", "rule" or "memory"; "gate" where there was no answer."""
 
-    def __init__(self, message: str, *, reason: str = "", **rest: Any) -> None:
+    def __init__(
+        self, message: str, *, reason: str = "", source: str = "gate", **rest: Any
+    ) -> None:
         super().__init__(message, **rest)
         self.reason = reason
+        self.source = source
 
 
 class ConnectError(NotSent):

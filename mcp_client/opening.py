@@ -15,10 +15,9 @@ import itertools
 from collections.abc import Callable, Hashable
 from typing import Any
 
-import anyio
-
 from .backend import current
 from .bounds import Limits, Timeouts
+from .clock import Clock
 from .errors import ConnectError, ConnectionLost, McpError
 from .protocol.capabilities import Client
 from .protocol.era import Era
@@ -83,7 +82,8 @@ class Opening:
         self._stats = stats
         self._ids = ids
         self._unasked = unasked
-        self._now = current().now
+        self._clock = Clock(current().now)
+        self._now = self._clock.now
         self._silent: Exchange | None = None
         self._probe_failed = False
 
@@ -102,7 +102,7 @@ class Opening:
             await self._silent.aclose()
         self._transport.agree(era)
         await self._transport.ready()
-        return Wire(self._transport, era, self._server, self._stats, self._ids)
+        return Wire(self._transport, era, self._server, self._stats, self._ids, self._clock)
 
     async def _negotiate(self) -> Era:
         identity = self._transport.identity
@@ -143,6 +143,7 @@ class Opening:
             self._limits,
             self._timeouts,
             self._stats,
+            self._clock,
         )
         await transport.open(link)
 
@@ -169,8 +170,10 @@ class Opening:
         """Ask again by the other way to carry messages; if there is none, it stays as it was."""
         before, self._transport = self._transport, other
         try:
-            with anyio.fail_after(max(0.0, self._deadline - self._now())):
+            with self._clock.scope(self._deadline) as scope:
                 await self._open()
+            if scope.cancelled_caught:
+                raise TimeoutError
         except (ConnectError, TimeoutError) as error:
             await other.aclose()
             self._transport = before

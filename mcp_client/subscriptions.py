@@ -168,6 +168,9 @@ class Subscriptions:
         finally:
             self._waiters.discard(waiter)
 
+    async def pause(self, seconds: float) -> None:
+        await self._sleep(seconds)
+
     async def settled(self) -> None:
         """Wait until the stream stands, or it is clear that it does not yet."""
         until = self._backend.now() + self._seconds
@@ -351,7 +354,7 @@ class ToolWatch:
             # A server that says so without end, and has nothing to show, is not run after.
             self._fruitless += 1
             if self._fruitless > 1:
-                await anyio.sleep(min(0.05 * 2 ** min(self._fruitless, 8), 5.0))
+                await self._subscriptions.pause(min(0.05 * 2 ** min(self._fruitless, 8), 5.0))
             return None
         if not outdated:
             self._fruitless = 0

@@ -6,7 +6,8 @@ progress notification finds its request without a table.
 
 Clocks (2026-07-28 ``basic/patterns/cancellation``, timeouts): ``idle`` starts anew with each sign
 of progress, ``total`` never does. When one runs out, or the caller is cancelled, the server is
-told in the way its era and transport want, and an answer that still comes is dropped.
+told in the way its era and transport want, and an answer that still comes is dropped. Both stand
+still while a person is asked to log in.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, TypeAlias
 import anyio
 
 from .bounds import Timeouts
+from .clock import Clock
 from .display import safe_text
 from .errors import CallTimeout, McpError, ProtocolViolation, ServerError
 from .protocol.era import Era, Malformed, Reading
@@ -41,7 +43,13 @@ _PAUSE = 0.25
 
 class Wire:
     def __init__(
-        self, transport: Transport, era: Era, server: str, stats: Stats, ids: itertools.count[int]
+        self,
+        transport: Transport,
+        era: Era,
+        server: str,
+        stats: Stats,
+        ids: itertools.count[int],
+        clock: Clock,
     ) -> None:
         self.transport = transport
         self.era = era
@@ -50,7 +58,8 @@ class Wire:
         self._ids = ids
         self.generation = 0
         """Which connection of its session this is, from 1."""
-        self.now = _clock()
+        self.clock = clock
+        self.now = clock.now
 
     @property
     def mirrors(self) -> bool:
@@ -260,9 +269,3 @@ def _pause(error: ServerError, tries: int) -> float | None:
         return None
     backoff = _PAUSE * 2**tries * (0.5 + random.random())  # noqa: S311 - spreads, hides nothing
     return float(max(backoff, error.retry_after or 0.0))
-
-
-def _clock() -> Callable[[], float]:
-    from .backend import current
-
-    return current().now

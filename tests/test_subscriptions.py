@@ -226,10 +226,21 @@ async def test_a_server_that_cries_change_at_every_list_is_not_run_after() -> No
             server.notify(CHANGED)
         return await crying(server, message, send)
 
-    async with connect(MemoryServer(cry)) as session, session.tool_changes() as changes:
-        with anyio.move_on_after(0.5):
-            await anext(changes)
-    assert server.count("tools/list") < 12
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 8:
+            await anyio.sleep_forever()
+
+    async with connect(MemoryServer(cry)) as session:
+        session._subscriptions._sleep = sleep
+        async with anyio.create_task_group() as group, session.tool_changes() as changes:
+            group.start_soon(anext, changes, None)
+            await until(lambda: len(pauses) == 8)
+            group.cancel_scope.cancel()
+    assert pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
+    assert server.count("tools/list") <= 5 * (len(pauses) + 2)
 
 
 async def test_a_change_that_another_use_found_is_told_as_well() -> None:
@@ -427,7 +438,7 @@ async def test_a_server_that_died_is_subscribed_to_anew_when_it_is_started_again
 async def test_a_stream_that_is_closed_gives_its_place_on_the_line_back() -> None:
     server = Server("a")
     async with connect(MemoryServer(server)) as session:
-        channel = session._transport._channel  # type: ignore[attr-defined]
+        channel = session._connection.transport._channel  # type: ignore[attr-defined]
         async with session.tool_changes():
             assert len(channel) == 1
         await until(lambda: len(channel) == 0)

@@ -204,10 +204,8 @@ class Documents:
         for address in addresses:
             kind = kind_of(address)
             if not (await self._may_be(kind) or (origin in self._trusted and kind not in NEVER)):
-                raise _Refused(
-                    f"{named} is at {safe_text(address, 50)}, a {kind} address, and the MCP server "
-                    "is at none of that kind"
-                )
+                at = named if address == host else f"{named}, which is {safe_text(address, 50)},"
+                raise _Refused(f"{at} is a {kind} address, and the MCP server is at none such")
             if url.scheme == "http" and kind != "loopback":
                 raise _Refused(f"{named} is not this machine, and plain http is for that alone")
         return addresses

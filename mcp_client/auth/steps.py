@@ -39,7 +39,6 @@ __all__ = [
     "Unreachable",
 ]
 
-
 Result = TypeVar("Result")
 
 

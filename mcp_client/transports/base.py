@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
 from ..bounds import Limits, Timeouts
+from ..clock import Clock
 from ..errors import ConnectError
 from ..protocol.era import Era
 from ..protocol.jsonrpc import Answer, Failure, Id, Notice, Question
@@ -74,13 +75,15 @@ class Link(NamedTuple):
     limits: Limits
     timeouts: Timeouts
     stats: Stats
+    clock: Clock | None = None
+    """The connection's own; None for one that nothing stops."""
 
 
 class Exchange(Protocol):
     """One request under way."""
 
     async def receive(self, until: float) -> Answer | Failure | Notice:
-        """The next message for this request; ``until`` is a time of the loop's clock."""
+        """The next message for this request; ``until`` is a time of the link's clock."""
 
     async def aclose(self) -> None:
         """Give the request up, if it has not been answered. Never raises."""

@@ -140,8 +140,8 @@ class HttpTransport(Transport):
         return self._web
 
     async def send(self, text: str, headers: Mapping[str, str]) -> None:
-        timeouts = self.link.timeouts
-        with anyio.move_on_after(min(timeouts.connect, timeouts.idle)) as scope:
+        timeouts, clock = self.link.timeouts, self._open_web().clock
+        with clock.scope(clock.now() + min(timeouts.connect, timeouts.idle)) as scope:
             await self._post(text, headers)
         if scope.cancelled_caught:
             raise ConnectError(
@@ -245,14 +245,14 @@ class HttpExchange:
             return self._inbox.popleft()
         transport = self._transport
         if not self._spent and not transport.closed:
-            self._scope = scope = anyio.CancelScope(deadline=until)
-            transport.begin(self)
-            try:
-                with scope:
+            with self._web.clock.scope(until) as scope:
+                self._scope = scope
+                transport.begin(self)
+                try:
                     return await self._next()
-            finally:
-                transport.end(self)
-                self._spent = self._spent or scope.cancel_called
+                finally:
+                    transport.end(self)
+                    self._spent = self._spent or scope.cancel_called
         if transport.closed:
             raise self._web.lost("the session was closed")
         raise TimeoutError

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
+from ..backend import current
+from ..clock import Clock
 from ..display import safe_text
 from ..errors import AuthError, ConfigError, ConnectError, ConnectionLost, McpError
 from .base import Link
@@ -198,6 +200,7 @@ class Web:
         import httpx
 
         self.link = link
+        self.clock = link.clock or Clock(current().now)
         self.url = server.url
         self.shown = shown(server.url)
         self.held_open = 0

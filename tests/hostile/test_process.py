@@ -232,7 +232,7 @@ async def test_a_call_given_up_before_it_left_never_runs(tmp_path: Path) -> None
         for _ in range(3):
             with pytest.raises(CallTimeout):
                 await session.call_tool("length", blocked, timeout=0.1)
-        assert session._transport.unread() < 2 * 300_000
+        assert session._connection.transport.unread() < 2 * 300_000
         go_on.touch()
         await _goes_on(session)
         told = json.loads((await session.call_tool("seen")).text)

@@ -1,0 +1,139 @@
+"""From what a host gives to a session: ``connect``, its options, and what is wrong with them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Sequence
+from types import TracebackType
+from typing import Any
+
+from .approval import ApprovalHook, Gate
+from .bounds import Limits, Timeouts
+from .call import Strictness, strictness_of
+from .errors import ConfigError
+from .pins import Pins
+from .protocol.capabilities import Client, Implementation
+from .protocol.versions import HANDSHAKE, STATELESS, is_known
+from .session import Session, Setup
+from .terminal import ask_on_terminal
+from .transports.base import Transport
+from .transports.http import HttpServer, HttpTransport
+from .transports.stdio import StdioServer, StdioTransport
+
+__all__ = ["Connecting", "connect"]
+
+
+def connect(
+    server: StdioServer | HttpServer | Transport | str | Sequence[str],
+    *,
+    name: str | None = None,
+    trusted: bool = False,
+    approval: ApprovalHook | None = None,
+    timeouts: Timeouts | None = None,
+    limits: Limits | None = None,
+    validation: Strictness = "strict",
+    argument_validation: Strictness = "warn",
+    pins: Pins | str | os.PathLike[str] | None = None,
+    client_info: Implementation | None = None,
+    revision: str = "auto",
+) -> Connecting:
+    """Connect to a server: ``async with connect(...) as session``, or ``await connect(...)``.
+
+    ``server`` is a ``StdioServer``, the words of a command, an ``HttpServer``, a URL, or a
+    transport such as ``MemoryServer``. ``name`` is what the server is called from here on, in
+    approvals, errors and logs; by default, what its command or host is called. Nothing the server
+    says of itself is used.
+
+    ``approval`` decides every call: see ``mcp_client.approval``. Without one, the person at the
+    terminal is asked, and where there is no terminal every call is refused.
+    ``trusted=True`` is the host's word that the server's annotations may be believed.
+
+    ``validation`` is what happens to a result that breaks the tool's output schema: "strict"
+    raises ``InvalidResult``, which carries it; "warn" hands it over with a finding; "off" does not
+    look. ``argument_validation`` likewise before the call; with "warn", the default, the approval
+    hook sees the finding and the call goes on. What cannot be judged within
+    ``Timeouts.validation`` counts as broken, and the text says so.
+
+    ``pins`` is a lock file of what the server's tools were, a path or ``Pins(path, policy=...)``:
+    see ``mcp_client.pins``. Its servers go by ``name``, so give one.
+
+    ``revision`` fixes the protocol revision ("2025-06-18"); "auto" agrees on the newest in common.
+
+    Raises ``ConfigError`` for a wrong argument, at once; ``ConnectError`` (``NegotiationError``
+    where no revision is in common) when entered or awaited.
+    """
+    transport = _transport(server)
+    if revision != "auto" and not is_known(revision):
+        raise ConfigError(
+            f"revision={revision!r}: give one of {', '.join((*STATELESS, *HANDSHAKE))}, or 'auto'"
+        )
+    strictness_of("validation", validation)
+    strictness_of("argument_validation", argument_validation)
+    if approval is not None and not callable(approval):
+        raise ConfigError(f"approval={approval!r}: give a function from ToolCall to Allow or Deny")
+    if not isinstance(trusted, bool):
+        raise ConfigError(f"trusted={trusted!r}: give True or False")
+    return Connecting(
+        Session(
+            transport,
+            Setup(
+                name=name or transport.name,
+                trusted=trusted,
+                gate=Gate(
+                    ask_on_terminal if approval is None else approval,
+                    (timeouts or Timeouts()).approval,
+                ),
+                timeouts=timeouts or Timeouts(),
+                limits=limits or Limits(),
+                validation=validation,
+                argument_validation=argument_validation,
+                client=Client(client_info or _ourselves(), {}),
+                pin=None if revision == "auto" else revision,
+                pins=Pins.of(pins),
+            ),
+        )
+    )
+
+
+def _transport(server: Any) -> Transport:
+    if isinstance(server, Transport):
+        return server
+    if isinstance(server, StdioServer):
+        return StdioTransport(server)
+    if isinstance(server, HttpServer):
+        return HttpTransport(server)
+    if isinstance(server, str):
+        return HttpTransport(HttpServer(server))
+    if isinstance(server, Sequence) and not isinstance(server, str | bytes) and server:
+        return StdioTransport(StdioServer(server[0], tuple(server[1:])))
+    raise ConfigError(
+        f"cannot connect to a {type(server).__name__}: give a StdioServer, the words of a command "
+        "as a list, an HttpServer, a URL, or a transport"
+    )
+
+
+def _ourselves() -> Implementation:
+    from . import __version__
+
+    return Implementation("mcp-client", __version__)
+
+
+class Connecting:
+    """A session on its way: enter it with ``async with``, or await it. Either, once."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __await__(self) -> Generator[Any, Any, Session]:
+        return self._session._open().__await__()
+
+    async def __aenter__(self) -> Session:
+        return await self._session._open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._session.aclose()

@@ -1,0 +1,74 @@
+"""When the answer is a question: the rounds of one request, until the server is content.
+
+2026-07-28 ``basic/patterns/mrtr``: the request is made again, with a new id, the answers asked for,
+and ``requestState`` exactly as it came; nothing of it goes into any other request. A round that
+asks nothing is made again at once. ``Limits.rounds`` bounds how often, the ``total`` clock for how
+long. While a person thinks about an answer, that clock stands still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+from .bounds import Limits, Timeouts
+from .errors import CallTimeout, ProtocolViolation
+from .protocol.era import Complete, InputRequired
+from .wire import Wire
+
+__all__ = ["Answerer", "Rounds", "no_answers"]
+
+Answerer: TypeAlias = Callable[[InputRequired], Awaitable[dict[str, Any]]]
+"""From what a server asks to the members that answer it; raises where it will not be answered."""
+
+
+class Rounds:
+    """Makes requests that a server may answer with questions. ``session`` has one."""
+
+    def __init__(self, answer: Answerer, limits: Limits) -> None:
+        self._answer = answer
+        self._limits = limits
+
+    async def run(
+        self,
+        wire: Wire,
+        method: str,
+        fields: Mapping[str, Any],
+        timeouts: Timeouts,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """The request's result. ``options`` go to ``Wire.request`` in every round."""
+        asked, clocks, began, thought = fields, timeouts, wire.now(), 0.0
+        for _ in range(self._limits.rounds):
+            reading = await wire.request(method, asked, clocks, **options)
+            if isinstance(reading, Complete):
+                return reading.result
+            question = wire.now()
+            answers = await self._answer(reading)
+            thought += wire.now() - question
+            asked = {**fields, **answers}
+            gone = wire.now() - began - thought
+            if gone >= timeouts.total:
+                raise CallTimeout(
+                    f"the server asked back for longer than {timeouts.total:g} s (total clock); "
+                    "it may have run",
+                    clock="total",
+                )
+            clocks = timeouts.after(gone)
+        raise ProtocolViolation(
+            f"the server asked back {self._limits.rounds} times (Limits.rounds) without an end",
+            result=reading.result,
+        )
+
+
+async def no_answers(asked: InputRequired) -> dict[str, Any]:
+    """What goes with the next round where there are no handlers: questions are refused."""
+    if asked.questions:
+        methods = sorted(
+            {str(q.get("method")) if isinstance(q, dict) else "?" for q in asked.questions.values()}
+        )
+        raise ProtocolViolation(
+            f"the server asks for {', '.join(methods)[:200]}, which this client did not declare",
+            result=asked.result,
+        )
+    return {} if asked.state is None else {"requestState": asked.state}
