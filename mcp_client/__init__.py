@@ -31,6 +31,7 @@ Before the first call, and below it::
     metaschema.py   whether a schema is one, told cheaply
     findings.py     what looks wrong in a tool's texts: a hint, and not a proof
     pins.py         a lock file of tools: what they were, and what became of them
+    files.py        small files that several processes write: in turns, each as a whole
     subscriptions.py  what a server tells us unasked, in either era, as one stream
     display.py      a server's text, made safe to look at
     backend.py      asyncio and trio, asked directly in this one file

@@ -21,22 +21,16 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from . import files
 from .display import safe_text
 from .errors import CallDenied, ConfigError
 from .tool import Tool, ToolCall, fingerprint_of, fingerprinted
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - where there is none, processes do not take turns
-    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["Drift", "Pins", "Policy"]
 
@@ -45,7 +39,6 @@ Book: TypeAlias = "dict[str, dict[str, Pin]]"
 Policy: TypeAlias = Literal["ask", "refuse", "accept"]
 
 _VERSION = 1
-_PATIENCE = 10.0
 _SHOWN = 110
 _MOST = 8
 _ABSENT: Any = object()
@@ -206,7 +199,7 @@ class Pins:
         """What is written down. Raises ``ConfigError`` where it cannot be used."""
         try:
             with open(self.path, "rb") as file:
-                stamp = _stamp(file.fileno())
+                stamp = _stamp(os.fstat(file.fileno()))
                 last, book = self._last
                 if stamp != last:
                     book = self._parsed(file.read())
@@ -268,56 +261,38 @@ class Pins:
     def _replace(self, text: str) -> tuple[int, int, int]:
         target = Path(os.path.realpath(self.path))
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        directory = os.open(target.parent, os.O_RDONLY)
         try:
-            with open(handle, "w", encoding="ascii") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-                stamp = _stamp(file.fileno())
-            os.chmod(name, mode)
-            os.replace(name, target)
-        except BaseException:
-            os.unlink(name)
-            raise
-        return stamp
+            return _stamp(files.replace(directory, target.name, text.encode("ascii"), mode))
+        finally:
+            os.close(directory)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """One writer at a time, across processes: by the directory, which is never replaced."""
+        """One writer at a time, across processes."""
         try:
             directory = os.open(os.path.realpath(self.path.parent), os.O_RDONLY)
         except OSError as error:
             raise self._unwritable(error) from None
-        try:
-            self._wait_for(directory)
-            yield
-        finally:
-            os.close(directory)
-
-    def _wait_for(self, directory: int) -> None:
-        until = time.monotonic() + _PATIENCE
-        while fcntl is not None:
+        with ExitStack() as stack:
+            stack.callback(os.close, directory)
             try:
-                fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    raise ConfigError(
-                        f"the lock file {self.path} is being written by another process for more "
-                        f"than {_PATIENCE:g} s"
-                    ) from None
-                time.sleep(0.005)
+                stack.enter_context(files.in_turn(directory))
+            except TimeoutError:
+                raise ConfigError(
+                    f"the lock file {self.path} is being written by another process for more "
+                    f"than {files.PATIENCE:g} s"
+                ) from None
             except OSError as error:
                 raise self._unwritable(error) from None
+            yield
 
     def _unwritable(self, error: OSError) -> ConfigError:
         return ConfigError(f"the lock file {self.path} cannot be written: {error.strerror}")
 
 
-def _stamp(file: int) -> tuple[int, int, int]:
+def _stamp(stat: os.stat_result) -> tuple[int, int, int]:
     """Equal while a file is the same: it is replaced as a whole, and never changed in place."""
-    stat = os.fstat(file)
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 

@@ -18,7 +18,17 @@ ROOT = Path(mcp_client.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 LAYERS = [
-    {"errors", "display", "bounds", "clock", "backend", "findings", "keyboard", "metaschema"},
+    {
+        "errors",
+        "display",
+        "bounds",
+        "clock",
+        "backend",
+        "files",
+        "findings",
+        "keyboard",
+        "metaschema",
+    },
     {"protocol"},
     {"transports"},
     {"auth"},
@@ -83,6 +93,9 @@ def test_each_outside_package_is_imported_only_where_the_design_says(path: Path)
         "jsonschema": {"judge.py"},
         "jsonschema_specifications": {"judge.py"},
         "referencing": {"judge.py"},
+        "jwt": {"auth/keys.py"},
+        "cryptography": {"auth/keys.py"},
+        "keyring": {"auth/system_keyring.py"},
     }
     for name, ours in imports(path):
         top = name.split(".")[0]

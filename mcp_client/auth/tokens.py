@@ -19,7 +19,7 @@ __all__ = ["Key", "Registration", "Source", "Token", "TokenStore"]
 EARLY = 60.0
 """Seconds before its expiry from which a token counts as stale."""
 _FOREVER = 10 * 365 * 86_400.0
-_SENDABLE = re.compile(r"[\x21-\x7e]+")
+SENDABLE = re.compile(r"[\x21-\x7e]+")
 _TYPES = {"bearer": "Bearer", "dpop": "DPoP"}
 
 
@@ -111,7 +111,7 @@ def _sendable(payload: Mapping[str, Any], name: str) -> str | None:
     value = payload.get(name)
     if value is None or value == "":
         return None
-    if not isinstance(value, str) or not _SENDABLE.fullmatch(value):
+    if not isinstance(value, str) or not SENDABLE.fullmatch(value):
         raise AuthError(f"the token endpoint answered with an unusable {name}")
     return value
 
