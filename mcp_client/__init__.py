@@ -26,6 +26,7 @@ Before the first call, and below it::
     connection.py   the connection under a session, made anew when it is lost
     opening.py      from a transport to a wire: start, agree on a revision, start again
     bounds.py       how long and how much: Timeouts, Limits
+    keyboard.py     lines from the person at the terminal
     clock.py        the time of one connection, which stands still while a person is asked
     metaschema.py   whether a schema is one, told cheaply
     findings.py     what looks wrong in a tool's texts: a hint, and not a proof

@@ -18,7 +18,17 @@ ROOT = Path(mcp_client.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 LAYERS = [
-    {"errors", "display", "bounds", "clock", "backend", "findings", "metaschema", "files"},
+    {
+        "errors",
+        "display",
+        "bounds",
+        "clock",
+        "backend",
+        "files",
+        "findings",
+        "keyboard",
+        "metaschema",
+    },
     {"protocol"},
     {"transports"},
     {"auth"},
