@@ -55,6 +55,13 @@ def test_a_token_is_fresh_until_a_minute_before_it_expires() -> None:
     assert token(expires_in=None).fresh(NOW + 10**9)
 
 
+def test_a_token_that_lives_shortly_is_fresh_for_most_of_its_life() -> None:
+    made = token(expires_in=20)
+    assert made.fresh(NOW + 14)
+    assert not made.fresh(NOW + 15)
+    assert not token(expires_in=0).fresh(NOW)
+
+
 def test_an_expiry_is_absolute_and_survives_being_written_down() -> None:
     made = token()
     kept = Token.from_wire(json.loads(json.dumps(made.to_wire())))
@@ -148,6 +155,7 @@ tokens = st.builds(
     st.text("abc-._~", min_size=1, max_size=9),
     st.sampled_from(["Bearer", "DPoP"]),
     st.none() | st.floats(0, 1e12),
+    st.none() | st.floats(0, 1e9),
     st.none() | texts,
     st.frozensets(st.text("abc:", min_size=1, max_size=5), max_size=3),
     st.none() | texts,
