@@ -96,12 +96,12 @@ class Browser:
         Raises ``AuthError`` where the URL may not be opened, there is nobody to open it, the
         answer belongs to another login, or ``seconds`` are over.
         """
-        if (reason := openable(step.url)) is not None:
-            raise AuthError(
-                f"the authorization server's page was not opened: {reason}", server=step.server
-            )
         waiting = _Waiting(step, self._redirects)
         try:
+            if (reason := openable(step.url)) is not None:
+                raise AuthError(
+                    f"the authorization server's page was not opened: {reason}", server=step.server
+                )
             with anyio.move_on_after(self._seconds) as clock:
                 await waiting.until_answered(self._ask)
         finally:
@@ -135,7 +135,7 @@ class Browser:
                 await _ask_terminal(waiting)
         if waiting.params is None and not waiting.listens:
             raise AuthError(
-                f"nobody here can receive the redirect to {step.redirect_uri}: give a redirect_uri on "
+                f"nobody here receives the redirect to {step.redirect_uri}: give a redirect_uri on "
                 "this machine, or an on_url= that returns the address at which the browser ended",
                 server=step.server,
             )
@@ -286,7 +286,10 @@ async def _ask_terminal(waiting: _Waiting) -> None:
     for _ in range(_TRIES):
         forget_what_was_typed()
         print("  > ", end="", file=sys.stderr, flush=True)
-        reason = waiting.take(await line_from_terminal())
+        line = await line_from_terminal()
+        if not line:
+            break
+        reason = waiting.take(line)
         if reason is None:
             return
         print(f"  That is not the answer to this login: {reason}.", file=sys.stderr, flush=True)

@@ -37,7 +37,6 @@ _REASONS = {
     400: "Bad Request",
     404: "Not Found",
     405: "Method Not Allowed",
-    410: "Gone",
     421: "Misdirected Request",
 }
 _HEADERS = (
@@ -165,16 +164,14 @@ class Redirects:
                     return
                 head += await stream.receive()
             answer = judge(head.partition(b"\r\n\r\n")[0], self.uri, state)
-            first = answer.params is not None and self._answer is None
-            if answer.params is not None and not first:
-                answer = Answer(410, "This login has had its answer.")
-            if first:
-                self._answer = answer.params
+            if self._answer is not None:
+                return
+            self._answer = answer.params
             try:
                 await stream.send(_page(answer))
                 await stream.send_eof()
             finally:
-                if first:
+                if answer.params is not None:
                     self._answered.set()
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             return
