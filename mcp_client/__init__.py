@@ -40,6 +40,8 @@ Before the first call, and below it::
     auth/           OAuth for the HTTP transports: flows as plain generators inside httpx.Auth
 """
 
+from typing import TYPE_CHECKING, Any
+
 from .approval import Allow, ApprovalHook, Deny, allow_all, deny_all
 from .bounds import Limits, Timeouts
 from .connecting import connect
@@ -84,6 +86,17 @@ from .transports.http import HttpServer
 from .transports.memory import JsonRpcError, MemoryServer
 from .transports.stdio import StdioServer
 
+if TYPE_CHECKING:
+    from .auth import (
+        BearerToken,
+        FileTokens,
+        KeyringTokens,
+        MemoryTokens,
+        OAuth,
+        Token,
+        TokenStore,
+    )
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -91,6 +104,7 @@ __all__ = [
     "ApprovalHook",
     "AudioContent",
     "AuthError",
+    "BearerToken",
     "BrokenPromise",
     "CallDenied",
     "CallTimeout",
@@ -101,6 +115,7 @@ __all__ = [
     "Deny",
     "Drift",
     "EmbeddedResource",
+    "FileTokens",
     "Hints",
     "HttpServer",
     "ImageContent",
@@ -109,11 +124,14 @@ __all__ = [
     "InvalidResult",
     "InvalidSchema",
     "JsonRpcError",
+    "KeyringTokens",
     "Limits",
     "McpError",
     "MemoryServer",
+    "MemoryTokens",
     "NegotiationError",
     "NotSent",
+    "OAuth",
     "OutcomeUnknown",
     "Pins",
     "ProtocolViolation",
@@ -124,6 +142,8 @@ __all__ = [
     "StdioServer",
     "TextContent",
     "Timeouts",
+    "Token",
+    "TokenStore",
     "Tool",
     "ToolCall",
     "ToolChanges",
@@ -139,3 +159,28 @@ __all__ = [
     "deny_all",
     "safe_text",
 ]
+
+_OF_AUTH = frozenset(
+    {
+        "BearerToken",
+        "FileTokens",
+        "KeyringTokens",
+        "MemoryTokens",
+        "OAuth",
+        "Token",
+        "TokenStore",
+    }
+)
+"""Found in ``mcp_client.auth`` when they are asked for: they need httpx, which takes time to load."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OF_AUTH:
+        from . import auth
+
+        return getattr(auth, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

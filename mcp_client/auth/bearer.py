@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import TypeAlias
 
 import httpx
 
-from ..errors import AuthError, ConfigError, McpError
+from ..errors import ConfigError
+from .steps import Supply
 from .tokens import SENDABLE
 
 __all__ = ["BearerToken"]
@@ -55,15 +55,7 @@ class BearerToken(httpx.Auth):
     async def _asked(self) -> str:
         if not callable(self._token):
             return self._token
-        try:
-            given = self._token()
-            token = await given if inspect.isawaitable(given) else given
-        except McpError:
-            raise
-        except Exception as error:
-            raise AuthError(
-                f"the function given to BearerToken raised {type(error).__name__}; nothing was sent"
-            ) from error
+        token = await Supply(self._token, "BearerToken(...)").carry_out()
         _check(token, "the function given to BearerToken")
         return token
 

@@ -19,8 +19,9 @@ from __future__ import annotations
 import base64
 import hmac
 import secrets
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -60,6 +61,8 @@ class Want:
     revision: str | None = None
     prover: Callable[[], Prover] | None = field(default=None, repr=False)
     """Makes the key of a DPoP token, where the server wants one."""
+    now: Callable[[], float] = time.time
+    """Unix time in seconds."""
 
     def by_dpop(self, place: Place) -> bool:
         asked = self.challenge is not None and self.challenge.scheme == "dpop"
@@ -91,7 +94,6 @@ def authorize(
     want: Want,
     client: Client,
     scopes: frozenset[str] | None,
-    now: Callable[[], float],
     *,
     without_pkce: bool = False,
     random: Callable[[int], str] = secrets.token_urlsafe,
@@ -109,14 +111,14 @@ def authorize(
     if prover is not None:
         prover.check(place.server.dpop_algorithms)
     asked = scopes_wanted(want, place, scopes)
-    known = yield from identify(place, client, now())
+    known = yield from identify(place, client, want.now())
     try:
-        return (yield from _login(want, place, known, asked, prover, now, random))
+        return (yield from _login(want, place, known, asked, prover, random))
     except AuthError as error:
         if not known.kept or error.oauth_error not in _FORGOTTEN:
             raise
     known = yield from identify_anew(place, client, known)
-    return (yield from _login(want, place, known, asked, prover, now, random))
+    return (yield from _login(want, place, known, asked, prover, random))
 
 
 def _metadata_url(want: Want) -> str | None:
@@ -126,10 +128,7 @@ def _metadata_url(want: Want) -> str | None:
 def _chosen(issuers: tuple[str, ...], client: Client, want: Want) -> str:
     """The issuer our credentials belong to, else the one of the last time, else the first."""
     last = want.last.key.issuer if want.last is not None else None
-    for issuer in (client.issuer, last):
-        if issuer in issuers:
-            return issuer  # type: ignore[return-value]
-    return issuers[0]
+    return next((issuer for issuer in (client.issuer, last) if issuer in issuers), issuers[0])
 
 
 def _check_server(server: ServerMetadata, *, without_pkce: bool) -> None:
@@ -176,7 +175,6 @@ def _login(
     known: Known,
     scopes: frozenset[str],
     prover: Prover | None,
-    now: Callable[[], float],
     random: Callable[[int], str],
 ) -> Flow[Login]:
     question = _Question(known, scopes, place.server.issuer, random(32), random(48))
@@ -194,7 +192,7 @@ def _login(
     endpoint = place.server.token_endpoint
     payload = yield from token_request(endpoint, form, authentication, dpop=prover)
     bound = None if prover is None else prover.text
-    token = Token.from_response(payload, now(), scopes, dpop_key=bound)
+    token = Token.from_response(payload, want.now(), scopes, dpop_key=bound)
     key = Key(place.server.issuer, place.resource, known.registration.client_id)
     return Login(token, Source(key, endpoint, authentication.method), scopes, prover)
 
@@ -273,13 +271,15 @@ def refresh(
     ``oauth_error`` is "invalid_grant" where nothing but a new login helps.
     """
     assert token.refresh_token is not None
-    issuer = source.key.issuer
-    registration: Registration | None = Registration(source.key.client, issuer=issuer)
-    if client.client_id == source.key.client:
-        registration = replace(registration, client_secret=client.client_secret)
-    elif client.metadata_url != source.key.client:
+    issuer, us = source.key.issuer, source.key.client
+    registration: Registration | None
+    if us == client.client_id:
+        registration = Registration(us, client.client_secret, issuer=issuer)
+    elif us == client.metadata_url:
+        registration = Registration(us, issuer=issuer)
+    else:
         registration = yield Recall(issuer)
-    if registration is None or registration.client_id != source.key.client:
+    if registration is None or registration.client_id != us:
         raise AuthError(
             f"the client that {shown(issuer)} gave the token to is no longer known here",
             oauth_error="invalid_grant",
@@ -295,7 +295,7 @@ def refresh(
     try:
         payload = yield from token_request(source.token_endpoint, form, authentication, dpop=prover)
     except AuthError as error:
-        if error.oauth_error in _FORGOTTEN and client.client_id != source.key.client:
+        if error.oauth_error in _FORGOTTEN and us != client.client_id:
             yield Forget(issuer)
         raise
     bound = None if prover is None else prover.text

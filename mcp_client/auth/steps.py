@@ -17,9 +17,12 @@ a flow yields  which means                               and is sent
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+import inspect
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from ..errors import AuthError, McpError
 
 if TYPE_CHECKING:
     from .tokens import Registration
@@ -36,6 +39,7 @@ __all__ = [
     "Redirected",
     "Remember",
     "Step",
+    "Supply",
     "Unreachable",
 ]
 
@@ -126,6 +130,30 @@ class Forget:
     issuer: str
 
 
-Step: TypeAlias = Fetch | Listen | Consent | Recall | Remember | Forget
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """Ask a function of the host's, sync or async, for a secret text it looks after."""
+
+    source: Callable[[], str | Awaitable[str]] = field(repr=False)
+    what: str
+    """Which option it was given as: "WorkloadIdentity(assertion=...)"."""
+
+    async def carry_out(self) -> str:
+        """What the function gives. Raises ``AuthError`` where it raises, or gives no text."""
+        try:
+            given = self.source()
+            text = await given if inspect.isawaitable(given) else given
+        except McpError:
+            raise
+        except Exception as error:
+            raise AuthError(
+                f"the function given as {self.what} raised {type(error).__name__}; nothing was sent"
+            ) from error
+        if not isinstance(text, str) or not text:
+            raise AuthError(f"the function given as {self.what} gave no text; nothing was sent")
+        return text
+
+
+Step: TypeAlias = Fetch | Listen | Consent | Recall | Remember | Forget | Supply
 Flow: TypeAlias = Generator[Step, Any, Result]
 """Yields steps, is sent their outcomes, returns a ``Result``."""

@@ -146,10 +146,8 @@ def token_request(
             continue
         if payload is not None and _granted(reply.status, payload):
             return payload
-        secrets = [fields[name] for name in _SECRET_FIELDS & fields.keys()]
-        secrets += [headers[name].split(" ")[-1] for name in ("authorization",) if name in headers]
-        if authentication.secret:
-            secrets.append(authentication.secret)
+        secrets = [authentication.secret or "", headers.get("authorization", "").split(" ")[-1]]
+        secrets += [each[name] for each in (form, fields) for name in _SECRET_FIELDS & each.keys()]
         raise _refusal(f"{what} {shown(endpoint)}", reply, payload, secrets)
 
 

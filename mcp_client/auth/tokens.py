@@ -32,6 +32,8 @@ class Token:
     """The scheme of the ``Authorization`` header: "Bearer" or "DPoP"."""
     expires_at: float | None = None
     """Unix time in seconds; None where the server did not say."""
+    lifetime: float | None = None
+    """Seconds it was good for when it was new."""
     refresh_token: str | None = field(default=None, repr=False)
     scope: frozenset[str] = frozenset()
     """What was granted: what the server said, or else what was asked for."""
@@ -64,18 +66,27 @@ class Token:
         kind = _token_type(payload)
         if kind == "DPoP" and dpop_key is None:
             raise AuthError("the token endpoint gave a DPoP token, and no proof was sent to it")
+        lifetime = _lifetime(payload.get("expires_in"))
         return cls(
             access_token=access,
             token_type=kind,
-            expires_at=_expiry(payload.get("expires_in"), now),
+            expires_at=None if lifetime is None else now + lifetime,
+            lifetime=lifetime,
             refresh_token=refresh,
             scope=frozenset(scope.split()) if isinstance(scope, str) else asked,
             dpop_key=dpop_key if kind == "DPoP" else None,
         )
 
     def fresh(self, now: float, early: float = EARLY) -> bool:
-        """Whether the token is good for ``early`` more seconds, as far as anybody said."""
-        return self.expires_at is None or now + early < self.expires_at
+        """Whether the token is good for ``early`` more seconds, as far as anybody said.
+
+        Of a token that lives for minutes, only the last quarter counts as too late.
+        """
+        if self.expires_at is None:
+            return True
+        if self.lifetime is not None:
+            early = min(early, self.lifetime / 4)
+        return now + early < self.expires_at
 
     @property
     def authorization(self) -> str:
@@ -88,6 +99,7 @@ class Token:
             "access_token": self.access_token,
             "token_type": self.token_type,
             "expires_at": self.expires_at,
+            "lifetime": self.lifetime,
             "refresh_token": self.refresh_token,
             "scope": " ".join(sorted(self.scope)),
             "dpop_key": self.dpop_key,
@@ -101,6 +113,7 @@ class Token:
             access_token=read.needed("access_token", str),
             token_type=read.needed("token_type", str),
             expires_at=read.time("expires_at"),
+            lifetime=read.time("lifetime"),
             refresh_token=read.maybe("refresh_token", str),
             scope=frozenset((read.maybe("scope", str) or "").split()),
             dpop_key=read.maybe("dpop_key", str),
@@ -125,7 +138,7 @@ def _token_type(payload: Mapping[str, Any]) -> str:
     return kind
 
 
-def _expiry(seconds: Any, now: float) -> float | None:
+def _lifetime(seconds: Any) -> float | None:
     """Some servers write the number as a string; whatever is no number says nothing."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float, str)):
         return None
@@ -133,7 +146,7 @@ def _expiry(seconds: Any, now: float) -> float | None:
         length = float(seconds)
     except (ValueError, OverflowError):
         return None
-    return None if math.isnan(length) else now + min(max(length, 0.0), _FOREVER)
+    return None if math.isnan(length) else min(max(length, 0.0), _FOREVER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,6 +202,8 @@ class Web:
         self.link = link
         self.clock = link.clock or Clock(current().now)
         self.url = server.url
+        """Where the server is: where it said that it moved to for good, if it did."""
+        self.given_url = server.url
         self.shown = shown(server.url)
         self.held_open = 0
         """How many streams were left open by the server after their answer."""
@@ -261,7 +263,12 @@ class Web:
 
         try:
             request = self._client.build_request(
-                method, url, headers=dict(headers), content=body, timeout=self._timeout
+                method,
+                url,
+                headers=dict(headers),
+                content=body,
+                timeout=self._timeout,
+                extensions={"mcp_client": self},
             )
             request.stream = Body(body or b"")
             response = await self._client.send(
