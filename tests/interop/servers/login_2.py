@@ -32,9 +32,10 @@ from starlette.responses import (  # type: ignore[import-not-found,unused-ignore
     Response,
 )
 
-PORT, LIFETIME = int(sys.argv[1]), int(sys.argv[2])
+PORT = int(sys.argv[1])
 BASE = f"http://127.0.0.1:{PORT}"
 SCOPE = "weather"
+LIFETIME = 3600
 PAGE = '<!doctype html><title>Log in</title><form method="post" action="{to}">{fields}</form>'
 
 
@@ -107,7 +108,7 @@ class Kept:
             token=token,
             client_id=client_id,
             scopes=scopes,
-            expires_at=int(time.time()) + 3600,
+            expires_at=int(time.time()) + LIFETIME,
             resource=resource,
         )
         self.refresh[again] = RefreshToken(
@@ -143,7 +144,6 @@ def page(to: str, ticket: str, *fields: str) -> HTMLResponse:
     return HTMLResponse(PAGE.format(to=to, fields=hidden + "".join(fields)))
 
 
-@server.custom_route("/login", methods=["GET"])
 async def login(request: Request) -> Response:
     return page(
         "/who",
@@ -153,7 +153,6 @@ async def login(request: Request) -> Response:
     )
 
 
-@server.custom_route("/who", methods=["POST"])
 async def who(request: Request) -> Response:
     form = await request.form()
     ticket = str(form["ticket"])
@@ -169,29 +168,34 @@ async def who(request: Request) -> Response:
     )
 
 
-@server.custom_route("/agree", methods=["POST"])
 async def agree(request: Request) -> Response:
     form = await request.form()
     return RedirectResponse(kept.agreed(str(form["ticket"])), 302)
 
 
-@server.custom_route("/seen", methods=["GET"])
 async def seen(request: Request) -> Response:
     return JSONResponse(kept.seen)
 
 
-@server.custom_route("/expire", methods=["POST"])
 async def expire(request: Request) -> Response:
     for token in kept.access.values():
         token.expires_at = 1
     return JSONResponse(kept.seen)
 
 
-@server.tool()
 def get_weather(location: str) -> str:
     """The weather at a place."""
     return f"{location}: 22.5 °C"
 
 
 if __name__ == "__main__":
+    server.add_tool(get_weather)
+    for method, path, answer in (
+        ("GET", "/login", login),
+        ("POST", "/who", who),
+        ("POST", "/agree", agree),
+        ("GET", "/seen", seen),
+        ("POST", "/expire", expire),
+    ):
+        server.custom_route(path, methods=[method])(answer)
     server.run("streamable-http", port=PORT)
