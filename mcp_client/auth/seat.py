@@ -20,7 +20,7 @@ from .documents import Documents
 from .flow import Login, Want
 from .job import Job
 from .renewal import renewed
-from .steps import Consent, Fetch, Flow, Forget, Listen, Recall, Remember
+from .steps import Consent, Fetch, Flow, Forget, Listen, Recall, Remember, Supply
 from .tokens import Source, Token, TokenStore
 
 if TYPE_CHECKING:
@@ -246,6 +246,8 @@ class Seat:
                 return await self._store.save_registration(registration)
             case Forget(issuer=issuer):
                 return await self._store.delete_registration(issuer)
+            case Supply():
+                return await step.carry_out()
         assert browser is not None
         assert job is not None
         if isinstance(step, Listen):
