@@ -72,6 +72,11 @@ class HttpTransport(Transport):
         return ("http", *origin_of(self._server.url))
 
     @property
+    def credentials(self) -> Hashable | None:
+        authorized_as = getattr(self._server.auth, "authorized_as", None)
+        return None if authorized_as is None else authorized_as(self._server.url)
+
+    @property
     def alive(self) -> bool:
         if self._closed or self._web is None:
             return False

@@ -227,6 +227,11 @@ class Web:
                 self.shown,
             )
 
+    @property
+    def authorized(self) -> bool:
+        """Whether the host gave something to show who is asking."""
+        return self._server.auth is not None or self._server.headers is not None
+
     async def open(
         self, method: str, headers: Headers, text: str | None = None, url: str | None = None
     ) -> Reply:

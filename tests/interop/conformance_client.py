@@ -12,8 +12,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 import anyio
+import httpx
 
-from mcp_client import ConfigError, McpError, Session, allow_all, connect
+from mcp_client import ConfigError, HttpServer, McpError, OAuth, Session, allow_all, connect
 
 Scenario: TypeAlias = Callable[[Session], Awaitable[None]]
 
@@ -60,6 +61,11 @@ async def echo_a_schema(session: Session) -> None:
     await session.call_tool("json_schema_echo", {"schema": schema})
 
 
+async def call_the_test_tool(session: Session) -> None:
+    await session.list_tools()
+    (await session.call_tool("test-tool", {})).raise_for_error()
+
+
 SCENARIOS: dict[str, Scenario] = {
     "initialize": list_tools,
     "tools_call": add_numbers,
@@ -71,6 +77,8 @@ SCENARIOS: dict[str, Scenario] = {
     "json-schema-ref-no-deref": list_tools,
     "json-schema-2020-12-preservation": echo_a_schema,
 }
+AUTH = "auth/"
+"""What such a scenario is about comes before the session, which does the same in all of them."""
 PINNED = {"tools_call", "json-schema-2020-12-preservation"}
 """Scenarios whose mock agrees to any revision: each run is to speak its own."""
 
@@ -97,8 +105,47 @@ def _stub(schema: dict[str, Any]) -> dict[str, Any]:
     return {name: _STUBS[properties.get(name, {}).get("type", "string")] for name in required}
 
 
-async def _play(url: str, play: Scenario, revision: str) -> None:
-    async with connect(url, approval=allow_all, revision=revision) as session:
+# ------------------------------------------------------------------ authorization
+
+REDIRECT = "http://localhost:3000/callback"
+DOCUMENT = "https://conformance-test.local/client-metadata.json"
+
+
+async def person(url: str) -> str:
+    """A person with a browser who agrees to everything: follows one redirect by reading it."""
+    async with httpx.AsyncClient(trust_env=False) as browser:
+        answer = await browser.get(url, follow_redirects=False)
+    return answer.headers["location"]
+
+
+def oauth(**options: Any) -> httpx.Auth:
+    """Somebody who logs in, as all scenarios have it that say no more."""
+    return OAuth(on_url=person, redirect_uri=REDIRECT, client_metadata_url=DOCUMENT, **options)
+
+
+def pre_registered() -> httpx.Auth:
+    context = _context()
+    return oauth(
+        client_id=context["client_id"],
+        client_secret=context["client_secret"],
+        issuer=context.get("issuer"),
+    )
+
+
+GRANTS: dict[str, Callable[[], httpx.Auth]] = {
+    "auth/pre-registration": pre_registered,
+}
+"""Scenarios with a way to a token of their own."""
+
+
+def _server(url: str, scenario: str) -> HttpServer:
+    if not scenario.startswith(AUTH):
+        return HttpServer(url)
+    return HttpServer(url, auth=GRANTS.get(scenario, oauth)())
+
+
+async def _play(server: HttpServer, play: Scenario, revision: str) -> None:
+    async with connect(server, approval=allow_all, revision=revision) as session:
         await play(session)
 
 
@@ -106,12 +153,17 @@ def main(words: list[str]) -> int:
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
     if not words:
         return _refused("the last argument is the URL of the suite's server, and there is none")
-    if scenario not in SCENARIOS:
+    auth = scenario.startswith(AUTH)
+    if scenario not in SCENARIOS and not auth:
         known = ", ".join(SCENARIOS)
-        return _refused(f"MCP_CONFORMANCE_SCENARIO is {scenario!r}, and this program knows {known}")
+        return _refused(
+            f"MCP_CONFORMANCE_SCENARIO is {scenario!r}, and this program knows {known}, {AUTH}..."
+        )
+    play = call_the_test_tool if auth else SCENARIOS[scenario]
     revision = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "auto")
+    pin = revision if auth or scenario in PINNED else "auto"
     try:
-        anyio.run(_play, words[-1], SCENARIOS[scenario], revision if scenario in PINNED else "auto")
+        anyio.run(_play, _server(words[-1], scenario), play, pin)
     except ConfigError as error:
         return _refused(str(error))
     except McpError as error:
