@@ -181,6 +181,14 @@ def test_a_forgotten_client_makes_room_for_a_new_one() -> None:
     assert world.kept[ISSUER].client_id == "registered"
 
 
+def test_a_forgotten_client_is_not_kept_even_if_there_will_be_no_other() -> None:
+    world = World({f"{ISSUER}/register": 403})
+    world.kept[ISSUER] = old = Registration("old", redirect_uris=(REDIRECT,), issuer=ISSUER)
+    with pytest.raises(AuthError, match="HTTP 403"):
+        world.run(identify_anew(place(), Client(), Known(old, REDIRECT, kept=True)))
+    assert world.kept == {}
+
+
 @pytest.mark.parametrize(
     "options",
     [
