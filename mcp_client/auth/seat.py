@@ -19,7 +19,7 @@ from .browser import Browser
 from .documents import Documents
 from .flow import Login, Want
 from .job import Job
-from .renewal import renewed
+from .renewal import SPENT, renewed
 from .steps import Consent, Fetch, Flow, Forget, Listen, Recall, Remember, Supply
 from .tokens import Source, Token, TokenStore
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["Grant", "Seat", "Visit"]
 
 _log = logging.getLogger("mcp_client")
-_SPENT = frozenset({"invalid_grant", "invalid_client", "unauthorized_client"})
-"""What an authorization server says to a refresh that will never succeed."""
 
 
 class Grant(Protocol):
@@ -189,10 +187,9 @@ class Seat:
         try:
             self.token = await renewed(self._store, source.key, token, ask)
         except AuthError as error:
-            if error.oauth_error not in _SPENT:
+            if error.oauth_error not in SPENT:
                 raise
             _log.info("the token for %s can no longer be refreshed: %s", self.url, error)
-            await self._store.delete(source.key)
             return False
         return True
 
