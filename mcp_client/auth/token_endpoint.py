@@ -72,6 +72,8 @@ class ClientAuthentication:
         match self.method:
             case "client_secret_basic":
                 headers["authorization"] = "Basic " + self._basic()
+                # The official SDK's authorization server wants it beside the header.
+                fields["client_id"] = self.client_id
             case "client_secret_post":
                 fields |= {"client_id": self.client_id, "client_secret": self.secret or ""}
             case "private_key_jwt" if self.sign is not None:

@@ -74,7 +74,7 @@ def test_a_secret_goes_in_the_header_or_in_the_form_and_not_in_both() -> None:
     [step], _ = ask(answer(GRANTED), authentication=basic)
     expected = base64.b64encode(b"the-client:cs-SECRET").decode()
     assert step.headers["authorization"] == f"Basic {expected}"
-    assert form_of(step) == FORM
+    assert form_of(step) == {**FORM, "client_id": "the-client"}
 
     post = ClientAuthentication("the-client", "client_secret_post", "cs-SECRET")
     [step], _ = ask(answer(GRANTED), authentication=post)
