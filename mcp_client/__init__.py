@@ -183,7 +183,7 @@ _OF_AUTH = frozenset(
         "WorkloadIdentity",
     }
 )
-"""Found in ``mcp_client.auth`` when they are asked for: they need httpx, which takes time to load."""
+"""Found in ``mcp_client.auth`` when they are asked for: they need httpx, which is slow to load."""
 
 
 def __getattr__(name: str) -> Any:
