@@ -98,8 +98,8 @@ def refused_url(url: str) -> str | None:
     It is https, or http to this machine itself, with a host, and with no user or password. Of a
     URL that is refused no more is told than its first characters: it may hold anything.
     """
-    shown = f"{safe_text(url, 60)!r}"
-    if not isinstance(url, str) or _ODD.search(url):
+    shown = ascii(safe_text(url, 60))
+    if not isinstance(url, str) or not url.isascii() or _ODD.search(url):
         return f"{shown} has characters that no URL has"
     try:
         parts = urlsplit(url)

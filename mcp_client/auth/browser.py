@@ -30,7 +30,7 @@ from .addresses import refused_url
 from .redirect import Redirects, listens_at, read_redirect
 from .steps import Consent, Listen, Listening, Redirected
 
-__all__ = ["Browser", "OnUrl", "openable", "shown_host"]
+__all__ = ["Browser", "OnUrl", "shown_host"]
 
 _log = logging.getLogger("mcp_client")
 _SECONDS = 300.0
@@ -98,7 +98,7 @@ class Browser:
         """
         waiting = _Waiting(step, self._redirects)
         try:
-            if (reason := openable(step.url)) is not None:
+            if (reason := refused_url(step.url)) is not None:
                 raise AuthError(
                     f"the authorization server's page was not opened: {reason}", server=step.server
                 )
@@ -186,14 +186,6 @@ class _Waiting:
         return None
 
 
-def openable(url: str) -> str | None:
-    """Why a browser must not be given ``url``; None where it may be."""
-    reason = refused_url(url)
-    if reason is None and not url.isascii():
-        reason = f"{safe_text(url, 60)!r} has characters that no URL has"
-    return reason
-
-
 def shown_host(url: str) -> str:
     """The host of ``url`` to be looked at by a person, with a warning where it may deceive."""
     host = safe_text(urlsplit(url).netloc, 120)
@@ -204,12 +196,7 @@ def shown_host(url: str) -> str:
 
 def _check_redirect_uri(uri: str) -> None:
     parts = urlsplit(uri)
-    if (
-        refused_url(uri) is not None
-        or not uri.isascii()
-        or "#" in uri
-        or (parts.scheme == "http" and not parts.port)
-    ):
+    if refused_url(uri) is not None or "#" in uri or (parts.scheme == "http" and not parts.port):
         raise ConfigError(
             f"redirect_uri={safe_text(uri, 100)!r}: give http://127.0.0.1:PORT/PATH, or an https "
             "URL without a fragment"

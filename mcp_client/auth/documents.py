@@ -119,7 +119,8 @@ class Documents:
     # ----------------------------------------------------------------- one step
 
     async def _fetch(self, step: Fetch) -> Fetched:
-        url = step.url
+        # The host may write its server's URL in its own alphabet.
+        url = step.url if step.url.isascii() else str(httpx.URL(step.url))
         for hop in range(_HOPS + 1):
             async with self._sent(step, url) as reply:
                 if reply.status not in (301, 302, 303, 307, 308):
@@ -205,7 +206,10 @@ class Documents:
             kind = kind_of(address)
             if not (await self._may_be(kind) or (origin in self._trusted and kind not in NEVER)):
                 at = named if address == host else f"{named}, which is {safe_text(address, 50)},"
-                raise _Refused(f"{at} is a {kind} address, and the MCP server is at none such")
+                article = "an" if kind[0] in "aeiou" else "a"
+                raise _Refused(
+                    f"{at} is {article} {kind} address, and the MCP server is at none such"
+                )
             if url.scheme == "http" and kind != "loopback":
                 raise _Refused(f"{named} is not this machine, and plain http is for that alone")
         return addresses

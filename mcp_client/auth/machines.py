@@ -91,7 +91,9 @@ class Machine:
                 clock=now,
             )
         known = Registration(self.client_id, self.secret, issuer=server.issuer)
-        return ClientAuthentication.of(known, server.auth_methods)
+        # What others may leave out, whoever was given a secret has to show.
+        methods = [method for method in server.auth_methods or () if method != "none"]
+        return ClientAuthentication.of(known, methods or None)
 
 
 @dataclass(frozen=True, slots=True)

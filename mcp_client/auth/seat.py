@@ -20,7 +20,7 @@ from .browser import Browser
 from .documents import Documents
 from .flow import Login, Want
 from .job import Job
-from .renewal import renewed
+from .renewal import SPENT, renewed
 from .steps import Consent, Fetch, Flow, Forget, Listen, Recall, Remember, Supply
 from .tokens import Source, Token, TokenStore
 
@@ -34,8 +34,6 @@ __all__ = ["Grant", "Seat", "Visit"]
 _log = logging.getLogger("mcp_client")
 _PAUSE = 30.0
 """Seconds a token that is still good is used, after it could not be refreshed."""
-_SPENT = frozenset({"invalid_grant", "invalid_client", "unauthorized_client"})
-"""What an authorization server says to a refresh that will never succeed."""
 
 
 class Grant(Protocol):
@@ -210,10 +208,9 @@ class Seat:
         try:
             self.token = await renewed(self._store, source.key, token, ask)
         except AuthError as error:
-            if error.oauth_error not in _SPENT:
+            if error.oauth_error not in SPENT:
                 raise
             _log.info("the token for %s can no longer be refreshed: %s", self.url, error)
-            await self._store.delete(source.key)
             return False
         self.refreshes += 1
         return True
