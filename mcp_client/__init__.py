@@ -89,12 +89,16 @@ from .transports.stdio import StdioServer
 if TYPE_CHECKING:
     from .auth import (
         BearerToken,
+        ClientCredentials,
+        EnterpriseAuthorization,
         FileTokens,
+        IdentityProvider,
         KeyringTokens,
         MemoryTokens,
         OAuth,
         Token,
         TokenStore,
+        WorkloadIdentity,
     )
 
 __version__ = "0.1.0"
@@ -108,6 +112,7 @@ __all__ = [
     "BrokenPromise",
     "CallDenied",
     "CallTimeout",
+    "ClientCredentials",
     "ConfigError",
     "ConnectError",
     "ConnectionLost",
@@ -115,9 +120,11 @@ __all__ = [
     "Deny",
     "Drift",
     "EmbeddedResource",
+    "EnterpriseAuthorization",
     "FileTokens",
     "Hints",
     "HttpServer",
+    "IdentityProvider",
     "ImageContent",
     "Implementation",
     "InvalidArguments",
@@ -153,6 +160,7 @@ __all__ = [
     "ToolWatch",
     "UnknownContent",
     "UnknownTool",
+    "WorkloadIdentity",
     "allow_all",
     "ask_on_terminal",
     "connect",
@@ -163,15 +171,19 @@ __all__ = [
 _OF_AUTH = frozenset(
     {
         "BearerToken",
+        "ClientCredentials",
+        "EnterpriseAuthorization",
         "FileTokens",
+        "IdentityProvider",
         "KeyringTokens",
         "MemoryTokens",
         "OAuth",
         "Token",
         "TokenStore",
+        "WorkloadIdentity",
     }
 )
-"""Found in ``mcp_client.auth`` when they are asked for: they need httpx, which takes time to load."""
+"""Found in ``mcp_client.auth`` when they are asked for: they need httpx, which is slow to load."""
 
 
 def __getattr__(name: str) -> Any:

@@ -34,6 +34,7 @@ class Prover:
     def __init__(self, text: str | None = None, *, clock: Callable[[], float] = time.time) -> None:
         self._key = PrivateKey.generate() if text is None else PrivateKey.read(text)
         self._public = self._key.public_jwk()
+        self._text = self._key.text() if text is None else text
         self._nonces: dict[tuple[str, str, int, bool], str] = {}
         self._clock = clock
 
@@ -43,7 +44,7 @@ class Prover:
     @property
     def text(self) -> str:
         """The key, to be stored with the token that is bound to it. It is a secret."""
-        return self._key.text()
+        return self._text
 
     @property
     def thumbprint(self) -> str:

@@ -34,6 +34,8 @@ __all__ = ["Authorization"]
 _STEP_UPS = 2
 """Logins for more scopes, for one request."""
 _NONCES = 2
+_TOKENS = 6
+"""Tokens shown for one request, those that other processes got included."""
 _APPROVAL = 3600.0
 _SCHEMES = ("bearer", "dpop")
 _READ = 64 * 1024
@@ -44,9 +46,9 @@ _READ = 64 * 1024
 class _Tries:
     """What was tried for one request."""
 
-    logins: int
-    """How many logins there had been before it."""
-    refreshed: bool = False
+    refreshes: int
+    """How many refreshes there had been before it."""
+    tokens: int = 0
     step_ups: int = 0
     nonces: int = 0
 
@@ -89,7 +91,7 @@ class Authorization(httpx.Auth):
             yield request
             return
         token = await seat.ready(visit)
-        tries = _Tries(seat.logins)
+        tries = _Tries(seat.refreshes)
         while True:
             _sign(request, seat, token)
             response = yield request
@@ -101,20 +103,12 @@ class Authorization(httpx.Auth):
                 tries.nonces += 1
                 if not new_nonce or tries.nonces > _NONCES:
                     return
-            elif response.status_code == 401:
-                _check_not_in_vain(response, challenge, seat, tries)
-                seat.documents.server_answered(response)
-                token = await seat.better(visit, token, challenge, refresh=not tries.refreshed)
-                tries.refreshed = True
+            elif _in_vain(response, challenge, seat, token, tries):
+                return
             else:
-                if seat.token is token and challenge.scopes <= seat.scopes:
-                    return
-                tries.step_ups += 1
-                if tries.step_ups > _STEP_UPS:
-                    return
                 seat.documents.server_answered(response)
-                token = await seat.better(visit, token, challenge, refresh=False)
-                tries.logins = seat.logins
+                refresh = response.status_code == 401 and seat.refreshes == tries.refreshes
+                token = await seat.better(visit, token, challenge, refresh=refresh)
             response.stream = _Rest(response.stream)
 
     def _received(self, request: httpx.Request) -> tuple[Visit, Seat]:
@@ -168,16 +162,27 @@ def _refusal(response: httpx.Response, token: Token | None) -> Challenge | None:
     return next(iter(same or ours), None)
 
 
-def _check_not_in_vain(
-    response: httpx.Response, challenge: Challenge, seat: Seat, tries: _Tries
-) -> None:
-    if seat.logins > tries.logins:
+def _in_vain(
+    response: httpx.Response,
+    challenge: Challenge,
+    seat: Seat,
+    token: Token | None,
+    tries: _Tries,
+) -> bool:
+    """Whether another token is of no use. Raises ``AuthError`` where the server says no better."""
+    tries.tokens += 1
+    if response.status_code == 403:
+        tries.step_ups += 1
+        asked = seat.token is token and challenge.scopes <= seat.scopes
+        return asked or tries.step_ups > _STEP_UPS
+    if token is not None and token is seat.from_login and tries.tokens > 1:
         raise AuthError(
             f"{shown(seat.url)} refuses the token that its authorization server has just given "
             f"us: it wants {what_is_wanted([challenge])}",
             challenge=response.headers.get("www-authenticate"),
             http_status=response.status_code,
         )
+    return tries.tokens > _TOKENS
 
 
 class _Rest(httpx.AsyncByteStream):

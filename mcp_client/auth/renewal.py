@@ -21,8 +21,10 @@ from .tokens import Key, Token, TokenStore
 __all__ = ["renewed"]
 
 _log = logging.getLogger("mcp_client")
-CLAIM = 90.0
-"""Seconds a mark is good for: a token request, and a second one for its nonce, take less."""
+CLAIM = 45.0
+"""Seconds a mark is good for: a token request is given up after 30."""
+SPENT = frozenset({"invalid_grant", "invalid_client", "unauthorized_client"})
+"""What an authorization server says to a refresh that will never succeed."""
 _POLL = 0.05
 _SLOWEST = 0.5
 _TIDY = 15.0
@@ -40,9 +42,9 @@ async def renewed(
     """The token that comes after ``stale``: another's that is in the store, or ``refresh``'s.
 
     ``refresh`` asks the authorization server with the token it is given, and its errors pass
-    through; the mark is taken away then, too. Raises ``AuthError`` where others hold the mark for
-    three times ``claim`` seconds, or where the token was taken out of the store meanwhile
-    (``oauth_error`` is "invalid_grant": somebody found that it is worth nothing any more).
+    through; the mark is taken away then, too, and a token that can never be refreshed is taken out
+    of the store. Raises ``AuthError`` where others hold the mark for three times ``claim`` seconds,
+    or have found that out meanwhile (``oauth_error`` is "invalid_grant" then).
     """
     until = anyio.current_time() + 3 * claim
     pause = _POLL
@@ -81,8 +83,13 @@ async def _refreshed(
         raise AuthError(
             "whoever was refreshing this token found that it cannot be", oauth_error="invalid_grant"
         )
-    # What is stored may be newer than what the caller has, and stale as well.
-    token = await refresh(kept or stale)
+    try:
+        # What is stored may be newer than what the caller has, and stale as well.
+        token = await refresh(kept or stale)
+    except AuthError as error:
+        if kept is not None and error.oauth_error in SPENT:
+            await store.delete(key)
+        raise
     try:
         with anyio.move_on_after(_TIDY, shield=True):
             await store.save(key, token)

@@ -7,19 +7,20 @@ refresh, a login. Each of the last two is one job, whoever needs it.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ..clock import Clock
-from ..errors import AuthError, ConfigError
+from ..errors import AuthError, ConfigError, McpError
 from ..protocol.challenge import Challenge
 from .browser import Browser
 from .documents import Documents
 from .flow import Login, Want
 from .job import Job
-from .renewal import renewed
+from .renewal import SPENT, renewed
 from .steps import Consent, Fetch, Flow, Forget, Listen, Recall, Remember, Supply
 from .tokens import Source, Token, TokenStore
 
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["Grant", "Seat", "Visit"]
 
 _log = logging.getLogger("mcp_client")
-_SPENT = frozenset({"invalid_grant", "invalid_client", "unauthorized_client"})
-"""What an authorization server says to a refresh that will never succeed."""
+_PAUSE = 30.0
+"""Seconds a token that is still good is used, after it could not be refreshed."""
 
 
 class Grant(Protocol):
@@ -80,8 +81,10 @@ class Seat:
     ) -> None:
         self.url = url
         self.token: Token | None = None
+        self.from_login: Token | None = None
+        """What the last login got."""
         self.logins = 0
-        """How often we logged in: a token that is newer than the last cannot be bettered."""
+        self.refreshes = 0
         self.scopes: frozenset[str] = frozenset()
         """What was asked for or granted so far."""
         self.documents = Documents(url, client, trusted=grant.trusted())
@@ -92,6 +95,7 @@ class Seat:
         self._prover: Prover | None = None
         self._challenge: Challenge | None = None
         self._loaded = False
+        self._pause = -math.inf
         self._job: Job | None = None
 
     # -------------------------------------------------------------- before a request
@@ -99,18 +103,33 @@ class Seat:
     async def ready(self, visit: Visit) -> Token | None:
         """The token to send: refreshed if its time is nearly over, None if there is none."""
         if not self._loaded:
-            await self._take_stored(None)
-            self._loaded = True
-        token = self.token
-        if token is None or token.fresh(self._now()):
+            await self._load(visit)
+        token, now = self.token, self._now()
+        if token is None or token.fresh(now):
+            return token
+        still_good = token.fresh(now, early=0)
+        if still_good and (now < self._pause or not (token.refresh_token or self._grant.silent)):
             return token
         try:
             await self._share(visit, token, lambda job: self._keep_fresh(visit, token))
         except AuthError as error:
-            if not token.fresh(self._now(), early=0):
+            if not still_good:
                 raise
+            self._pause = now + _PAUSE
             _log.debug("%s: the token could not be refreshed yet: %s", visit.server, error)
         return self.token
+
+    async def _load(self, visit: Visit) -> None:
+        try:
+            await self._take_stored(None, stale=True)
+        except McpError:
+            raise
+        except Exception as error:
+            raise AuthError(
+                f"the token store raised {type(error).__name__}; nothing was sent",
+                server=visit.server,
+            ) from error
+        self._loaded = True
 
     async def _keep_fresh(self, visit: Visit, token: Token) -> None:
         if await self._take_stored(token) or await self._refreshed(token):
@@ -162,8 +181,8 @@ class Seat:
 
     # ------------------------------------------------------------------- three sources
 
-    async def _take_stored(self, used: Token | None) -> bool:
-        """Whether the store has another token than ``used``, which is ours then."""
+    async def _take_stored(self, used: Token | None, *, stale: bool = False) -> bool:
+        """Whether the store has a good token other than ``used``, which is ours then."""
         source = await self._store.recall(self.url)
         if source is None or not self._grant.owns(source):
             return False
@@ -171,7 +190,7 @@ class Seat:
         token = await self._store.load(source.key)
         if token is None or (used is not None and token.access_token == used.access_token):
             return False
-        if used is not None and not token.fresh(self._now(), early=0):
+        if not stale and not token.fresh(self._now(), early=0):
             return False
         self.token = token
         self.scopes |= token.scope
@@ -189,11 +208,11 @@ class Seat:
         try:
             self.token = await renewed(self._store, source.key, token, ask)
         except AuthError as error:
-            if error.oauth_error not in _SPENT:
+            if error.oauth_error not in SPENT:
                 raise
             _log.info("the token for %s can no longer be refreshed: %s", self.url, error)
-            await self._store.delete(source.key)
             return False
+        self.refreshes += 1
         return True
 
     async def _log_in(self, visit: Visit, job: Job | None, challenge: Challenge) -> None:
@@ -215,6 +234,7 @@ class Seat:
                 await browser.aclose()
         self.token, self._source, self._prover = login.token, login.source, login.prover
         self.scopes = login.scopes | login.token.scope
+        self.from_login = login.token
         self.logins += 1
         try:
             await self._store.save(login.source.key, login.token)

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from ..display import safe_text
 from ..errors import AuthError
+from ..protocol.challenge import scopes_of
 
 __all__ = ["Key", "Registration", "Source", "Token", "TokenStore"]
 
@@ -73,7 +74,7 @@ class Token:
             expires_at=None if lifetime is None else now + lifetime,
             lifetime=lifetime,
             refresh_token=refresh,
-            scope=frozenset(scope.split()) if isinstance(scope, str) else asked,
+            scope=scopes_of(scope) if isinstance(scope, str) else asked,
             dpop_key=dpop_key if kind == "DPoP" else None,
         )
 

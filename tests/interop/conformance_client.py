@@ -14,7 +14,19 @@ from typing import Any, TypeAlias
 import anyio
 import httpx
 
-from mcp_client import ConfigError, HttpServer, McpError, OAuth, Session, allow_all, connect
+from mcp_client import (
+    ClientCredentials,
+    ConfigError,
+    EnterpriseAuthorization,
+    HttpServer,
+    IdentityProvider,
+    McpError,
+    OAuth,
+    Session,
+    WorkloadIdentity,
+    allow_all,
+    connect,
+)
 
 Scenario: TypeAlias = Callable[[Session], Awaitable[None]]
 
@@ -132,8 +144,41 @@ def pre_registered() -> httpx.Auth:
     )
 
 
+def signing_machine() -> httpx.Auth:
+    context = _context()
+    return ClientCredentials(
+        context["client_id"],
+        private_key=context["private_key_pem"],
+        algorithm=context["signing_algorithm"],
+    )
+
+
+def machine() -> httpx.Auth:
+    context = _context()
+    return ClientCredentials(context["client_id"], client_secret=context["client_secret"])
+
+
+def enterprise() -> httpx.Auth:
+    context = _context()
+    provider = IdentityProvider(
+        context["idp_token_endpoint"], context["idp_client_id"], context["idp_id_token"]
+    )
+    return EnterpriseAuthorization(
+        provider, context["client_id"], client_secret=context["client_secret"]
+    )
+
+
+def workload() -> httpx.Auth:
+    context = _context()
+    return WorkloadIdentity(context["client_id"], assertion=context["valid_jwt"])
+
+
 GRANTS: dict[str, Callable[[], httpx.Auth]] = {
+    "auth/client-credentials-basic": machine,
+    "auth/client-credentials-jwt": signing_machine,
+    "auth/enterprise-managed-authorization": enterprise,
     "auth/pre-registration": pre_registered,
+    "auth/wif-jwt-bearer": workload,
 }
 """Scenarios with a way to a token of their own."""
 

@@ -51,6 +51,10 @@ _IN_BOTH = [
     "scope-step-up",
     "scope-retry-limit",
     "pre-registration",
+    "client-credentials-basic",
+    "client-credentials-jwt",
+    "enterprise-managed-authorization",
+    "wif-jwt-bearer",
     "dpop",
     "dpop-nonce",
 ]
