@@ -150,7 +150,9 @@ def test_an_address_in_another_form_is_of_the_same_kind(number: int) -> None:
         ("https://as.example.com/`id`", "characters"),
         ("\thttps://as.example.com/", "characters"),
         ("https://\u0430s.example.com/", "characters"),
+        ("https://as.example.com/" + "x" * 20_000, "longer than 16384"),
     ],
+    ids=lambda value: value[:40],
 )
 def test_a_url_is_refused_by_its_text(url: str, why: str) -> None:
     reason = refused_url(url)
@@ -364,7 +366,7 @@ async def test_a_named_server_is_where_its_own_answer_came_from(
 
 
 async def test_a_real_answer_tells_the_address_of_its_server() -> None:
-    async with serving(hello) as served, httpx.AsyncClient() as client:
+    async with serving(hello) as served, httpx.AsyncClient(trust_env=False, timeout=None) as client:
         documents = Documents(
             f"http://mcp.corp:{port_of(served)}/mcp", resolve=Names(mcp_corp=["127.0.0.1"])
         )
