@@ -9,7 +9,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 try:
     import fcntl
@@ -63,5 +63,6 @@ def replace(directory: int, name: str, data: bytes, mode: int) -> os.stat_result
     except BaseException:
         os.unlink(draft, dir_fd=directory)
         raise
-    os.fsync(directory)
+    with suppress(OSError):  # some file systems cannot, and the file is in its place already
+        os.fsync(directory)
     return written

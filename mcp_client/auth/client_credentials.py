@@ -34,6 +34,8 @@ class ClientCredentials(Authorization):
     ``ConfigError`` here, and ``AuthError`` in the request that needed the token.
     """
 
+    extensions = ("io.modelcontextprotocol/oauth-client-credentials",)
+
     def __init__(
         self,
         client_id: str,

@@ -56,6 +56,9 @@ class _Tries:
 class Authorization(httpx.Auth):
     """Base of everything that gets tokens: ``grant`` says how."""
 
+    extensions: tuple[str, ...] = ()
+    """The protocol extensions this is, which servers are told of."""
+
     def __init__(
         self,
         grant: Grant,

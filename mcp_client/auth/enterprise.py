@@ -87,6 +87,8 @@ class EnterpriseAuthorization(Authorization):
     ``ConfigError`` here, and ``AuthError`` in the request that needed the token.
     """
 
+    extensions = ("io.modelcontextprotocol/enterprise-managed-authorization",)
+
     def __init__(
         self,
         provider: IdentityProvider,

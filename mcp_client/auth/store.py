@@ -18,7 +18,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -136,7 +136,7 @@ class FileTokens(_Kept):
         directory = None
         try:
             if make:
-                os.makedirs(parent, mode=0o700, exist_ok=True)
+                _make(parent)
             try:
                 directory = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             except FileNotFoundError:
@@ -191,6 +191,14 @@ class FileTokens(_Kept):
 
     def _unusable(self, why: str) -> ConfigError:
         return ConfigError(f"the token file {safe_text(self.path, 300)} cannot be used: {why}")
+
+
+def _make(directory: Path) -> None:
+    """With its parents, each for the owner only, which ``os.makedirs`` does for the last alone."""
+    if not directory.is_dir():
+        _make(directory.parent)
+        with suppress(FileExistsError):
+            directory.mkdir(mode=0o700)
 
 
 def default_directory() -> Path:

@@ -151,6 +151,11 @@ class Transport(ABC):
         """Equal while requests go out under the same authorization; None where there is none."""
         return None
 
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Protocol extensions the way we are authorized is one of, to be told to the server."""
+        return ()
+
     def unread(self) -> int | None:
         """How many bytes we sent that the server has not taken yet; None where unknown."""
         return None

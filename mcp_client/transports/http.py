@@ -77,6 +77,10 @@ class HttpTransport(Transport):
         return None if authorized_as is None else authorized_as(self._server.url)
 
     @property
+    def extensions(self) -> tuple[str, ...]:
+        return getattr(self._server.auth, "extensions", ())
+
+    @property
     def alive(self) -> bool:
         if self._closed or self._web is None:
             return False

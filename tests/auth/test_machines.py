@@ -42,6 +42,7 @@ from mcp_client.protocol.challenge import Challenge
 from tests.auth.flows import ISSUER, SERVER, metadata
 from tests.auth.flows import World as Table
 from tests.server.authorization import Grant, World, guarded
+from tests.server.http_apps import Handshake, Stateless
 from tests.server.http_server import Reply, Request
 
 NOW = 1_800_000_000.0
@@ -428,6 +429,34 @@ async def test_a_machine_gets_one_token_for_a_session_and_nobody_is_asked(
         assert machines.world.consents == []
         assert machines.world.clients == {}
     assert "SECRET" not in caplog.text
+
+
+@pytest.mark.parametrize("era", [Stateless, Handshake])
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("client credentials", {"io.modelcontextprotocol/oauth-client-credentials": {}}),
+        ("workload", None),
+    ],
+)
+async def test_a_server_is_told_of_the_extension_in_use(
+    era: type[Stateless | Handshake], kind: str, told: dict[str, Any] | None
+) -> None:
+    machines = Machines()
+    async with guarded(era(), pages={"/token": machines}) as machines.world:
+        assert await echo(machines.world, auths(machines.world)[kind]()) == SAID
+        messages = [r.message for r in machines.world.server.requests if r.path == "/mcp"]
+    if era is Stateless:
+        prefix = "io.modelcontextprotocol/"
+        said = [each["params"]["_meta"][prefix + "clientCapabilities"] for each in messages]
+    else:
+        said = [
+            each["params"]["capabilities"]
+            for each in messages
+            if each.get("method") == "initialize"
+        ]
+    assert said
+    assert [each.get("extensions") for each in said] == [told] * len(said)
 
 
 async def test_a_second_run_uses_what_the_first_has_kept(tmp_path: Path) -> None:

@@ -198,6 +198,7 @@ async def test_a_file_is_made_for_its_owner_only_whatever_the_umask(tmp_path: Pa
     finally:
         os.umask(before)
     assert (mode(path), mode(path.parent)) == (0o600, 0o700)
+    assert mode(tmp_path / "deep") == 0o700
     assert [each.name for each in path.parent.iterdir()] == ["tokens.json"]
 
 
