@@ -13,6 +13,8 @@ The way of a call, and where each step lives::
     burden.py       what a schema may cost to judge: caps, and whether in place is safe
     judge.py        what jsonschema says, in place or in the worker
     worker.py       the process that is killed when judging takes too long
+    decision.py     what a hook answers: yes or no, and how far a yes goes
+    constraints.py  what arguments must be, for a rule or an answer to hold
     approval.py     asking: the gate no call goes round
     terminal.py     asking the person at the terminal
     rounds.py       when the answer is a question
@@ -36,9 +38,9 @@ Before the first call, and below it::
     transports/     how messages travel; knows JSON-RPC, knows no MCP method
 """
 
-from .approval import Allow, ApprovalHook, Deny, allow_all, deny_all
 from .bounds import Limits, Timeouts
 from .connecting import connect
+from .decision import Allow, ApprovalHook, Deny, Remember, allow_all, deny_all
 from .display import safe_text
 from .errors import (
     AuthError,
@@ -114,6 +116,7 @@ __all__ = [
     "Pins",
     "ProtocolViolation",
     "Rejected",
+    "Remember",
     "ResourceLink",
     "ServerError",
     "Session",

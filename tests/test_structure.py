@@ -22,6 +22,8 @@ LAYERS = [
     {"protocol"},
     {"transports"},
     {"wire", "tool", "result", "quick", "burden", "judge", "worker"},
+    {"constraints"},
+    {"decision"},
     {"trust", "validation", "opening", "rounds", "connection", "pins"},
     {"catalog"},
     {"subscriptions"},
@@ -97,7 +99,18 @@ PURE = [
     p
     for p in FILES
     if room(p)
-    in {"protocol", "trust", "tool", "result", "display", "errors", "findings", "metaschema"}
+    in {
+        "constraints",
+        "decision",
+        "display",
+        "errors",
+        "findings",
+        "metaschema",
+        "protocol",
+        "result",
+        "tool",
+        "trust",
+    }
 ]
 
 
