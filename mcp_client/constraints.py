@@ -14,8 +14,8 @@ Of what is asked about it, all must hold:
   matches slashes, and ``/srv/*`` matches ``/srv/../etc/passwd``.
 - ``min``, ``max``: it is a number and not below, not above.
 
-Where there is nothing at that place, or nothing that can be asked this (``glob`` of a number, ``max``
-of a text), the answer is neither yes nor no.
+Where there is nothing at that place, or nothing that can be asked this (``glob`` of a number,
+``max`` of a text), the answer is neither yes nor no.
 """
 
 from __future__ import annotations
@@ -186,8 +186,4 @@ def _same(one: Any, other: Any) -> bool:
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     if isinstance(one, tuple | list) and isinstance(other, tuple | list):
         return len(one) == len(other) and all(map(_same, one, other))
-    return (
-        type(one) is type(other)
-        and one == other
-        or (type(one) in (int, float) and type(other) in (int, float) and one == other)
-    )
+    return bool(one == other)
