@@ -32,6 +32,7 @@ Before the first call, and below it::
     findings.py     what looks wrong in a tool's texts: a hint, and not a proof
     pins.py         a lock file of tools: what they were, and what became of them
     subscriptions.py  what a server tells us unasked, in either era, as one stream
+    files.py        a file of our own, replaced as a whole by processes that take turns
     display.py      a server's text, made safe to look at
     backend.py      asyncio and trio, asked directly in this one file
     protocol/       what the specification says; nothing there waits

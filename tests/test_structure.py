@@ -18,7 +18,7 @@ ROOT = Path(mcp_client.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 LAYERS = [
-    {"errors", "display", "bounds", "backend", "findings", "metaschema"},
+    {"errors", "display", "bounds", "backend", "files", "findings", "metaschema"},
     {"protocol"},
     {"transports"},
     {"wire", "tool", "result", "quick", "burden", "judge", "worker"},
