@@ -15,6 +15,8 @@ The way of a call, and where each step lives::
     worker.py       the process that is killed when judging takes too long
     decision.py     what a hook answers: yes or no, and how far a yes goes
     constraints.py  what arguments must be, for a rule or an answer to hold
+    rules.py        an ordered policy: what needs no asking
+    answers.py      what somebody has said yes to beforehand, kept and revoked
     approval.py     asking: the gate no call goes round
     terminal.py     asking the person at the terminal
     rounds.py       when the answer is a question
@@ -39,6 +41,7 @@ Before the first call, and below it::
     transports/     how messages travel; knows JSON-RPC, knows no MCP method
 """
 
+from .answers import Answers, Remembered
 from .bounds import Limits, Timeouts
 from .connecting import connect
 from .decision import Allow, ApprovalHook, Deny, Remember, allow_all, deny_all
@@ -75,6 +78,7 @@ from .protocol.content import (
     UnknownContent,
 )
 from .result import ToolResult
+from .rules import Explanation, Rule, Rules
 from .session import Session
 from .subscriptions import ToolChanges, ToolWatch
 from .terminal import ask_on_terminal
@@ -87,6 +91,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Allow",
+    "Answers",
     "ApprovalHook",
     "AudioContent",
     "AuthError",
@@ -100,6 +105,7 @@ __all__ = [
     "Deny",
     "Drift",
     "EmbeddedResource",
+    "Explanation",
     "Hints",
     "HttpServer",
     "ImageContent",
@@ -118,7 +124,10 @@ __all__ = [
     "ProtocolViolation",
     "Rejected",
     "Remember",
+    "Remembered",
     "ResourceLink",
+    "Rule",
+    "Rules",
     "ServerError",
     "Session",
     "StdioServer",

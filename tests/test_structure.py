@@ -24,6 +24,7 @@ LAYERS = [
     {"wire", "tool", "result", "quick", "burden", "judge", "worker"},
     {"constraints"},
     {"decision"},
+    {"rules", "answers"},
     {"trust", "validation", "opening", "rounds", "connection", "pins"},
     {"catalog"},
     {"subscriptions"},
@@ -108,6 +109,7 @@ PURE = [
         "metaschema",
         "protocol",
         "result",
+        "rules",
         "tool",
         "trust",
     }
