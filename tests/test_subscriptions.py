@@ -390,7 +390,7 @@ async def test_a_server_without_the_method_is_asked_once() -> None:
 async def test_a_server_that_never_acknowledges_holds_nobody_up() -> None:
     server = Server("a")
     server.acknowledges = False
-    async with connect(MemoryServer(server), timeouts=Timeouts(connect=0.1)) as session:
+    async with connect(MemoryServer(server), timeouts=Timeouts(connect=1)) as session:
         pauses = Pauses(session)
         async with session.tool_changes():
             pass
