@@ -18,16 +18,21 @@ ROOT = Path(mcp_client.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 LAYERS = [
-    {"errors", "display", "bounds", "backend", "findings", "metaschema"},
+    {"errors", "display", "bounds", "backend", "findings", "metaschema", "listed"},
     {"protocol"},
     {"transports"},
+    {"tracing"},
     {"wire", "tool", "result", "quick", "burden", "judge", "worker"},
     {"trust", "validation", "opening", "rounds", "connection", "pins"},
+    {"listing"},
     {"catalog"},
+    {"listening"},
     {"subscriptions"},
+    {"resources", "prompts", "watching"},
     {"approval"},
     {"terminal"},
     {"call"},
+    {"features"},
     {"session"},
     {"connecting"},
     {"__init__"},
@@ -97,7 +102,17 @@ PURE = [
     p
     for p in FILES
     if room(p)
-    in {"protocol", "trust", "tool", "result", "display", "errors", "findings", "metaschema"}
+    in {
+        "protocol",
+        "trust",
+        "tool",
+        "result",
+        "display",
+        "errors",
+        "findings",
+        "metaschema",
+        "listed",
+    }
 ]
 
 
