@@ -156,10 +156,7 @@ class Subscription(ABC):
         """Wait until the stream stands, or it is clear that it does not yet."""
         until = self._backend.now() + self._seconds
         while self._job is not None and not (self._acknowledged or self._tried):
-            left = until - self._backend.now()
-            if left <= 0:
-                return
-            await self.news(left)
+            await self.news(max(0.01, until - self._backend.now()))
 
     # ---------------------------------------------------------------- listening
 

@@ -15,7 +15,7 @@ from .display import safe_text
 from .errors import InvalidArguments, ProtocolViolation, ServerError
 from .listed import Rejected
 from .listing import Entries, Kind
-from .protocol.canonical import NotJson, plain
+from .protocol.canonical import NotJson, canonical_of, plain
 from .protocol.content import ResourceLink
 from .protocol.resources import Resource, ResourceContents, ResourceTemplate, usable_uri
 
@@ -131,6 +131,7 @@ def meta_of(meta: Mapping[str, Any] | None) -> dict[str, Any] | None:
         raise InvalidArguments(f"meta is a {type(meta).__name__}: give a dict")
     try:
         found: dict[str, Any] = plain(meta)
+        canonical_of(found)
     except NotJson as error:
         raise InvalidArguments(f"meta cannot be sent as JSON: {error}", path=error.path) from None
     return found

@@ -86,7 +86,7 @@ class Subscriptions:
         found = self._watched.get(uri)
         if found is not None:
             return found
-        if len(self._watched) >= self._limits.watched:
+        if sum(one.is_watched for one in self._watched.values()) >= self._limits.watched:
             raise ConfigError(
                 f"{self._limits.watched} resources are subscribed to already (Limits.watched)",
                 server=self._server,
@@ -113,8 +113,13 @@ class ResourceSubscription(Subscription):
         """Told of every update."""
 
     @property
+    def is_watched(self) -> bool:
+        return self._watchers > 0
+
+    @property
     def in_use(self) -> bool:
-        return bool(self._watchers) or self._job is not None
+        """Whether somebody watches, or it is being ended."""
+        return self._watchers > 0 or self._job is not None
 
     @property
     def refused(self) -> bool:

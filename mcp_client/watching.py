@@ -46,7 +46,11 @@ class Watch(ABC, Generic[U]):
         self._closed = False
 
     async def __aenter__(self) -> Self:
-        await self._watch()
+        try:
+            await self._watch()
+        except BaseException:
+            self._let_go()  # nobody will leave what was not entered
+            raise
         return self
 
     async def __aexit__(
@@ -72,6 +76,11 @@ class Watch(ABC, Generic[U]):
                 raise
         raise StopAsyncIteration
 
+    async def aclose(self) -> None:
+        """Let go. Whoever waits for the next change is told that there is none."""
+        self._closed = True
+        self._let_go()
+
     @property
     @abstractmethod
     def _over(self) -> bool: ...
@@ -84,8 +93,7 @@ class Watch(ABC, Generic[U]):
         """Look once; where nothing has changed, wait until something may have."""
 
     @abstractmethod
-    async def aclose(self) -> None:
-        """Let go. Whoever waits for the next change is told that there is none."""
+    def _let_go(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +145,7 @@ class ListWatch(Watch[C]):
         self._before: Listed[Any] | None = listing.known
         self._fruitless = 0
 
-    async def aclose(self) -> None:
-        self._closed = True
+    def _let_go(self) -> None:
         if self._watching:
             self._watching = False
             self._subscription.unwatch()
@@ -262,8 +269,7 @@ class ResourceWatch(Watch[ResourceUpdate]):
         self._live = live
         self._waiting: dict[str, ResourceUpdate] = {}
 
-    async def aclose(self) -> None:
-        self._closed = True
+    def _let_go(self) -> None:
         subscription = self._subscription
         if self._watching and subscription is not None:
             self._watching = False
