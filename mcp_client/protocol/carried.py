@@ -76,6 +76,8 @@ def decoded(text: str, what: str, raw: Any) -> bytes:
 
     Raises ``ProtocolViolation`` with ``raw``, for it is the server that broke it.
     """
+    if len(text) % 4 or "=" in text[:-2]:  # which strict mode alone lets pass
+        raise ProtocolViolation(f"the {what} is no Base64: its padding is wrong", result=raw)
     try:
         return a2b_base64(text.encode("ascii"), strict_mode=True)
     except (BadBase64, UnicodeEncodeError) as error:
