@@ -6,7 +6,8 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import anyio
 
@@ -20,23 +21,21 @@ from .connection import Connection, session_ended
 from .errors import (
     ConfigError,
     ConnectError,
-    ConnectionLost,
     McpError,
-    ProtocolViolation,
     ServerError,
 )
+from .features import Features
+from .listed import Listed
 from .pins import Pins
 from .protocol.capabilities import Client, Implementation
-from .protocol.era import Complete, Reading
 from .protocol.headers import HEADER_MISMATCH
 from .protocol.jsonrpc import Notice, Question, encode_answer, encode_failure
-from .protocol.notices import TOOLS_CHANGED
 from .result import ToolResult
 from .rounds import Rounds, no_answers
-from .subscriptions import Subscriptions, ToolWatch
 from .tool import Tool, ToolList
 from .transports.base import Stats, Transport
 from .trust import Trust
+from .watching import ToolWatch
 from .wire import OnProgress, Wire
 from .worker import Workers
 
@@ -44,6 +43,8 @@ __all__ = ["Session", "Setup"]
 
 _log = logging.getLogger("mcp_client")
 _METHOD_NOT_FOUND = -32601
+L = TypeVar("L", bound=Listed[Any])
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Setup:
     pins: Pins | None = None
 
 
-class Session:
+class Session(Features):
     """A connection to one server. Made by ``connect``.
 
     Its methods may be called from any number of tasks at once, and any task may close it. If the
@@ -78,6 +79,7 @@ class Session:
         """Counts of what happened on this session's connections."""
         self._setup = setup
         self._timeouts = setup.timeouts
+        self._limits = setup.limits
         self._opened = False
         self._connection = Connection(
             transport,
@@ -169,7 +171,9 @@ class Session:
         An async iterator of ``ToolChanges``, and a context manager to let go of it; see there.
         """
         self._connection.agreed()
-        return ToolWatch(self._subscriptions, self._catalog, self._latest)
+        return ToolWatch(
+            self._subscriptions.tools, self._catalog, partial(self._latest, self._catalog)
+        )
 
     async def call_tool(
         self,
@@ -198,6 +202,8 @@ class Session:
         return await self._caller.run(
             name, arguments, self._timeouts.for_call(timeout), on_progress, meta, validation
         )
+
+    # -------------------------------------------------------------- its health
 
     async def ping(self, *, timeout: float | Timeouts | None = None) -> None:
         """Ask the server for a sign of life.
@@ -230,30 +236,23 @@ class Session:
             await anyio.to_thread.run_sync(setup.pins.read)  # unusable: then nothing is started
         if setup.gate.memory.store is not None:
             await anyio.to_thread.run_sync(setup.gate.memory.store.list)  # likewise
+        kept = self._lists_are_kept()
         self._catalog = Catalog(
             self.name,
             setup.trusted,
             setup.limits,
-            self._list_page,
+            self._fetching(Catalog.kind),
             current().now,
             pins=setup.pins,
-            seconds=self._timeouts.total,
-            credentials=lambda: self._connection.transport.credentials,
-            told=lambda: self._subscriptions.told,
+            **kept,
         )
-        self._subscriptions = Subscriptions(self.name, self._catalog, self._timeouts.connect)
+        self._make_features(self._catalog, kept)
         await self._connection.open()
         return self
 
     def _connected(self, wire: Wire) -> None:
         self._catalog.mirrors = wire.mirrors
-        if wire.generation > 1:
-            self._catalog.changed()
         self._subscriptions.connected(wire)
-
-    async def _latest(self) -> ToolList:
-        await self._connection.live()
-        return await self._catalog.latest()
 
     async def _find(self, name: str) -> Tool:
         await self._connection.live()
@@ -275,28 +274,9 @@ class Session:
 
     # --------------------------------------------------------------- listening
 
-    async def _list_page(self, fields: Mapping[str, Any]) -> Reading:
-        """One page of the list; asked again once if the server died of old age in between."""
-        wire = await self._connection.live()
-        try:
-            reading = await wire.request("tools/list", fields, self._timeouts, repeatable=True)
-        except (ConnectionLost, ConnectError) as error:
-            if isinstance(error, ConnectError) and not session_ended(error):
-                raise
-            wire = await self._connection.live()
-            reading = await wire.request("tools/list", fields, self._timeouts, repeatable=True)
-        if not isinstance(reading, Complete):
-            raise ProtocolViolation(
-                "the server asks back on tools/list, which only calls and reads may",
-                result=reading.result,
-                server=self.name,
-            )
-        return reading
-
     def _unasked(self, transport: Transport, message: Question | Notice) -> None:
         if isinstance(message, Notice):
-            if message.method == TOOLS_CHANGED:
-                self._catalog.changed()
+            self._subscriptions.hear(message)
             return
         agreed = self._connection.wire
         if agreed is not None and not agreed.era.server_may_ask:

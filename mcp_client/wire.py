@@ -25,6 +25,7 @@ from .errors import CallTimeout, McpError, ProtocolViolation, ServerError
 from .protocol.era import Era, Malformed, Reading
 from .protocol.headers import Mirror
 from .protocol.jsonrpc import Answer, Failure, Id, Notice, Unusable, encode_notice, encode_request
+from .tracing import Span, span
 from .transports.base import Exchange, Stats, Transport
 
 __all__ = ["OnProgress", "Wire"]
@@ -78,12 +79,39 @@ class Wire:
         it is not known what the server did; ``ServerError`` or ``ProtocolViolation`` where it
         answered.
         """
+        with span(method, fields, self.era.revision) as traced:
+            reading = await self._repeated(
+                method,
+                fields,
+                timeouts,
+                traced.meta(meta),
+                progress,
+                on_progress,
+                mirrors,
+                repeatable,
+                traced,
+            )
+            traced.done(reading)
+            return reading
+
+    async def _repeated(
+        self,
+        method: str,
+        fields: Mapping[str, Any],
+        timeouts: Timeouts,
+        meta: Mapping[str, Any] | None,
+        progress: bool,
+        on_progress: OnProgress | None,
+        mirrors: Sequence[Mirror],
+        repeatable: bool,
+        traced: Span,
+    ) -> Reading:
         until = self.now() + min(timeouts.idle, timeouts.total)
         tries = 0
         while True:
             try:
                 return await self._request(
-                    method, fields, timeouts, meta, progress, on_progress, mirrors
+                    method, fields, timeouts, meta, progress, on_progress, mirrors, traced
                 )
             except ServerError as error:
                 tries += 1
@@ -101,11 +129,13 @@ class Wire:
         progress: bool,
         on_progress: OnProgress | None,
         mirrors: Sequence[Mirror],
+        traced: Span,
     ) -> Reading:
         headers = (
             self.era.headers(method, fields, mirrors) if self.transport.headed else _NO_HEADERS
         )
         id = next(self._ids)
+        traced.sent(id)
         text = encode_request(
             id, method, self.era.params(fields, meta, id if progress or on_progress else None)
         )

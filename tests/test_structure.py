@@ -18,19 +18,24 @@ ROOT = Path(mcp_client.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 LAYERS = [
-    {"errors", "display", "bounds", "backend", "files", "findings", "metaschema"},
+    {"errors", "display", "bounds", "backend", "files", "findings", "metaschema", "listed"},
     {"protocol"},
     {"transports"},
+    {"tracing"},
     {"wire", "tool", "result", "quick", "burden", "judge", "worker"},
     {"constraints"},
     {"decision"},
     {"rules", "answers"},
     {"trust", "validation", "opening", "rounds", "connection", "pins"},
+    {"listing"},
     {"catalog"},
+    {"listening"},
     {"subscriptions"},
+    {"resources", "prompts", "watching"},
     {"approval"},
     {"terminal"},
     {"call"},
+    {"features"},
     {"session"},
     {"connecting"},
     {"__init__"},
@@ -103,15 +108,16 @@ PURE = [
     in {
         "constraints",
         "decision",
+        "protocol",
+        "trust",
+        "tool",
+        "result",
         "display",
         "errors",
         "findings",
         "metaschema",
-        "protocol",
-        "result",
         "rules",
-        "tool",
-        "trust",
+        "listed",
     }
 ]
 

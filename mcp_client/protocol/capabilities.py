@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["Client", "Implementation", "ServerFacts", "declares"]
+__all__ = ["Client", "Implementation", "ServerFacts", "declares", "may_offer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +71,18 @@ def declares(capabilities: Mapping[str, Any], feature: str, detail: str) -> bool
     """Whether ``capabilities`` has ``{feature: {detail: true}}``."""
     settings = capabilities.get(feature)
     return isinstance(settings, dict) and settings.get(detail) is True
+
+
+def may_offer(
+    revision: str, capabilities: Mapping[str, Any], feature: str, detail: str | None = None
+) -> bool:
+    """Whether a server is worth asking for a feature that not every server has.
+
+    It is not where the server says what it can do, and this is not among it. One that says nothing
+    at all may serve it all the same. ``completions`` is declared since 2025-03-26 only.
+    """
+    if not capabilities or (feature == "completions" and revision == "2024-11-05"):
+        return True
+    if feature not in capabilities:
+        return False
+    return detail is None or declares(capabilities, feature, detail)
