@@ -15,6 +15,7 @@ The way of a call, and where each step lives::
     worker.py       the process that is killed when judging takes too long
     approval.py     asking: the gate no call goes round
     terminal.py     asking the person at the terminal
+    handlers.py     what a server may ask of us: elicitation, sampling, roots
     rounds.py       when the answer is a question
     wire.py         one request out, one answer back: ids, clocks, progress, cancelling
     result.py       what you get
@@ -60,6 +61,19 @@ from .errors import (
     ToolFailed,
     UnknownTool,
 )
+from .handlers import (
+    Accept,
+    Cancel,
+    Decline,
+    ElicitRequest,
+    Handlers,
+    LogMessage,
+    Root,
+    RootsRequest,
+    SamplingMessage,
+    SamplingRequest,
+    SamplingResult,
+)
 from .pins import Drift, Pins
 from .protocol.capabilities import Implementation
 from .protocol.content import (
@@ -71,6 +85,7 @@ from .protocol.content import (
     TextContent,
     UnknownContent,
 )
+from .protocol.elicitation import Choice, FormField
 from .result import ToolResult
 from .session import Session
 from .subscriptions import ToolChanges, ToolWatch
@@ -83,6 +98,7 @@ from .transports.stdio import StdioServer
 __version__ = "0.1.0"
 
 __all__ = [
+    "Accept",
     "Allow",
     "ApprovalHook",
     "AudioContent",
@@ -90,13 +106,19 @@ __all__ = [
     "BrokenPromise",
     "CallDenied",
     "CallTimeout",
+    "Cancel",
+    "Choice",
     "ConfigError",
     "ConnectError",
     "ConnectionLost",
     "ContentBlock",
+    "Decline",
     "Deny",
     "Drift",
+    "ElicitRequest",
     "EmbeddedResource",
+    "FormField",
+    "Handlers",
     "Hints",
     "HttpServer",
     "ImageContent",
@@ -106,6 +128,7 @@ __all__ = [
     "InvalidSchema",
     "JsonRpcError",
     "Limits",
+    "LogMessage",
     "McpError",
     "MemoryServer",
     "NegotiationError",
@@ -115,6 +138,11 @@ __all__ = [
     "ProtocolViolation",
     "Rejected",
     "ResourceLink",
+    "Root",
+    "RootsRequest",
+    "SamplingMessage",
+    "SamplingRequest",
+    "SamplingResult",
     "ServerError",
     "Session",
     "StdioServer",

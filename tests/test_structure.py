@@ -26,6 +26,7 @@ LAYERS = [
     {"catalog"},
     {"subscriptions"},
     {"approval"},
+    {"handlers"},
     {"terminal"},
     {"call"},
     {"session"},
