@@ -16,8 +16,14 @@ The way of a call, and where each step lives::
     approval.py     asking: the gate no call goes round
     terminal.py     asking the person at the terminal
     handlers.py     what a server may ask of us: elicitation, sampling, roots
+    questions.py    a server's question from the wire, its answer to the wire
+    answering.py    asking the handlers, in either era, within bounds
     rounds.py       when the answer is a question
     wire.py         one request out, one answer back: ids, clocks, progress, cancelling
+    clock.py        the clocks of a request, and when they stand still
+    cancelling.py   a call that can be called off
+    telling.py      telling a host's callback, at nobody's expense
+    log_notices.py  the log lines a server sends
     result.py       what you get
     errors.py       what is raised, as one tree
 
@@ -39,13 +45,16 @@ Before the first call, and below it::
 
 from .approval import Allow, ApprovalHook, Deny, allow_all, deny_all
 from .bounds import Limits, Timeouts
+from .cancelling import Call
 from .connecting import connect
 from .display import safe_text
 from .errors import (
     AuthError,
     BrokenPromise,
+    CallCancelled,
     CallDenied,
     CallTimeout,
+    CallWithdrawn,
     ConfigError,
     ConnectError,
     ConnectionLost,
@@ -59,7 +68,9 @@ from .errors import (
     ProtocolViolation,
     ServerError,
     ToolFailed,
+    Unanswered,
     UnknownTool,
+    UrlElicitationRequired,
 )
 from .handlers import (
     Accept,
@@ -104,8 +115,11 @@ __all__ = [
     "AudioContent",
     "AuthError",
     "BrokenPromise",
+    "Call",
+    "CallCancelled",
     "CallDenied",
     "CallTimeout",
+    "CallWithdrawn",
     "Cancel",
     "Choice",
     "ConfigError",
@@ -155,8 +169,10 @@ __all__ = [
     "ToolList",
     "ToolResult",
     "ToolWatch",
+    "Unanswered",
     "UnknownContent",
     "UnknownTool",
+    "UrlElicitationRequired",
     "allow_all",
     "ask_on_terminal",
     "connect",

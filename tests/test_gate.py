@@ -15,6 +15,7 @@ import mcp_client
 from mcp_client import (
     Allow,
     CallDenied,
+    ConfigError,
     Deny,
     InvalidArguments,
     MemoryServer,
@@ -41,7 +42,7 @@ class Recorder:
                 return {"tools": [TOOL]}
             case "tools/call":
                 return {"content": [{"type": "text", "text": "ran"}]}
-            case "ping":
+            case "ping" | "logging/setLevel":
                 return {}
         return NotImplemented
 
@@ -50,12 +51,20 @@ class Recorder:
         return [m["params"] for m in self.messages if m["method"] == "tools/call"]
 
 
+async def _unknown_elicitation(session: Session) -> None:
+    with pytest.raises(ConfigError):
+        await session.elicitation_completed("an id the server never gave")
+
+
 DOORS: dict[str, Callable[[Session], Awaitable[Any]]] = {
     "aclose": lambda session: session.aclose(),
     "call_tool": lambda session: session.call_tool("echo", {"a": 1}),
+    "elicitation_completed": lambda session: _unknown_elicitation(session),
     "get_tool": lambda session: session.get_tool("echo"),
     "list_tools": lambda session: session.list_tools(refresh=True),
     "ping": lambda session: session.ping(),
+    "roots_changed": lambda session: session.roots_changed(),
+    "set_log_level": lambda session: session.set_log_level("info"),
     "tool_changes": lambda session: session.tool_changes().aclose(),
 }
 """Every public method of a session, and a way to use it. A new one must be added here."""

@@ -21,12 +21,16 @@ LAYERS = [
     {"errors", "display", "bounds", "backend", "findings", "metaschema"},
     {"protocol"},
     {"transports"},
+    {"clock", "cancelling", "telling"},
     {"wire", "tool", "result", "quick", "burden", "judge", "worker"},
-    {"trust", "validation", "opening", "rounds", "connection", "pins"},
+    {"trust", "validation", "opening", "connection", "pins"},
     {"catalog"},
     {"subscriptions"},
     {"approval"},
     {"handlers"},
+    {"questions", "log_notices"},
+    {"answering"},
+    {"rounds"},
     {"terminal"},
     {"call"},
     {"session"},
@@ -98,7 +102,19 @@ PURE = [
     p
     for p in FILES
     if room(p)
-    in {"protocol", "trust", "tool", "result", "display", "errors", "findings", "metaschema"}
+    in {
+        "protocol",
+        "trust",
+        "questions",
+        "handlers",
+        "clock",
+        "tool",
+        "result",
+        "display",
+        "errors",
+        "findings",
+        "metaschema",
+    }
 ]
 
 
