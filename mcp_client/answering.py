@@ -18,7 +18,7 @@ called again before it has answered.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import anyio
@@ -87,6 +87,11 @@ class Answering:
     async def aclose(self) -> None:
         if self._jobs is not None:
             await self._jobs.aclose(self._close)
+
+    def aside(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do something that belongs to the session and to no task."""
+        assert self._jobs is not None
+        self._jobs.start(work)
 
     # ---------------------------------------------------------------- handshake era
 

@@ -41,6 +41,8 @@ class LogNotices:
         self._logger = logging.getLogger(f"mcp_client.server.{server}")
         self._teller: Teller | None = None
         self._second, self._lines = -math.inf, 0
+        self.least: str | None = None
+        """The least level wanted; what is below it is dropped, for not every server heeds it."""
 
     def start(self) -> None:
         """Called in the event loop the session is to live in."""
@@ -56,6 +58,8 @@ class LogNotices:
         level, logger, data = params.get("level"), params.get("logger"), params.get("data")
         if level not in _PYTHONS or not isinstance(logger, str | None):
             self._stats.dropped_notices += 1
+            return
+        if self.least is not None and LOG_LEVELS.index(level) < LOG_LEVELS.index(self.least):
             return
         if not self._logger.isEnabledFor(_PYTHONS[level]) and self._teller is None:
             return

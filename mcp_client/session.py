@@ -98,7 +98,7 @@ class Session:
             setup.handlers, setup.name, setup.timeouts, setup.limits, self.stats
         )
         self._logs = LogNotices(setup.handlers.log, setup.name, setup.limits, self.stats)
-        self._log_level = setup.handlers.log_level
+        self._logs.least = setup.handlers.log_level
         self._rounds = Rounds(self._answering, setup.limits)
         self._caller = Caller(
             self._find,
@@ -215,15 +215,16 @@ class Session:
         "warning", "error", "critical", "alert" or "emergency". They go to ``Handlers(log=)`` and
         to the logger ``mcp_client.server.<name>``.
 
-        Sends ``logging/setLevel``; in the stateless era, the level goes with every request from
-        here on, and nothing is sent now (``server/utilities/logging``, deprecated there).
+        Sends ``logging/setLevel`` to a server that declares logging; in the stateless era, the
+        level goes with every request from here on, and nothing is sent now
+        (``server/utilities/logging``, deprecated there). Lines below it are dropped either way.
         """
         if level not in LOG_LEVELS:
             raise ConfigError(f"log level {level!r}: give one of {', '.join(LOG_LEVELS)}")
         wire = await self._connection.live()
-        if wire.era.server_may_ask:
+        if _sets_log_level(wire):
             await wire.request("logging/setLevel", {"level": level}, self._timeouts)
-        wire.era.log_level = self._log_level = level
+        wire.era.log_level = self._logs.least = level
 
     async def roots_changed(self) -> None:
         """Tell the server that ``Handlers(roots=)`` would answer otherwise now.
@@ -305,18 +306,17 @@ class Session:
         except BaseException:
             await self._answering.aclose()
             raise
-        await self._ask_for_logs()
+        await self._ask_for_logs(self._connection.agreed())
         return self
 
-    async def _ask_for_logs(self) -> None:
+    async def _ask_for_logs(self, wire: Wire) -> None:
         """Tell a server of the handshake era which log notices are wanted, if the host said so."""
-        wire = self._connection.agreed()
-        logs = wire.era.server_may_ask and "logging" in wire.era.server.capabilities
-        if self._setup.handlers.log_level is None or not logs:
+        level = self._logs.least
+        if level is None or not _sets_log_level(wire):
             return
         clocks = self._timeouts.for_call(self._timeouts.connect)
         try:
-            await wire.request("logging/setLevel", {"level": self._log_level}, clocks)
+            await wire.request("logging/setLevel", {"level": level}, clocks)
         except McpError as error:
             _log.warning("%s: the log level could not be set: %s", self.name, error)
 
@@ -324,10 +324,11 @@ class Session:
         self._catalog.mirrors = wire.mirrors
         if not wire.era.server_may_ask:
             default = "info" if self._setup.handlers.log is not None else None
-            wire.era.log_level = self._log_level or default
+            wire.era.log_level = self._logs.least or default
         if wire.generation > 1:
             self._catalog.changed()
             self._answering.ask_only_for(wire.transport)
+            self._answering.aside(lambda: self._ask_for_logs(wire))
         self._subscriptions.connected(wire)
 
     async def _latest(self) -> ToolList:
@@ -398,3 +399,7 @@ class Session:
     def _stand_still(self) -> Callable[[], None]:
         wire = self._connection.wire
         return (lambda: None) if wire is None else wire.clocks.stand_still()
+
+
+def _sets_log_level(wire: Wire) -> bool:
+    return wire.era.server_may_ask and "logging" in wire.era.server.capabilities
