@@ -56,7 +56,11 @@ class LogNotices:
 
     def take(self, params: Mapping[str, Any]) -> None:
         level, logger, data = params.get("level"), params.get("logger"), params.get("data")
-        if level not in _PYTHONS or not isinstance(logger, str | None):
+        if (
+            not isinstance(level, str)
+            or level not in _PYTHONS
+            or not isinstance(logger, str | None)
+        ):
             self._stats.dropped_notices += 1
             return
         if self.least is not None and LOG_LEVELS.index(level) < LOG_LEVELS.index(self.least):

@@ -90,7 +90,7 @@ def _elicit_request(
     params: dict[str, Any], server: str, settings: Mapping[str, Any], full: bool
 ) -> ElicitRequest:
     mode, message = params.get("mode", "form"), params.get("message")
-    if mode not in (settings or {"form": {}}):
+    if not isinstance(mode, str) or mode not in (settings or {"form": {}}):
         raise Refused(INVALID_PARAMS, f"this client does not do elicitation of mode {mode!r:.40}")
     if not isinstance(message, str):
         raise Refused(INVALID_PARAMS, "message is no string")
@@ -253,7 +253,7 @@ def _sampled(asked: SamplingRequest, answer: Any, full: bool) -> dict[str, Any]:
 
 
 def _block(block: Any, tools: bool) -> None:
-    kind = block.get("type") if isinstance(block, Mapping) else None
+    kind = _of(str, block.get("type")) if isinstance(block, Mapping) else None
     if kind in _TOOL_BLOCKS and tools:
         return
     if kind not in _BLOCKS or (kind == "text" and not isinstance(block.get("text"), str)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,6 +50,10 @@ ROOTS: tuple[str, dict[str, Any]] = ("roots/list", {})
 
 def fill(request: ElicitRequest) -> Accept:
     return Accept({"name": "Ada"})
+
+
+def always(answer: Any, request: Any) -> Any:
+    return answer
 
 
 async def fill_async(request: ElicitRequest) -> Accept:
@@ -215,7 +220,7 @@ async def test_defaults_can_be_left_out() -> None:
         (Accept({"a": 2}), {"a": 2}),
     ):
         server = Asking(LATEST, question)
-        answers = await asked(server, Handlers(elicitation=lambda _, given=given: given))
+        answers = await asked(server, Handlers(elicitation=functools.partial(always, given)))
         assert answers["q0"] == {"action": "accept", "content": sent}
 
 
@@ -326,7 +331,7 @@ async def test_a_handler_that_hangs_has_the_time_a_person_has_and_no_more(revisi
         timeouts=Timeouts(approval=0.05),
     ) as session:
         if revision == LATEST:
-            with pytest.raises(Unanswered, match="0.05 s"):
+            with pytest.raises(Unanswered, match=r"0\.05 s"):
                 await session.call_tool("ask")
         else:
             assert json.loads((await session.call_tool("ask")).text)["q0"]["code"] == -32603
@@ -385,8 +390,8 @@ async def test_whatever_the_sampling_hook_says_but_yes_means_no(hook: Any) -> No
 
 @EACH_ERA
 async def test_a_yes_of_the_sampling_hook_lets_the_model_speak(revision: str) -> None:
-    handlers = Handlers(sampling=say, sampling_approval=allow_all)
-    answers = await asked(Asking(revision, SAMPLE), handlers)  # type: ignore[arg-type]
+    handlers = Handlers(sampling=say, sampling_approval=lambda request: Allow())
+    answers = await asked(Asking(revision, SAMPLE), handlers)
     assert answers["q0"]["content"]["text"] == "Hello"
 
 
@@ -528,8 +533,7 @@ async def test_a_handler_that_calls_a_tool_passes_the_gate(revision: str) -> Non
         sessions.append(session)
         await session.call_tool("ask")
     assert len(denied) == 1
-    assert [params["name"] for params in server.all("tools/call")][0] == "ask"
-    assert "plain" not in [params["name"] for params in server.all("tools/call")]
+    assert {params["name"] for params in server.all("tools/call")} == {"ask"}
 
 
 async def test_while_a_person_thinks_the_clocks_of_what_is_under_way_stand_still() -> None:
@@ -550,9 +554,10 @@ async def test_while_a_person_thinks_the_clocks_of_what_is_under_way_stand_still
         return Accept({"name": "Ada"})
 
     class Telling(Asking):
-        async def called(self, message: dict[str, Any], send: Any) -> Any:
-            self.tell("notifications/progress", progressToken=message["id"], progress=1)
-            return await super().called(message, send)
+        async def __call__(self, message: dict[str, Any], send: Any) -> Any:
+            if message.get("method") == "tools/call":
+                self.tell("notifications/progress", progressToken=message["id"], progress=1)
+            return await super().__call__(message, send)
 
     server = Telling(NEWEST_HANDSHAKE, FORM)
     handlers = Handlers(elicitation=handler)
@@ -672,7 +677,7 @@ async def test_urls_to_visit_first_are_put_to_the_handler_and_then_raised(
     async with connect(
         MemoryServer(server), approval=allow_all, handlers=Handlers(elicitation=handler)
     ) as session:
-        with pytest.raises(UrlElicitationRequired, match="example.com") as caught:
+        with pytest.raises(UrlElicitationRequired, match="example") as caught:
             await session.call_tool("ask")
         error = caught.value
         assert (error.code, error.tool, error.retryable) == (-32042, "ask", retryable)

@@ -64,12 +64,14 @@ class Asking:
             case "server/discover" if self.revision == LATEST:
                 return {"supportedVersions": [LATEST], "capabilities": {"tools": {}}}
             case "initialize":
-                capabilities = {"tools": {}, "logging": {}}
+                capabilities: dict[str, Any] = {"tools": {}, "logging": {}}
                 return {"protocolVersion": self.revision, "capabilities": capabilities}
             case "tools/list":
                 names = ("ask", "plain")
                 tools = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
                 return {"tools": tools, "ttlMs": 3_600_000, "cacheScope": "public"}
+            case "tools/call" if message["params"]["name"] == "plain":
+                return said("plain")
             case "tools/call":
                 return await self.called(message, send)
             case "ping" | "logging/setLevel":
@@ -77,8 +79,6 @@ class Asking:
         return NotImplemented
 
     async def called(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
-        if message["params"]["name"] == "plain":
-            return said("plain")
         if self.revision == LATEST:
             return self.round(message["params"])
         for number, question in enumerate(self.questions):
