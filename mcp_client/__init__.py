@@ -20,8 +20,15 @@ The way of a call, and where each step lives::
     answers.py      what somebody has said yes to beforehand, kept and revoked
     approval.py     asking: the gate no call goes round
     terminal.py     asking the person at the terminal
+    handlers.py     what a server may ask of us: elicitation, sampling, roots
+    questions.py    a server's question from the wire, its answer to the wire
+    answering.py    asking the handlers, in either era, within bounds
     rounds.py       when the answer is a question
     wire.py         one request out, one answer back: ids, clocks, progress, cancelling
+    clock.py        the clocks of a request, and when they stand still
+    cancelling.py   a call that can be called off
+    telling.py      telling a host's callback, at nobody's expense
+    log_notices.py  the log lines a server sends
     result.py       what you get
     tracing.py      a span a request, where the host traces
     errors.py       what is raised, as one tree
@@ -51,14 +58,17 @@ Before the first call, and below it::
 
 from .answers import Answers, Remembered
 from .bounds import Limits, Timeouts
+from .cancelling import Call
 from .connecting import connect
 from .decision import Allow, ApprovalHook, Deny, Remember, allow_all, deny_all
 from .display import safe_text
 from .errors import (
     AuthError,
     BrokenPromise,
+    CallCancelled,
     CallDenied,
     CallTimeout,
+    CallWithdrawn,
     ConfigError,
     ConnectError,
     ConnectionLost,
@@ -72,7 +82,22 @@ from .errors import (
     ProtocolViolation,
     ServerError,
     ToolFailed,
+    Unanswered,
     UnknownTool,
+    UrlElicitationRequired,
+)
+from .handlers import (
+    Accept,
+    Cancel,
+    Decline,
+    ElicitRequest,
+    Handlers,
+    LogMessage,
+    Root,
+    RootsRequest,
+    SamplingMessage,
+    SamplingRequest,
+    SamplingResult,
 )
 from .listed import Listed, Rejected
 from .pins import Drift, Pins
@@ -88,6 +113,7 @@ from .protocol.content import (
     TextContent,
     UnknownContent,
 )
+from .protocol.elicitation import Choice, FormField
 from .protocol.prompts import Completion, Prompt, PromptArgument, PromptMessage
 from .protocol.resources import Resource, ResourceContents, ResourceTemplate, ResourceUpdate
 from .resources import ResourceResult
@@ -104,6 +130,7 @@ from .watching import ListChanges, ListWatch, ResourceWatch, ToolChanges, ToolWa
 __version__ = "0.1.0"
 
 __all__ = [
+    "Accept",
     "Allow",
     "Annotations",
     "Answers",
@@ -111,17 +138,26 @@ __all__ = [
     "AudioContent",
     "AuthError",
     "BrokenPromise",
+    "Call",
+    "CallCancelled",
     "CallDenied",
     "CallTimeout",
+    "CallWithdrawn",
+    "Cancel",
+    "Choice",
     "Completion",
     "ConfigError",
     "ConnectError",
     "ConnectionLost",
     "ContentBlock",
+    "Decline",
     "Deny",
     "Drift",
+    "ElicitRequest",
     "EmbeddedResource",
     "Explanation",
+    "FormField",
+    "Handlers",
     "Hints",
     "HttpServer",
     "ImageContent",
@@ -134,6 +170,7 @@ __all__ = [
     "ListChanges",
     "ListWatch",
     "Listed",
+    "LogMessage",
     "McpError",
     "MemoryServer",
     "NegotiationError",
@@ -155,8 +192,13 @@ __all__ = [
     "ResourceTemplate",
     "ResourceUpdate",
     "ResourceWatch",
+    "Root",
+    "RootsRequest",
     "Rule",
     "Rules",
+    "SamplingMessage",
+    "SamplingRequest",
+    "SamplingResult",
     "ServerError",
     "Session",
     "StdioServer",
@@ -169,8 +211,10 @@ __all__ = [
     "ToolList",
     "ToolResult",
     "ToolWatch",
+    "Unanswered",
     "UnknownContent",
     "UnknownTool",
+    "UrlElicitationRequired",
     "allow_all",
     "ask_on_terminal",
     "connect",
