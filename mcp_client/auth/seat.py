@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from ..clock import Clock
 from ..errors import AuthError, ConfigError, McpError
 from ..protocol.challenge import Challenge
+from ..stopwatch import Stopwatch
 from .browser import Browser
 from .documents import Documents
 from .flow import Login, Want
@@ -65,7 +65,7 @@ class Visit:
 
     url: str
     server: str
-    clock: Clock
+    watch: Stopwatch
     approval: float
     revision: str | None = None
 
@@ -175,9 +175,9 @@ class Seat:
             if job is None or not job.joinable:
                 self._job = job = Job(visit.server)
                 job.begin(work)
-                await job.joined(visit.clock)
+                await job.joined(visit.watch)
                 return
-            await job.joined(visit.clock)
+            await job.joined(visit.watch)
 
     # ------------------------------------------------------------------- three sources
 

@@ -86,20 +86,20 @@ async def test_the_clocks_stand_still_while_a_person_thinks() -> None:
     class Watched(OAuth):
         def _received(self, request: httpx.Request) -> tuple[Visit, Seat]:
             visit, seat = super()._received(request)
-            self.clock = visit.clock
+            self.watch = visit.watch
             return visit, seat
 
     async def slowly(url: str) -> str:
-        times.append(auth.clock.now())
+        times.append(auth.watch.now())
         await anyio.sleep(0.05)
-        times.append(auth.clock.now())
+        times.append(auth.watch.now())
         return await world.agree(url)
 
     auth = Watched(on_url=slowly)
     async with guarded() as world:
         await call(world, auth)
         assert times[0] == times[1]
-        assert auth.clock.now() < anyio.current_time()
+        assert auth.watch.now() < anyio.current_time()
 
 
 async def test_a_refusal_of_the_person_is_an_auth_error_and_nothing_was_sent() -> None:
