@@ -235,7 +235,6 @@ def _client(proxy: str | None) -> httpx.AsyncClient:
         verify=tls_context(certificates=True),
         proxy=proxy,
         trust_env=False,
-        limits=httpx.Limits(max_keepalive_connections=0),
     )
 
 

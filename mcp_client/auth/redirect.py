@@ -160,9 +160,9 @@ class Redirects:
         try:
             head = b""
             while b"\r\n\r\n" not in head:
+                head += await stream.receive()
                 if len(head) > _HEAD:
                     return
-                head += await stream.receive()
             answer = judge(head.partition(b"\r\n\r\n")[0], self.uri, state)
             if self._answer is not None:
                 return

@@ -10,6 +10,7 @@ import sys
 import urllib.request
 import webbrowser
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def consent(uri: str, url: str = PAGE) -> Consent:
 
 
 async def fetched(url: str, method: str = "GET", **headers: str) -> httpx.Response:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=None) as client:
         return await client.request(method, url, headers=headers)
 
 
@@ -85,7 +86,7 @@ def test_a_no_of_the_authorization_server_is_an_answer_too() -> None:
         (head(f"/callback?state={STATE}"), 400),
         (head(f"/callback?code=c&error=e&state={STATE}"), 400),
         (head(f"/callback?code=%ff&state={STATE}"), 400),
-        (head(f"/callback?{'&' * 0}" + "a=1&" * 100 + f"code=c&state={STATE}"), 400),
+        (head("/callback?" + "a=1&" * 100 + f"code=c&state={STATE}"), 400),
         (head(f"/callback?code=c&state={STATE}", "Host: evil.example.com:5000"), 421),
         (head(f"/callback?code=c&state={STATE}", "Host: localhost:5000"), 421),
         (head(f"/callback?code=c&state={STATE}", "Host: 127.0.0.1"), 421),
@@ -200,24 +201,18 @@ async def test_a_connection_that_says_nothing_keeps_no_answer_out() -> None:
     assert (await answered(redirects, ask))["code"] == "c"
 
 
-async def test_a_head_without_end_is_left() -> None:
+async def test_a_head_that_is_too_long_is_not_read() -> None:
     redirects = await Redirects.listen()
-    port = int(redirects.uri.split(":")[2].split("/")[0])
-    ends: list[bool] = []
 
-    async def flood() -> None:
-        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
-            try:
-                while True:
-                    await stream.send(b"x" * 8192)
-            except anyio.BrokenResourceError:
-                ends.append(True)
+    def ask(code: str, **headers: str) -> Callable[[], Awaitable[None]]:
+        async def asked() -> None:
+            with suppress(httpx.TransportError):
+                await fetched(f"{redirects.uri}?code={code}&state={STATE}", **headers)
 
-    async def ask() -> None:
-        await fetched(f"{redirects.uri}?code=c&state={STATE}")
+        return asked
 
-    await answered(redirects, flood, ask)
-    assert ends == [True]
+    params = await answered(redirects, ask("long", padding="x" * 40_000), ask("short"))
+    assert params["code"] == "short"
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
@@ -570,7 +565,7 @@ def test_the_browser_is_given_the_url_as_it_is_and_no_shell_sees_it(
         env={**os.environ, "BROWSER": f"{sys.executable} {stub} %s", "no_proxy": "127.0.0.1"},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=120,
         check=True,
     )
     opened = done.stdout.removeprefix("RESULT ").strip()
@@ -585,7 +580,7 @@ class TestAtATerminal:
     def screen(self, request: pytest.FixtureRequest, script: Path) -> Any:
         given = json.dumps([{"headless": True}, PAGE, request.param])
         child = pexpect.spawn(
-            sys.executable, [str(script), given], encoding="utf-8", timeout=30, dimensions=(50, 500)
+            sys.executable, [str(script), given], encoding="utf-8", timeout=60, dimensions=(50, 500)
         )
         yield child
         child.close(force=True)

@@ -150,7 +150,9 @@ def test_an_address_in_another_form_is_of_the_same_kind(number: int) -> None:
         ("https://as.example.com/`id`", "characters"),
         ("\thttps://as.example.com/", "characters"),
         ("https://\u0430s.example.com/", "characters"),
+        ("https://as.example.com/" + "x" * 20_000, "longer than 16384"),
     ],
+    ids=lambda value: value[:40],
 )
 def test_a_url_is_refused_by_its_text(url: str, why: str) -> None:
     reason = refused_url(url)
@@ -301,8 +303,9 @@ async def test_tls_is_for_the_name_and_not_for_its_address() -> None:
     assert b"as.example.com" in hellos[0]
 
 
-async def test_the_next_address_is_tried_where_one_takes_no_connection() -> None:
-    names = Names(as_localhost=["127.0.0.2", "127.0.0.1"])
+@pytest.mark.parametrize("addresses", [["127.0.0.2", "127.0.0.1"], ["127.0.0.1", "127.0.0.2"]])
+async def test_the_first_address_that_takes_a_connection_is_asked(addresses: list[str]) -> None:
+    names = Names(as_localhost=addresses)
     async with serving(hello) as served:
         outcome = await Documents(served.url, resolve=names).fetch(
             get(f"http://as.localhost:{port_of(served)}/")
@@ -363,7 +366,7 @@ async def test_a_named_server_is_where_its_own_answer_came_from(
 
 
 async def test_a_real_answer_tells_the_address_of_its_server() -> None:
-    async with serving(hello) as served, httpx.AsyncClient() as client:
+    async with serving(hello) as served, httpx.AsyncClient(trust_env=False, timeout=None) as client:
         documents = Documents(
             f"http://mcp.corp:{port_of(served)}/mcp", resolve=Names(mcp_corp=["127.0.0.1"])
         )
@@ -511,6 +514,18 @@ async def test_a_document_that_does_not_come_is_not_waited_for(begins: bool) -> 
     async with serving(handler) as served:
         outcome = await Documents(served.url, seconds=0.5).fetch(get(served.url))
     assert "too long" in refusal(outcome) or "Timeout" in refusal(outcome)
+
+
+async def test_a_document_that_comes_in_drops_is_not_waited_for() -> None:
+    async def handler(request: Request, reply: Reply) -> None:
+        await reply.stream({"Content-Type": "application/json"})
+        while True:
+            await reply.chunk(b" ")
+            await anyio.sleep(0.01)
+
+    async with serving(handler) as served:
+        outcome = await Documents(served.url, seconds=0.5).fetch(get(served.url))
+    assert "too long" in refusal(outcome)
 
 
 async def test_a_lookup_that_does_not_come_is_not_waited_for() -> None:

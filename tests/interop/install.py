@@ -48,22 +48,24 @@ _BROWSER = PEERS / "chromium"
 
 
 def browser() -> tuple[Path, Path] | None:
-    """Chromium and its driver: the system's, else the unpacked ones; None without them."""
-    system = shutil.which("chromium"), shutil.which("chromedriver")
-    if all(system):
-        return Path(str(system[0])), Path(str(system[1]))
-    own = _BROWSER / "root" / "usr" / "lib" / "chromium" / "chromium"
-    driver = _BROWSER / "root" / "usr" / "bin" / "chromedriver"
-    return (own, driver) if (_BROWSER / "complete").is_file() else None
+    """Chromium and its driver: the system's, or the unpacked ones; None without them."""
+    root = _BROWSER / "root" / "usr"
+    found = [
+        Path(system) if (system := shutil.which(name)) else root / place
+        for name, place in (
+            ("chromium", "lib/chromium/chromium"),
+            ("chromedriver", "bin/chromedriver"),
+        )
+    ]
+    return (found[0], found[1]) if all(path.is_file() for path in found) else None
 
 
 def browser_env() -> dict[str, str]:
-    """What the unpacked ones need to find their libraries and fonts; nothing for the system's."""
-    found = browser()
-    if found is None or _BROWSER not in found[0].parents:
-        return {}
+    """What those that were unpacked need to find their libraries and fonts."""
     root = _BROWSER / "root"
-    places = {path.parent for path in root.rglob("*.so*")} - {found[0].parent}
+    if not root.is_dir():
+        return {}
+    places = {path.parent for path in root.rglob("*.so*")} - {root / "usr" / "lib" / "chromium"}
     env = {"LD_LIBRARY_PATH": ":".join(sorted(map(str, places)))}
     if not Path("/etc/fonts/fonts.conf").exists():
         env["FONTCONFIG_PATH"] = str(root / "etc" / "fonts")
@@ -136,6 +138,8 @@ def _install_browser() -> None:
         _run(["dpkg-deb", "--extract", str(archive), str(root)])
     shutil.rmtree(lists)
     shutil.rmtree(cache)
+    if browser() is None:
+        raise RuntimeError("there is no Chromium in the packages chromium and chromium-driver")
     _mark(_BROWSER, "unpacked", started)
 
 

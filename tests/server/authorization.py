@@ -108,7 +108,7 @@ class World:
 
     async def agree(self, url: str) -> str:
         """What a browser does, and a person who says yes: where it ends."""
-        async with httpx.AsyncClient(trust_env=False) as browser:
+        async with httpx.AsyncClient(trust_env=False, timeout=None) as browser:
             reply = await browser.get(url)
         assert reply.status_code == 302, reply.text
         return reply.headers["location"]
@@ -249,10 +249,12 @@ async def guarded(app: Handler | None = None, **options: Any) -> AsyncIterator[W
         yield world
 
 
-async def _send(reply: Reply, value: Any) -> None:
-    """A document; as text or bytes, just that."""
-    status = value.pop("status", 200) if isinstance(value, dict) else 200
-    body = value if isinstance(value, bytes) else json.dumps(value).encode()
+async def _send(reply: Reply, value: Document | bytes) -> None:
+    """A document, or whatever bytes are sent for one."""
+    status = 200
+    if isinstance(value, dict):
+        status = value.get("status", 200)
+        value = json.dumps({name: value[name] for name in value if name != "status"}).encode()
     await reply.send(
-        status, body, {"Content-Type": "application/json", "Cache-Control": "no-store"}
+        status, value, {"Content-Type": "application/json", "Cache-Control": "no-store"}
     )
