@@ -17,7 +17,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..display import safe_text
 from ..errors import AuthError, ConfigError
 from ..transports.http_client import shown
 from .assertions import private_key_jwt
