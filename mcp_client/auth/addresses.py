@@ -57,6 +57,8 @@ _NETWORKS = {
 _KINDS = [(ip_network(text), kind) for kind, texts in _NETWORKS.items() for text in texts]
 _NAT64 = ip_network("64:ff9b::/96")
 _COMPATIBLE = ip_network("::/96")
+_LONGEST = 16 * 1024
+"""Characters of a URL; a program takes not much more as one argument."""
 _ODD = re.compile(r"[\x00-\x20\x7f\\\"'<>^`{|}]")
 
 
@@ -101,6 +103,8 @@ def refused_url(url: str) -> str | None:
     shown = ascii(safe_text(url, 60))
     if not isinstance(url, str) or not url.isascii() or _ODD.search(url):
         return f"{shown} has characters that no URL has"
+    if len(url) > _LONGEST:
+        return f"{shown} is longer than {_LONGEST} characters"
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port

@@ -22,6 +22,13 @@ from tests.server.http_server import Reply, Request, Served, serving
 PUBLIC = "https://mcp.example.com/mcp"
 
 
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
 class Names:
     """A lookup that answers from a table, in turn where there are several answers."""
 
@@ -150,7 +157,9 @@ def test_an_address_in_another_form_is_of_the_same_kind(number: int) -> None:
         ("https://as.example.com/`id`", "characters"),
         ("\thttps://as.example.com/", "characters"),
         ("https://\u0430s.example.com/", "characters"),
+        ("https://as.example.com/" + "x" * 20_000, "longer than 16384"),
     ],
+    ids=lambda value: value[:40],
 )
 def test_a_url_is_refused_by_its_text(url: str, why: str) -> None:
     reason = refused_url(url)
@@ -355,16 +364,38 @@ async def test_a_named_server_is_where_its_own_answer_came_from(
 ) -> None:
     async with serving(hello) as served:
         documents = Documents("https://mcp.corp/mcp", resolve=Names(mcp_corp=looked_up))
+        documents.server_answered(answered(connected) if connected else httpx.Response(401))
+        for _ in range(2):
+            outcome = await documents.fetch(get(f"http://127.0.0.1:{port_of(served)}/"))
+            assert isinstance(outcome, Fetched) is allowed
+
+
+@pytest.mark.parametrize(
+    ("looked_up", "allowed"),
+    [
+        (["127.0.0.1"], True),
+        (["127.0.0.1", "127.0.0.2"], True),
+        (["127.0.0.1", "93.184.216.34"], False),
+        (["10.0.0.1"], False),
+        ([], False),
+    ],
+)
+async def test_a_named_server_that_has_not_answered_yet_is_where_its_name_is(
+    looked_up: list[str], allowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(hello) as served:
+        documents = Documents("https://mcp.corp/mcp", resolve=Names(mcp_corp=looked_up))
         step = get(f"http://127.0.0.1:{port_of(served)}/")
-        assert "loopback" in refusal(await documents.fetch(step))
-        documents.server_answered(httpx.Response(401))
-        if connected:
-            documents.server_answered(answered(connected))
         assert isinstance(await documents.fetch(step), Fetched) is allowed
+        monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
+        assert isinstance(await documents.fetch(step), Unreachable)
+        monkeypatch.delenv("https_proxy")
+        documents.server_answered(answered("93.184.216.34"))
+        assert isinstance(await documents.fetch(step), Unreachable)
 
 
 async def test_a_real_answer_tells_the_address_of_its_server() -> None:
-    async with serving(hello) as served, httpx.AsyncClient() as client:
+    async with serving(hello) as served, httpx.AsyncClient(trust_env=False, timeout=None) as client:
         documents = Documents(
             f"http://mcp.corp:{port_of(served)}/mcp", resolve=Names(mcp_corp=["127.0.0.1"])
         )

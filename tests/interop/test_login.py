@@ -65,7 +65,7 @@ async def seen(url: str) -> dict[str, int]:
 
 
 async def _asked(method: str, url: str) -> dict[str, int]:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=None) as client:
         counts: dict[str, int] = (await client.request(method, url)).json()
         return counts
 

@@ -108,7 +108,7 @@ class World:
 
     async def agree(self, url: str) -> str:
         """What a browser does, and a person who says yes: where it ends."""
-        async with httpx.AsyncClient(trust_env=False) as browser:
+        async with httpx.AsyncClient(trust_env=False, timeout=None) as browser:
             reply = await browser.get(url)
         assert reply.status_code == 302, reply.text
         return reply.headers["location"]
