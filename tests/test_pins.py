@@ -334,11 +334,11 @@ def test_a_reader_sees_the_old_file_or_the_new_one_and_never_a_part(
     pins.accept("a", [])
     before = lock.read_text()
 
-    def crash(*names: Any) -> None:
+    def crash(*names: Any, **directories: Any) -> None:
         assert lock.read_text() == before
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("mcp_client.pins.os.replace", crash)
+    monkeypatch.setattr("mcp_client.files.os.replace", crash)
     with pytest.raises(ConfigError, match="No space left"):
         pins.accept("b", [])
     assert lock.read_text() == before
