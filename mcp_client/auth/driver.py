@@ -182,7 +182,7 @@ def _in_vain(
         raise AuthError(
             f"{shown(seat.url)} refuses the token that its authorization server has just given "
             f"us: it wants {what_is_wanted([challenge])}",
-            challenge=response.headers.get("www-authenticate"),
+            challenge=response.headers.get("www-authenticate", "")[:4096] or None,
             http_status=response.status_code,
         )
     return tries.tokens > _TOKENS

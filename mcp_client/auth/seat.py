@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import anyio
+
 from ..errors import AuthError, ConfigError, McpError
 from ..protocol.challenge import Challenge
 from ..stopwatch import Stopwatch
@@ -164,9 +166,11 @@ class Seat:
                 return
             await self._log_in(visit, job, challenge)
 
-        await self._share(visit, used, work)
-        assert self.token is not None
-        return self.token
+        while True:
+            await self._share(visit, used, work)
+            if self.token is not None:
+                return self.token
+            used = None  # it was found to be over meanwhile, and nothing came in its place
 
     async def _share(self, visit: Visit, used: Token | None, work: Callable[[Job], Any]) -> None:
         """Have ``work`` done, unless somebody has done it, or is at it."""
@@ -203,7 +207,11 @@ class Seat:
 
         async def ask(stale: Token) -> Token:
             flow = self._grant.refresh(stale, source, self.prover(stale), self._now)
-            return cast(Token, await self._driven(flow, None, None))
+            # Given up half-way, the old refresh token may be spent and the new one lost. It is
+            # one request, or two, and each has a clock.
+            with anyio.CancelScope(shield=True):
+                token = await self._driven(flow, None, None)
+            return cast(Token, token)
 
         try:
             self.token = await renewed(self._store, source.key, token, ask)
