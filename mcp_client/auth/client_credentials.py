@@ -58,8 +58,10 @@ class ClientCredentials(Authorization):
             issuer=issuer,
             scopes=scopes,
         )
-        if machine.secret is None and machine.key is None:
-            raise ConfigError("ClientCredentials: give client_secret=... or private_key=...")
+        if not client_id or (machine.secret is None and machine.key is None):
+            raise ConfigError(
+                "ClientCredentials: give client_id, and client_secret=... or private_key=..."
+            )
         grant = Unattended(machine, lambda want: client_credentials(want, machine))
         super().__init__(grant, store, client)
 

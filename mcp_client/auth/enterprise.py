@@ -110,6 +110,8 @@ class EnterpriseAuthorization(Authorization):
             issuer=issuer,
             scopes=scopes,
         )
+        if not client_id:
+            raise ConfigError("EnterpriseAuthorization: give client_id")
         grant = Unattended(
             machine,
             lambda want: enterprise(want, machine, provider),

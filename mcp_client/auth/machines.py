@@ -17,7 +17,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..display import safe_text
 from ..errors import AuthError, ConfigError
 from ..transports.http_client import shown
 from .assertions import private_key_jwt
@@ -45,6 +44,7 @@ class Machine:
     """A client that was registered by hand, and how it proves that it is the one."""
 
     client_id: str
+    """Empty for a workload that was not registered."""
     secret: str | None = field(default=None, repr=False)
     key: PrivateKey | None = field(default=None, repr=False)
     algorithm: str | None = None
@@ -66,7 +66,7 @@ class Machine:
         scopes: Iterable[str] | None = None,
     ) -> Machine:
         """As a host writes it. Raises ``ConfigError`` for what cannot be."""
-        if not isinstance(client_id, str) or not client_id:
+        if not isinstance(client_id, str):
             raise ConfigError("client_id: give the id the authorization server knows you by")
         if client_secret is not None and private_key is not None:
             raise ConfigError("give a client_secret or a private_key, and not both")
@@ -141,8 +141,8 @@ def place_of(want: Want, machine: Machine) -> Flow[Place]:
             return issuer
         raise AuthError(
             f"the MCP server names {shown(issuer)} as its authorization server, and the "
-            f"credentials of {safe_text(machine.client_id, 80)!r} belong to {shown(bound)}: "
-            "nothing was sent. If that is right, give the new one as issuer=..."
+            f"credentials given for it belong to {shown(bound)}: nothing was sent. If that is "
+            "right, give the new one as issuer=..."
         )
 
     place = yield from discover(want.url, metadata_url, choose, want.revision)

@@ -119,14 +119,17 @@ class FileTokens(_Kept):
 
     def _read_now(self) -> Book:
         with self._directory(make=False) as directory:
-            return Book() if directory is None else self._book(directory)
+            return Book() if directory is None else self._book(self._text(directory))
 
     def _change_now(self, change: Callable[[Book], Found]) -> Found:
         with self._directory(make=True) as directory, files.in_turn(directory):
-            book = self._book(directory)
+            before = self._text(directory)
+            book = self._book(before)
             found = change(book)
-            self._sweep(directory)
-            files.replace(directory, self.path.name, book.to_json(), 0o600)
+            after = book.to_json()
+            if after != before:
+                self._sweep(directory)
+                files.replace(directory, self.path.name, after, 0o600)
             return found
 
     @contextmanager
@@ -155,12 +158,13 @@ class FileTokens(_Kept):
             if directory is not None:
                 os.close(directory)
 
-    def _book(self, directory: int) -> Book:
+    def _text(self, directory: int) -> bytes | None:
+        """What is in the file; None where there is none."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
             file = os.open(self.path.name, flags, dir_fd=directory)
         except FileNotFoundError:
-            return Book()
+            return None
         with open(file, "rb") as stream:
             about = os.fstat(file)
             if not stat.S_ISREG(about.st_mode):
@@ -169,8 +173,11 @@ class FileTokens(_Kept):
             text = stream.read(_MOST_BYTES + 1)
         if len(text) > _MOST_BYTES:
             raise self._unusable(f"it has more than {_MOST_BYTES} bytes")
+        return text
+
+    def _book(self, text: bytes | None) -> Book:
         try:
-            return Book.from_json(text)
+            return Book() if text is None else Book.from_json(text)
         except ValueError as error:
             raise self._unusable(f"{error}; delete it, and log in again") from None
 

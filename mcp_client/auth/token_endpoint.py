@@ -79,7 +79,8 @@ class ClientAuthentication:
             case "private_key_jwt" if self.sign is not None:
                 fields |= {"client_assertion_type": JWT_BEARER, "client_assertion": self.sign()}
             case "none":
-                fields["client_id"] = self.client_id
+                # A workload may have no client id: its assertion says who it is.
+                fields |= {"client_id": self.client_id} if self.client_id else {}
             case other:
                 raise AuthError(f"no client can authenticate by {safe_text(other, 60)!r} here")
         return fields, headers

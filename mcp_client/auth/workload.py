@@ -25,6 +25,7 @@ class WorkloadIdentity(Authorization):
 
     ``assertion`` is that JWT, or a function, sync or async, that reads it anew each time a token is
     needed: platforms replace theirs every hour or so. It is sent as it is, once for each token.
+    ``client_id`` is what the authorization server knows the workload by, if it has it registered.
 
     Whoever has it can be this workload where it is good. Give ``issuer``, the authorization server
     it is meant for: without it it goes to the first one that the MCP server names, and from then
@@ -36,7 +37,7 @@ class WorkloadIdentity(Authorization):
 
     def __init__(
         self,
-        client_id: str,
+        client_id: str | None = None,
         *,
         assertion: Assertion,
         issuer: str | None = None,
@@ -44,7 +45,7 @@ class WorkloadIdentity(Authorization):
         store: TokenStore | None = None,
         client: httpx.AsyncClient | None = None,
     ) -> None:
-        machine = Machine.of(client_id, issuer=issuer, scopes=scopes)
+        machine = Machine.of(client_id or "", issuer=issuer, scopes=scopes)
         if not callable(assertion) and (not isinstance(assertion, str) or not assertion):
             raise ConfigError(f"{_WHAT}: give the JWT, or a function that returns it")
         grant = Unattended(machine, lambda want: workload_identity(want, machine, assertion))

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
 )
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_client import AuthError, ConfigError
@@ -26,6 +26,7 @@ from mcp_client.auth.assertions import private_key_jwt
 from mcp_client.auth.dpop import Prover
 from mcp_client.auth.keys import PrivateKey
 
+SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
 NOW = 1_800_000_000
 MCP = "https://mcp.example/mcp"
 ENDPOINT = "https://as.example/token"
@@ -147,7 +148,7 @@ def test_what_is_no_nonce_is_not_taken_up(nonce: str) -> None:
 
 
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=40))
-@settings(max_examples=40, deadline=None)
+@settings(SLOW, max_examples=40)
 def test_whatever_the_token_its_hash_is_in_the_proof(token: str) -> None:
     assert read(SHARED.proof("POST", MCP, token))[1]["ath"] == hashed(token)
 

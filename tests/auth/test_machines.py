@@ -165,6 +165,12 @@ def test_a_workload_sends_its_jwt_once_and_tries_nothing_else() -> None:
     assert refusing.urls == [PRM, AS, TOKEN]
 
 
+def test_a_workload_that_is_not_registered_sends_no_client_id() -> None:
+    table, login = run(workload_identity(WANT, Machine.of(""), "wl-SECRET"))
+    assert "client_id" not in table.form(TOKEN)
+    assert login.source.key == Key(ISSUER, SERVER, "")
+
+
 def test_an_assertion_may_come_from_a_function_asked_each_time() -> None:
     given = iter(["wl-1", "wl-2"])
     table = Supplying()
@@ -324,7 +330,8 @@ def test_a_server_without_metadata_is_no_way_round() -> None:
 # ------------------------------------------------------------------ wrong options
 
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
-    "no id": (lambda: ClientCredentials("", client_secret="s"), "client_id"),
+    "no id": (lambda: ClientCredentials("", client_secret="s"), "give client_id"),
+    "nobody": (lambda: EnterpriseAuthorization(PROVIDER, ""), "give client_id"),
     "neither": (lambda: ClientCredentials("c"), "client_secret=... or private_key=..."),
     "both": (
         lambda: ClientCredentials("c", client_secret="s-SECRET", private_key=KEY_TEXT),

@@ -17,6 +17,8 @@ from typing import Any
 import anyio
 import keyring
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from keyring.backend import KeyringBackend
 from keyring.backends.fail import Keyring as NoKeyring
 
@@ -26,6 +28,7 @@ from mcp_client.auth.store import FileTokens, MemoryTokens
 from mcp_client.auth.system_keyring import KeyringTokens
 from mcp_client.auth.tokens import Key, Registration, Source, Token, TokenStore
 
+SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
 ISSUER = "https://as.example"
 KEY = Key(ISSUER, "https://mcp.example/mcp", "the-client")
 OTHERS = [
@@ -181,6 +184,30 @@ def test_a_claim_ends_at_its_second() -> None:
     assert book.claim(KEY, 60, now=100.0) is not None
     assert book.claim(KEY, 60, now=159.9) is None
     assert book.claim(KEY, 60, now=160.0) is not None
+
+
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.integers(0, 4), st.floats(0, 40), st.floats(0, 90)),
+        max_size=20,
+    )
+)
+@settings(SLOW, max_examples=80)
+def test_no_two_marks_are_good_at_once(steps: list[tuple[bool, int, float, float]]) -> None:
+    book, now = Book(), 1_000.0
+    given_out: dict[str, float] = {}
+    for claims, which, passed, seconds in steps:
+        now += passed
+        if claims:
+            mark = book.claim(KEY, seconds, now)
+            good = [each for each, until in given_out.items() if now < until]
+            assert (mark is None) == bool(good)
+            if mark is not None:
+                given_out[mark] = now + seconds
+        elif given_out:
+            mark = list(given_out)[which % len(given_out)]
+            book.release(KEY, mark)
+            del given_out[mark]
 
 
 # --------------------------------------------------------------------------- a file
@@ -363,6 +390,21 @@ async def test_a_disk_that_is_full_leaves_the_file_as_it_was(
     assert [each.name for each in home.iterdir()] == ["tokens.json"]
 
 
+async def test_a_claim_in_vain_writes_nothing(home: Path) -> None:
+    store = FileTokens(home / "tokens.json")
+    await store.claim(KEY, 60)
+
+    def stamp() -> tuple[int, int]:
+        about = store.path.stat()
+        return about.st_ino, about.st_mtime_ns
+
+    before = stamp()
+    assert await store.claim(KEY, 60) is None
+    await store.delete(KEY)
+    await store.release(KEY, "another's")
+    assert stamp() == before
+
+
 async def test_what_a_process_that_died_was_writing_is_swept_away(home: Path) -> None:
     (home / ".tokens.json.0123456789abcdef").write_text("rt-SECRET")
     (home / "other.json").write_text("not ours to touch")
@@ -387,7 +429,7 @@ async def test_who_never_gets_a_turn_is_told_and_does_not_wait_for_ever(
 
 async def test_changes_of_many_tasks_are_all_kept(home: Path) -> None:
     store = FileTokens(home / "tokens.json")
-    keys = [Key(ISSUER, KEY.resource, f"client-{number}") for number in range(30)]
+    keys = [Key(ISSUER, KEY.resource, f"client-{number}") for number in range(12)]
     async with anyio.create_task_group() as tasks:
         for key in keys:
             tasks.start_soon(store.save, key, Token(key.client))
@@ -400,7 +442,7 @@ from mcp_client.auth.store import FileTokens
 from mcp_client.auth.tokens import Key, Token
 async def main(path, name):
     store = FileTokens(path)
-    for number in range(25):
+    for number in range(10):
         await store.save(Key("i", name, str(number)), Token(f"{name}-{number}"))
 anyio.run(main, *sys.argv[1:])
 """
@@ -413,7 +455,7 @@ async def test_changes_of_several_processes_are_all_kept(home: Path) -> None:
             tasks.start_soon(anyio.run_process, [sys.executable, "-c", WRITER, path, name])
     store = FileTokens(path)
     for name in ("a", "b", "c"):
-        for number in range(25):
+        for number in range(10):
             assert await store.load(Key("i", name, str(number))) == Token(f"{name}-{number}")
 
 

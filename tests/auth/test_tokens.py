@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_client import AuthError
@@ -15,6 +15,7 @@ from mcp_client.auth.book import Book
 from mcp_client.auth.strict import json_object
 from mcp_client.auth.tokens import Key, Registration, Source, Token
 
+SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
 NOW = 1_800_000_000.0
 ANSWERED = ("access_token", "token_type", "expires_in", "refresh_token", "scope")
 GRANTED = {"access_token": "at-SECRET", "token_type": "Bearer", "expires_in": 3600}
@@ -180,7 +181,7 @@ books = st.builds(
 
 
 @given(books)
-@settings(max_examples=60, deadline=None)
+@settings(SLOW, max_examples=60)
 def test_whatever_is_written_down_is_read_again_as_it_was(book: Book) -> None:
     assert Book.from_json(book.to_json()) == book
 
@@ -198,7 +199,7 @@ json_values = st.recursive(
         optional=dict.fromkeys(ANSWERED, json_values),
     )
 )
-@settings(max_examples=150, deadline=None)
+@settings(SLOW, max_examples=80)
 def test_any_answer_makes_a_token_or_one_error(payload: dict[str, Any]) -> None:
     try:
         made = Token.from_response(payload, NOW)
@@ -230,7 +231,7 @@ def test_any_answer_makes_a_token_or_one_error(payload: dict[str, Any]) -> None:
         max_size=2,
     ),
 )
-@settings(max_examples=150, deadline=None)
+@settings(SLOW, max_examples=80)
 def test_a_broken_book_is_one_error_that_shows_nothing(name: str, value: Any) -> None:
     try:
         text = json.dumps({"version": 1, name: value}).encode()
