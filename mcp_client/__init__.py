@@ -4,6 +4,7 @@ run that nobody approved.
 The way of a call, and where each step lives::
 
     session.py      one server, agreed on a revision; call_tool
+    features.py     what it offers besides tools: resources, prompts, completion
     catalog.py      the tool's definition in force
     call.py         the life of one call, top to bottom: freeze, check, ask, send, check, hand over
     tool.py         Tool and ToolCall, frozen values
@@ -13,11 +14,23 @@ The way of a call, and where each step lives::
     burden.py       what a schema may cost to judge: caps, and whether in place is safe
     judge.py        what jsonschema says, in place or in the worker
     worker.py       the process that is killed when judging takes too long
+    decision.py     what a hook answers: yes or no, and how far a yes goes
+    constraints.py  what arguments must be, for a rule or an answer to hold
+    rules.py        an ordered policy: what needs no asking
+    answers.py      what somebody has said yes to beforehand, kept and revoked
     approval.py     asking: the gate no call goes round
     terminal.py     asking the person at the terminal
+    handlers.py     what a server may ask of us: elicitation, sampling, roots
+    questions.py    a server's question from the wire, its answer to the wire
+    answering.py    asking the handlers, in either era, within bounds
     rounds.py       when the answer is a question
     wire.py         one request out, one answer back: ids, clocks, progress, cancelling
+    clock.py        the clocks of a request, and when they stand still
+    cancelling.py   a call that can be called off
+    telling.py      telling a host's callback, at nobody's expense
+    log_notices.py  the log lines a server sends
     result.py       what you get
+    tracing.py      a span a request, where the host traces
     errors.py       what is raised, as one tree
 
 Before the first call, and below it::
@@ -27,12 +40,18 @@ Before the first call, and below it::
     opening.py      from a transport to a wire: start, agree on a revision, start again
     bounds.py       how long and how much: Timeouts, Limits
     keyboard.py     lines from the person at the terminal
-    clock.py        the time of one connection, which stands still while a person is asked
+    stopwatch.py    the time of one connection, which stands still while a person logs in
     metaschema.py   whether a schema is one, told cheaply
     findings.py     what looks wrong in a tool's texts: a hint, and not a proof
     pins.py         a lock file of tools: what they were, and what became of them
-    files.py        small files that several processes write: in turns, each as a whole
-    subscriptions.py  what a server tells us unasked, in either era, as one stream
+    listed.py       what a server lists, and what was left out
+    listing.py      one list of a server's: pages, freshness, quarantine
+    resources.py    the resources of a server: listed, read, followed
+    prompts.py      the prompts of a server, and completion
+    listening.py    one thing a server tells of, and the stream on which it does
+    subscriptions.py  what a server tells us unasked, in either era
+    watching.py     changes as async iterators
+    files.py        a file of our own, replaced as a whole by processes that take turns
     display.py      a server's text, made safe to look at
     backend.py      asyncio and trio, asked directly in this one file
     protocol/       what the specification says; nothing there waits
@@ -42,15 +61,19 @@ Before the first call, and below it::
 
 from typing import TYPE_CHECKING, Any
 
-from .approval import Allow, ApprovalHook, Deny, allow_all, deny_all
+from .answers import Answers, Remembered
 from .bounds import Limits, Timeouts
+from .cancelling import Call
 from .connecting import connect
+from .decision import Allow, ApprovalHook, Deny, Remember, allow_all, deny_all
 from .display import safe_text
 from .errors import (
     AuthError,
     BrokenPromise,
+    CallCancelled,
     CallDenied,
     CallTimeout,
+    CallWithdrawn,
     ConfigError,
     ConnectError,
     ConnectionLost,
@@ -64,10 +87,28 @@ from .errors import (
     ProtocolViolation,
     ServerError,
     ToolFailed,
+    Unanswered,
     UnknownTool,
+    UrlElicitationRequired,
 )
+from .handlers import (
+    Accept,
+    Cancel,
+    Decline,
+    ElicitRequest,
+    Handlers,
+    LogMessage,
+    Root,
+    RootsRequest,
+    SamplingMessage,
+    SamplingRequest,
+    SamplingResult,
+)
+from .listed import Listed, Rejected
 from .pins import Drift, Pins
+from .prompts import PromptResult
 from .protocol.capabilities import Implementation
+from .protocol.carried import Annotations
 from .protocol.content import (
     AudioContent,
     ContentBlock,
@@ -77,14 +118,19 @@ from .protocol.content import (
     TextContent,
     UnknownContent,
 )
+from .protocol.elicitation import Choice, FormField
+from .protocol.prompts import Completion, Prompt, PromptArgument, PromptMessage
+from .protocol.resources import Resource, ResourceContents, ResourceTemplate, ResourceUpdate
+from .resources import ResourceResult
 from .result import ToolResult
+from .rules import Explanation, Rule, Rules
 from .session import Session
-from .subscriptions import ToolChanges, ToolWatch
 from .terminal import ask_on_terminal
-from .tool import Hints, Rejected, Tool, ToolCall, ToolList
+from .tool import Hints, Tool, ToolCall, ToolList
 from .transports.http import HttpServer
 from .transports.memory import JsonRpcError, MemoryServer
 from .transports.stdio import StdioServer
+from .watching import ListChanges, ListWatch, ResourceWatch, ToolChanges, ToolWatch
 
 if TYPE_CHECKING:
     from .auth import (
@@ -104,24 +150,38 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Accept",
     "Allow",
+    "Annotations",
+    "Answers",
     "ApprovalHook",
     "AudioContent",
     "AuthError",
     "BearerToken",
     "BrokenPromise",
+    "Call",
+    "CallCancelled",
     "CallDenied",
     "CallTimeout",
+    "CallWithdrawn",
+    "Cancel",
+    "Choice",
     "ClientCredentials",
+    "Completion",
     "ConfigError",
     "ConnectError",
     "ConnectionLost",
     "ContentBlock",
+    "Decline",
     "Deny",
     "Drift",
+    "ElicitRequest",
     "EmbeddedResource",
     "EnterpriseAuthorization",
+    "Explanation",
     "FileTokens",
+    "FormField",
+    "Handlers",
     "Hints",
     "HttpServer",
     "IdentityProvider",
@@ -133,6 +193,10 @@ __all__ = [
     "JsonRpcError",
     "KeyringTokens",
     "Limits",
+    "ListChanges",
+    "ListWatch",
+    "Listed",
+    "LogMessage",
     "McpError",
     "MemoryServer",
     "MemoryTokens",
@@ -141,9 +205,28 @@ __all__ = [
     "OAuth",
     "OutcomeUnknown",
     "Pins",
+    "Prompt",
+    "PromptArgument",
+    "PromptMessage",
+    "PromptResult",
     "ProtocolViolation",
     "Rejected",
+    "Remember",
+    "Remembered",
+    "Resource",
+    "ResourceContents",
     "ResourceLink",
+    "ResourceResult",
+    "ResourceTemplate",
+    "ResourceUpdate",
+    "ResourceWatch",
+    "Root",
+    "RootsRequest",
+    "Rule",
+    "Rules",
+    "SamplingMessage",
+    "SamplingRequest",
+    "SamplingResult",
     "ServerError",
     "Session",
     "StdioServer",
@@ -158,8 +241,10 @@ __all__ = [
     "ToolList",
     "ToolResult",
     "ToolWatch",
+    "Unanswered",
     "UnknownContent",
     "UnknownTool",
+    "UrlElicitationRequired",
     "WorkloadIdentity",
     "allow_all",
     "ask_on_terminal",

@@ -1,74 +1,96 @@
-"""The time of one connection, which stands still while a person is asked.
+"""The clocks of one request, and when they stand still.
 
-Deadlines are times of this clock, so that a login that takes a minute costs no request its own
-seconds. ``stopped`` may be entered by several at once: it goes on when the last has left.
+``idle`` starts anew with each sign of life, ``total`` never does (2026-07-28
+``basic/patterns/cancellation``, timeouts). While the server waits for our answer to a question, it
+cannot be blamed for silence, so the clocks stand still. In the handshake era a question does not
+say which request it is about, so those of every request stand still that was under way when the
+question came, and of none that came later: a handler that calls the same server and gets no answer
+is not kept waiting by its own question. All in all a request is granted ``Timeouts.approval``
+seconds of that, so that a server which never stops asking holds up nobody for ever.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
-import anyio
+from .bounds import Timeouts
 
-__all__ = ["Clock"]
+__all__ = ["Clock", "Clocks"]
 
-_LOOK = 0.5
-"""Seconds after which a wait without a scope looks whether the clock goes again."""
+_GLANCE = 0.25
+"""Seconds between two looks whether the clocks go on."""
 
 
 class Clock:
-    __slots__ = ("_loop", "_lost", "_people", "_scopes", "_since")
+    """When one request has waited long enough. Times are the loop's own, in seconds."""
 
-    def __init__(self, loop: Callable[[], float]) -> None:
-        self._loop = loop
-        self._lost = 0.0
-        self._since = 0.0
-        self._people = 0
-        self._scopes: dict[anyio.CancelScope, float] = {}
+    __slots__ = ("_open", "_sign", "_since", "_started", "_thought", "_timeouts")
 
-    def now(self) -> float:
-        """Seconds, and none of them while a person was asked."""
-        return (self._since if self._people else self._loop()) - self._lost
+    def __init__(self, timeouts: Timeouts, started: float) -> None:
+        self._timeouts = timeouts
+        self._started = self._sign = started
+        self._open = 0
+        self._since = self._thought = 0.0
 
-    def on_the_loop(self, until: float) -> float:
-        """When ``until`` will be on the loop's clock, or when to look again."""
-        if not self._people:
-            return until + self._lost
-        return self._loop() + max(until - self.now(), _LOOK)
+    def sign(self, now: float) -> None:
+        """The server gave a sign of life."""
+        self._sign = now
 
-    @contextmanager
-    def scope(self, until: float) -> Iterator[anyio.CancelScope]:
-        """A scope that is cancelled at ``until``, however long a person thinks before that."""
-        deadline = math.inf if self._people else until + self._lost
-        with anyio.CancelScope(deadline=deadline) as scope:
-            self._scopes[scope] = until
-            try:
-                yield scope
-            finally:
-                del self._scopes[scope]
+    def until(self, now: float) -> float:
+        """When to look again whether it is over; it is over where that is not after ``now``."""
+        timeouts = self._timeouts
+        latest = self._started + timeouts.total
+        if not self._open:
+            return min(latest + self._thought, self._sign + timeouts.idle)
+        latest += self._credit(now)
+        return max(latest, now + _GLANCE) if latest > now else latest
 
-    @contextmanager
-    def stopped(self) -> Iterator[None]:
-        """Stand still meanwhile."""
-        self.stop()
-        try:
-            yield
-        finally:
-            self.go()
+    def ran_out(self, now: float) -> str:
+        """Which clock it was."""
+        spent = now - self._started - self._credit(now)
+        return "total" if spent >= self._timeouts.total else "idle"
 
-    def stop(self) -> None:
-        self._people += 1
-        if self._people == 1:
-            self._since = self._loop()
-            for scope in self._scopes:
-                scope.deadline = math.inf
+    def stand_still(self, now: float) -> None:
+        if not self._open:
+            self._since = now
+        self._open += 1
 
-    def go(self) -> None:
-        """Undo one ``stop``."""
-        self._people -= 1
-        if not self._people:
-            self._lost += self._loop() - self._since
-            for scope, until in self._scopes.items():
-                scope.deadline = until + self._lost
+    def go_on(self, now: float) -> None:
+        self._thought = self._credit(now)
+        self._since = self._sign = now
+        self._open -= 1
+
+    def _credit(self, now: float) -> float:
+        thought = self._thought + (now - self._since if self._open else 0.0)
+        return min(thought, self._timeouts.approval)
+
+
+class Clocks:
+    """The clocks of all requests under way on one connection."""
+
+    __slots__ = ("_now", "_running")
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._running: set[Clock] = set()
+
+    def start(self, timeouts: Timeouts, started: float) -> Clock:
+        clock = Clock(timeouts, started)
+        self._running.add(clock)
+        return clock
+
+    def stop(self, clock: Clock) -> None:
+        self._running.discard(clock)
+
+    def stand_still(self) -> Callable[[], None]:
+        """Stop the clocks of what is under way now; call what is returned to let them go on."""
+        stopped, now = tuple(self._running), self._now()
+        for clock in stopped:
+            clock.stand_still(now)
+
+        def go_on() -> None:
+            now = self._now()
+            for clock in stopped:
+                clock.go_on(now)
+
+        return go_on

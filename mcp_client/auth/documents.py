@@ -49,6 +49,9 @@ _LOOKUP = 3.0
 _ADDRESSES = 4
 """How many of a name's addresses are tried."""
 
+_SOMEWHERE = ""
+"""The address of an MCP server that has answered and cannot be placed any better."""
+
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 """From a host's name and a port to its addresses."""
 
@@ -92,13 +95,13 @@ class Documents:
     def server_answered(self, response: httpx.Response) -> None:
         """Learn from the MCP server's own response which address it is at.
 
-        A server that is named is taken for a public one until then. What is connected to may be a
-        proxy, so the address counts only if a lookup of the server's name gives it as well.
+        What is connected to may be a proxy, so the address counts only if a lookup of the server's
+        name gives it as well. Until this is called, before the server can have led anywhere, a
+        lookup alone says where it is: what is asked for then is from an earlier run.
         """
         stream = response.extensions.get("network_stream")
         address = None if stream is None else stream.get_extra_info("server_addr")
-        if isinstance(address, tuple) and _proxy_for(self._server_url) is None:
-            self._peer = str(address[0])
+        self._peer = str(address[0]) if isinstance(address, tuple) else _SOMEWHERE
 
     async def fetch(self, step: Fetch) -> Fetched | Unreachable:
         """Carry ``step`` out. Never raises but what cancels: what went wrong is in the reason."""
@@ -215,12 +218,19 @@ class Documents:
         return addresses
 
     async def _may_be(self, kind: str) -> bool:
-        if kind not in self._kinds and self._peer is not None:
-            peer, self._peer = self._peer, None
-            _, host, port = origin_of(self._server_url)
-            with anyio.move_on_after(_LOOKUP):
-                if peer in await self._looked_up(host, port):
-                    self._kinds |= {kind_of(peer)} - NEVER
+        if kind in self._kinds or kind in NEVER or self._peer == _SOMEWHERE:
+            return kind in self._kinds
+        if _proxy_for(self._server_url) is not None:
+            return False
+        _, host, port = origin_of(self._server_url)
+        found: list[str] = []
+        with anyio.move_on_after(_LOOKUP):
+            found = await self._looked_up(host, port)
+        if self._peer is None:
+            return bool(found) and all(kind_of(address) == kind for address in found)
+        if self._peer in found:
+            self._kinds |= {kind_of(self._peer)} - NEVER
+        self._peer = _SOMEWHERE
         return kind in self._kinds
 
     async def _looked_up(self, host: str, port: int) -> list[str]:

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import httpx
 
 from ..backend import current
-from ..clock import Clock
 from ..errors import AuthError, ConfigError
 from ..protocol.challenge import Challenge, parse_challenges, what_is_wanted
+from ..stopwatch import Stopwatch
 from ..transports.http_client import Web, origin_of, shown
 from .seat import Grant, Seat, Visit
 from .store import MemoryTokens
@@ -119,10 +119,10 @@ class Authorization(httpx.Auth):
         revision = request.headers.get("mcp-protocol-version")
         if isinstance(web, Web):
             key, link = web.given_url, web.link
-            visit = Visit(web.url, link.server, web.clock, link.timeouts.approval, revision)
+            visit = Visit(web.url, link.server, web.watch, link.timeouts.approval, revision)
         else:
             key = str(request.url.copy_with(fragment=None))
-            visit = Visit(key, request.url.host, Clock(current().now), _APPROVAL, revision)
+            visit = Visit(key, request.url.host, Stopwatch(current().now), _APPROVAL, revision)
         seat = self._seats.get(key)
         if seat is None:
             seat = Seat(key, self._grant, self._store, self._client, self._now)
@@ -182,7 +182,7 @@ def _in_vain(
         raise AuthError(
             f"{shown(seat.url)} refuses the token that its authorization server has just given "
             f"us: it wants {what_is_wanted([challenge])}",
-            challenge=response.headers.get("www-authenticate"),
+            challenge=response.headers.get("www-authenticate", "")[:4096] or None,
             http_status=response.status_code,
         )
     return tries.tokens > _TOKENS

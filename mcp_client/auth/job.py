@@ -17,8 +17,8 @@ import anyio
 from anyio.lowlevel import current_token
 
 from ..backend import current
-from ..clock import Clock
 from ..errors import AuthError, McpError
+from ..stopwatch import Stopwatch
 from ..transports.jobs import Jobs
 
 __all__ = ["Job"]
@@ -34,7 +34,7 @@ class Job:
         self._over = anyio.Event()
         self._loop = current_token()
         self._error: McpError | None = None
-        self._waiting: Counter[Clock] = Counter()
+        self._waiting: Counter[Stopwatch] = Counter()
         self._people = 0
 
     def begin(self, work: Callable[[Job], Awaitable[None]]) -> None:
@@ -59,18 +59,18 @@ class Job:
         finally:
             self._over.set()
 
-    async def joined(self, clock: Clock) -> None:
+    async def joined(self, watch: Stopwatch) -> None:
         """Wait until it is over. Raises what it raised, as an error of the caller's own."""
-        self._waiting[clock] += 1
+        self._waiting[watch] += 1
         for _ in range(self._people):
-            clock.stop()
+            watch.stop()
         try:
             await self._over.wait()
         finally:
-            self._waiting[clock] -= 1
+            self._waiting[watch] -= 1
             self._waiting += Counter()
             for _ in range(self._people):
-                clock.go()
+                watch.go()
             if not self._waiting:
                 self._scope.cancel()
         if self._error is not None:
@@ -80,11 +80,11 @@ class Job:
     def asking(self) -> Iterator[None]:
         """A person is asked meanwhile."""
         self._people += 1
-        for clock in self._waiting.elements():
-            clock.stop()
+        for watch in self._waiting.elements():
+            watch.stop()
         try:
             yield
         finally:
             self._people -= 1
-            for clock in self._waiting.elements():
-                clock.go()
+            for watch in self._waiting.elements():
+                watch.go()

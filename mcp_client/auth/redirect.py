@@ -11,7 +11,10 @@ RFC 8252 (7.3, 8.3); 2026-07-28 ``basic/authorization/security-considerations``.
 
 from __future__ import annotations
 
+import errno
 import hmac
+import socket
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -127,17 +130,17 @@ class Redirects:
         parts = urlsplit(uri)
         host, port = parts.hostname or "", parts.port or 80
         named = host.endswith("localhost")
-        listener = await anyio.create_tcp_listener(
-            local_host="127.0.0.1" if named else host, local_port=port
-        )
-        listeners: list[Listener[SocketStream]] = [listener]
+        redirects = cls(uri, [await _listener("127.0.0.1" if named else host, port)])
         if named:
-            # A browser may take "localhost" for ::1, which this machine need not have.
             try:
-                listeners.append(await anyio.create_tcp_listener(local_host="::1", local_port=port))
-            except OSError:
-                pass
-        return cls(uri, listeners)
+                redirects._listeners.append(await _listener("::1", port))
+            except OSError as error:
+                # This machine need not have ::1. But a browser may take "localhost" for it, and
+                # nobody else may wait for the answer there.
+                if error.errno == errno.EADDRINUSE:
+                    await redirects.aclose()
+                    raise
+        return redirects
 
     async def wait(self, state: str) -> Mapping[str, str]:
         """Serve until the answer with this ``state`` is there."""
@@ -191,6 +194,15 @@ class Redirects:
         traceback: TracebackType | None,
     ) -> None:
         await self.aclose()
+
+
+async def _listener(host: str, port: int) -> Listener[SocketStream]:
+    # anyio 4.9 leaves its socket open where it cannot bind it, so this is found out without it.
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        if sys.platform != "win32":
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, port))
+    return await anyio.create_tcp_listener(local_host=host, local_port=port)
 
 
 def listens_at(uri: str) -> bool:

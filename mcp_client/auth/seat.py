@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from ..clock import Clock
+import anyio
+
 from ..errors import AuthError, ConfigError, McpError
 from ..protocol.challenge import Challenge
+from ..stopwatch import Stopwatch
 from .browser import Browser
 from .documents import Documents
 from .flow import Login, Want
@@ -65,7 +67,7 @@ class Visit:
 
     url: str
     server: str
-    clock: Clock
+    watch: Stopwatch
     approval: float
     revision: str | None = None
 
@@ -164,9 +166,11 @@ class Seat:
                 return
             await self._log_in(visit, job, challenge)
 
-        await self._share(visit, used, work)
-        assert self.token is not None
-        return self.token
+        while True:
+            await self._share(visit, used, work)
+            if self.token is not None:
+                return self.token
+            used = None  # it was found to be over meanwhile, and nothing came in its place
 
     async def _share(self, visit: Visit, used: Token | None, work: Callable[[Job], Any]) -> None:
         """Have ``work`` done, unless somebody has done it, or is at it."""
@@ -175,9 +179,9 @@ class Seat:
             if job is None or not job.joinable:
                 self._job = job = Job(visit.server)
                 job.begin(work)
-                await job.joined(visit.clock)
+                await job.joined(visit.watch)
                 return
-            await job.joined(visit.clock)
+            await job.joined(visit.watch)
 
     # ------------------------------------------------------------------- three sources
 
@@ -203,7 +207,11 @@ class Seat:
 
         async def ask(stale: Token) -> Token:
             flow = self._grant.refresh(stale, source, self.prover(stale), self._now)
-            return cast(Token, await self._driven(flow, None, None))
+            # Given up half-way, the old refresh token may be spent and the new one lost. It is
+            # one request, or two, and each has a clock.
+            with anyio.CancelScope(shield=True):
+                token = await self._driven(flow, None, None)
+            return cast(Token, token)
 
         try:
             self.token = await renewed(self._store, source.key, token, ask)

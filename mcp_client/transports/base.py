@@ -27,10 +27,10 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
 from ..bounds import Limits, Timeouts
-from ..clock import Clock
 from ..errors import ConnectError
 from ..protocol.era import Era
 from ..protocol.jsonrpc import Answer, Failure, Id, Notice, Question
+from ..stopwatch import Stopwatch
 
 __all__ = ["Exchange", "Link", "Owner", "Stats", "Transport", "Unasked"]
 
@@ -75,7 +75,7 @@ class Link(NamedTuple):
     limits: Limits
     timeouts: Timeouts
     stats: Stats
-    clock: Clock | None = None
+    watch: Stopwatch | None = None
     """The connection's own; None for one that nothing stops."""
 
 
@@ -83,7 +83,7 @@ class Exchange(Protocol):
     """One request under way."""
 
     async def receive(self, until: float) -> Answer | Failure | Notice:
-        """The next message for this request; ``until`` is a time of the link's clock."""
+        """The next message for this request; ``until`` is a time of the link's watch."""
 
     async def aclose(self) -> None:
         """Give the request up, if it has not been answered. Never raises."""
@@ -105,6 +105,8 @@ class Transport(ABC):
     """What the server is called where the host gave no name."""
     owner: Owner = staticmethod(lambda notice: None)
     """Set once an era is agreed on."""
+    era: Era | None = None
+    """What was agreed on, from before the server is told."""
 
     @abstractmethod
     async def open(self, link: Link) -> None: ...
@@ -112,6 +114,7 @@ class Transport(ABC):
     def agree(self, era: Era) -> None:
         """Told which era holds from now on: in the handshake era before ``initialized`` is sent."""
         self.owner = era.owner
+        self.era = era
 
     async def ready(self) -> None:  # noqa: B027 - most have nothing to do
         """Called once the session stands, before anything else is sent. Never raises."""
@@ -144,6 +147,14 @@ class Transport(ABC):
     @property
     def identity(self) -> Hashable | None:
         """Equal for two connections to the same server; None where that cannot be told."""
+        return None
+
+    @property
+    def lasting_identity(self) -> str | None:
+        """What is run, or where it is: the same in another process, another for another server.
+
+        Holds no secret. None where that cannot be told.
+        """
         return None
 
     @property

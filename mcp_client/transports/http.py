@@ -24,7 +24,7 @@ from ..errors import AuthError, ConnectError, McpError
 from ..protocol.era import Era
 from ..protocol.jsonrpc import Answer, Failure, Id, Notice, Unusable, parse
 from .base import Exchange, Link, Transport
-from .http_client import HttpServer, Web, origin_of
+from .http_client import HttpServer, Web, lasting_identity_of, origin_of
 from .http_reply import Reply
 from .http_session import HttpSession
 from .jobs import Jobs
@@ -79,6 +79,10 @@ class HttpTransport(Transport):
     @property
     def extensions(self) -> tuple[str, ...]:
         return getattr(self._server.auth, "extensions", ())
+
+    @property
+    def lasting_identity(self) -> str:
+        return lasting_identity_of(self._server.url)
 
     @property
     def alive(self) -> bool:
@@ -149,8 +153,8 @@ class HttpTransport(Transport):
         return self._web
 
     async def send(self, text: str, headers: Mapping[str, str]) -> None:
-        timeouts, clock = self.link.timeouts, self._open_web().clock
-        with clock.scope(clock.now() + min(timeouts.connect, timeouts.idle)) as scope:
+        timeouts, watch = self.link.timeouts, self._open_web().watch
+        with watch.scope(watch.now() + min(timeouts.connect, timeouts.idle)) as scope:
             await self._post(text, headers)
         if scope.cancelled_caught:
             raise ConnectError(
@@ -254,7 +258,7 @@ class HttpExchange:
             return self._inbox.popleft()
         transport = self._transport
         if not self._spent and not transport.closed:
-            with self._web.clock.scope(until) as scope:
+            with self._web.watch.scope(until) as scope:
                 self._scope = scope
                 transport.begin(self)
                 try:

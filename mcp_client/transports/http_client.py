@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from ..backend import current
-from ..clock import Clock
 from ..display import safe_text
 from ..errors import AuthError, ConfigError, ConnectError, ConnectionLost, McpError
+from ..protocol.canonical import sha256
+from ..stopwatch import Stopwatch
 from .base import Link
 from .http_reply import Reply
 
@@ -32,7 +33,14 @@ if TYPE_CHECKING:
 
     import httpx
 
-__all__ = ["HttpServer", "Web", "origin_of", "shown", "tls_context"]
+__all__ = [
+    "HttpServer",
+    "Web",
+    "lasting_identity_of",
+    "origin_of",
+    "shown",
+    "tls_context",
+]
 
 _log = logging.getLogger("mcp_client")
 _HOPS = 5
@@ -148,6 +156,12 @@ def origin_of(url: str) -> tuple[str, str, int]:
     return scheme, (parts.hostname or "").lower(), parts.port or _PORTS.get(scheme, 0)
 
 
+def lasting_identity_of(url: str) -> str:
+    """Origin and path; the path as a digest, for some servers have their keys in it."""
+    scheme, host, port = origin_of(url)
+    return f"{scheme}://{host}:{port} sha256:{sha256(urlsplit(url).path or '/')}"
+
+
 def _is_loopback(host: str) -> bool:
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -200,7 +214,7 @@ class Web:
         import httpx
 
         self.link = link
-        self.clock = link.clock or Clock(current().now)
+        self.watch = link.watch or Stopwatch(current().now)
         self.url = server.url
         """Where the server is: where it said that it moved to for good, if it did."""
         self.given_url = server.url

@@ -54,12 +54,12 @@ class PostedExchange:
         self._job = job
 
     async def receive(self, until: float) -> Answer | Failure | Notice:
-        clock = self._session.clock
+        watch = self._session.watch
         while True:
             try:
-                return await self._inner.receive(clock.on_the_loop(until))
+                return await self._inner.receive(watch.on_the_loop(until))
             except TimeoutError:
-                if clock.now() >= until:
+                if watch.now() >= until:
                     raise
 
     async def aclose(self) -> None:
@@ -86,7 +86,7 @@ class HttpSession:
         self.when_idle: Callable[[], Awaitable[None]] | None = None
         """Called once nothing is under way any more."""
         self._web = web
-        self.clock = web.clock
+        self.watch = web.watch
         self._jobs = jobs
         self._link = web.link
         self._closed = False

@@ -19,7 +19,7 @@ from ..protocol.era import Era
 from ..protocol.jsonrpc import Failure, Id, Unusable, parse
 from .base import Link, Transport
 from .channel import Channel, LineExchange
-from .http_client import HttpServer, Web, origin_of
+from .http_client import HttpServer, Web, lasting_identity_of, origin_of
 from .http_reply import Reply
 from .jobs import Jobs
 from .refusal import refusal
@@ -58,6 +58,10 @@ class SseTransport(Transport):
         return ("http", *origin_of(self._server.url))
 
     @property
+    def lasting_identity(self) -> str:
+        return lasting_identity_of(self._server.url)
+
+    @property
     def alive(self) -> bool:
         return self._endpoint is not None and not self._over
 
@@ -71,13 +75,13 @@ class SseTransport(Transport):
         self._backend = current()
         self._jobs = Jobs(self._backend, link.server)
         self._web = web = Web(self._server, link)
-        self._clock = web.clock
+        self._watch = web.watch
         self._channel = Channel(self._backend, link, lambda: self.owner)
         settled = anyio.Event()
         self._error: McpError | None = None
         self._jobs.start(lambda: self._listen(web, settled))
         within = min(link.timeouts.connect, _ENDPOINT)
-        with web.clock.scope(web.clock.now() + within):
+        with web.watch.scope(web.watch.now() + within):
             await settled.wait()
         if self._endpoint is None:
             raise self._error or ConnectError(
@@ -151,7 +155,7 @@ class SseTransport(Transport):
     ) -> LineExchange:
         exchange = self._channel.exchange(id)
         try:
-            with self._clock.scope(until) as scope:
+            with self._watch.scope(until) as scope:
                 await self._post(text, headers, id, exchange)
             if scope.cancelled_caught:
                 raise TimeoutError
@@ -165,7 +169,7 @@ class SseTransport(Transport):
 
     async def send(self, text: str, headers: Mapping[str, str]) -> None:
         within = min(self.link.timeouts.connect, self.link.timeouts.idle)
-        with self._clock.scope(self._clock.now() + within) as scope:
+        with self._watch.scope(self._watch.now() + within) as scope:
             await self._post(text, headers, None, None)
         if scope.cancelled_caught:
             raise ConnectError(

@@ -69,3 +69,8 @@ class OneSeat(OAuth):
 
     def _received(self, request: httpx.Request) -> tuple[Visit, Seat]:
         return super()._received(httpx.Request("POST", self._url))
+
+    def waiting(self) -> int:
+        """How many requests wait for the job under way."""
+        (seat,) = self._seats.values()
+        return 0 if seat._job is None else seat._job._waiting.total()

@@ -226,6 +226,17 @@ async def test_a_chosen_redirect_uri_is_listened_at(host: str) -> None:
     assert (await answered(redirects, ask))["code"] == "c"
 
 
+async def test_nobody_else_waits_at_localhost() -> None:
+    try:
+        other = await anyio.create_tcp_listener(local_host="::1")
+    except OSError:
+        pytest.skip("this machine has no ::1")
+    async with other:
+        uri = f"http://localhost:{other.extra(SocketAttribute.local_port)}/callback"
+        with pytest.raises(OSError, match="in use"):
+            await Redirects.listen(uri)
+
+
 async def free_port() -> int:
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
         return int(listener.extra(SocketAttribute.local_port))

@@ -22,6 +22,13 @@ from tests.server.http_server import Reply, Request, Served, serving
 PUBLIC = "https://mcp.example.com/mcp"
 
 
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
 class Names:
     """A lookup that answers from a table, in turn where there are several answers."""
 
@@ -357,12 +364,34 @@ async def test_a_named_server_is_where_its_own_answer_came_from(
 ) -> None:
     async with serving(hello) as served:
         documents = Documents("https://mcp.corp/mcp", resolve=Names(mcp_corp=looked_up))
+        documents.server_answered(answered(connected) if connected else httpx.Response(401))
+        for _ in range(2):
+            outcome = await documents.fetch(get(f"http://127.0.0.1:{port_of(served)}/"))
+            assert isinstance(outcome, Fetched) is allowed
+
+
+@pytest.mark.parametrize(
+    ("looked_up", "allowed"),
+    [
+        (["127.0.0.1"], True),
+        (["127.0.0.1", "127.0.0.2"], True),
+        (["127.0.0.1", "93.184.216.34"], False),
+        (["10.0.0.1"], False),
+        ([], False),
+    ],
+)
+async def test_a_named_server_that_has_not_answered_yet_is_where_its_name_is(
+    looked_up: list[str], allowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(hello) as served:
+        documents = Documents("https://mcp.corp/mcp", resolve=Names(mcp_corp=looked_up))
         step = get(f"http://127.0.0.1:{port_of(served)}/")
-        assert "loopback" in refusal(await documents.fetch(step))
-        documents.server_answered(httpx.Response(401))
-        if connected:
-            documents.server_answered(answered(connected))
         assert isinstance(await documents.fetch(step), Fetched) is allowed
+        monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
+        assert isinstance(await documents.fetch(step), Unreachable)
+        monkeypatch.delenv("https_proxy")
+        documents.server_answered(answered("93.184.216.34"))
+        assert isinstance(await documents.fetch(step), Unreachable)
 
 
 async def test_a_real_answer_tells_the_address_of_its_server() -> None:

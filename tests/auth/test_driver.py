@@ -86,20 +86,20 @@ async def test_the_clocks_stand_still_while_a_person_thinks() -> None:
     class Watched(OAuth):
         def _received(self, request: httpx.Request) -> tuple[Visit, Seat]:
             visit, seat = super()._received(request)
-            self.clock = visit.clock
+            self.watch = visit.watch
             return visit, seat
 
     async def slowly(url: str) -> str:
-        times.append(auth.clock.now())
+        times.append(auth.watch.now())
         await anyio.sleep(0.05)
-        times.append(auth.clock.now())
+        times.append(auth.watch.now())
         return await world.agree(url)
 
     auth = Watched(on_url=slowly)
     async with guarded() as world:
         await call(world, auth)
         assert times[0] == times[1]
-        assert auth.clock.now() < anyio.current_time()
+        assert auth.watch.now() < anyio.current_time()
 
 
 async def test_a_refusal_of_the_person_is_an_auth_error_and_nothing_was_sent() -> None:
@@ -206,6 +206,31 @@ async def test_an_authorization_server_that_is_down_costs_no_good_token() -> Non
         assert caught.value.retryable
 
 
+async def test_a_refresh_that_nobody_waits_for_any_more_is_not_lost() -> None:
+    asked, go = anyio.Event(), anyio.Event()
+    pages: dict[str, Any] = {}
+
+    async def slow(request: Request, reply: Reply) -> None:
+        asked.set()
+        await go.wait()
+        del pages["/token"]
+        await world.answer(request, reply)
+
+    async with guarded(pages=pages) as world:
+        auth = OAuth(on_url=(person := Person(world.agree)))
+        await call(world, auth)
+        person.mind = nobody
+        world.revoke()
+        pages["/token"] = slow
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call, world, auth)
+            await asked.wait()
+            tasks.cancel_scope.cancel()
+        go.set()
+        assert await call(world, auth) == SAID
+        assert grants(world) == ["authorization_code", "refresh_token"]
+
+
 # ------------------------------------------------------------------ many at once
 
 
@@ -294,6 +319,47 @@ async def test_a_refusal_of_an_old_token_that_comes_after_a_login_is_no_refusal_
             await one("")
             logged_in.set()
         assert len(world.consents) == 1
+
+
+async def test_a_token_that_is_over_is_missed_by_all_who_used_it() -> None:
+    held, late, refused = anyio.Event(), anyio.Event(), anyio.Event()
+
+    async def app(request: Request, reply: Reply) -> None:
+        if request.path == "/mcp?late" and not late.is_set():
+            held.set()
+            await late.wait()
+            await reply.send(401, headers={"WWW-Authenticate": "Bearer"})
+            refused.set()
+        elif "authorization" in request.headers:
+            await reply.json({})
+        else:
+            await reply.send(401, headers={"WWW-Authenticate": "Bearer"})
+
+    async def slowly(url: str) -> str:
+        late.set()
+        await refused.wait()
+        while auth.waiting() < 2:
+            await anyio.sleep(0.01)
+        return await world.agree(url)
+
+    async def one(path: str) -> None:
+        assert (await client.post(world.url + path, json={})).status_code == 200
+
+    async with guarded(refreshes=False, pages={"/mcp": app}) as world:
+        auth = OneSeat(world.url, on_url=(person := Person(world.agree)))
+        times = [0.0]
+        auth._now = lambda: times[0]
+        async with (
+            httpx.AsyncClient(auth=auth, trust_env=False, timeout=30) as client,
+            anyio.create_task_group() as tasks,
+        ):
+            await one("")
+            tasks.start_soon(one, "?late")
+            await held.wait()
+            times[0] = 3601.0
+            person.mind = slowly
+            await one("")
+        assert len(world.consents) == 2
 
 
 async def test_a_store_that_raises_is_an_auth_error_and_nothing_was_sent() -> None:

@@ -15,9 +15,12 @@ import anyio
 import httpx
 
 from mcp_client import (
+    Accept,
     ClientCredentials,
     ConfigError,
+    ElicitRequest,
     EnterpriseAuthorization,
+    Handlers,
     HttpServer,
     IdentityProvider,
     McpError,
@@ -78,6 +81,31 @@ async def call_the_test_tool(session: Session) -> None:
     (await session.call_tool("test-tool", {})).raise_for_error()
 
 
+async def answer_with_defaults(session: Session) -> None:
+    await session.list_tools()
+    (await session.call_tool("test_client_elicitation_defaults")).raise_for_error()
+
+
+async def answer_in_rounds(session: Session) -> None:
+    await session.list_tools()
+    for tool in ("echo_state", "unrelated", "no_state", "no_result_type"):
+        (await session.call_tool(f"test_mrtr_{tool}")).raise_for_error()
+
+
+def fill_in(request: ElicitRequest) -> Accept:
+    """What a person would send who ticks every box and leaves the rest as it is."""
+    return Accept({field.name: True for field in request.fields if field.kind == "boolean"})
+
+
+def no_model(request: object) -> object:
+    raise RuntimeError("no scenario asks for a model")
+
+
+HANDLERS: dict[str, Handlers] = {
+    "request-metadata": Handlers(elicitation=fill_in, sampling=no_model, roots=[]),
+    "elicitation-sep1034-client-defaults": Handlers(elicitation=fill_in),
+    "sep-2322-client-request-state": Handlers(elicitation=fill_in),
+}
 SCENARIOS: dict[str, Scenario] = {
     "initialize": list_tools,
     "tools_call": add_numbers,
@@ -88,6 +116,8 @@ SCENARIOS: dict[str, Scenario] = {
     "http-invalid-tool-headers": every_tool_shown,
     "json-schema-ref-no-deref": list_tools,
     "json-schema-2020-12-preservation": echo_a_schema,
+    "elicitation-sep1034-client-defaults": answer_with_defaults,
+    "sep-2322-client-request-state": answer_in_rounds,
 }
 AUTH = "auth/"
 """What such a scenario is about comes before the session, which does the same in all of them."""
@@ -189,8 +219,10 @@ def _server(url: str, scenario: str) -> HttpServer:
     return HttpServer(url, auth=GRANTS.get(scenario, oauth)())
 
 
-async def _play(server: HttpServer, play: Scenario, revision: str) -> None:
-    async with connect(server, approval=allow_all, revision=revision) as session:
+async def _play(server: HttpServer, scenario: str, revision: str) -> None:
+    handlers = HANDLERS.get(scenario)
+    play = call_the_test_tool if scenario.startswith(AUTH) else SCENARIOS[scenario]
+    async with connect(server, approval=allow_all, handlers=handlers, revision=revision) as session:
         await play(session)
 
 
@@ -204,11 +236,10 @@ def main(words: list[str]) -> int:
         return _refused(
             f"MCP_CONFORMANCE_SCENARIO is {scenario!r}, and this program knows {known}, {AUTH}..."
         )
-    play = call_the_test_tool if auth else SCENARIOS[scenario]
     revision = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "auto")
     pin = revision if auth or scenario in PINNED else "auto"
     try:
-        anyio.run(_play, _server(words[-1], scenario), play, pin)
+        anyio.run(_play, _server(words[-1], scenario), scenario, pin)
     except ConfigError as error:
         return _refused(str(error))
     except McpError as error:

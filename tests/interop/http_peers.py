@@ -12,7 +12,7 @@ import anyio
 
 from tests.interop import peers
 
-__all__ = ["everything", "growing", "guarded", "official"]
+__all__ = ["asking", "everything", "growing", "guarded", "official"]
 
 _STARTING = 30.0
 
@@ -42,6 +42,15 @@ async def guarded() -> AsyncIterator[str]:
     port = _free_port()
     async with _running(peers.guarded(port), port):
         yield f"http://127.0.0.1:{port}/mcp"
+
+
+@asynccontextmanager
+async def asking(transport: str) -> AsyncIterator[str]:
+    """The URL of a server on the official SDK that asks back."""
+    stdio = peers.asking()
+    port = _free_port()
+    async with _running([stdio.command, *stdio.args, transport, str(port)], port):
+        yield f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}"
 
 
 @asynccontextmanager

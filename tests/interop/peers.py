@@ -20,7 +20,16 @@ from tests.interop.install import (
     browser_env,
 )
 
-__all__ = ["chromium", "conformance", "everything", "growing", "guarded", "node", "official"]
+__all__ = [
+    "asking",
+    "chromium",
+    "conformance",
+    "everything",
+    "growing",
+    "guarded",
+    "node",
+    "official",
+]
 
 _SERVERS = Path(__file__).parent / "servers"
 _MODULES = PEERS / "npm" / "node_modules"
@@ -49,6 +58,12 @@ def chromium() -> tuple[Path, Path, dict[str, str]]:
     """Chromium, its driver, and what they need in their environment."""
     found = browser() or _missing("Chromium with its driver")
     return *found, browser_env()
+
+
+def asking() -> StdioServer:
+    """A server on the official SDK that asks back."""
+    python = _found(PEERS / "sdk-2.3.0" / "bin" / "python", "the official SDK 2.3.0")
+    return StdioServer(str(python), [str(_SERVERS / "asking_2.py")], env=_new_identity())
 
 
 def everything() -> StdioServer:
