@@ -116,7 +116,7 @@ class Documents:
             except McpError as error:
                 reason = str(error)
             except Exception as error:  # noqa: BLE001 - httpx, sockets, TLS, names, a user's client
-                reason = safe_text(str(error), 200) or type(error).__name__
+                reason = _said(error)
         return Unreachable(f"cannot get {step.what} from {place}: {reason}")
 
     # ----------------------------------------------------------------- one step
@@ -238,6 +238,16 @@ class Documents:
             return await self._resolve(host, port)
         except (OSError, UnicodeError):
             return []
+
+
+def _said(error: BaseException) -> str:
+    """What an error says, or what is behind one that says nothing."""
+    behind: BaseException | None = error
+    while behind is not None:
+        if text := safe_text(str(behind), 200):
+            return text
+        behind = behind.__cause__ or behind.__context__
+    return type(error).__name__
 
 
 def _client(proxy: str | None) -> httpx.AsyncClient:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import gzip
+import ssl
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx
 import pytest
 from anyio.abc import SocketAttribute
+from anyio.streams.tls import TLSListener
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcp_client.auth import documents as documents_module
 from mcp_client.auth.addresses import kind_of, refused_url
 from mcp_client.auth.documents import Documents
 from mcp_client.auth.steps import Fetch, Fetched, Unreachable
@@ -308,6 +317,63 @@ async def test_tls_is_for_the_name_and_not_for_its_address() -> None:
         tasks.cancel_scope.cancel()
     assert "cannot get the metadata" in refusal(outcome)
     assert b"as.example.com" in hellos[0]
+
+
+@pytest.mark.parametrize("name", ["as.example.com", "evil.example.com"])
+async def test_a_certificate_is_checked_for_the_name(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, client = contexts("as.example.com", tmp_path)
+    monkeypatch.setattr(documents_module, "tls_context", lambda certificates: client)
+    heads: list[bytes] = []
+
+    async def connection(stream: Any) -> None:
+        async with stream:
+            heads.append(await stream.receive())
+            await stream.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+    plain = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port, listener = plain.extra(SocketAttribute.local_port), TLSListener(plain, server)
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, connection)
+        names = Names(as_example_com=["127.0.0.1"], evil_example_com=["127.0.0.1"])
+        documents = Documents("http://127.0.0.1/mcp", resolve=names)
+        outcome = await documents.fetch(get(f"https://{name}:{port}/x"))
+        tasks.cancel_scope.cancel()
+    if name == "as.example.com":
+        assert isinstance(outcome, Fetched)
+        assert f"\r\nHost: as.example.com:{port}\r\n".encode() in heads[0]
+    else:
+        assert "Hostname mismatch" in refusal(outcome)
+        assert not heads
+
+
+def contexts(name: str, place: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """A server's context with a certificate for ``name``, and a client's that trusts it alone."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = certificate.public_bytes(serialization.Encoding.PEM)
+    secret = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    (place / "both.pem").write_bytes(secret + pem)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(place / "both.pem")
+    return server, ssl.create_default_context(cadata=pem.decode())
 
 
 @pytest.mark.parametrize("addresses", [["127.0.0.2", "127.0.0.1"], ["127.0.0.1", "127.0.0.2"]])
