@@ -245,6 +245,24 @@ async def test_a_yes_to_one_call_covers_it_where_it_has_to_be_made_again(
         assert asked.pop() == (2, {"n": 1}), "the next call is another one"
 
 
+async def test_a_yes_to_one_call_covers_no_other_arguments_that_the_caller_puts_in_meanwhile() -> (
+    None
+):
+    app, asked = Handshake(), []
+    arguments = {"n": 1}
+
+    async def approve(call: ToolCall) -> Allow:
+        asked.append(call.arguments_json)
+        arguments["n"] = 2
+        return Allow(remember="call")
+
+    async with serving(app) as server, connect(server.url, approval=approve) as session:
+        await session.list_tools()
+        app.ended.add("session-1")
+        await session.call_tool("echo", arguments)
+    assert asked == ['{"n":1}', '{"n":2}']
+
+
 # ------------------------------------------------------------------- what voids it
 
 

@@ -44,9 +44,30 @@ def test_the_readme_has_two_commands_and_code_by_line_15() -> None:
 
 def test_every_example_is_tested_here() -> None:
     there = {path.name for path in (ROOT / "examples").glob("*.py")}
-    assert there == {"ask_first.py", "list_and_call.py", "over_http.py", "pin_tools.py"}
+    assert there == {
+        "approve_by_rules.py",
+        "ask_first.py",
+        "list_and_call.py",
+        "over_http.py",
+        "pin_tools.py",
+    }
     for path in (ROOT / "examples").glob("*.py"):
         assert len(path.read_text().splitlines()) <= 45, path.name
+
+
+def test_approve_by_rules_asks_only_what_no_rule_and_no_answer_decides() -> None:
+    done = run(sys.executable, "examples/approve_by_rules.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "  1. deny tool='set_alarm' where /location glob \"*[Ss]chool*\"",
+        "  2. allow server='weather' read_only=True",
+        "     ask everything else",
+        "New York: 22.5 °C, partly cloudy",
+        'Ana is asked: set_alarm {"location":"New York","loud":false}',
+        "Alarm set for New York.",
+        "Alarm set for Boston.",
+        "rule: rule 1: deny tool='set_alarm' where /location glob \"*[Ss]chool*\"",
+    ]
 
 
 def test_list_and_call_prints_the_weather_and_sounds_no_alarm() -> None:
