@@ -187,12 +187,12 @@ class Caller:
             self._pins.refuse(call)
         verdict = await self._gate.approve(call, once)
         answered = verdict.call
-        if self._pins is not None and self._pins.has_drifted(call.tool):
-            await anyio.to_thread.run_sync(self._pins.approved, call.tool)
         if answered.edited:
             arguments = _loads(answered.arguments_json)
             answered = await self._checked(answered, arguments, timeouts)
             self._gate.refuse(answered)
+        if self._pins is not None and self._pins.has_drifted(call.tool):
+            await anyio.to_thread.run_sync(self._pins.approved, call.tool)
         return Approved(answered)
 
     # ----------------------------------------------------------------- it
