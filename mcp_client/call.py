@@ -14,13 +14,14 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, NewType, TypeAlias
+from typing import Any, Literal, NamedTuple, NewType, TypeAlias
 
 import anyio
 
 from .answers import Once
 from .approval import Gate
 from .bounds import Limits, Timeouts
+from .cancelling import Cancelling
 from .errors import (
     ConfigError,
     ConnectError,
@@ -50,6 +51,13 @@ Approved = NewType("Approved", ToolCall)
 """A call that the gate said yes to, not yet used."""
 
 _log = logging.getLogger("mcp_client")
+
+
+class _Follow(NamedTuple):
+    """How the caller follows a call: what hears its progress, and what can call it off."""
+
+    on_progress: OnProgress | None
+    cancelling: Cancelling | None
 
 
 class Caller:
@@ -90,25 +98,27 @@ class Caller:
         on_progress: OnProgress | None,
         meta: Mapping[str, Any] | None,
         validation: Strictness | None = None,
+        cancelling: Cancelling | None = None,
     ) -> ToolResult:
         strictness = validation or self._results
         once = Once()
+        follow = _Follow(on_progress, cancelling)
         try:
-            return await self._run(name, arguments, timeouts, on_progress, meta, strictness, once)
+            return await self._run(name, arguments, timeouts, follow, meta, strictness, once)
         except (ConnectError, ServerError) as error:
             if not await self._renewed(error):
                 raise
         # The server refused to run it, for what we knew of it was old. Now we know better, and
         # it goes the whole way anew: the approval was for that connection and that definition,
         # unless the approver said yes to this call for as long as it stays the same.
-        return await self._run(name, arguments, timeouts, on_progress, meta, strictness, once)
+        return await self._run(name, arguments, timeouts, follow, meta, strictness, once)
 
     async def _run(
         self,
         name: str,
         arguments: Mapping[str, Any] | None,
         timeouts: Timeouts,
-        on_progress: OnProgress | None,
+        follow: _Follow,
         meta: Mapping[str, Any] | None,
         strictness: Strictness,
         once: Once,
@@ -118,7 +128,7 @@ class Caller:
         try:
             call = await self._freeze(tool, arguments, meta, wire.generation, timeouts)
             approved = await self._approve(call, timeouts, strictness, once)
-            raw = await self._send(approved, wire, timeouts, on_progress)
+            raw = await self._send(approved, wire, timeouts, follow)
             return await self._check(approved, raw, timeouts, strictness)
         except McpError as error:
             error.server, error.tool = error.server or tool.server, error.tool or tool.name
@@ -198,7 +208,7 @@ class Caller:
     # ----------------------------------------------------------------- it
 
     async def _send(
-        self, call: Approved, wire: Wire, timeouts: Timeouts, on_progress: OnProgress | None
+        self, call: Approved, wire: Wire, timeouts: Timeouts, follow: _Follow
     ) -> dict[str, Any]:
         if await self._wire() is not wire:
             raise _made_anew()
@@ -209,7 +219,8 @@ class Caller:
             timeouts,
             meta=None if call.meta_json is None else _loads(call.meta_json),
             progress=True,
-            on_progress=on_progress,
+            on_progress=follow.on_progress,
+            cancelling=follow.cancelling,
             mirrors=call.tool.mirrors if wire.mirrors else (),
             repeatable=call.hints.idempotent,
         )
