@@ -14,6 +14,7 @@ The way of a call, and where each step lives::
     judge.py        what jsonschema says, in place or in the worker
     worker.py       the process that is killed when judging takes too long
     approval.py     asking: the gate no call goes round
+    audit.py        the record of every call, opened before it is decided
     terminal.py     asking the person at the terminal
     rounds.py       when the answer is a question
     wire.py         one request out, one answer back: ids, clocks, progress, cancelling
@@ -30,6 +31,9 @@ Before the first call, and below it::
     findings.py     what looks wrong in a tool's texts: a hint, and not a proof
     pins.py         a lock file of tools: what they were, and what became of them
     subscriptions.py  what a server tells us unasked, in either era, as one stream
+    redaction.py    what a record may show: no secrets, and not without end
+    journal.py      the file of records, which lines are only ever added to
+    chain.py        lines that vouch for one another, and how to check them
     display.py      a server's text, made safe to look at
     backend.py      asyncio and trio, asked directly in this one file
     protocol/       what the specification says; nothing there waits
@@ -37,10 +41,13 @@ Before the first call, and below it::
 """
 
 from .approval import Allow, ApprovalHook, Deny, allow_all, deny_all
+from .audit import AuditSink
 from .bounds import Limits, Timeouts
+from .chain import OpenCall, Verified, verify_audit
 from .connecting import connect
 from .display import safe_text
 from .errors import (
+    AuditError,
     AuthError,
     BrokenPromise,
     CallDenied,
@@ -60,6 +67,7 @@ from .errors import (
     ToolFailed,
     UnknownTool,
 )
+from .journal import AuditLog
 from .pins import Drift, Pins
 from .protocol.capabilities import Implementation
 from .protocol.content import (
@@ -71,6 +79,7 @@ from .protocol.content import (
     TextContent,
     UnknownContent,
 )
+from .redaction import Redaction
 from .result import ToolResult
 from .session import Session
 from .subscriptions import ToolChanges, ToolWatch
@@ -86,6 +95,9 @@ __all__ = [
     "Allow",
     "ApprovalHook",
     "AudioContent",
+    "AuditError",
+    "AuditLog",
+    "AuditSink",
     "AuthError",
     "BrokenPromise",
     "CallDenied",
@@ -110,9 +122,11 @@ __all__ = [
     "MemoryServer",
     "NegotiationError",
     "NotSent",
+    "OpenCall",
     "OutcomeUnknown",
     "Pins",
     "ProtocolViolation",
+    "Redaction",
     "Rejected",
     "ResourceLink",
     "ServerError",
@@ -129,9 +143,11 @@ __all__ = [
     "ToolWatch",
     "UnknownContent",
     "UnknownTool",
+    "Verified",
     "allow_all",
     "ask_on_terminal",
     "connect",
     "deny_all",
     "safe_text",
+    "verify_audit",
 ]

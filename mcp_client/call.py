@@ -1,7 +1,8 @@
 """The life of one call, top to bottom.
 
-    find the definition in force -> freeze the call -> ask approval -> send, wait, answer what it
-    asks back -> check the result against the definition that was in force -> hand over
+    open the audit entry -> find the definition in force -> freeze the call -> ask approval ->
+    send, wait, answer what it asks back -> check the result against the definition that was in
+    force -> close the audit entry -> hand over
 
 This is the only module that sends ``tools/call``, and ``_send`` its only place; it takes nothing
 but a call the gate has approved.
@@ -19,6 +20,7 @@ from typing import Any, Literal, NewType, TypeAlias
 import anyio
 
 from .approval import Gate
+from .audit import Audit, Entry
 from .bounds import Limits, Timeouts
 from .errors import (
     ConfigError,
@@ -67,6 +69,7 @@ class Caller:
         limits: Limits,
         prefix: str,
         pins: Pins | None = None,
+        audit: Audit | None = None,
     ) -> None:
         self._find = find
         self._wire = wire
@@ -79,6 +82,7 @@ class Caller:
         self._workers = workers
         self._prefix = prefix
         self._pins = pins
+        self._audit = audit
         self._numbers = itertools.count(1)
 
     async def run(
@@ -91,14 +95,38 @@ class Caller:
         validation: Strictness | None = None,
     ) -> ToolResult:
         strictness = validation or self._results
+        entry = None if self._audit is None else Entry(self._audit, self._new_id(), name, arguments)
+        run = self._run if entry is None else self._recorded
         try:
-            return await self._run(name, arguments, timeouts, on_progress, meta, strictness)
+            return await run(name, arguments, timeouts, on_progress, meta, strictness, entry)
         except (ConnectError, ServerError) as error:
             if not await self._renewed(error):
                 raise
         # The server refused to run it, for what we knew of it was old. Now we know better, and
         # it goes the whole way anew: the approval was for that connection and that definition.
-        return await self._run(name, arguments, timeouts, on_progress, meta, strictness)
+        if entry is not None:
+            entry = entry.again(self._new_id())
+        return await run(name, arguments, timeouts, on_progress, meta, strictness, entry)
+
+    async def _recorded(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        timeouts: Timeouts,
+        on_progress: OnProgress | None,
+        meta: Mapping[str, Any] | None,
+        strictness: Strictness,
+        entry: Entry | None,
+    ) -> ToolResult:
+        assert entry is not None
+        try:
+            result = await self._run(
+                name, arguments, timeouts, on_progress, meta, strictness, entry
+            )
+        except BaseException as error:
+            await entry.failed(error)
+            raise
+        return await entry.done(result)
 
     async def _run(
         self,
@@ -108,13 +136,16 @@ class Caller:
         on_progress: OnProgress | None,
         meta: Mapping[str, Any] | None,
         strictness: Strictness,
+        entry: Entry | None,
     ) -> ToolResult:
         wire, tool = await self._in_force(name)
         hints = hints_of(tool)
         try:
-            call = await self._freeze(tool, arguments, meta, wire.generation, timeouts)
-            approved = await self._approve(call, timeouts, strictness)
-            raw = await self._send(approved, wire, timeouts, on_progress)
+            if entry is not None:
+                entry.found(tool, wire.era.revision)
+            call = await self._freeze(tool, arguments, meta, wire.generation, timeouts, entry)
+            approved = await self._approve(call, timeouts, strictness, entry)
+            raw = await self._send(approved, wire, timeouts, on_progress, entry)
             return await self._check(approved, raw, timeouts, strictness)
         except McpError as error:
             error.server, error.tool = error.server or tool.server, error.tool or tool.name
@@ -140,10 +171,11 @@ class Caller:
         meta: Mapping[str, Any] | None,
         generation: int,
         timeouts: Timeouts,
+        entry: Entry | None,
     ) -> ToolCall:
         value, text = _object("arguments", {} if arguments is None else arguments)
         call = ToolCall(
-            id=f"{self._prefix}-{next(self._numbers)}",
+            id=self._new_id() if entry is None else entry.id,
             server=tool.server,
             tool=tool,
             arguments_json=text,
@@ -152,10 +184,13 @@ class Caller:
             findings=tool.findings if self._pins is None else self._pins.all_findings(tool),
             generation=generation,
         )
-        return await self._checked(call, value, timeouts)
+        return await self._checked(call, value, timeouts, entry)
+
+    def _new_id(self) -> str:
+        return f"{self._prefix}-{next(self._numbers)}"
 
     async def _checked(
-        self, call: ToolCall, arguments: dict[str, Any], timeouts: Timeouts
+        self, call: ToolCall, arguments: dict[str, Any], timeouts: Timeouts, entry: Entry | None
     ) -> ToolCall:
         """The call with what its arguments get wrong among its findings."""
         if self._arguments == "off":
@@ -167,36 +202,51 @@ class Caller:
         if problem is None:
             return call
         finding = problem.of("the arguments", "the tool's input schema")
+        if entry is not None:
+            entry.breaks(finding, problem.path)
         if self._arguments == "strict":
             raise InvalidArguments(finding, path=problem.path)
         _log_break("argument object", call, problem)
         return replace(call, findings=(*call.findings, finding))
 
     async def _approve(
-        self, call: ToolCall, timeouts: Timeouts, strictness: Strictness
+        self, call: ToolCall, timeouts: Timeouts, strictness: Strictness, entry: Entry | None
     ) -> Approved:
+        if entry is not None:
+            await entry.open(call)
         if strictness != "off":  # an unusable schema is found out before, not after
             checker = output_checker(call.tool, self._limits)
             if checker is not None:
                 await checker.prepare(self._workers, timeouts.validation)
         if self._pins is not None:
             self._pins.refuse(call)
+        if entry is not None:
+            entry.asking()
         verdict = await self._gate.approve(call)
         answered = verdict.call
+        if entry is not None:
+            entry.decided(answered, verdict.source, verdict.reason)
         if self._pins is not None and self._pins.has_drifted(call.tool):
             await anyio.to_thread.run_sync(self._pins.approved, call.tool)
         if answered.edited:
             arguments = _loads(answered.arguments_json)
-            answered = await self._checked(answered, arguments, timeouts)
+            answered = await self._checked(answered, arguments, timeouts, entry)
         return Approved(answered)
 
     # ----------------------------------------------------------------- it
 
     async def _send(
-        self, call: Approved, wire: Wire, timeouts: Timeouts, on_progress: OnProgress | None
+        self,
+        call: Approved,
+        wire: Wire,
+        timeouts: Timeouts,
+        on_progress: OnProgress | None,
+        entry: Entry | None,
     ) -> dict[str, Any]:
         if await self._wire() is not wire:
             raise _made_anew()
+        if entry is not None:
+            entry.sending()
         return await self._rounds.run(
             wire,
             "tools/call",
@@ -207,6 +257,7 @@ class Caller:
             on_progress=on_progress,
             mirrors=call.tool.mirrors if wire.mirrors else (),
             repeatable=call.hints.idempotent,
+            traffic=None if entry is None else entry.traffic,
         )
 
     # --------------------------------------------------------------- after it

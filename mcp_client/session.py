@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 
 from .approval import Gate
+from .audit import Audit
 from .backend import current
 from .bounds import Limits, Timeouts
 from .call import Caller, Strictness, strictness_of
@@ -58,6 +59,7 @@ class Setup:
     client: Client
     pin: str | None
     pins: Pins | None = None
+    audit: Audit | None = None
 
 
 class Session:
@@ -102,6 +104,7 @@ class Session:
             setup.limits,
             os.urandom(4).hex(),
             setup.pins,
+            setup.audit,
         )
 
     def __repr__(self) -> str:
@@ -207,6 +210,8 @@ class Session:
             await self._connection.aclose()
         finally:
             await self._workers.aclose()
+            if self._setup.audit is not None:
+                await self._setup.audit.settle()
 
     # -------------------------------------------------------------- connecting
 

@@ -27,7 +27,7 @@ from .protocol.headers import Mirror
 from .protocol.jsonrpc import Answer, Failure, Id, Notice, Unusable, encode_notice, encode_request
 from .transports.base import Exchange, Stats, Transport
 
-__all__ = ["OnProgress", "Wire"]
+__all__ = ["OnProgress", "Traffic", "Wire"]
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
 """Called with ``progress``, ``total`` and ``message`` of each progress notification."""
@@ -37,6 +37,19 @@ _NO_HEADERS: Mapping[str, str] = {}
 _BUSY = frozenset({429, 503})
 _TRIES = 4
 _PAUSE = 0.25
+
+
+class Traffic:
+    """What went out for one call, and what came back, all its requests together."""
+
+    __slots__ = ("answers", "received", "sent")
+
+    def __init__(self) -> None:
+        self.sent = 0
+        """Bytes of the messages sent, or handed over to be sent."""
+        self.received = 0
+        """Bytes of the answers."""
+        self.answers = 0
 
 
 class Wire:
@@ -68,11 +81,13 @@ class Wire:
         on_progress: OnProgress | None = None,
         mirrors: Sequence[Mirror] = (),
         repeatable: bool = False,
+        traffic: Traffic | None = None,
     ) -> Reading:
         """Send a request and read its answer.
 
         ``mirrors`` are the marks of the tool that is called. ``repeatable``: it may be sent again
         if the server says that it is busy (HTTP 429 and 503), after a pause, within the clocks.
+        ``traffic`` is where bytes are counted.
 
         Raises ``ConnectError`` where nothing was sent; ``CallTimeout`` or ``ConnectionLost`` where
         it is not known what the server did; ``ServerError`` or ``ProtocolViolation`` where it
@@ -83,7 +98,7 @@ class Wire:
         while True:
             try:
                 return await self._request(
-                    method, fields, timeouts, meta, progress, on_progress, mirrors
+                    method, fields, timeouts, meta, progress, on_progress, mirrors, traffic
                 )
             except ServerError as error:
                 tries += 1
@@ -101,6 +116,7 @@ class Wire:
         progress: bool,
         on_progress: OnProgress | None,
         mirrors: Sequence[Mirror],
+        traffic: Traffic | None,
     ) -> Reading:
         headers = (
             self.era.headers(method, fields, mirrors) if self.transport.headed else _NO_HEADERS
@@ -110,6 +126,8 @@ class Wire:
             id, method, self.era.params(fields, meta, id if progress or on_progress else None)
         )
         self._stats.requests += 1
+        if traffic is not None:
+            traffic.sent += len(text) if text.isascii() else len(text.encode())
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("%s > %s id=%s (%d characters)", self._server, method, id, len(text))
         started = self.now()
@@ -133,6 +151,9 @@ class Wire:
             raise
         finally:
             await exchange.aclose()
+        if traffic is not None:
+            traffic.received += answer.size
+            traffic.answers += 1
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("%s < answer to %s id=%s", self._server, method, id)
         return self._read(answer)

@@ -19,12 +19,14 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 LAYERS = [
     {"errors", "display", "bounds", "backend", "findings", "metaschema"},
+    {"redaction", "chain", "journal"},
     {"protocol"},
     {"transports"},
     {"wire", "tool", "result", "quick", "burden", "judge", "worker"},
     {"trust", "validation", "opening", "rounds", "connection", "pins"},
     {"catalog"},
     {"subscriptions"},
+    {"audit"},
     {"approval"},
     {"terminal"},
     {"call"},
@@ -97,7 +99,18 @@ PURE = [
     p
     for p in FILES
     if room(p)
-    in {"protocol", "trust", "tool", "result", "display", "errors", "findings", "metaschema"}
+    in {
+        "protocol",
+        "trust",
+        "tool",
+        "result",
+        "display",
+        "errors",
+        "findings",
+        "metaschema",
+        "redaction",
+        "chain",
+    }
 ]
 
 
