@@ -129,7 +129,7 @@ class Audit:
             raise ConfigError(f"audit_failure={failure!r}: give 'refuse' or 'warn'")
         if audit is None:
             return None
-        several = isinstance(audit, Sequence) and not isinstance(audit, str)
+        several = isinstance(audit, Sequence) and not isinstance(audit, str) and not callable(audit)
         sinks = [_sink(each) for each in (audit if several else [audit])]  # type: ignore[union-attr]
         if not sinks:
             raise ConfigError("audit=[]: give at least one place for records, or None for none")
@@ -376,7 +376,8 @@ class Entry:
         for sink in self._audit.sinks:
             was_open = sink in self._opened
             with anyio.CancelScope(shield=True) if waits else nullcontext():
-                failure = await _tried(sink, [last] if was_open else [first, last])
+                failure = await self._audit.pay(sink)
+                failure = failure or await _tried(sink, [last] if was_open else [first, last])
             if failure is None:
                 continue
             failures.append(_why(sink, failure))

@@ -22,7 +22,8 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -52,6 +53,7 @@ NOTHING = "0" * 64
 LONGEST = 1024 * 1024
 """Bytes of a line, or of what a crash left of lines; longer is none of ours."""
 
+_LOOKS = 20
 _dump = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _SEAL = re.compile(rb'(?s)(\{.*),"hash":"([0-9a-f]{64})"\}')
 
@@ -168,40 +170,57 @@ def verify_audit(
     """
     check = _Check(key_of(key), noted)
     try:
-        for file, name, size in _opened(Path(path)):
-            with file:
-                check.file(name, file, size)
+        with closing(_opened(Path(path))) as files:
+            for file, name, size in files:
+                with file:
+                    check.file(name, file, size)
     except OSError as error:
         raise ConfigError(f"the audit log {path} cannot be read: {error.strerror}") from None
     return check.done(Path(path))
 
 
-def _opened(path: Path) -> Iterator[tuple[BinaryIO, Path, int]]:
+def _opened(path: Path) -> Generator[tuple[BinaryIO, Path, int]]:
     """The files of a log from the oldest on, each with the bytes it had at the beginning."""
-    try:
-        newest = open(path, "rb")  # noqa: SIM115 - who is given it closes it
-    except FileNotFoundError:
-        older = rotated(path)  # a crash between two files; else there is no log at all
-        if not older:
-            raise
+    newest, size, older = _beginning(path)
+    first = True
+    with newest or nullcontext():
         for _, each in older:
-            yield open(each, "rb"), each, each.stat().st_size  # noqa: SIM115 - likewise
-        return
-    with newest:
-        if fcntl is not None:
-            fcntl.flock(newest, fcntl.LOCK_SH)  # no line is under way while its end is looked for
-        here = os.fstat(newest.fileno())
-        older = rotated(path)
-        if fcntl is not None:
+            try:
+                file = open(each, "rb")  # noqa: SIM115 - who is given it closes it
+            except FileNotFoundError:
+                if not first:
+                    raise
+                continue  # rotation left it behind just now
+            first = False
+            yield file, each, os.fstat(file.fileno()).st_size
+        if newest is not None:
+            yield newest, path, size
+
+
+def _beginning(path: Path) -> tuple[BinaryIO | None, int, list[tuple[int, Path]]]:
+    """The newest file, its size, and the files before it, all of one moment."""
+    missing = 0
+    while True:
+        try:
+            newest = open(path, "rb")  # noqa: SIM115 - who is given it closes it
+        except FileNotFoundError:
+            older = rotated(path)
+            if not older:
+                raise
+            missing += 1
+            if missing > _LOOKS:  # it was not being rotated: a crash came between two files
+                return None, 0, older
+            time.sleep(0.005)
+            continue
+        if fcntl is None:  # pragma: no cover
+            return newest, os.fstat(newest.fileno()).st_size, rotated(path)
+        # While nobody else has the lock, no line is under way and the file keeps its name.
+        fcntl.flock(newest, fcntl.LOCK_SH)
+        here, older = os.fstat(newest.fileno()), rotated(path)
+        if path.exists() and os.path.samestat(here, path.stat()):
             fcntl.flock(newest, fcntl.LOCK_UN)
-        for _, each in older:
-            file = open(each, "rb")  # noqa: SIM115 - who is given it closes it
-            stat = os.fstat(file.fileno())
-            if (stat.st_dev, stat.st_ino) == (here.st_dev, here.st_ino):
-                file.close()  # it was renamed just now
-            else:
-                yield file, each, stat.st_size
-        yield newest, path, here.st_size
+            return newest, here.st_size, older
+        newest.close()
 
 
 class _Check:

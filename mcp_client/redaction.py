@@ -70,8 +70,10 @@ _TRACES: tuple[tuple[str, ...], ...] = (
     ("authorization",),
     ("bearer",),
     ("eyj",),
-    ("sk-", "k_live_", "k_test_", "gh", "github_", "glpat-", "xox", "xapp-", "npm_", "pypi-")
-    + ("hf_", "sg.", "shp", "dop_", "ya29.", "aiza", "age-"),
+    (
+        *("sk-", "k_live_", "k_test_", "gh", "github_", "glpat-", "xox", "xapp-", "npm_", "pypi-"),
+        *("hf_", "sg.", "shp", "dop_", "ya29.", "aiza", "age-"),
+    ),
     ("akia", "asia"),
     ("://",),
     (*_NAMED, "code=", "sig"),
