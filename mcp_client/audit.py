@@ -55,6 +55,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import anyio
+from anyio.lowlevel import RunVar
 
 from .backend import being_cancelled
 from .chain import now
@@ -88,6 +89,7 @@ _log = logging.getLogger("mcp_client")
 _PATIENCE = 10.0
 _LARGE = 256 * 1024
 _FINDINGS = 32
+_threads: RunVar[anyio.CapacityLimiter] = RunVar("mcp_client.audit")
 
 
 @dataclass(slots=True)
@@ -173,7 +175,13 @@ def _sink(to: Any) -> _Sink:
 async def _append(log: AuditLog, records: Sequence[Record]) -> None:
     if log.fsync or not log.append_now(*records):
         # Waits for the thread even when cancelled: what is under way must not be written later.
-        await anyio.to_thread.run_sync(log.append, *records)
+        # Threads of our own, for the usual ones may all be with people who are being asked.
+        try:
+            threads = _threads.get()
+        except LookupError:
+            threads = anyio.CapacityLimiter(4)
+            _threads.set(threads)
+        await anyio.to_thread.run_sync(log.append, *records, limiter=threads)
 
 
 async def _tell(sink: AuditSink, records: Sequence[Record]) -> None:

@@ -666,6 +666,21 @@ async def test_one_log_serves_many_sessions(fsync: bool, tmp_path: Path) -> None
     assert (verified.calls, verified.open_calls) == (20, ())
 
 
+async def test_a_log_that_waits_for_the_disk_waits_in_a_thread_that_nobody_else_takes(
+    tmp_path: Path,
+) -> None:
+    people = anyio.to_thread.current_default_thread_limiter()
+    async with anyio.create_task_group() as group:
+        for _ in range(int(people.total_tokens)):
+            group.start_soon(people.acquire_on_behalf_of, object())
+        while people.available_tokens:
+            await checkpoint()
+        log = AuditLog(tmp_path / "calls.jsonl", fsync=True)
+        async with Server().connect(log) as session:
+            await session.call_tool("echo")
+    assert verify_audit(log.path).calls == 1
+
+
 # ------------------------------------------------------------------------- options
 
 WRONG: list[dict[str, Any]] = [

@@ -340,6 +340,12 @@ def test_no_secret_planted_under_a_name_comes_out(key: str, value: Any, secret: 
     assert SECRET not in text
 
 
+def test_what_moves_up_as_secrets_before_it_are_left_out_is_not_shown_in_part() -> None:
+    first = "-----BEGIN PRIVATE KEY-----" + "A" * 5_000 + "-----END PRIVATE KEY-----"
+    for gap in range(1, 60):
+        assert "ZZ" not in redaction.text(first + " " * gap + "sk-" + "Z" * 9_000, 1_000)
+
+
 # -------------------------------------------------------------------- replaced
 
 

@@ -576,7 +576,7 @@ def test_a_file_is_never_renamed_over_another(path: Path) -> None:
 def test_a_log_may_be_checked_while_it_is_rotated(keep: int | None, path: Path) -> None:
     def work() -> None:
         log = AuditLog(path, keep=keep, max_bytes=4_096)
-        for number in range(400):
+        for number in range(150):
             log.append(entry(number), entry(number, "closed"))
 
     written(path, 1)
