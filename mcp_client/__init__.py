@@ -13,6 +13,10 @@ The way of a call, and where each step lives::
     burden.py       what a schema may cost to judge: caps, and whether in place is safe
     judge.py        what jsonschema says, in place or in the worker
     worker.py       the process that is killed when judging takes too long
+    decision.py     what a hook answers: yes or no, and how far a yes goes
+    constraints.py  what arguments must be, for a rule or an answer to hold
+    rules.py        an ordered policy: what needs no asking
+    answers.py      what somebody has said yes to beforehand, kept and revoked
     approval.py     asking: the gate no call goes round
     audit.py        the record of every call, opened before it is decided
     terminal.py     asking the person at the terminal
@@ -34,17 +38,19 @@ Before the first call, and below it::
     redaction.py    what a record may show: no secrets, and not without end
     journal.py      the file of records, which lines are only ever added to
     chain.py        lines that vouch for one another, and how to check them
+    files.py        a file of our own, replaced as a whole by processes that take turns
     display.py      a server's text, made safe to look at
     backend.py      asyncio and trio, asked directly in this one file
     protocol/       what the specification says; nothing there waits
     transports/     how messages travel; knows JSON-RPC, knows no MCP method
 """
 
-from .approval import Allow, ApprovalHook, Deny, allow_all, deny_all
+from .answers import Answers, Remembered
 from .audit import AuditSink
 from .bounds import Limits, Timeouts
 from .chain import OpenCall, Verified, verify_audit
 from .connecting import connect
+from .decision import Allow, ApprovalHook, Deny, Remember, allow_all, deny_all
 from .display import safe_text
 from .errors import (
     AuditError,
@@ -81,6 +87,7 @@ from .protocol.content import (
 )
 from .redaction import Redaction
 from .result import ToolResult
+from .rules import Explanation, Rule, Rules
 from .session import Session
 from .subscriptions import ToolChanges, ToolWatch
 from .terminal import ask_on_terminal
@@ -93,6 +100,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Allow",
+    "Answers",
     "ApprovalHook",
     "AudioContent",
     "AuditError",
@@ -109,6 +117,7 @@ __all__ = [
     "Deny",
     "Drift",
     "EmbeddedResource",
+    "Explanation",
     "Hints",
     "HttpServer",
     "ImageContent",
@@ -128,7 +137,11 @@ __all__ = [
     "ProtocolViolation",
     "Redaction",
     "Rejected",
+    "Remember",
+    "Remembered",
     "ResourceLink",
+    "Rule",
+    "Rules",
     "ServerError",
     "Session",
     "StdioServer",

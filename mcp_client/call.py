@@ -19,6 +19,7 @@ from typing import Any, Literal, NewType, TypeAlias
 
 import anyio
 
+from .answers import Once
 from .approval import Gate
 from .audit import Audit, Entry
 from .bounds import Limits, Timeouts
@@ -95,18 +96,21 @@ class Caller:
         validation: Strictness | None = None,
     ) -> ToolResult:
         strictness = validation or self._results
+        once = Once()
         entry = None if self._audit is None else Entry(self._audit, self._new_id(), name, arguments)
         run = self._run if entry is None else self._recorded
+        order = name, arguments, timeouts, on_progress, meta, strictness, once
         try:
-            return await run(name, arguments, timeouts, on_progress, meta, strictness, entry)
+            return await run(*order, entry)
         except (ConnectError, ServerError) as error:
             if not await self._renewed(error):
                 raise
         # The server refused to run it, for what we knew of it was old. Now we know better, and
-        # it goes the whole way anew: the approval was for that connection and that definition.
+        # it goes the whole way anew: the approval was for that connection and that definition,
+        # unless the approver said yes to this call for as long as it stays the same.
         if entry is not None:
             entry = entry.again(self._new_id())
-        return await run(name, arguments, timeouts, on_progress, meta, strictness, entry)
+        return await run(*order, entry)
 
     async def _recorded(
         self,
@@ -116,12 +120,13 @@ class Caller:
         on_progress: OnProgress | None,
         meta: Mapping[str, Any] | None,
         strictness: Strictness,
+        once: Once,
         entry: Entry | None,
     ) -> ToolResult:
         assert entry is not None
         try:
             result = await self._run(
-                name, arguments, timeouts, on_progress, meta, strictness, entry
+                name, arguments, timeouts, on_progress, meta, strictness, once, entry
             )
         except BaseException as error:
             await entry.failed(error)
@@ -136,6 +141,7 @@ class Caller:
         on_progress: OnProgress | None,
         meta: Mapping[str, Any] | None,
         strictness: Strictness,
+        once: Once,
         entry: Entry | None,
     ) -> ToolResult:
         wire, tool = await self._in_force(name)
@@ -144,7 +150,7 @@ class Caller:
             if entry is not None:
                 entry.found(tool, wire.era.revision)
             call = await self._freeze(tool, arguments, meta, wire.generation, timeouts, entry)
-            approved = await self._approve(call, timeouts, strictness, entry)
+            approved = await self._approve(call, timeouts, strictness, once, entry)
             raw = await self._send(approved, wire, timeouts, on_progress, entry)
             return await self._check(approved, raw, timeouts, strictness)
         except McpError as error:
@@ -210,7 +216,12 @@ class Caller:
         return replace(call, findings=(*call.findings, finding))
 
     async def _approve(
-        self, call: ToolCall, timeouts: Timeouts, strictness: Strictness, entry: Entry | None
+        self,
+        call: ToolCall,
+        timeouts: Timeouts,
+        strictness: Strictness,
+        once: Once,
+        entry: Entry | None,
     ) -> Approved:
         if entry is not None:
             await entry.open(call)
@@ -222,7 +233,7 @@ class Caller:
             self._pins.refuse(call)
         if entry is not None:
             entry.asking()
-        verdict = await self._gate.approve(call)
+        verdict = await self._gate.approve(call, once)
         answered = verdict.call
         if entry is not None:
             entry.decided(answered, verdict.source, verdict.reason)
@@ -231,6 +242,7 @@ class Caller:
         if answered.edited:
             arguments = _loads(answered.arguments_json)
             answered = await self._checked(answered, arguments, timeouts, entry)
+            self._gate.refuse(answered)
         return Approved(answered)
 
     # ----------------------------------------------------------------- it

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 
+from .answers import Answers
 from .approval import Gate
 from .audit import Audit
 from .backend import current
@@ -36,6 +37,7 @@ from .rounds import Rounds, no_answers
 from .subscriptions import Subscriptions, ToolWatch
 from .tool import Tool, ToolList
 from .transports.base import Stats, Transport
+from .trust import Trust
 from .wire import OnProgress, Wire
 from .worker import Workers
 
@@ -50,7 +52,7 @@ class Setup:
     """What the host gave to ``connect``, checked and with its defaults."""
 
     name: str
-    trusted: bool
+    trusted: Trust
     gate: Gate
     timeouts: Timeouts
     limits: Limits
@@ -139,6 +141,14 @@ class Session:
         """The server's advice for a model: untrusted text."""
         return self._connection.agreed().era.server.instructions
 
+    @property
+    def answers(self) -> Answers:
+        """What is remembered until the session ends, to be listed and revoked.
+
+        What is remembered always is in the store that ``connect(answers=...)`` was given.
+        """
+        return self._setup.gate.memory.session
+
     # ------------------------------------------------------------------- tools
 
     async def list_tools(self, *, refresh: bool = False) -> ToolList:
@@ -204,6 +214,7 @@ class Session:
     async def aclose(self) -> None:
         """End the connection and the server's process. From any task, any number of times."""
         self._connection.closed = True
+        self.answers.clear()
         if self._connection.wire is not None:
             self._subscriptions.close()
         try:
@@ -222,6 +233,8 @@ class Session:
         setup = self._setup
         if setup.pins is not None:
             await anyio.to_thread.run_sync(setup.pins.read)  # unusable: then nothing is started
+        if setup.gate.memory.store is not None:
+            await anyio.to_thread.run_sync(setup.gate.memory.store.list)  # likewise
         self._catalog = Catalog(
             self.name,
             setup.trusted,

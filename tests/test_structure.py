@@ -18,11 +18,14 @@ ROOT = Path(mcp_client.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 LAYERS = [
-    {"errors", "display", "bounds", "backend", "findings", "metaschema"},
+    {"errors", "display", "bounds", "backend", "files", "findings", "metaschema"},
     {"redaction", "chain", "journal"},
     {"protocol"},
     {"transports"},
     {"wire", "tool", "result", "quick", "burden", "judge", "worker"},
+    {"constraints"},
+    {"decision"},
+    {"rules", "answers"},
     {"trust", "validation", "opening", "rounds", "connection", "pins"},
     {"catalog"},
     {"subscriptions"},
@@ -100,16 +103,19 @@ PURE = [
     for p in FILES
     if room(p)
     in {
-        "protocol",
-        "trust",
-        "tool",
-        "result",
+        "chain",
+        "constraints",
+        "decision",
         "display",
         "errors",
         "findings",
         "metaschema",
+        "protocol",
         "redaction",
-        "chain",
+        "result",
+        "rules",
+        "tool",
+        "trust",
     }
 ]
 
