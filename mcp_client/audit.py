@@ -35,10 +35,12 @@ written, the call is refused before anybody is asked (``CallDenied``, source "ga
 takes nothing from the caller: the result is handed over with a finding that says so, and no call
 is let through until that record could be written after all.
 
-Arguments, reasons and error texts are shown as ``redaction`` allows; texts that quote a value
-which breaks a schema are left out for its place. A digest is of the true arguments: who knows all
-of them but a short secret can find it by trying. A sync callable is called in place and must not
-wait; an async one is awaited for at most ten seconds.
+Arguments, reasons and error texts are shown as ``redaction`` allows. A secret argument of four
+characters or more is also left out of what others say of it; texts that quote a value which breaks
+a schema are left out for its place. The caller's ``_meta``, results, and what a server asked back
+are not recorded. A digest is of the true arguments: who knows all of them but a short secret can
+find it by trying. A sync callable is called in place and must not wait; an async one is awaited
+for at most ten seconds.
 
 2026-07-28 ``server/tools`` (security): clients SHOULD log tool usage for audit purposes.
 """
@@ -50,7 +52,6 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -97,7 +98,8 @@ class _Sink:
     """One place that records go to, and the closings it could not take yet."""
 
     name: str
-    put: Callable[[Sequence[Record]], Coroutine[Any, Any, None]]
+    put: Callable[[Sequence[Record], bool], Coroutine[Any, Any, None]]
+    """Takes records; with True, even when the caller is being cancelled."""
     owed: list[Record] = field(default_factory=list)
 
 
@@ -145,11 +147,11 @@ class Audit:
             if sink.owed:
                 await self.pay(sink)
 
-    async def pay(self, sink: _Sink) -> Exception | None:
+    async def pay(self, sink: _Sink, shield: bool = False) -> Exception | None:
         """Write what ``sink`` is owed. Why it could not be written, or None."""
         owed, sink.owed = sink.owed, []
         try:
-            failure = await _tried(sink, owed) if owed else None
+            failure = await _tried(sink, owed, shield) if owed else None
         except BaseException:
             sink.owed[:0] = owed
             raise
@@ -162,17 +164,17 @@ def _sink(to: Any) -> _Sink:
     if isinstance(to, str | os.PathLike):
         to = AuditLog(to)
     if isinstance(to, AuditLog):
-        return _Sink(to.path.name, lambda records: _append(to, records))
+        return _Sink(to.path.name, lambda *what: _append(to, *what))
     if callable(to):
         name = str(getattr(to, "__qualname__", type(to).__qualname__))
-        return _Sink(name, lambda records: _tell(to, records))
+        return _Sink(name, lambda *what: _tell(to, *what))
     raise ConfigError(
         f"audit={to!r}: give the path of a file, an AuditLog, a callable that takes a record, or a "
         "list of those"
     )
 
 
-async def _append(log: AuditLog, records: Sequence[Record]) -> None:
+async def _append(log: AuditLog, records: Sequence[Record], shield: bool) -> None:
     if log.fsync or not log.append_now(*records):
         # Waits for the thread even when cancelled: what is under way must not be written later.
         # Threads of our own, for the usual ones may all be with people who are being asked.
@@ -181,21 +183,26 @@ async def _append(log: AuditLog, records: Sequence[Record]) -> None:
         except LookupError:
             threads = anyio.CapacityLimiter(4)
             _threads.set(threads)
-        await anyio.to_thread.run_sync(log.append, *records, limiter=threads)
+        with anyio.CancelScope(shield=shield):
+            await anyio.to_thread.run_sync(log.append, *records, limiter=threads)
 
 
-async def _tell(sink: AuditSink, records: Sequence[Record]) -> None:
+async def _tell(sink: AuditSink, records: Sequence[Record], shield: bool) -> None:
     for record in records:
         told = sink(dict(record))
         if inspect.isawaitable(told):
-            with anyio.fail_after(_PATIENCE):
-                await told
+            try:
+                with anyio.fail_after(_PATIENCE, shield=shield):
+                    await told
+            finally:
+                if inspect.iscoroutine(told):
+                    told.close()  # where there was no loop any more to run it
 
 
-async def _tried(sink: _Sink, records: Sequence[Record]) -> Exception | None:
+async def _tried(sink: _Sink, records: Sequence[Record], shield: bool = False) -> Exception | None:
     """What kept ``sink`` from taking ``records``, or None."""
     try:
-        await sink.put(records)
+        await sink.put(records, shield)
     except Exception as error:  # noqa: BLE001 - a sink may be anybody's; what follows is decided above
         return error
     except anyio.get_cancelled_exc_class() as error:
@@ -291,7 +298,7 @@ class Entry:
             self._marks["answered"] = self._audit.clock()
         if isinstance(error, GeneratorExit):  # nobody is left to wait
             name, delivery = type(error).__name__, self._delivery(error)
-            closing = self._close(name, delivery, None, waits=False)
+            closing = self._close(name, delivery, None)
             try:
                 closing.send(None)
             except StopIteration:
@@ -374,18 +381,15 @@ class Entry:
             "received_bytes": self.traffic.received,
         }
 
-    async def _close(
-        self, outcome: str, delivery: str, text: str | None, *, waits: bool = True
-    ) -> str | None:
+    async def _close(self, outcome: str, delivery: str, text: str | None) -> str | None:
         """Write the second record, and the first where it is missing. What went wrong, or None."""
         first = self._first if self._first is not None else self._opening()
         last = self._closing(outcome, delivery, text)
         failures = []
         for sink in self._audit.sinks:
             was_open = sink in self._opened
-            with anyio.CancelScope(shield=True) if waits else nullcontext():
-                failure = await self._audit.pay(sink)
-                failure = failure or await _tried(sink, [last] if was_open else [first, last])
+            records = [last] if was_open else [first, last]
+            failure = await self._audit.pay(sink, True) or await _tried(sink, records, True)
             if failure is None:
                 continue
             failures.append(_why(sink, failure))

@@ -42,7 +42,8 @@ _LEAST = 4_096
 _BEGINNING = 1_024
 _TRIES = 100
 _LONGEST = LONGEST // 2
-_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+_CLOSED_IN_CHILDREN = getattr(os, "O_CLOEXEC", 0)
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | _CLOSED_IN_CHILDREN
 _FLAGS |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -75,7 +76,7 @@ class AuditLog:
             raise ConfigError(f"AuditLog(max_bytes={max_bytes!r}): give at least {_LEAST}, or None")
         if keep is not None and (type(keep) is not int or keep < 1):
             raise ConfigError(f"AuditLog(keep={keep!r}): give a whole number above 0, or None")
-        self.path = Path(path)
+        self.path = Path(path).absolute()
         self.fsync = fsync
         self._max_bytes = max_bytes
         self._keep = keep
@@ -193,7 +194,7 @@ class AuditLog:
         if not older:
             return Position(0, 0, NOTHING)
         number, path = older[-1]
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | _CLOSED_IN_CHILDREN)
         try:
             last, cut = self._last_line(file, os.fstat(file).st_size, path)
         finally:
@@ -305,7 +306,7 @@ def _lock(file: int, until: float) -> None:
 
 
 def _fsync_directory(path: Path) -> None:
-    directory = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    directory = os.open(path.parent, os.O_RDONLY | _CLOSED_IN_CHILDREN)
     try:
         os.fsync(directory)
     finally:

@@ -220,9 +220,11 @@ class Session:
         try:
             await self._connection.aclose()
         finally:
-            await self._workers.aclose()
-            if self._setup.audit is not None:
-                await self._setup.audit.settle()
+            try:
+                await self._workers.aclose()
+            finally:
+                if self._setup.audit is not None:
+                    await self._setup.audit.settle()
 
     # -------------------------------------------------------------- connecting
 

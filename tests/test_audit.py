@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -350,6 +351,37 @@ async def test_a_call_that_nobody_awaits_to_its_end_is_closed_where_that_needs_n
     assert not server.sent
 
 
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_call_that_outlives_its_event_loop_is_closed_where_that_needs_no_wait(
+    backend: str, tmp_path: Path
+) -> None:
+    async def approve(call: ToolCall) -> Allow:
+        await Never()
+        return Allow()
+
+    async def later(record: Mapping[str, Any]) -> None:
+        told.append(record["event"])
+
+    async def main() -> None:
+        async with server.connect([book, path, later], approve) as session:
+            await session.list_tools()
+            call = session.call_tool("echo")
+            call.send(None)
+            left.append(call)
+
+    approve.concurrent = True  # type: ignore[attr-defined]
+    server, book, path = Server(), Book(), tmp_path / "calls.jsonl"
+    told: list[str] = []
+    left: list[Any] = []
+    anyio.run(main, backend=backend)
+    with suppress(Exception):  # scopes that were left behind say so, each in its way
+        left[0].close()
+    assert book.pair[1]["delivery"] == "not_sent"
+    assert verify_audit(path).open_calls == ()
+    assert told == ["opened"], "it was told so in the log"
+    assert not server.sent
+
+
 async def test_many_calls_at_once_make_one_sound_file(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     async with Server().connect(path) as session, anyio.create_task_group() as group:
@@ -598,6 +630,15 @@ async def test_a_result_whose_record_cannot_be_closed_is_handed_over_and_the_nex
     assert first["call"] == late["call"]
     assert [record["event"] for record in others] == ["opened", "closed"] * (len(others) // 2)
     assert len(server.sent) == 2
+
+
+async def test_what_is_owed_is_written_before_the_next_call_is_opened() -> None:
+    broken = Broken(None, OSError())
+    async with Server().connect(broken) as session:
+        await session.call_tool("echo")
+        await session.call_tool("echo")
+    told = [(record["event"], record["call"][-1]) for record in broken.book]
+    assert told == [("opened", "1"), ("closed", "1"), ("opened", "2"), ("closed", "2")]
 
 
 async def test_an_error_whose_record_cannot_be_closed_stays_what_it_is_and_has_a_note() -> None:

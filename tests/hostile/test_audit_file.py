@@ -503,6 +503,17 @@ async def test_a_disk_that_fails_to_sync_refuses_the_call(
     assert "Input/output error" in await refused(AuditLog(path, fsync=True))
 
 
+def test_a_log_stays_where_it_was_though_the_program_goes_elsewhere(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(path.parent)
+    log = AuditLog(path.name)
+    log.append(entry(1))
+    monkeypatch.chdir("/")
+    log.append(entry(2))
+    assert verify_audit(path).calls == 2
+
+
 def test_a_log_deleted_or_moved_away_is_begun_anew(path: Path) -> None:
     log = written(path, 1)
     path.rename(path.with_name("elsewhere"))
