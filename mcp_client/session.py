@@ -14,6 +14,7 @@ import anyio
 from .answering import Answering
 from .answers import Answers
 from .approval import Gate
+from .audit import Audit
 from .backend import current
 from .bounds import Limits, Timeouts
 from .call import Caller, Strictness, strictness_of
@@ -67,6 +68,7 @@ class Setup:
     pin: str | None
     pins: Pins | None = None
     handlers: Handlers = field(default_factory=Handlers)
+    audit: Audit | None = None
 
 
 class Session(Features):
@@ -117,6 +119,7 @@ class Session(Features):
             setup.limits,
             os.urandom(4).hex(),
             setup.pins,
+            setup.audit,
         )
 
     def __repr__(self) -> str:
@@ -294,7 +297,11 @@ class Session(Features):
             try:
                 await self._connection.aclose()
             finally:
-                await self._workers.aclose()
+                try:
+                    await self._workers.aclose()
+                finally:
+                    if self._setup.audit is not None:
+                        await self._setup.audit.settle()
 
     # -------------------------------------------------------------- connecting
 
