@@ -62,6 +62,7 @@ TOOLS: dict[str, dict[str, Any]] = {
     "promises": {"outputSchema": NUMBER},
     "no schema": {"outputSchema": {"type": "nothing"}},
     "asks back": {},
+    "asks again": {},
 }
 
 
@@ -100,6 +101,8 @@ class Server:
                 return {"content": "none"}
             case "asks back":
                 return {"resultType": "input_required", "inputRequests": {"a": {"method": "x"}}}
+            case "asks again":
+                return {"resultType": "input_required", "requestState": "more"}
         return {"content": [{"type": "text", "text": "ran"}]}
 
     def connect(self, audit: Any, approval: Any = allow_all, **options: Any) -> Any:
@@ -420,6 +423,28 @@ async def test_a_call_made_again_is_a_second_entry_that_names_the_first() -> Non
     assert (closed["outcome"], closed["delivery"]) == ("ConnectError", "not_sent")
     assert (done["outcome"], done["delivery"]) == ("ok", "answered")
     assert again["arguments"] == opened["arguments"] == {"n": 1}
+
+
+class Leaving(MemoryServer):
+    """Is gone when the first question is to be answered."""
+
+    calls = 0
+
+    async def exchange(self, id: Any, text: str, *rest: Any) -> Any:
+        self.calls += '"tools/call"' in text
+        if self.calls > 1:
+            raise ConnectError("gone")
+        return await super().exchange(id, text, *rest)
+
+
+async def test_a_call_that_was_answered_with_a_question_is_not_said_to_be_unsent() -> None:
+    server, book = Server(), Book()
+    server.transport = Leaving(server.handle)
+    async with server.connect(book) as session:
+        with pytest.raises(ConnectError, match="gone"):
+            await session.call_tool("asks again")
+    _, closed = book.pair
+    assert (closed["outcome"], closed["delivery"]) == ("ConnectError", "unknown")
 
 
 # ------------------------------------------------------------------------- secrets

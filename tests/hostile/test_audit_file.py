@@ -95,6 +95,12 @@ def test_a_whole_log_says_how_much_there_is_and_what_is_open(path: Path) -> None
     assert not verified.keyed
 
 
+def test_records_of_somebodys_own_do_no_harm(path: Path) -> None:
+    for odd in ({}, {"event": "opened"}, {"event": "opened", "process": "x", "call": [1]}):
+        AuditLog(path).append(odd)
+    assert [left.process for left in verify_audit(path).open_calls] == [0, 0]
+
+
 def test_the_file_is_its_owners_alone_whatever_the_umask(path: Path) -> None:
     before = os.umask(0o277)
     try:
