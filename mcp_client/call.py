@@ -15,7 +15,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, NewType, TypeAlias
+from typing import Any, Literal, NamedTuple, NewType, TypeAlias
 
 import anyio
 
@@ -23,6 +23,7 @@ from .answers import Once
 from .approval import Gate
 from .audit import Audit, Entry
 from .bounds import Limits, Timeouts
+from .cancelling import Cancelling
 from .errors import (
     ConfigError,
     ConnectError,
@@ -52,6 +53,13 @@ Approved = NewType("Approved", ToolCall)
 """A call that the gate said yes to, not yet used."""
 
 _log = logging.getLogger("mcp_client")
+
+
+class _Follow(NamedTuple):
+    """How the caller follows a call: what hears its progress, and what can call it off."""
+
+    on_progress: OnProgress | None
+    cancelling: Cancelling | None
 
 
 class Caller:
@@ -94,12 +102,14 @@ class Caller:
         on_progress: OnProgress | None,
         meta: Mapping[str, Any] | None,
         validation: Strictness | None = None,
+        cancelling: Cancelling | None = None,
     ) -> ToolResult:
         strictness = validation or self._results
         once = Once()
+        follow = _Follow(on_progress, cancelling)
         entry = None if self._audit is None else Entry(self._audit, self._new_id(), name, arguments)
         run = self._run if entry is None else self._recorded
-        order = name, arguments, timeouts, on_progress, meta, strictness, once
+        order = name, arguments, timeouts, follow, meta, strictness, once
         try:
             return await run(*order, entry)
         except (ConnectError, ServerError) as error:
@@ -117,7 +127,7 @@ class Caller:
         name: str,
         arguments: Mapping[str, Any] | None,
         timeouts: Timeouts,
-        on_progress: OnProgress | None,
+        follow: _Follow,
         meta: Mapping[str, Any] | None,
         strictness: Strictness,
         once: Once,
@@ -126,10 +136,10 @@ class Caller:
         assert entry is not None
         try:
             result = await self._run(
-                name, arguments, timeouts, on_progress, meta, strictness, once, entry
+                name, arguments, timeouts, follow, meta, strictness, once, entry
             )
         except BaseException as error:
-            await entry.failed(error)
+            await entry.failed(error, follow.cancelling)
             raise
         return await entry.done(result)
 
@@ -138,7 +148,7 @@ class Caller:
         name: str,
         arguments: Mapping[str, Any] | None,
         timeouts: Timeouts,
-        on_progress: OnProgress | None,
+        follow: _Follow,
         meta: Mapping[str, Any] | None,
         strictness: Strictness,
         once: Once,
@@ -151,7 +161,7 @@ class Caller:
                 entry.found(tool, wire.era.revision)
             call = await self._freeze(tool, arguments, meta, wire.generation, timeouts, entry)
             approved = await self._approve(call, timeouts, strictness, once, entry)
-            raw = await self._send(approved, wire, timeouts, on_progress, entry)
+            raw = await self._send(approved, wire, timeouts, follow, entry)
             return await self._check(approved, raw, timeouts, strictness)
         except McpError as error:
             error.server, error.tool = error.server or tool.server, error.tool or tool.name
@@ -252,7 +262,7 @@ class Caller:
         call: Approved,
         wire: Wire,
         timeouts: Timeouts,
-        on_progress: OnProgress | None,
+        follow: _Follow,
         entry: Entry | None,
     ) -> dict[str, Any]:
         if await self._wire() is not wire:
@@ -266,7 +276,8 @@ class Caller:
             timeouts,
             meta=None if call.meta_json is None else _loads(call.meta_json),
             progress=True,
-            on_progress=on_progress,
+            on_progress=follow.on_progress,
+            cancelling=follow.cancelling,
             mirrors=call.tool.mirrors if wire.mirrors else (),
             repeatable=call.hints.idempotent,
             traffic=None if entry is None else entry.traffic,

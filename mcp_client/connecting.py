@@ -13,6 +13,7 @@ from .audit import Audit, AuditTo, OnAuditFailure
 from .bounds import Limits, Timeouts
 from .call import Strictness, strictness_of
 from .errors import ConfigError
+from .handlers import Handlers
 from .pins import Pins
 from .protocol.capabilities import Client, Implementation
 from .protocol.versions import HANDSHAKE, STATELESS, is_known
@@ -42,6 +43,7 @@ def connect(
     validation: Strictness = "strict",
     argument_validation: Strictness = "warn",
     pins: Pins | str | os.PathLike[str] | None = None,
+    handlers: Handlers | None = None,
     client_info: Implementation | None = None,
     revision: str = "auto",
 ) -> Connecting:
@@ -76,6 +78,9 @@ def connect(
     ``pins`` is a lock file of what the server's tools were, a path or ``Pins(path, policy=...)``:
     see ``mcp_client.pins``. Its servers go by ``name``, so give one.
 
+    ``handlers`` answer what the server asks back, and hear its log lines: see
+    ``mcp_client.handlers``. What is given there is declared to the server, and nothing else.
+
     ``revision`` fixes the protocol revision ("2025-06-18"); "auto" agrees on the newest in common.
 
     Raises ``ConfigError`` for a wrong argument, at once; ``ConnectError`` (``NegotiationError``
@@ -90,6 +95,9 @@ def connect(
     strictness_of("argument_validation", argument_validation)
     if approval is not None and not callable(approval):
         raise ConfigError(f"approval={approval!r}: give a function from ToolCall to Allow or Deny")
+    if not isinstance(handlers, Handlers | None):
+        raise ConfigError(f"handlers={handlers!r}: give Handlers(elicitation=..., ...)")
+    questions = handlers or Handlers()
     return Connecting(
         Session(
             transport,
@@ -106,10 +114,11 @@ def connect(
                 limits=limits or Limits(),
                 validation=validation,
                 argument_validation=argument_validation,
-                client=Client(client_info or _ourselves(), {}),
+                client=Client(client_info or _ourselves(), questions.capabilities),
                 pin=None if revision == "auto" else revision,
                 pins=Pins.of(pins),
                 audit=Audit.of(name or transport.name, audit, audit_failure, redaction),
+                handlers=questions,
             ),
         )
     )

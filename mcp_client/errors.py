@@ -8,14 +8,18 @@ McpError                     .server .tool .retryable
 │   ├── InvalidArguments     the arguments are no JSON object, or break the tool's schema
 │   ├── InvalidSchema        the tool's own schema cannot be used
 │   ├── CallDenied           the approval hook did not say yes
+│   ├── CallWithdrawn        .reason: its caller cancelled it before it was sent
 │   └── ConnectError         .exit_code .stderr_tail .http_status .body_excerpt .retry_after
 │       ├── NegotiationError no revision in common
 │       └── AuthError        .challenge: the server wants to know who is asking
 ├── OutcomeUnknown           the request left, the answer did not come: it may have run
 │   ├── CallTimeout          .clock ("connect", "idle" or "total")
+│   ├── CallCancelled        .reason: its caller cancelled it while it was under way
+│   ├── Unanswered           .result: the server asked back, and our handler had no answer
 │   └── ConnectionLost       .exit_code .stderr_tail .http_status
 ├── ServerError              .code .data: the server answered with an error
-│                            (over HTTP: .http_status .body_excerpt .retry_after)
+│   │                        (over HTTP: .http_status .body_excerpt .retry_after)
+│   └── UrlElicitationRequired .elicitations: a person has to visit these first
 ├── BrokenPromise            .result: the server answered against its own word
 │   ├── ProtocolViolation    the answer is not what the specification says
 │   └── InvalidResult        .path: the structured content breaks the tool's output schema
@@ -33,8 +37,10 @@ __all__ = [
     "AuditError",
     "AuthError",
     "BrokenPromise",
+    "CallCancelled",
     "CallDenied",
     "CallTimeout",
+    "CallWithdrawn",
     "ConfigError",
     "ConnectError",
     "ConnectionLost",
@@ -48,7 +54,9 @@ __all__ = [
     "ProtocolViolation",
     "ServerError",
     "ToolFailed",
+    "Unanswered",
     "UnknownTool",
+    "UrlElicitationRequired",
 ]
 
 
@@ -124,6 +132,16 @@ class CallDenied(NotSent):
         self.source = source
 
 
+class CallWithdrawn(NotSent):
+    """The caller cancelled the call before it was sent; ``reason`` is what the caller gave."""
+
+    reason: str
+
+    def __init__(self, message: str, *, reason: str = "", **rest: Any) -> None:
+        super().__init__(message, **rest)
+        self.reason = reason
+
+
 class ConnectError(NotSent):
     """The server could not be reached, or was gone before the request was written."""
 
@@ -189,6 +207,28 @@ class CallTimeout(OutcomeUnknown):
         self.clock = clock
 
 
+class CallCancelled(OutcomeUnknown):
+    """The caller cancelled the call while it was under way; ``reason`` is what the caller gave."""
+
+    reason: str
+
+    def __init__(self, message: str, *, reason: str = "", **rest: Any) -> None:
+        super().__init__(message, **rest)
+        self.reason = reason
+
+
+class Unanswered(OutcomeUnknown):
+    """The server asked back, and the handler raised, took too long, answered nonsense or rejected
+    the question: so it was not asked again, and what it had begun is not known. ``result`` is what
+    it asked."""
+
+    result: Any
+
+    def __init__(self, message: str, *, result: Any = None, **rest: Any) -> None:
+        super().__init__(message, **rest)
+        self.result = result
+
+
 class ConnectionLost(OutcomeUnknown):
     """The connection ended while the request was under way."""
 
@@ -244,6 +284,18 @@ class ServerError(McpError):
         self.http_status = http_status
         self.body_excerpt = body_excerpt
         self.retry_after = retry_after
+
+
+class UrlElicitationRequired(ServerError):
+    """A person has to visit a URL before the request can be served; it was not. The elicitation
+    handler was shown each; ``retryable`` is whether it said yes to all."""
+
+    elicitations: tuple[Any, ...]
+    """An ``ElicitRequest`` each; their ``elicitation_id`` tells when one is completed."""
+
+    def __init__(self, message: str, *, elicitations: tuple[Any, ...] = (), **rest: Any) -> None:
+        super().__init__(message, **rest)
+        self.elicitations = elicitations
 
 
 class BrokenPromise(McpError):

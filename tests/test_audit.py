@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from mcp_client import (
     Allow,
     AuditLog,
+    CallCancelled,
     CallDenied,
+    CallWithdrawn,
     ConfigError,
     ConnectError,
     ConnectionLost,
@@ -325,6 +327,33 @@ async def test_a_call_cancelled_while_it_runs_is_closed_as_unknown(tmp_path: Pat
         assert closed["delivery"] == "unknown"
         assert closed["decision"]["answer"] == "allow"
     assert verify_audit(tmp_path / "calls.jsonl").open_calls == ()
+
+
+@pytest.mark.parametrize("asking", [False, True])
+async def test_a_call_that_is_called_off_is_closed_with_the_reason(asking: bool) -> None:
+    asked = anyio.Event()
+
+    async def approve(call: ToolCall) -> Allow:
+        asked.set()
+        if asking:
+            await anyio.sleep_forever()
+        return Allow()
+
+    server, book = Server(), Book()
+    async with server.connect(book, approve) as session, anyio.create_task_group() as group:
+        call = session.call_tool("never")
+
+        async def make() -> None:
+            with pytest.raises(CallWithdrawn if asking else CallCancelled):
+                await call
+
+        group.start_soon(make)
+        await (asked if asking else server.arrived).wait()
+        call.cancel("the user went home")
+    _, closed = book.pair
+    assert closed["outcome"] == ("CallWithdrawn" if asking else "CallCancelled")
+    assert closed["delivery"] == ("not_sent" if asking else "unknown")
+    assert "the user went home" in closed["error"]
 
 
 class Never:

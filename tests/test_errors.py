@@ -29,6 +29,7 @@ CLASSES: list[type[McpError]] = [getattr(errors, name) for name in errors.__all_
 NEEDS: dict[str, dict[str, Any]] = {
     "CallTimeout": {"clock": "idle"},
     "ServerError": {"code": -32000},
+    "UrlElicitationRequired": {"code": -32042},
     "ToolFailed": {"result": None},
 }
 EACH = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
