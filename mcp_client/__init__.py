@@ -20,6 +20,9 @@ The way of a call, and where each step lives::
     answers.py      what somebody has said yes to beforehand, kept and revoked
     approval.py     asking: the gate no call goes round
     audit.py        the record of every call, opened before it is decided
+    redaction.py    what a record may show: no secrets, and not without end
+    journal.py      the file of records, which lines are only ever added to
+    chain.py        lines that vouch for one another, and how to check them
     terminal.py     asking the person at the terminal
     handlers.py     what a server may ask of us: elicitation, sampling, roots
     questions.py    a server's question from the wire, its answer to the wire
@@ -43,9 +46,6 @@ Before the first call, and below it::
     metaschema.py   whether a schema is one, told cheaply
     findings.py     what looks wrong in a tool's texts: a hint, and not a proof
     pins.py         a lock file of tools: what they were, and what became of them
-    redaction.py    what a record may show: no secrets, and not without end
-    journal.py      the file of records, which lines are only ever added to
-    chain.py        lines that vouch for one another, and how to check them
     listed.py       what a server lists, and what was left out
     listing.py      one list of a server's: pages, freshness, quarantine
     resources.py    the resources of a server: listed, read, followed

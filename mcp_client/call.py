@@ -14,8 +14,8 @@ import itertools
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
-from typing import Any, Literal, NamedTuple, NewType, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NewType, TypeAlias
 
 import anyio
 
@@ -55,11 +55,19 @@ Approved = NewType("Approved", ToolCall)
 _log = logging.getLogger("mcp_client")
 
 
-class _Follow(NamedTuple):
-    """How the caller follows a call: what hears its progress, and what can call it off."""
+@dataclass(slots=True)
+class _Order:
+    """One call as the caller wants it, and what goes along with it on its way."""
 
+    name: str
+    arguments: Mapping[str, Any] | None
+    timeouts: Timeouts
     on_progress: OnProgress | None
+    meta: Mapping[str, Any] | None
+    strictness: Strictness
     cancelling: Cancelling | None
+    entry: Entry | None
+    once: Once = field(default_factory=Once)
 
 
 class Caller:
@@ -104,14 +112,12 @@ class Caller:
         validation: Strictness | None = None,
         cancelling: Cancelling | None = None,
     ) -> ToolResult:
-        strictness = validation or self._results
-        once = Once()
-        follow = _Follow(on_progress, cancelling)
         entry = None if self._audit is None else Entry(self._audit, self._new_id(), name, arguments)
+        strictness = validation or self._results
+        order = _Order(name, arguments, timeouts, on_progress, meta, strictness, cancelling, entry)
         run = self._run if entry is None else self._recorded
-        order = name, arguments, timeouts, follow, meta, strictness, once
         try:
-            return await run(*order, entry)
+            return await run(order)
         except (ConnectError, ServerError) as error:
             if not await self._renewed(error):
                 raise
@@ -119,50 +125,27 @@ class Caller:
         # it goes the whole way anew: the approval was for that connection and that definition,
         # unless the approver said yes to this call for as long as it stays the same.
         if entry is not None:
-            entry = entry.again(self._new_id())
-        return await run(*order, entry)
+            order.entry = entry.again(self._new_id())
+        return await run(order)
 
-    async def _recorded(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None,
-        timeouts: Timeouts,
-        follow: _Follow,
-        meta: Mapping[str, Any] | None,
-        strictness: Strictness,
-        once: Once,
-        entry: Entry | None,
-    ) -> ToolResult:
+    async def _recorded(self, order: _Order) -> ToolResult:
+        entry = order.entry
         assert entry is not None
         try:
-            result = await self._run(
-                name, arguments, timeouts, follow, meta, strictness, once, entry
-            )
+            result = await self._run(order)
         except BaseException as error:
-            await entry.failed(error, follow.cancelling)
+            await entry.failed(error, order.cancelling)
             raise
         return await entry.done(result)
 
-    async def _run(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None,
-        timeouts: Timeouts,
-        follow: _Follow,
-        meta: Mapping[str, Any] | None,
-        strictness: Strictness,
-        once: Once,
-        entry: Entry | None,
-    ) -> ToolResult:
-        wire, tool = await self._in_force(name)
+    async def _run(self, order: _Order) -> ToolResult:
+        wire, tool = await self._in_force(order.name)
         hints = hints_of(tool)
         try:
-            if entry is not None:
-                entry.found(tool, wire.era.revision)
-            call = await self._freeze(tool, arguments, meta, wire.generation, timeouts, entry)
-            approved = await self._approve(call, timeouts, strictness, once, entry)
-            raw = await self._send(approved, wire, timeouts, follow, entry)
-            return await self._check(approved, raw, timeouts, strictness)
+            call = await self._freeze(order, tool, wire)
+            approved = await self._approve(order, call)
+            raw = await self._send(order, approved, wire)
+            return await self._check(order, approved, raw)
         except McpError as error:
             error.server, error.tool = error.server or tool.server, error.tool or tool.name
             if isinstance(error, OutcomeUnknown):
@@ -180,70 +163,57 @@ class Caller:
             if await self._wire() is wire:
                 return wire, tool
 
-    async def _freeze(
-        self,
-        tool: Tool,
-        arguments: Mapping[str, Any] | None,
-        meta: Mapping[str, Any] | None,
-        generation: int,
-        timeouts: Timeouts,
-        entry: Entry | None,
-    ) -> ToolCall:
-        value, text = _object("arguments", {} if arguments is None else arguments)
+    async def _freeze(self, order: _Order, tool: Tool, wire: Wire) -> ToolCall:
+        entry = order.entry
+        if entry is not None:
+            entry.found(tool, wire.era.revision)
+        value, text = _object("arguments", {} if order.arguments is None else order.arguments)
         call = ToolCall(
             id=self._new_id() if entry is None else entry.id,
             server=tool.server,
             tool=tool,
             arguments_json=text,
-            meta_json=None if meta is None else _object("meta", meta)[1],
+            meta_json=None if order.meta is None else _object("meta", order.meta)[1],
             hints=hints_of(tool),
             findings=tool.findings if self._pins is None else self._pins.all_findings(tool),
-            generation=generation,
+            generation=wire.generation,
         )
-        return await self._checked(call, value, timeouts, entry)
+        return await self._checked(order, call, value)
 
     def _new_id(self) -> str:
         return f"{self._prefix}-{next(self._numbers)}"
 
-    async def _checked(
-        self, call: ToolCall, arguments: dict[str, Any], timeouts: Timeouts, entry: Entry | None
-    ) -> ToolCall:
+    async def _checked(self, order: _Order, call: ToolCall, arguments: dict[str, Any]) -> ToolCall:
         """The call with what its arguments get wrong among its findings."""
         if self._arguments == "off":
             return call
         checker = input_checker(call.tool, self._limits)
         if checker.surely_valid(arguments):
             return call
-        problem = await checker.problem(arguments, self._workers, timeouts.validation)
+        problem = await checker.problem(arguments, self._workers, order.timeouts.validation)
         if problem is None:
             return call
         finding = problem.of("the arguments", "the tool's input schema")
-        if entry is not None:
-            entry.breaks(finding, problem.path)
+        if order.entry is not None:
+            order.entry.breaks(finding, problem.path)
         if self._arguments == "strict":
             raise InvalidArguments(finding, path=problem.path)
         _log_break("argument object", call, problem)
         return replace(call, findings=(*call.findings, finding))
 
-    async def _approve(
-        self,
-        call: ToolCall,
-        timeouts: Timeouts,
-        strictness: Strictness,
-        once: Once,
-        entry: Entry | None,
-    ) -> Approved:
+    async def _approve(self, order: _Order, call: ToolCall) -> Approved:
+        entry = order.entry
         if entry is not None:
             await entry.open(call)
-        if strictness != "off":  # an unusable schema is found out before, not after
+        if order.strictness != "off":  # an unusable schema is found out before, not after
             checker = output_checker(call.tool, self._limits)
             if checker is not None:
-                await checker.prepare(self._workers, timeouts.validation)
+                await checker.prepare(self._workers, order.timeouts.validation)
         if self._pins is not None:
             self._pins.refuse(call)
         if entry is not None:
             entry.asking()
-        verdict = await self._gate.approve(call, once)
+        verdict = await self._gate.approve(call, order.once)
         answered = verdict.call
         if entry is not None:
             entry.decided(answered, verdict.source, verdict.reason)
@@ -251,33 +221,27 @@ class Caller:
             await anyio.to_thread.run_sync(self._pins.approved, call.tool)
         if answered.edited:
             arguments = _loads(answered.arguments_json)
-            answered = await self._checked(answered, arguments, timeouts, entry)
+            answered = await self._checked(order, answered, arguments)
             self._gate.refuse(answered)
         return Approved(answered)
 
     # ----------------------------------------------------------------- it
 
-    async def _send(
-        self,
-        call: Approved,
-        wire: Wire,
-        timeouts: Timeouts,
-        follow: _Follow,
-        entry: Entry | None,
-    ) -> dict[str, Any]:
+    async def _send(self, order: _Order, call: Approved, wire: Wire) -> dict[str, Any]:
         if await self._wire() is not wire:
             raise _made_anew()
+        entry = order.entry
         if entry is not None:
             entry.sending()
         return await self._rounds.run(
             wire,
             "tools/call",
             {"name": call.tool.name, "arguments": Json(call.arguments_json)},
-            timeouts,
+            order.timeouts,
             meta=None if call.meta_json is None else _loads(call.meta_json),
             progress=True,
-            on_progress=follow.on_progress,
-            cancelling=follow.cancelling,
+            on_progress=order.on_progress,
+            cancelling=order.cancelling,
             mirrors=call.tool.mirrors if wire.mirrors else (),
             repeatable=call.hints.idempotent,
             traffic=None if entry is None else entry.traffic,
@@ -285,14 +249,12 @@ class Caller:
 
     # --------------------------------------------------------------- after it
 
-    async def _check(
-        self, call: Approved, raw: dict[str, Any], timeouts: Timeouts, strictness: Strictness
-    ) -> ToolResult:
+    async def _check(self, order: _Order, call: Approved, raw: dict[str, Any]) -> ToolResult:
         try:
             result = ToolResult.from_wire(raw, call.server, call.tool.name)
         except ValueError as error:
             raise ProtocolViolation(f"the tool's result is none: {error}", result=raw) from None
-        if result.is_error or strictness == "off":
+        if result.is_error or order.strictness == "off":
             return result
         checker = output_checker(call.tool, self._limits)
         if checker is None:
@@ -302,11 +264,11 @@ class Caller:
         elif checker.surely_valid(result.structured_content):
             return result
         else:
-            problem = await self._judged(checker, result, timeouts)
+            problem = await self._judged(checker, result, order.timeouts)
         if problem is None:
             return result
         finding = problem.of("its result", "its output schema")
-        if strictness == "strict":
+        if order.strictness == "strict":
             raise InvalidResult(
                 f"the tool ran, but {finding}; the whole result is in .result",
                 path=problem.path,

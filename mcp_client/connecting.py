@@ -117,8 +117,8 @@ def connect(
                 client=Client(client_info or _ourselves(), questions.capabilities),
                 pin=None if revision == "auto" else revision,
                 pins=Pins.of(pins),
-                audit=Audit.of(name or transport.name, audit, audit_failure, redaction),
                 handlers=questions,
+                audit=Audit.of(name or transport.name, audit, audit_failure, redaction),
             ),
         )
     )

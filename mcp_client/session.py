@@ -67,8 +67,8 @@ class Setup:
     client: Client
     pin: str | None
     pins: Pins | None = None
-    audit: Audit | None = None
     handlers: Handlers = field(default_factory=Handlers)
+    audit: Audit | None = None
 
 
 class Session(Features):

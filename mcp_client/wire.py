@@ -16,7 +16,7 @@ import itertools
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import anyio
 
@@ -67,6 +67,19 @@ class Traffic:
         self.answers = 0
 
 
+class _Asked(NamedTuple):
+    """One request as its sender wants it: what ``Wire.request`` was given."""
+
+    method: str
+    fields: Mapping[str, Any]
+    timeouts: Timeouts
+    progress: bool
+    on_progress: OnProgress | None
+    mirrors: Sequence[Mirror]
+    cancelling: Cancelling | None
+    traffic: Traffic | None
+
+
 class Wire:
     def __init__(
         self,
@@ -112,60 +125,29 @@ class Wire:
 
         ``mirrors`` are the marks of the tool that is called. ``repeatable``: it may be sent again
         if the server says that it is busy (HTTP 429 and 503), after a pause, within the clocks.
-        ``cancelling`` is told that it was sent, and knows why it is given up. ``traffic`` is where
-        bytes are counted.
+        ``cancelling`` is told that it was sent, and knows why it is given up.
+        ``traffic`` is where bytes are counted.
 
         Raises ``ConnectError`` where nothing was sent; ``CallTimeout`` or ``ConnectionLost`` where
         it is not known what the server did; ``ServerError`` or ``ProtocolViolation`` where it
         answered.
         """
+        asked = _Asked(
+            method, fields, timeouts, progress, on_progress, mirrors, cancelling, traffic
+        )
         with span(method, fields, self.era.revision) as traced:
-            reading = await self._repeated(
-                method,
-                fields,
-                timeouts,
-                traced.meta(meta),
-                progress,
-                on_progress,
-                mirrors,
-                repeatable,
-                cancelling,
-                traffic,
-                traced,
-            )
+            reading = await self._repeated(asked, traced.meta(meta), traced, repeatable)
             traced.done(reading)
             return reading
 
     async def _repeated(
-        self,
-        method: str,
-        fields: Mapping[str, Any],
-        timeouts: Timeouts,
-        meta: Mapping[str, Any] | None,
-        progress: bool,
-        on_progress: OnProgress | None,
-        mirrors: Sequence[Mirror],
-        repeatable: bool,
-        cancelling: Cancelling | None,
-        traffic: Traffic | None,
-        traced: Span,
+        self, asked: _Asked, meta: Mapping[str, Any] | None, traced: Span, repeatable: bool
     ) -> Reading:
-        until = self.now() + min(timeouts.idle, timeouts.total)
+        until = self.now() + min(asked.timeouts.idle, asked.timeouts.total)
         tries = 0
         while True:
             try:
-                return await self._request(
-                    method,
-                    fields,
-                    timeouts,
-                    meta,
-                    progress,
-                    on_progress,
-                    mirrors,
-                    cancelling,
-                    traffic,
-                    traced,
-                )
+                return await self._request(asked, meta, traced)
             except ServerError as error:
                 tries += 1
                 pause = _pause(error, tries) if repeatable else None
@@ -174,18 +156,9 @@ class Wire:
             await anyio.sleep(pause)
 
     async def _request(
-        self,
-        method: str,
-        fields: Mapping[str, Any],
-        timeouts: Timeouts,
-        meta: Mapping[str, Any] | None,
-        progress: bool,
-        on_progress: OnProgress | None,
-        mirrors: Sequence[Mirror],
-        cancelling: Cancelling | None,
-        traffic: Traffic | None,
-        traced: Span,
+        self, asked: _Asked, meta: Mapping[str, Any] | None, traced: Span
     ) -> Reading:
+        method, fields, timeouts, progress, on_progress, mirrors, cancelling, traffic = asked
         headers = (
             self.era.headers(method, fields, mirrors) if self.transport.headed else _NO_HEADERS
         )
