@@ -134,7 +134,7 @@ class Caller:
         try:
             result = await self._run(order)
         except BaseException as error:
-            await entry.failed(error)
+            await entry.failed(error, order.cancelling)
             raise
         return await entry.done(result)
 
