@@ -20,7 +20,7 @@ import anyio
 
 from .approval import Gate
 from .bounds import Limits, Timeouts
-from .cancelling import Cancelling
+from .cancelling import Call
 from .errors import (
     ConfigError,
     ConnectError,
@@ -56,7 +56,7 @@ class _Follow(NamedTuple):
     """How the caller follows a call: what hears its progress, and what can call it off."""
 
     on_progress: OnProgress | None
-    cancelling: Cancelling | None
+    cancelling: Call[Any] | None
 
 
 class Caller:
@@ -97,8 +97,10 @@ class Caller:
         on_progress: OnProgress | None,
         meta: Mapping[str, Any] | None,
         validation: Strictness | None = None,
-        cancelling: Cancelling | None = None,
+        cancelling: Call[Any] | None = None,
     ) -> ToolResult:
+        if validation is not None:
+            strictness_of("validation", validation)
         strictness = validation or self._results
         follow = _Follow(on_progress, cancelling)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,10 +12,10 @@ import anyio
 
 from .answering import Answering
 from .approval import Gate
-from .backend import current
+from .backend import Backend, current
 from .bounds import Limits, Timeouts
-from .call import Caller, Strictness, strictness_of
-from .cancelling import Call, Cancelling
+from .call import Caller, Strictness
+from .cancelling import Call
 from .catalog import Catalog
 from .connection import Connection, session_ended
 from .errors import (
@@ -82,6 +82,7 @@ class Session:
         self._setup = setup
         self._timeouts = setup.timeouts
         self._opened = False
+        self._backend: Backend | None = None
         self._connection = Connection(
             transport,
             name=setup.name,
@@ -198,15 +199,11 @@ class Session:
         handler had no answer.
         """
 
-        async def run(cancelling: Cancelling) -> ToolResult:
-            if validation is not None:
-                strictness_of("validation", validation)
+        def run(call: Call[ToolResult]) -> Coroutine[Any, Any, ToolResult]:
             clocks = self._timeouts.for_call(timeout)
-            return await self._caller.run(
-                name, arguments, clocks, on_progress, meta, validation, cancelling
-            )
+            return self._caller.run(name, arguments, clocks, on_progress, meta, validation, call)
 
-        return Call(run, self.name, name)
+        return Call(run, self.name, name, self._backend)
 
     # ------------------------------------------------------- what the server asks and says
 
@@ -284,6 +281,7 @@ class Session:
         if self._opened:
             raise ConfigError("connect(...) can be entered or awaited once; call connect again")
         self._opened = True
+        self._backend = current()
         setup = self._setup
         if setup.pins is not None:
             await anyio.to_thread.run_sync(setup.pins.read)  # unusable: then nothing is started

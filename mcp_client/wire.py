@@ -22,8 +22,8 @@ import anyio
 
 from .backend import current
 from .bounds import Limits, Timeouts
-from .cancelling import Cancelling
-from .clock import Clock, Clocks
+from .cancelling import Call
+from .clock import Clocks
 from .display import safe_text
 from .errors import CallTimeout, McpError, ProtocolViolation, ServerError
 from .protocol.era import Era, Malformed, Reading
@@ -91,7 +91,7 @@ class Wire:
         on_progress: OnProgress | None = None,
         mirrors: Sequence[Mirror] = (),
         repeatable: bool = False,
-        cancelling: Cancelling | None = None,
+        cancelling: Call[Any] | None = None,
     ) -> Reading:
         """Send a request and read its answer.
 
@@ -126,7 +126,7 @@ class Wire:
         progress: bool,
         on_progress: OnProgress | None,
         mirrors: Sequence[Mirror],
-        cancelling: Cancelling | None,
+        cancelling: Call[Any] | None,
     ) -> Reading:
         headers = (
             self.era.headers(method, fields, mirrors) if self.transport.headed else _NO_HEADERS
@@ -176,40 +176,34 @@ class Wire:
     ) -> Answer | Failure:
         clock = self.clocks.start(timeouts, started)
         hearer = None if on_progress is None else self._hearer(on_progress)
-        reached = float("-inf")
+        reached, now = float("-inf"), started
         try:
             while True:
-                message = await self._next(exchange, clock, method, timeouts)
+                try:
+                    message = await exchange.receive(clock.until(now))
+                except TimeoutError:
+                    now = self.now()
+                    if clock.until(now) > now:
+                        continue
+                    raise self._timeout(method, timeouts, clock.ran_out(now)) from None
+                except Unusable as error:
+                    raise ProtocolViolation(
+                        f"the server's answer cannot be used: {error.reason}; it may have run",
+                        result=error.raw,
+                        server=self.server,
+                    ) from None
                 if type(message) is not Notice:
                     return message  # type: ignore[return-value]
                 progress = message.params.get("progress")
                 if type(progress) in (int, float) and progress > reached:  # type: ignore[operator]
-                    reached = progress  # type: ignore[assignment]
-                    clock.sign(self.now())
+                    reached, now = progress, self.now()  # type: ignore[assignment]
+                    clock.sign(now)
                     if on_progress is not None:
                         self._tell(on_progress, hearer, message)
         finally:
             self.clocks.stop(clock)
             if hearer is not None:
                 await hearer.aclose(_LAST_WORDS)
-
-    async def _next(
-        self, exchange: Exchange, clock: Clock, method: str, timeouts: Timeouts
-    ) -> Answer | Failure | Notice:
-        now = self.now()
-        while True:
-            try:
-                return await exchange.receive(clock.until(now))
-            except TimeoutError:
-                now = self.now()
-                if clock.until(now) <= now:
-                    raise self._timeout(method, timeouts, clock.ran_out(now)) from None
-            except Unusable as error:
-                raise ProtocolViolation(
-                    f"the server's answer cannot be used: {error.reason}; it may have run",
-                    result=error.raw,
-                    server=self.server,
-                ) from None
 
     def _hearer(self, on_progress: OnProgress) -> Teller | None:
         if not is_async(on_progress):
@@ -270,7 +264,7 @@ class Wire:
             server=self.server,
         )
 
-    def _give_up(self, id: Id, cancelling: Cancelling | None = None) -> None:
+    def _give_up(self, id: Id, cancelling: Call[Any] | None = None) -> None:
         """Tell the server that nobody waits any more, where closing the exchange does not."""
         if self.transport.shared or not self.era.closing_cancels:
             reason = None if cancelling is None else cancelling.reason
