@@ -4,6 +4,7 @@ run that nobody approved.
 The way of a call, and where each step lives::
 
     session.py      one server, agreed on a revision; call_tool
+    features.py     what it offers besides tools: resources, prompts, completion
     catalog.py      the tool's definition in force
     call.py         the life of one call, top to bottom: freeze, check, ask, send, check, hand over
     tool.py         Tool and ToolCall, frozen values
@@ -13,6 +14,10 @@ The way of a call, and where each step lives::
     burden.py       what a schema may cost to judge: caps, and whether in place is safe
     judge.py        what jsonschema says, in place or in the worker
     worker.py       the process that is killed when judging takes too long
+    decision.py     what a hook answers: yes or no, and how far a yes goes
+    constraints.py  what arguments must be, for a rule or an answer to hold
+    rules.py        an ordered policy: what needs no asking
+    answers.py      what somebody has said yes to beforehand, kept and revoked
     approval.py     asking: the gate no call goes round
     terminal.py     asking the person at the terminal
     handlers.py     what a server may ask of us: elicitation, sampling, roots
@@ -25,6 +30,7 @@ The way of a call, and where each step lives::
     telling.py      telling a host's callback, at nobody's expense
     log_notices.py  the log lines a server sends
     result.py       what you get
+    tracing.py      a span a request, where the host traces
     errors.py       what is raised, as one tree
 
 Before the first call, and below it::
@@ -36,17 +42,25 @@ Before the first call, and below it::
     metaschema.py   whether a schema is one, told cheaply
     findings.py     what looks wrong in a tool's texts: a hint, and not a proof
     pins.py         a lock file of tools: what they were, and what became of them
-    subscriptions.py  what a server tells us unasked, in either era, as one stream
+    listed.py       what a server lists, and what was left out
+    listing.py      one list of a server's: pages, freshness, quarantine
+    resources.py    the resources of a server: listed, read, followed
+    prompts.py      the prompts of a server, and completion
+    listening.py    one thing a server tells of, and the stream on which it does
+    subscriptions.py  what a server tells us unasked, in either era
+    watching.py     changes as async iterators
+    files.py        a file of our own, replaced as a whole by processes that take turns
     display.py      a server's text, made safe to look at
     backend.py      asyncio and trio, asked directly in this one file
     protocol/       what the specification says; nothing there waits
     transports/     how messages travel; knows JSON-RPC, knows no MCP method
 """
 
-from .approval import Allow, ApprovalHook, Deny, allow_all, deny_all
+from .answers import Answers, Remembered
 from .bounds import Limits, Timeouts
 from .cancelling import Call
 from .connecting import connect
+from .decision import Allow, ApprovalHook, Deny, Remember, allow_all, deny_all
 from .display import safe_text
 from .errors import (
     AuthError,
@@ -85,8 +99,11 @@ from .handlers import (
     SamplingRequest,
     SamplingResult,
 )
+from .listed import Listed, Rejected
 from .pins import Drift, Pins
+from .prompts import PromptResult
 from .protocol.capabilities import Implementation
+from .protocol.carried import Annotations
 from .protocol.content import (
     AudioContent,
     ContentBlock,
@@ -97,20 +114,26 @@ from .protocol.content import (
     UnknownContent,
 )
 from .protocol.elicitation import Choice, FormField
+from .protocol.prompts import Completion, Prompt, PromptArgument, PromptMessage
+from .protocol.resources import Resource, ResourceContents, ResourceTemplate, ResourceUpdate
+from .resources import ResourceResult
 from .result import ToolResult
+from .rules import Explanation, Rule, Rules
 from .session import Session
-from .subscriptions import ToolChanges, ToolWatch
 from .terminal import ask_on_terminal
-from .tool import Hints, Rejected, Tool, ToolCall, ToolList
+from .tool import Hints, Tool, ToolCall, ToolList
 from .transports.http import HttpServer
 from .transports.memory import JsonRpcError, MemoryServer
 from .transports.stdio import StdioServer
+from .watching import ListChanges, ListWatch, ResourceWatch, ToolChanges, ToolWatch
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Accept",
     "Allow",
+    "Annotations",
+    "Answers",
     "ApprovalHook",
     "AudioContent",
     "AuthError",
@@ -122,6 +145,7 @@ __all__ = [
     "CallWithdrawn",
     "Cancel",
     "Choice",
+    "Completion",
     "ConfigError",
     "ConnectError",
     "ConnectionLost",
@@ -131,6 +155,7 @@ __all__ = [
     "Drift",
     "ElicitRequest",
     "EmbeddedResource",
+    "Explanation",
     "FormField",
     "Handlers",
     "Hints",
@@ -142,6 +167,9 @@ __all__ = [
     "InvalidSchema",
     "JsonRpcError",
     "Limits",
+    "ListChanges",
+    "ListWatch",
+    "Listed",
     "LogMessage",
     "McpError",
     "MemoryServer",
@@ -149,11 +177,25 @@ __all__ = [
     "NotSent",
     "OutcomeUnknown",
     "Pins",
+    "Prompt",
+    "PromptArgument",
+    "PromptMessage",
+    "PromptResult",
     "ProtocolViolation",
     "Rejected",
+    "Remember",
+    "Remembered",
+    "Resource",
+    "ResourceContents",
     "ResourceLink",
+    "ResourceResult",
+    "ResourceTemplate",
+    "ResourceUpdate",
+    "ResourceWatch",
     "Root",
     "RootsRequest",
+    "Rule",
+    "Rules",
     "SamplingMessage",
     "SamplingRequest",
     "SamplingResult",

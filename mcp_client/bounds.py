@@ -61,6 +61,10 @@ class Limits:
     """Pages of one list."""
     tools: int = 20_000
     """Tools of one server."""
+    entries: int = 20_000
+    """Resources of one server; and likewise its resource templates, and its prompts."""
+    watched: int = 256
+    """Resources subscribed to at once, and updates of one subscription that wait to be taken."""
     list_bytes: int = 64 * 1024 * 1024
     """All pages of one list together."""
     notices: int = 256

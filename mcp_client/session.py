@@ -6,11 +6,13 @@ import logging
 import os
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import anyio
 
 from .answering import Answering
+from .answers import Answers
 from .approval import Gate
 from .backend import Backend, current
 from .bounds import Limits, Timeouts
@@ -22,30 +24,32 @@ from .errors import (
     CallTimeout,
     ConfigError,
     ConnectError,
-    ConnectionLost,
     McpError,
-    ProtocolViolation,
     ServerError,
 )
+from .features import Features
 from .handlers import Handlers
+from .listed import Listed
 from .log_notices import LogNotices
 from .pins import Pins
 from .protocol.capabilities import Client, Implementation
-from .protocol.era import Complete, Reading
 from .protocol.headers import HEADER_MISMATCH
 from .protocol.jsonrpc import Notice, Question, encode_answer
-from .protocol.notices import CANCELLED, COMPLETED, LOG_LEVELS, LOGGED, TOOLS_CHANGED
+from .protocol.notices import CANCELLED, COMPLETED, LOG_LEVELS, LOGGED
 from .result import ToolResult
 from .rounds import Rounds
-from .subscriptions import Subscriptions, ToolWatch
 from .tool import Tool, ToolList
 from .transports.base import Stats, Transport
+from .trust import Trust
+from .watching import ToolWatch
 from .wire import OnProgress, Wire
 from .worker import Workers
 
 __all__ = ["Session", "Setup"]
 
 _log = logging.getLogger("mcp_client")
+L = TypeVar("L", bound=Listed[Any])
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Setup:
     """What the host gave to ``connect``, checked and with its defaults."""
 
     name: str
-    trusted: bool
+    trusted: Trust
     gate: Gate
     timeouts: Timeouts
     limits: Limits
@@ -65,7 +69,7 @@ class Setup:
     handlers: Handlers = field(default_factory=Handlers)
 
 
-class Session:
+class Session(Features):
     """A connection to one server. Made by ``connect``.
 
     Its methods may be called from any number of tasks at once, and any task may close it. If the
@@ -81,6 +85,7 @@ class Session:
         """Counts of what happened on this session's connections."""
         self._setup = setup
         self._timeouts = setup.timeouts
+        self._limits = setup.limits
         self._opened = False
         self._backend: Backend | None = None
         self._connection = Connection(
@@ -147,6 +152,14 @@ class Session:
         """The server's advice for a model: untrusted text."""
         return self._connection.agreed().era.server.instructions
 
+    @property
+    def answers(self) -> Answers:
+        """What is remembered until the session ends, to be listed and revoked.
+
+        What is remembered always is in the store that ``connect(answers=...)`` was given.
+        """
+        return self._setup.gate.memory.session
+
     # ------------------------------------------------------------------- tools
 
     async def list_tools(self, *, refresh: bool = False) -> ToolList:
@@ -170,7 +183,9 @@ class Session:
         An async iterator of ``ToolChanges``, and a context manager to let go of it; see there.
         """
         self._connection.agreed()
-        return ToolWatch(self._subscriptions, self._catalog, self._latest)
+        return ToolWatch(
+            self._subscriptions.tools, self._catalog, partial(self._latest, self._catalog)
+        )
 
     def call_tool(
         self,
@@ -252,6 +267,8 @@ class Session:
             server=self.name,
         )
 
+    # -------------------------------------------------------------- its health
+
     async def ping(self, *, timeout: float | Timeouts | None = None) -> None:
         """Ask the server for a sign of life.
 
@@ -264,6 +281,7 @@ class Session:
     async def aclose(self) -> None:
         """End the connection and the server's process. From any task, any number of times."""
         self._connection.closed = True
+        self.answers.clear()
         if self._connection.wire is not None:
             self._subscriptions.close()
         try:
@@ -285,18 +303,19 @@ class Session:
         setup = self._setup
         if setup.pins is not None:
             await anyio.to_thread.run_sync(setup.pins.read)  # unusable: then nothing is started
+        if setup.gate.memory.store is not None:
+            await anyio.to_thread.run_sync(setup.gate.memory.store.list)  # likewise
+        kept = self._lists_are_kept()
         self._catalog = Catalog(
             self.name,
             setup.trusted,
             setup.limits,
-            self._list_page,
+            self._fetching(Catalog.kind),
             current().now,
             pins=setup.pins,
-            seconds=self._timeouts.total,
-            credentials=lambda: self._connection.transport.credentials,
-            told=lambda: self._subscriptions.told,
+            **kept,
         )
-        self._subscriptions = Subscriptions(self.name, self._catalog, self._timeouts.connect)
+        self._make_features(self._catalog, kept)
         self._answering.start()
         self._logs.start()
         try:
@@ -324,14 +343,9 @@ class Session:
             default = "info" if self._setup.handlers.log is not None else None
             wire.era.log_level = self._logs.least or default
         if wire.generation > 1:
-            self._catalog.changed()
             self._answering.ask_only_for(wire.transport)
             self._answering.aside(lambda: self._ask_for_logs(wire))
         self._subscriptions.connected(wire)
-
-    async def _latest(self) -> ToolList:
-        await self._connection.live()
-        return await self._catalog.latest()
 
     async def _find(self, name: str) -> Tool:
         await self._connection.live()
@@ -353,35 +367,17 @@ class Session:
 
     # --------------------------------------------------------------- listening
 
-    async def _list_page(self, fields: Mapping[str, Any]) -> Reading:
-        """One page of the list; asked again once if the server died of old age in between."""
-        wire = await self._connection.live()
-        try:
-            reading = await wire.request("tools/list", fields, self._timeouts, repeatable=True)
-        except (ConnectionLost, ConnectError) as error:
-            if isinstance(error, ConnectError) and not session_ended(error):
-                raise
-            wire = await self._connection.live()
-            reading = await wire.request("tools/list", fields, self._timeouts, repeatable=True)
-        if not isinstance(reading, Complete):
-            raise ProtocolViolation(
-                "the server asks back on tools/list, which only calls and reads may",
-                result=reading.result,
-                server=self.name,
-            )
-        return reading
-
     def _unasked(self, transport: Transport, message: Question | Notice) -> None:
         if isinstance(message, Notice):
             match message.method:
-                case method if method == TOOLS_CHANGED:
-                    self._catalog.changed()
                 case method if method == LOGGED:
                     self._logs.take(message.params)
                 case method if method == CANCELLED:
                     self._answering.withdrawn(transport, message.params)
                 case method if method == COMPLETED:
                     self._answering.completed(message.params)
+                case _:
+                    self._subscriptions.hear(message)
             return
         era = transport.era
         if era is not None and not era.server_may_ask:

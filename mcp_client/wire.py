@@ -31,6 +31,7 @@ from .protocol.headers import Mirror
 from .protocol.jsonrpc import Answer, Failure, Id, Notice, Unusable, encode_notice, encode_request
 from .protocol.notices import CANCELLED
 from .telling import Teller, is_async
+from .tracing import Span, span
 from .transports.base import Exchange, Stats, Transport
 
 __all__ = ["OnProgress", "Wire"]
@@ -103,12 +104,49 @@ class Wire:
         it is not known what the server did; ``ServerError`` or ``ProtocolViolation`` where it
         answered.
         """
+        with span(method, fields, self.era.revision) as traced:
+            reading = await self._repeated(
+                method,
+                fields,
+                timeouts,
+                traced.meta(meta),
+                progress,
+                on_progress,
+                mirrors,
+                repeatable,
+                cancelling,
+                traced,
+            )
+            traced.done(reading)
+            return reading
+
+    async def _repeated(
+        self,
+        method: str,
+        fields: Mapping[str, Any],
+        timeouts: Timeouts,
+        meta: Mapping[str, Any] | None,
+        progress: bool,
+        on_progress: OnProgress | None,
+        mirrors: Sequence[Mirror],
+        repeatable: bool,
+        cancelling: Call[Any] | None,
+        traced: Span,
+    ) -> Reading:
         until = self.now() + min(timeouts.idle, timeouts.total)
         tries = 0
         while True:
             try:
                 return await self._request(
-                    method, fields, timeouts, meta, progress, on_progress, mirrors, cancelling
+                    method,
+                    fields,
+                    timeouts,
+                    meta,
+                    progress,
+                    on_progress,
+                    mirrors,
+                    cancelling,
+                    traced,
                 )
             except ServerError as error:
                 tries += 1
@@ -127,11 +165,13 @@ class Wire:
         on_progress: OnProgress | None,
         mirrors: Sequence[Mirror],
         cancelling: Call[Any] | None,
+        traced: Span,
     ) -> Reading:
         headers = (
             self.era.headers(method, fields, mirrors) if self.transport.headed else _NO_HEADERS
         )
         id = next(self._ids)
+        traced.sent(id)
         text = encode_request(
             id, method, self.era.params(fields, meta, id if progress or on_progress else None)
         )

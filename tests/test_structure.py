@@ -18,14 +18,20 @@ ROOT = Path(mcp_client.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 LAYERS = [
-    {"errors", "display", "bounds", "backend", "findings", "metaschema"},
+    {"errors", "display", "bounds", "backend", "files", "findings", "metaschema", "listed"},
     {"protocol"},
     {"transports"},
-    {"clock", "cancelling", "telling"},
+    {"tracing", "clock", "cancelling", "telling"},
     {"wire", "tool", "result", "quick", "burden", "judge", "worker"},
+    {"constraints"},
+    {"decision"},
+    {"rules", "answers"},
     {"trust", "validation", "opening", "connection", "pins"},
+    {"listing"},
     {"catalog"},
+    {"listening"},
     {"subscriptions"},
+    {"resources", "prompts", "watching"},
     {"approval"},
     {"handlers"},
     {"questions", "log_notices"},
@@ -33,6 +39,7 @@ LAYERS = [
     {"rounds"},
     {"terminal"},
     {"call"},
+    {"features"},
     {"session"},
     {"connecting"},
     {"__init__"},
@@ -103,6 +110,8 @@ PURE = [
     for p in FILES
     if room(p)
     in {
+        "constraints",
+        "decision",
         "protocol",
         "trust",
         "questions",
@@ -114,6 +123,8 @@ PURE = [
         "errors",
         "findings",
         "metaschema",
+        "rules",
+        "listed",
     }
 ]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from .versions import ELICITS, FULL_FORMS, STATELESS
 
-__all__ = ["Client", "Implementation", "ServerFacts", "declared_in", "declares"]
+__all__ = ["Client", "Implementation", "ServerFacts", "declared_in", "declares", "may_offer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,21 @@ def declares(capabilities: Mapping[str, Any], feature: str, detail: str) -> bool
     """Whether ``capabilities`` has ``{feature: {detail: true}}``."""
     settings = capabilities.get(feature)
     return isinstance(settings, dict) and settings.get(detail) is True
+
+
+def may_offer(
+    revision: str, capabilities: Mapping[str, Any], feature: str, detail: str | None = None
+) -> bool:
+    """Whether a server is worth asking for a feature that not every server has.
+
+    It is not where the server says what it can do, and this is not among it. One that says nothing
+    at all may serve it all the same. ``completions`` is declared since 2025-03-26 only.
+    """
+    if not capabilities or (feature == "completions" and revision == "2024-11-05"):
+        return True
+    if feature not in capabilities:
+        return False
+    return detail is None or declares(capabilities, feature, detail)
 
 
 def declared_in(revision: str, capabilities: Mapping[str, Any]) -> dict[str, Any]:
