@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -284,14 +285,11 @@ class Session(Features):
         self.answers.clear()
         if self._connection.wire is not None:
             self._subscriptions.close()
-        try:
+        async with AsyncExitStack() as last:
+            last.push_async_callback(self._workers.aclose)
+            last.push_async_callback(self._logs.aclose, self._timeouts.close)
+            last.push_async_callback(self._connection.aclose)
             await self._answering.aclose()
-            await self._logs.aclose(self._timeouts.close)
-        finally:
-            try:
-                await self._connection.aclose()
-            finally:
-                await self._workers.aclose()
 
     # -------------------------------------------------------------- connecting
 
@@ -323,7 +321,12 @@ class Session(Features):
         except BaseException:
             await self._answering.aclose()
             raise
-        await self._ask_for_logs(self._connection.agreed())
+        try:
+            await self._ask_for_logs(self._connection.agreed())
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self.aclose()
+            raise
         return self
 
     async def _ask_for_logs(self, wire: Wire) -> None:

@@ -24,6 +24,8 @@ from .transports.jobs import Jobs
 __all__ = ["Teller", "called", "is_async"]
 
 _log = logging.getLogger("mcp_client")
+_ENDING = 0.1
+"""Seconds a callback has to end that is called off."""
 
 
 class Teller:
@@ -41,9 +43,11 @@ class Teller:
         self._jobs = Jobs(backend, server)
         self._waiting: deque[tuple[Any, ...]] = deque()
         self._raised = 0
-        self._busy = False
+        self._busy = self._closed = False
 
     def tell(self, *said: Any) -> None:
+        if self._closed:
+            return
         if len(self._waiting) >= self._most:
             self._waiting.popleft()
             self._stats.dropped_notices += 1
@@ -70,15 +74,15 @@ class Teller:
         _log.log(level, "%s: %s raised; all goes on", self._server, self._what, exc_info=whole)
 
     async def aclose(self, within: float = 0.0) -> None:
-        """Tell the rest, for ``within`` seconds at most, and be silent."""
-        if not self._busy:
-            return
-        if within:
+        """Tell the rest, for ``within`` seconds at most, and be silent from then on."""
+        self._closed = True
+        try:
             with anyio.move_on_after(within):
-                while self._busy:
+                while self._busy and within:
                     await self._jobs.none_left()
-        self._waiting.clear()
-        await self._jobs.aclose(0.1)
+        finally:
+            self._waiting.clear()
+            await self._jobs.aclose(_ENDING)
 
 
 async def called(callback: Callable[..., Any], *args: Any) -> Any:

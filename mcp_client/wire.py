@@ -233,6 +233,8 @@ class Wire:
                         server=self.server,
                     ) from None
                 if type(message) is not Notice:
+                    if hearer is not None:
+                        await hearer.aclose(_LAST_WORDS)
                     return message  # type: ignore[return-value]
                 progress = message.params.get("progress")
                 if type(progress) in (int, float) and progress > reached:  # type: ignore[operator]
@@ -243,7 +245,7 @@ class Wire:
         finally:
             self.clocks.stop(clock)
             if hearer is not None:
-                await hearer.aclose(_LAST_WORDS)
+                await hearer.aclose()
 
     def _hearer(self, on_progress: OnProgress) -> Teller | None:
         if not is_async(on_progress):
