@@ -15,6 +15,7 @@ import anyio
 from .answering import Answering
 from .answers import Answers
 from .approval import Gate
+from .audit import Audit
 from .backend import Backend, current
 from .bounds import Limits, Timeouts
 from .call import Caller, Strictness
@@ -68,6 +69,7 @@ class Setup:
     pin: str | None
     pins: Pins | None = None
     handlers: Handlers = field(default_factory=Handlers)
+    audit: Audit | None = None
 
 
 class Session(Features):
@@ -119,6 +121,7 @@ class Session(Features):
             setup.limits,
             os.urandom(4).hex(),
             setup.pins,
+            setup.audit,
         )
 
     def __repr__(self) -> str:
@@ -286,6 +289,8 @@ class Session(Features):
         if self._connection.wire is not None:
             self._subscriptions.close()
         async with AsyncExitStack() as last:
+            if self._setup.audit is not None:
+                last.push_async_callback(self._setup.audit.settle)
             last.push_async_callback(self._workers.aclose)
             last.push_async_callback(self._logs.aclose, self._timeouts.close)
             last.push_async_callback(self._connection.aclose)

@@ -16,7 +16,7 @@ import itertools
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import anyio
 
@@ -34,7 +34,7 @@ from .telling import Teller, is_async
 from .tracing import Span, span
 from .transports.base import Exchange, Stats, Transport
 
-__all__ = ["OnProgress", "Wire"]
+__all__ = ["OnProgress", "Traffic", "Wire"]
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
 """Called with ``progress``, ``total`` and ``message`` of each progress notification.
@@ -52,6 +52,32 @@ _PAUSE = 0.25
 _LAST_WORDS = 1.0
 """Seconds a slow callback has to hear the rest of the progress once the answer is there."""
 _GAVE_UP = "the client gave up waiting"
+
+
+class Traffic:
+    """What went out for one call, and what came back, all its requests together."""
+
+    __slots__ = ("answers", "received", "sent")
+
+    def __init__(self) -> None:
+        self.sent = 0
+        """Bytes of the messages sent, or handed over to be sent."""
+        self.received = 0
+        """Bytes of the answers."""
+        self.answers = 0
+
+
+class _Asked(NamedTuple):
+    """One request as its sender wants it: what ``Wire.request`` was given."""
+
+    method: str
+    fields: Mapping[str, Any]
+    timeouts: Timeouts
+    progress: bool
+    on_progress: OnProgress | None
+    mirrors: Sequence[Mirror]
+    cancelling: Call[Any] | None
+    traffic: Traffic | None
 
 
 class Wire:
@@ -93,61 +119,35 @@ class Wire:
         mirrors: Sequence[Mirror] = (),
         repeatable: bool = False,
         cancelling: Call[Any] | None = None,
+        traffic: Traffic | None = None,
     ) -> Reading:
         """Send a request and read its answer.
 
         ``mirrors`` are the marks of the tool that is called. ``repeatable``: it may be sent again
         if the server says that it is busy (HTTP 429 and 503), after a pause, within the clocks.
         ``cancelling`` is told that it was sent, and knows why it is given up.
+        ``traffic`` is where bytes are counted.
 
         Raises ``ConnectError`` where nothing was sent; ``CallTimeout`` or ``ConnectionLost`` where
         it is not known what the server did; ``ServerError`` or ``ProtocolViolation`` where it
         answered.
         """
+        asked = _Asked(
+            method, fields, timeouts, progress, on_progress, mirrors, cancelling, traffic
+        )
         with span(method, fields, self.era.revision) as traced:
-            reading = await self._repeated(
-                method,
-                fields,
-                timeouts,
-                traced.meta(meta),
-                progress,
-                on_progress,
-                mirrors,
-                repeatable,
-                cancelling,
-                traced,
-            )
+            reading = await self._repeated(asked, traced.meta(meta), traced, repeatable)
             traced.done(reading)
             return reading
 
     async def _repeated(
-        self,
-        method: str,
-        fields: Mapping[str, Any],
-        timeouts: Timeouts,
-        meta: Mapping[str, Any] | None,
-        progress: bool,
-        on_progress: OnProgress | None,
-        mirrors: Sequence[Mirror],
-        repeatable: bool,
-        cancelling: Call[Any] | None,
-        traced: Span,
+        self, asked: _Asked, meta: Mapping[str, Any] | None, traced: Span, repeatable: bool
     ) -> Reading:
-        until = self.now() + min(timeouts.idle, timeouts.total)
+        until = self.now() + min(asked.timeouts.idle, asked.timeouts.total)
         tries = 0
         while True:
             try:
-                return await self._request(
-                    method,
-                    fields,
-                    timeouts,
-                    meta,
-                    progress,
-                    on_progress,
-                    mirrors,
-                    cancelling,
-                    traced,
-                )
+                return await self._request(asked, meta, traced)
             except ServerError as error:
                 tries += 1
                 pause = _pause(error, tries) if repeatable else None
@@ -156,17 +156,9 @@ class Wire:
             await anyio.sleep(pause)
 
     async def _request(
-        self,
-        method: str,
-        fields: Mapping[str, Any],
-        timeouts: Timeouts,
-        meta: Mapping[str, Any] | None,
-        progress: bool,
-        on_progress: OnProgress | None,
-        mirrors: Sequence[Mirror],
-        cancelling: Call[Any] | None,
-        traced: Span,
+        self, asked: _Asked, meta: Mapping[str, Any] | None, traced: Span
     ) -> Reading:
+        method, fields, timeouts, progress, on_progress, mirrors, cancelling, traffic = asked
         headers = (
             self.era.headers(method, fields, mirrors) if self.transport.headed else _NO_HEADERS
         )
@@ -178,6 +170,8 @@ class Wire:
         self._stats.requests += 1
         if cancelling is not None:
             cancelling.sent = True
+        if traffic is not None:
+            traffic.sent += len(text) if text.isascii() else len(text.encode())
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("%s > %s id=%s (%d characters)", self.server, method, id, len(text))
         started = self.now()
@@ -202,6 +196,9 @@ class Wire:
             raise
         finally:
             await exchange.aclose()
+        if traffic is not None:
+            traffic.received += answer.size
+            traffic.answers += 1
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("%s < answer to %s id=%s", self.server, method, id)
         return self._read(answer)

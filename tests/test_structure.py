@@ -19,6 +19,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 LAYERS = [
     {"errors", "display", "bounds", "backend", "files", "findings", "metaschema", "listed"},
+    {"redaction", "chain", "journal"},
     {"protocol"},
     {"transports"},
     {"tracing", "clock", "cancelling", "telling"},
@@ -32,6 +33,7 @@ LAYERS = [
     {"listening"},
     {"subscriptions"},
     {"resources", "prompts", "watching"},
+    {"audit"},
     {"approval"},
     {"handlers"},
     {"questions", "log_notices"},
@@ -110,6 +112,7 @@ PURE = [
     for p in FILES
     if room(p)
     in {
+        "chain",
         "constraints",
         "decision",
         "protocol",
@@ -123,6 +126,7 @@ PURE = [
         "errors",
         "findings",
         "metaschema",
+        "redaction",
         "rules",
         "listed",
     }
