@@ -30,7 +30,7 @@ from .protocol.era import Era, Malformed, Reading
 from .protocol.headers import Mirror
 from .protocol.jsonrpc import Answer, Failure, Id, Notice, Unusable, encode_notice, encode_request
 from .protocol.notices import CANCELLED
-from .telling import Teller, is_async
+from .telling import Hearer
 from .tracing import Span, span
 from .transports.base import Exchange, Stats, Transport
 
@@ -212,7 +212,9 @@ class Wire:
         on_progress: OnProgress | None,
     ) -> Answer | Failure:
         clock = self.clocks.start(timeouts, started)
-        hearer = None if on_progress is None else self._hearer(on_progress)
+        hearer = None
+        if on_progress is not None:
+            hearer = Hearer(on_progress, self.server, self._limits.notices, self._stats)
         reached, now = float("-inf"), started
         try:
             while True:
@@ -237,34 +239,12 @@ class Wire:
                 if type(progress) in (int, float) and progress > reached:  # type: ignore[operator]
                     reached, now = progress, self.now()  # type: ignore[assignment]
                     clock.sign(now)
-                    if on_progress is not None:
-                        self._tell(on_progress, hearer, message)
+                    if hearer is not None:
+                        hearer.tell(*_progress(message))
         finally:
             self.clocks.stop(clock)
             if hearer is not None:
                 await hearer.aclose()
-
-    def _hearer(self, on_progress: OnProgress) -> Teller | None:
-        if not is_async(on_progress):
-            return None
-        most = self._limits.notices
-        return Teller(on_progress, "on_progress", self.server, current(), most, self._stats)
-
-    def _tell(self, on_progress: OnProgress, hearer: Teller | None, notice: Notice) -> None:
-        progress, total = notice.params["progress"], notice.params.get("total")
-        text = notice.params.get("message")
-        said = (
-            progress,
-            total if type(total) in (int, float) else None,
-            text if type(text) is str else None,
-        )
-        if hearer is not None:
-            hearer.tell(*said)
-            return
-        try:
-            on_progress(*said)
-        except Exception:  # noqa: BLE001 - a callback's fault is not the call's
-            _log.warning("%s: on_progress raised; the call goes on", self.server, exc_info=True)
 
     def _read(self, answer: Answer | Failure) -> Reading:
         if type(answer) is Failure:
@@ -335,6 +315,15 @@ class Wire:
         """Send a notification."""
         headers = self.era.headers(method, params or {})
         await self.transport.send(encode_notice(method, params), headers)
+
+
+def _progress(notice: Notice) -> tuple[float, float | None, str | None]:
+    total, text = notice.params.get("total"), notice.params.get("message")
+    return (
+        notice.params["progress"],
+        total if type(total) in (int, float) else None,
+        text if type(text) is str else None,
+    )
 
 
 def _pause(error: ServerError, tries: int) -> float | None:
