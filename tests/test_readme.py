@@ -45,11 +45,13 @@ def test_the_readme_has_two_commands_and_code_by_line_15() -> None:
 def test_every_example_is_tested_here() -> None:
     there = {path.name for path in (ROOT / "examples").glob("*.py")}
     assert there == {
+        "answer_questions.py",
         "approve_by_rules.py",
         "ask_first.py",
         "list_and_call.py",
         "over_http.py",
         "pin_tools.py",
+        "watch_progress.py",
     }
     for path in (ROOT / "examples").glob("*.py"):
         assert len(path.read_text().splitlines()) <= 45, path.name
@@ -106,4 +108,24 @@ def test_pin_tools_shows_what_became_of_a_tool_before_it_runs() -> None:
         f"    description was '{old}' and is now '{new}'",
         "    its text seems to give the model orders: 'do not tell the user'",
         "weather/get_weather: not approved: look at the lock file",
+    ]
+
+
+def test_answer_questions_shows_what_is_asked_and_what_became_of_it() -> None:
+    done = run(sys.executable, "examples/answer_questions.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "cafe asks: What may it be?",
+        "  Your name: default None",
+        "  Size (small, large): default 's'",
+        "A coffee (s) for Ada.",
+    ]
+
+
+def test_watch_progress_tells_each_step_and_calls_a_call_off() -> None:
+    done = run(sys.executable, "examples/watch_progress.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        *("1 of 3", "2 of 3", "3 of 3", "The coffee is ready."),
+        "cafe/brew: the call was cancelled before it was sent: no more coffee for me",
     ]
