@@ -44,7 +44,14 @@ def test_the_readme_has_two_commands_and_code_by_line_15() -> None:
 
 def test_every_example_is_tested_here() -> None:
     there = {path.name for path in (ROOT / "examples").glob("*.py")}
-    assert there == {"ask_first.py", "list_and_call.py", "over_http.py", "pin_tools.py"}
+    assert there == {
+        "ask_first.py",
+        "follow_links.py",
+        "list_and_call.py",
+        "over_http.py",
+        "pin_tools.py",
+        "watch_for_changes.py",
+    }
     for path in (ROOT / "examples").glob("*.py"):
         assert len(path.read_text().splitlines()) <= 45, path.name
 
@@ -85,4 +92,32 @@ def test_pin_tools_shows_what_became_of_a_tool_before_it_runs() -> None:
         f"    description was '{old}' and is now '{new}'",
         "    its text seems to give the model orders: 'do not tell the user'",
         "weather/get_weather: not approved: look at the lock file",
+    ]
+
+
+def test_watch_for_changes_hears_of_a_change_in_both_eras() -> None:
+    done = run(sys.executable, "examples/watch_for_changes.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "2026-07-28 note:monday",
+        "2026-07-28 note:tuesday",
+        "note:monday changed: Buy bread.",
+        "2025-11-25 note:monday",
+        "2025-11-25 note:tuesday",
+        "note:monday changed: Buy bread.",
+    ]
+
+
+def test_follow_links_reads_what_it_chose_and_fetches_nothing() -> None:
+    web = "https://example.com/calendar"
+    refused = f"notes: the server has no resource '{web}': Resource not found (code -32602)"
+    done = run(sys.executable, "examples/follow_links.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "two places",
+        "[resource link: note:tuesday, note:tuesday]",
+        f"[resource link: calendar, {web}]",
+        "note:tuesday: Call Ana.",
+        f"{web}: not read",
+        f"{refused} {{'uri': '{web}'}}",
     ]
