@@ -79,40 +79,17 @@ class Wire:
         it is not known what the server did; ``ServerError`` or ``ProtocolViolation`` where it
         answered.
         """
-        with span(method, fields, self.era.revision) as traced:
-            reading = await self._repeated(
-                method,
-                fields,
-                timeouts,
-                traced.meta(meta),
-                progress,
-                on_progress,
-                mirrors,
-                repeatable,
-                traced,
-            )
-            traced.done(reading)
-            return reading
-
-    async def _repeated(
-        self,
-        method: str,
-        fields: Mapping[str, Any],
-        timeouts: Timeouts,
-        meta: Mapping[str, Any] | None,
-        progress: bool,
-        on_progress: OnProgress | None,
-        mirrors: Sequence[Mirror],
-        repeatable: bool,
-        traced: Span,
-    ) -> Reading:
         until = self.now() + min(timeouts.idle, timeouts.total)
         tries = 0
         while True:
             try:
-                return await self._request(
-                    method, fields, timeouts, meta, progress, on_progress, mirrors, traced
-                )
+                with span(method, fields, self.era.revision) as traced:
+                    own = traced.meta(meta)
+                    return traced.done(
+                        await self._request(
+                            method, fields, timeouts, own, progress, on_progress, mirrors, traced
+                        )
+                    )
             except ServerError as error:
                 tries += 1
                 pause = _pause(error, tries) if repeatable else None
