@@ -19,6 +19,10 @@ The way of a call, and where each step lives::
     rules.py        an ordered policy: what needs no asking
     answers.py      what somebody has said yes to beforehand, kept and revoked
     approval.py     asking: the gate no call goes round
+    audit.py        the record of every call, opened before it is decided
+    redaction.py    what a record may show: no secrets, and not without end
+    journal.py      the file of records, which lines are only ever added to
+    chain.py        lines that vouch for one another, and how to check them
     terminal.py     asking the person at the terminal
     handlers.py     what a server may ask of us: elicitation, sampling, roots
     questions.py    a server's question from the wire, its answer to the wire
@@ -62,12 +66,15 @@ Before the first call, and below it::
 from typing import TYPE_CHECKING, Any
 
 from .answers import Answers, Remembered
+from .audit import AuditSink
 from .bounds import Limits, Timeouts
 from .cancelling import Call
+from .chain import OpenCall, Verified, verify_audit
 from .connecting import connect
 from .decision import Allow, ApprovalHook, Deny, Remember, allow_all, deny_all
 from .display import safe_text
 from .errors import (
+    AuditError,
     AuthError,
     BrokenPromise,
     CallCancelled,
@@ -104,6 +111,7 @@ from .handlers import (
     SamplingRequest,
     SamplingResult,
 )
+from .journal import AuditLog
 from .listed import Listed, Rejected
 from .pins import Drift, Pins
 from .prompts import PromptResult
@@ -121,6 +129,7 @@ from .protocol.content import (
 from .protocol.elicitation import Choice, FormField
 from .protocol.prompts import Completion, Prompt, PromptArgument, PromptMessage
 from .protocol.resources import Resource, ResourceContents, ResourceTemplate, ResourceUpdate
+from .redaction import Redaction
 from .resources import ResourceResult
 from .result import ToolResult
 from .rules import Explanation, Rule, Rules
@@ -156,6 +165,9 @@ __all__ = [
     "Answers",
     "ApprovalHook",
     "AudioContent",
+    "AuditError",
+    "AuditLog",
+    "AuditSink",
     "AuthError",
     "BearerToken",
     "BrokenPromise",
@@ -203,6 +215,7 @@ __all__ = [
     "NegotiationError",
     "NotSent",
     "OAuth",
+    "OpenCall",
     "OutcomeUnknown",
     "Pins",
     "Prompt",
@@ -210,6 +223,7 @@ __all__ = [
     "PromptMessage",
     "PromptResult",
     "ProtocolViolation",
+    "Redaction",
     "Rejected",
     "Remember",
     "Remembered",
@@ -245,12 +259,14 @@ __all__ = [
     "UnknownContent",
     "UnknownTool",
     "UrlElicitationRequired",
+    "Verified",
     "WorkloadIdentity",
     "allow_all",
     "ask_on_terminal",
     "connect",
     "deny_all",
     "safe_text",
+    "verify_audit",
 ]
 
 _OF_AUTH = frozenset(

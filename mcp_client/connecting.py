@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from types import TracebackType
 from typing import Any
 
 from .answers import Answers, Memory
 from .approval import ApprovalHook, Gate
+from .audit import Audit, AuditTo, OnAuditFailure
 from .bounds import Limits, Timeouts
 from .call import Strictness, strictness_of
 from .errors import ConfigError
@@ -16,6 +17,7 @@ from .handlers import Handlers
 from .pins import Pins
 from .protocol.capabilities import Client, Implementation
 from .protocol.versions import HANDSHAKE, STATELESS, is_known
+from .redaction import Redaction
 from .session import Session, Setup
 from .terminal import ask_on_terminal
 from .transports.base import Transport
@@ -32,6 +34,9 @@ def connect(
     name: str | None = None,
     trusted: Trust = False,
     approval: ApprovalHook | None = None,
+    audit: AuditTo | None = None,
+    audit_failure: OnAuditFailure = "refuse",
+    redaction: Redaction | Callable[[Any], Any] | None = None,
     answers: Answers | str | os.PathLike[str] | None = None,
     timeouts: Timeouts | None = None,
     limits: Limits | None = None,
@@ -57,6 +62,12 @@ def connect(
     ``trusted=True`` is the host's word that the server's annotations may be believed. A function
     decides it tool by tool: it is called with each ``Tool`` as it is listed, shown as an untrusted
     one, and only True means yes.
+
+    ``audit`` is where every call is recorded, before it is decided and when it is over: the path
+    of a file, ``AuditLog(path, ...)``, a callable that takes each record, or a list of those; see
+    ``mcp_client.audit``. A call that cannot be recorded is refused; with ``audit_failure="warn"``
+    it is made all the same. ``redaction`` says what records leave out:
+    ``Redaction(keys=..., patterns=...)``, or a function from the arguments to what may be shown.
 
     ``validation`` is what happens to a result that breaks the tool's output schema: "strict"
     raises ``InvalidResult``, which carries it; "warn" hands it over with a finding; "off" does not
@@ -107,6 +118,7 @@ def connect(
                 pin=None if revision == "auto" else revision,
                 pins=Pins.of(pins),
                 handlers=questions,
+                audit=Audit.of(name or transport.name, audit, audit_failure, redaction),
             ),
         )
     )

@@ -24,14 +24,17 @@ McpError                     .server .tool .retryable
 │   ├── ProtocolViolation    the answer is not what the specification says
 │   └── InvalidResult        .path: the structured content breaks the tool's output schema
 ├── ToolFailed               .result: raised only by ``ToolResult.raise_for_error()``
+├── AuditError               .path .line .reason: a log that was changed, or cannot be written
 └── ConfigError              a wrong argument or configuration; nothing was started
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 __all__ = [
+    "AuditError",
     "AuthError",
     "BrokenPromise",
     "CallCancelled",
@@ -337,6 +340,29 @@ class ToolFailed(McpError):
     def __init__(self, message: str, *, result: Any, **rest: Any) -> None:
         super().__init__(message, **rest)
         self.result = result
+
+
+class AuditError(McpError):
+    """An audit log is not what was written to it, or cannot be written to; no call raises this."""
+
+    path: str
+    line: int | None
+    """The first line that is wrong, counted in the file ``path`` from 1; None for the whole."""
+    reason: str
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | os.PathLike[str] = "",
+        line: int | None = None,
+        reason: str = "",
+        **rest: Any,
+    ) -> None:
+        super().__init__(message, **rest)
+        self.path = os.fspath(path)
+        self.line = line
+        self.reason = reason or message
 
 
 class ConfigError(McpError):

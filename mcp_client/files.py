@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import secrets
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import TypeAlias
 
 from .errors import ConfigError
@@ -66,6 +68,8 @@ class OwnFile:
             return None
         except OSError as error:
             raise self.unusable(f"it cannot be read ({error.strerror})") from None
+        if not S_ISREG(stat.st_mode):
+            raise self.unusable("it is no regular file")
         self._owned(stat)
         return _stamp_of(stat)
 
@@ -79,6 +83,9 @@ class OwnFile:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """One writer at a time, across processes. Raises ``ConfigError``."""
+        if fcntl is None:  # pragma: no cover
+            yield
+            return
         try:
             directory = os.open(os.path.realpath(self.path.parent), os.O_RDONLY)
         except OSError as error:
@@ -104,11 +111,20 @@ class OwnFile:
         mode = 0o600 if self._private else 0o644
         if not self._private and target.exists():
             mode = target.stat().st_mode & 0o777
-        directory = os.open(target.parent, os.O_RDONLY)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
-            return _stamp_of(replace(directory, target.name, text.encode("ascii"), mode))
-        finally:
-            os.close(directory)
+            with open(handle, "w", encoding="ascii") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+                stamp = _stamp(file.fileno())
+            os.chmod(name, mode)
+            os.replace(name, target)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(name)
+            raise
+        return stamp
 
     def _owned(self, stat: os.stat_result) -> None:
         if not self._private or os.name != "posix":
@@ -156,6 +172,8 @@ def in_turn(directory: int) -> Iterator[None]:
 
 def replace(directory: int, name: str, data: bytes, mode: int) -> os.stat_result:
     """Put ``data`` on the disk and then in place of the file ``name``, at once. Raises ``OSError``.
+
+    By the directory's descriptor, for whoever has judged that directory and trusts no path to it.
 
     Until then it lies beside it as ``.NAME.`` and more, which nobody but the owner can read.
     """

@@ -16,14 +16,13 @@ import itertools
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import anyio
 
-from .backend import current
 from .bounds import Limits, Timeouts
-from .cancelling import Cancelling
-from .clock import Clock, Clocks
+from .cancelling import Call
+from .clock import Clocks
 from .display import safe_text
 from .errors import CallTimeout, McpError, ProtocolViolation, ServerError
 from .protocol.era import Era, Malformed, Reading
@@ -31,11 +30,11 @@ from .protocol.headers import Mirror
 from .protocol.jsonrpc import Answer, Failure, Id, Notice, Unusable, encode_notice, encode_request
 from .protocol.notices import CANCELLED
 from .stopwatch import Stopwatch
-from .telling import Teller, is_async
+from .telling import Hearer
 from .tracing import Span, span
 from .transports.base import Exchange, Stats, Transport
 
-__all__ = ["OnProgress", "Wire"]
+__all__ = ["OnProgress", "Traffic", "Wire"]
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
 """Called with ``progress``, ``total`` and ``message`` of each progress notification.
@@ -53,6 +52,32 @@ _PAUSE = 0.25
 _LAST_WORDS = 1.0
 """Seconds a slow callback has to hear the rest of the progress once the answer is there."""
 _GAVE_UP = "the client gave up waiting"
+
+
+class Traffic:
+    """What went out for one call, and what came back, all its requests together."""
+
+    __slots__ = ("answers", "received", "sent")
+
+    def __init__(self) -> None:
+        self.sent = 0
+        """Bytes of the messages sent, or handed over to be sent."""
+        self.received = 0
+        """Bytes of the answers."""
+        self.answers = 0
+
+
+class _Asked(NamedTuple):
+    """One request as its sender wants it: what ``Wire.request`` was given."""
+
+    method: str
+    fields: Mapping[str, Any]
+    timeouts: Timeouts
+    progress: bool
+    on_progress: OnProgress | None
+    mirrors: Sequence[Mirror]
+    cancelling: Call[Any] | None
+    traffic: Traffic | None
 
 
 class Wire:
@@ -94,62 +119,29 @@ class Wire:
         on_progress: OnProgress | None = None,
         mirrors: Sequence[Mirror] = (),
         repeatable: bool = False,
-        cancelling: Cancelling | None = None,
+        cancelling: Call[Any] | None = None,
+        traffic: Traffic | None = None,
     ) -> Reading:
         """Send a request and read its answer.
 
         ``mirrors`` are the marks of the tool that is called. ``repeatable``: it may be sent again
         if the server says that it is busy (HTTP 429 and 503), after a pause, within the clocks.
         ``cancelling`` is told that it was sent, and knows why it is given up.
+        ``traffic`` is where bytes are counted.
 
         Raises ``ConnectError`` where nothing was sent; ``CallTimeout`` or ``ConnectionLost`` where
         it is not known what the server did; ``ServerError`` or ``ProtocolViolation`` where it
         answered.
         """
-        with span(method, fields, self.era.revision) as traced:
-            reading = await self._repeated(
-                method,
-                fields,
-                timeouts,
-                traced.meta(meta),
-                progress,
-                on_progress,
-                mirrors,
-                repeatable,
-                cancelling,
-                traced,
-            )
-            traced.done(reading)
-            return reading
-
-    async def _repeated(
-        self,
-        method: str,
-        fields: Mapping[str, Any],
-        timeouts: Timeouts,
-        meta: Mapping[str, Any] | None,
-        progress: bool,
-        on_progress: OnProgress | None,
-        mirrors: Sequence[Mirror],
-        repeatable: bool,
-        cancelling: Cancelling | None,
-        traced: Span,
-    ) -> Reading:
+        asked = _Asked(
+            method, fields, timeouts, progress, on_progress, mirrors, cancelling, traffic
+        )
         until = self.now() + min(timeouts.idle, timeouts.total)
         tries = 0
         while True:
             try:
-                return await self._request(
-                    method,
-                    fields,
-                    timeouts,
-                    meta,
-                    progress,
-                    on_progress,
-                    mirrors,
-                    cancelling,
-                    traced,
-                )
+                with span(method, fields, self.era.revision) as traced:
+                    return traced.done(await self._request(asked, traced.meta(meta), traced))
             except ServerError as error:
                 tries += 1
                 pause = _pause(error, tries) if repeatable else None
@@ -158,17 +150,9 @@ class Wire:
             await anyio.sleep(pause)
 
     async def _request(
-        self,
-        method: str,
-        fields: Mapping[str, Any],
-        timeouts: Timeouts,
-        meta: Mapping[str, Any] | None,
-        progress: bool,
-        on_progress: OnProgress | None,
-        mirrors: Sequence[Mirror],
-        cancelling: Cancelling | None,
-        traced: Span,
+        self, asked: _Asked, meta: Mapping[str, Any] | None, traced: Span
     ) -> Reading:
+        method, fields, timeouts, progress, on_progress, mirrors, cancelling, traffic = asked
         headers = (
             self.era.headers(method, fields, mirrors) if self.transport.headed else _NO_HEADERS
         )
@@ -180,6 +164,8 @@ class Wire:
         self._stats.requests += 1
         if cancelling is not None:
             cancelling.sent = True
+        if traffic is not None:
+            traffic.sent += len(text) if text.isascii() else len(text.encode())
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("%s > %s id=%s (%d characters)", self.server, method, id, len(text))
         started = self.now()
@@ -204,6 +190,9 @@ class Wire:
             raise
         finally:
             await exchange.aclose()
+        if traffic is not None:
+            traffic.received += answer.size
+            traffic.answers += 1
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("%s < answer to %s id=%s", self.server, method, id)
         return self._read(answer)
@@ -217,63 +206,39 @@ class Wire:
         on_progress: OnProgress | None,
     ) -> Answer | Failure:
         clock = self.clocks.start(timeouts, started)
-        hearer = None if on_progress is None else self._hearer(on_progress)
-        reached = float("-inf")
+        hearer = None
+        if on_progress is not None:
+            hearer = Hearer(on_progress, self.server, self._limits.notices, self._stats)
+        reached, now = float("-inf"), started
         try:
             while True:
-                message = await self._next(exchange, clock, method, timeouts)
+                try:
+                    message = await exchange.receive(clock.until(now))
+                except TimeoutError:
+                    now = self.now()
+                    if clock.until(now) > now:
+                        continue
+                    raise self._timeout(method, timeouts, clock.ran_out(now)) from None
+                except Unusable as error:
+                    raise ProtocolViolation(
+                        f"the server's answer cannot be used: {error.reason}; it may have run",
+                        result=error.raw,
+                        server=self.server,
+                    ) from None
                 if type(message) is not Notice:
+                    if hearer is not None:
+                        await hearer.aclose(_LAST_WORDS)
                     return message  # type: ignore[return-value]
                 progress = message.params.get("progress")
                 if type(progress) in (int, float) and progress > reached:  # type: ignore[operator]
-                    reached = progress  # type: ignore[assignment]
-                    clock.sign(self.now())
-                    if on_progress is not None:
-                        self._tell(on_progress, hearer, message)
+                    reached, now = progress, self.now()  # type: ignore[assignment]
+                    clock.sign(now)
+                    if hearer is not None:
+                        hearer.tell(*_progress(message))
         finally:
             self.clocks.stop(clock)
             if hearer is not None:
-                await hearer.aclose(_LAST_WORDS)
-
-    async def _next(
-        self, exchange: Exchange, clock: Clock, method: str, timeouts: Timeouts
-    ) -> Answer | Failure | Notice:
-        now = self.now()
-        while True:
-            try:
-                return await exchange.receive(clock.until(now))
-            except TimeoutError:
-                now = self.now()
-                if clock.until(now) <= now:
-                    raise self._timeout(method, timeouts, clock.ran_out(now)) from None
-            except Unusable as error:
-                raise ProtocolViolation(
-                    f"the server's answer cannot be used: {error.reason}; it may have run",
-                    result=error.raw,
-                    server=self.server,
-                ) from None
-
-    def _hearer(self, on_progress: OnProgress) -> Teller | None:
-        if not is_async(on_progress):
-            return None
-        most = self._limits.notices
-        return Teller(on_progress, "on_progress", self.server, current(), most, self._stats)
-
-    def _tell(self, on_progress: OnProgress, hearer: Teller | None, notice: Notice) -> None:
-        progress, total = notice.params["progress"], notice.params.get("total")
-        text = notice.params.get("message")
-        said = (
-            progress,
-            total if type(total) in (int, float) else None,
-            text if type(text) is str else None,
-        )
-        if hearer is not None:
-            hearer.tell(*said)
-            return
-        try:
-            on_progress(*said)
-        except Exception:  # noqa: BLE001 - a callback's fault is not the call's
-            _log.warning("%s: on_progress raised; the call goes on", self.server, exc_info=True)
+                await hearer.aclose()
 
     def _read(self, answer: Answer | Failure) -> Reading:
         if type(answer) is Failure:
@@ -312,7 +277,7 @@ class Wire:
             server=self.server,
         )
 
-    def _give_up(self, id: Id, cancelling: Cancelling | None = None) -> None:
+    def _give_up(self, id: Id, cancelling: Call[Any] | None = None) -> None:
         """Tell the server that nobody waits any more, where closing the exchange does not."""
         if self.transport.shared or not self.era.closing_cancels:
             reason = None if cancelling is None else cancelling.reason
@@ -344,6 +309,15 @@ class Wire:
         """Send a notification."""
         headers = self.era.headers(method, params or {})
         await self.transport.send(encode_notice(method, params), headers)
+
+
+def _progress(notice: Notice) -> tuple[float, float | None, str | None]:
+    total, text = notice.params.get("total"), notice.params.get("message")
+    return (
+        notice.params["progress"],
+        total if type(total) in (int, float) else None,
+        text if type(text) is str else None,
+    )
 
 
 def _pause(error: ServerError, tries: int) -> float | None:

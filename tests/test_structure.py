@@ -30,6 +30,7 @@ LAYERS = [
         "metaschema",
         "listed",
     },
+    {"redaction", "chain", "journal"},
     {"protocol"},
     {"transports"},
     {"auth"},
@@ -44,6 +45,7 @@ LAYERS = [
     {"listening"},
     {"subscriptions"},
     {"resources", "prompts", "watching"},
+    {"audit"},
     {"approval"},
     {"handlers"},
     {"questions", "log_notices"},
@@ -125,6 +127,7 @@ PURE = [
     for p in FILES
     if room(p)
     in {
+        "chain",
         "constraints",
         "decision",
         "protocol",
@@ -138,6 +141,7 @@ PURE = [
         "errors",
         "findings",
         "metaschema",
+        "redaction",
         "rules",
         "listed",
     }

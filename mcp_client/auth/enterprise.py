@@ -72,7 +72,7 @@ class IdentityProvider:
 
 
 class EnterpriseAuthorization(Authorization):
-    """The company decides which MCP servers a person's programs may use, and no server asks him.
+    """The company decides which MCP servers a person may use; the person logs in at none of them.
 
     The provider is asked for an ID-JAG, a grant for one MCP server, which that server's
     authorization server takes for a token. There this program is known by ``client_id`` and

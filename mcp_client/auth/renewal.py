@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeGuard
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from ..errors import AuthError, ConfigError
 from .tokens import Key, Token, TokenStore
@@ -28,6 +29,8 @@ SPENT = frozenset({"invalid_grant", "invalid_client", "unauthorized_client"})
 _POLL = 0.05
 _SLOWEST = 0.5
 _TIDY = 15.0
+_GRACE = 5.0
+"""Seconds that a refresh goes on for after nobody wants it any more."""
 
 
 async def renewed(
@@ -83,20 +86,58 @@ async def _refreshed(
         raise AuthError(
             "whoever was refreshing this token found that it cannot be", oauth_error="invalid_grant"
         )
+    # What is stored may be newer than what the caller has, and stale as well.
+    return await _to_the_end(lambda: _exchanged(store, key, kept, kept or stale, refresh))
+
+
+async def _exchanged(
+    store: TokenStore,
+    key: Key,
+    kept: Token | None,
+    stale: Token,
+    refresh: Callable[[Token], Awaitable[Token]],
+) -> Token:
     try:
-        # What is stored may be newer than what the caller has, and stale as well.
-        token = await refresh(kept or stale)
+        token = await refresh(stale)
     except AuthError as error:
         if kept is not None and error.oauth_error in SPENT:
             await store.delete(key)
         raise
     try:
-        with anyio.move_on_after(_TIDY, shield=True):
-            await store.save(key, token)
+        await store.save(key, token)
     except ConfigError as error:
         # The old refresh token is spent: this run at least must have the new one.
         _log.warning("a refreshed token is good for this run only: %s", error)
     return token
+
+
+async def _to_the_end(work: Callable[[], Awaitable[Token]]) -> Token:
+    """Do ``work``, and go on with it for a few seconds where we are cancelled.
+
+    A refresh token may be spent as soon as it has been sent: an answer that nobody reads would
+    cost the login.
+    """
+    shield = anyio.CancelScope(shield=True)
+    outcome: Token | Exception | None = None
+
+    async def watch() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            shield.deadline = anyio.current_time() + _GRACE
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        with shield:
+            try:
+                outcome = await work()
+            except Exception as error:  # noqa: BLE001 - raised below, outside of the task group
+                outcome = error
+        tasks.cancel_scope.cancel()
+    await checkpoint_if_cancelled()
+    if isinstance(outcome, Token):
+        return outcome
+    raise outcome or AuthError("the refresh was given up", retryable=True)
 
 
 def _succeeds(kept: Token | None, stale: Token, now: float) -> TypeGuard[Token]:

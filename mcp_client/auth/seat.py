@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-import anyio
-
 from ..errors import AuthError, ConfigError, McpError
 from ..protocol.challenge import Challenge
 from ..stopwatch import Stopwatch
@@ -207,11 +205,7 @@ class Seat:
 
         async def ask(stale: Token) -> Token:
             flow = self._grant.refresh(stale, source, self.prover(stale), self._now)
-            # Given up half-way, the old refresh token may be spent and the new one lost. It is
-            # one request, or two, and each has a clock.
-            with anyio.CancelScope(shield=True):
-                token = await self._driven(flow, None, None)
-            return cast(Token, token)
+            return cast(Token, await self._driven(flow, None, None))
 
         try:
             self.token = await renewed(self._store, source.key, token, ask)

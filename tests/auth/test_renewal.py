@@ -127,7 +127,33 @@ async def test_a_refresh_that_fails_leaves_the_token_and_no_mark(store: TokenSto
     assert await nobody_is_refreshing(store)
 
 
-async def test_a_refresh_that_is_given_up_leaves_no_mark(store: TokenStore) -> None:
+async def test_a_refresh_that_is_under_way_is_not_lost_when_its_caller_is_cancelled(
+    store: TokenStore,
+) -> None:
+    await store.save(KEY, FIRST)
+    endpoint = Endpoint()
+    endpoint.go_on = anyio.Event()
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as tasks:
+
+            async def cancels() -> None:
+                await endpoint.at_work.wait()
+                scope.cancel()
+                endpoint.go_on.set()
+
+            tasks.start_soon(cancels)
+            await renewed(store, KEY, FIRST, endpoint)
+    assert scope.cancelled_caught
+    kept = await store.load(KEY)
+    assert kept is not None
+    assert (kept.access_token, kept.refresh_token) == ("at-2", "rt-2")
+    assert await nobody_is_refreshing(store)
+
+
+async def test_a_refresh_that_nobody_answers_ends_soon_after_its_caller(
+    store: TokenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_client.auth.renewal._GRACE", 0.05)
     await store.save(KEY, FIRST)
     endpoint = Endpoint()
     endpoint.go_on = anyio.Event()
@@ -135,6 +161,15 @@ async def test_a_refresh_that_is_given_up_leaves_no_mark(store: TokenStore) -> N
         tasks.start_soon(renewed, store, KEY, FIRST, endpoint)
         await endpoint.at_work.wait()
         tasks.cancel_scope.cancel()
+    assert await store.load(KEY) == FIRST
+    assert await nobody_is_refreshing(store)
+
+
+async def test_whatever_a_refresh_raises_comes_out_as_it_is(store: TokenStore) -> None:
+    endpoint = Endpoint()
+    endpoint.error = LookupError("of the host's own store")
+    with pytest.raises(LookupError, match="of the host's own store"):
+        await renewed(store, KEY, FIRST, endpoint)
     assert await nobody_is_refreshing(store)
 
 
@@ -233,12 +268,13 @@ async def test_the_mark_of_a_process_that_died_runs_out(tmp_path: Path) -> None:
 
 CALLS = """
 import sys, anyio
-from mcp_client import FileTokens, HttpServer, OAuth, allow_all, connect
+from mcp_client import FileTokens, HttpServer, OAuth, Timeouts, connect
 async def nobody(url):
     raise SystemExit("a person was asked")
 async def main(url, path):
     auth = OAuth(on_url=nobody, store=FileTokens(path))
-    async with connect(HttpServer(url, auth=auth), approval=allow_all) as session:
+    patient = Timeouts(connect=50, idle=50)
+    async with connect(HttpServer(url, auth=auth), timeouts=patient) as session:
         print(*[tool.name for tool in await session.list_tools()])
 anyio.run(main, *sys.argv[1:])
 """

@@ -27,6 +27,7 @@ __all__ = [
     "everything",
     "growing",
     "guarded",
+    "library",
     "node",
     "official",
 ]
@@ -64,6 +65,13 @@ def asking() -> StdioServer:
     """A server on the official SDK that asks back."""
     python = _found(PEERS / "sdk-2.3.0" / "bin" / "python", "the official SDK 2.3.0")
     return StdioServer(str(python), [str(_SERVERS / "asking_2.py")], env=_new_identity())
+
+
+def library(version: str) -> StdioServer:
+    """A server on that version of the official SDK with resources and prompts."""
+    python = _found(PEERS / f"sdk-{version}" / "bin" / "python", f"the official SDK {version}")
+    script = "library_1.py" if version.startswith("1.") else "library_2.py"
+    return StdioServer(str(python), [str(_SERVERS / script)], env=_new_identity())
 
 
 def everything() -> StdioServer:
