@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import hmac
+import logging
 import socket
 import sys
 from collections.abc import Mapping
@@ -29,6 +30,7 @@ from .addresses import is_loopback_name
 
 __all__ = ["Answer", "Redirects", "judge", "listens_at", "read_redirect"]
 
+_log = logging.getLogger("mcp_client")
 _HEAD = 32 * 1024
 _SECONDS = 10.0
 """For one request of a browser, from its connection on."""
@@ -176,8 +178,8 @@ class Redirects:
             finally:
                 if answer.params is not None:
                     self._answered.set()
-        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return
+        except Exception as error:  # noqa: BLE001 - however somebody goes away, the login goes on
+            _log.debug("a request to the redirect URI was left: %s", type(error).__name__)
 
     async def aclose(self) -> None:
         for listener in self._listeners:

@@ -201,6 +201,48 @@ async def test_a_connection_that_says_nothing_keeps_no_answer_out() -> None:
     assert (await answered(redirects, ask))["code"] == "c"
 
 
+class Connection:
+    """One that ends as it is told to."""
+
+    def __init__(self, request: bytes, end: Exception | None = None) -> None:
+        self._request = request + b"\r\n\r\n"
+        self._end = end
+
+    async def receive(self) -> bytes:
+        return self._request
+
+    async def send(self, data: bytes) -> None:
+        await anyio.lowlevel.checkpoint()
+
+    async def send_eof(self) -> None:
+        if self._end is not None:
+            raise self._end
+
+    async def __aenter__(self) -> Connection:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        pass
+
+
+class Connections:
+    def __init__(self, *connections: Connection) -> None:
+        self._connections = connections
+
+    async def serve(self, handler: Callable[[Any], Awaitable[None]]) -> None:
+        for connection in self._connections:
+            await handler(connection)
+        await anyio.sleep_forever()
+
+
+@pytest.mark.parametrize(
+    "end", [OSError(107, "not connected"), anyio.BrokenResourceError(), anyio.EndOfStream()]
+)
+async def test_whoever_goes_away_in_the_middle_ends_no_login(end: Exception) -> None:
+    connections: Any = Connections(Connection(head("/favicon.ico"), end), Connection(head(), end))
+    assert (await Redirects(URI, [connections]).wait(STATE))["code"] == "c1"
+
+
 async def test_a_head_that_is_too_long_is_not_read() -> None:
     redirects = await Redirects.listen()
 
