@@ -163,7 +163,7 @@ def in_turn(directory: int) -> Iterator[None]:
 def replace(directory: int, name: str, data: bytes, mode: int) -> os.stat_result:
     """Put ``data`` on the disk and then in place of the file ``name``, at once. Raises ``OSError``.
 
-    By the directory's descriptor, for whoever has looked at that directory and trusts no path.
+    By the directory's descriptor, for whoever has judged that directory and trusts no path to it.
     Until then it lies beside it as ``.NAME.`` and more, which nobody but the owner can read.
     """
     draft = f".{name}.{secrets.token_hex(8)}"
