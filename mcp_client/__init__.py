@@ -13,8 +13,11 @@ The way of a call, and where each step lives::
     burden.py       what a schema may cost to judge: caps, and whether in place is safe
     judge.py        what jsonschema says, in place or in the worker
     worker.py       the process that is killed when judging takes too long
+    decision.py     what a hook answers: yes or no, and how far a yes goes
+    constraints.py  what arguments must be, for a rule or an answer to hold
     approval.py     asking: the gate no call goes round
     terminal.py     asking the person at the terminal
+    handlers.py     what a server may ask of us: elicitation, sampling, roots
     rounds.py       when the answer is a question
     wire.py         one request out, one answer back: ids, clocks, progress, cancelling
     result.py       what you get
@@ -30,15 +33,16 @@ Before the first call, and below it::
     findings.py     what looks wrong in a tool's texts: a hint, and not a proof
     pins.py         a lock file of tools: what they were, and what became of them
     subscriptions.py  what a server tells us unasked, in either era, as one stream
+    files.py        a file of our own, replaced as a whole by processes that take turns
     display.py      a server's text, made safe to look at
     backend.py      asyncio and trio, asked directly in this one file
     protocol/       what the specification says; nothing there waits
     transports/     how messages travel; knows JSON-RPC, knows no MCP method
 """
 
-from .approval import Allow, ApprovalHook, Deny, allow_all, deny_all
 from .bounds import Limits, Timeouts
 from .connecting import connect
+from .decision import Allow, ApprovalHook, Deny, Remember, allow_all, deny_all
 from .display import safe_text
 from .errors import (
     AuthError,
@@ -60,6 +64,19 @@ from .errors import (
     ToolFailed,
     UnknownTool,
 )
+from .handlers import (
+    Accept,
+    Cancel,
+    Decline,
+    ElicitRequest,
+    Handlers,
+    LogMessage,
+    Root,
+    RootsRequest,
+    SamplingMessage,
+    SamplingRequest,
+    SamplingResult,
+)
 from .pins import Drift, Pins
 from .protocol.capabilities import Implementation
 from .protocol.content import (
@@ -71,6 +88,7 @@ from .protocol.content import (
     TextContent,
     UnknownContent,
 )
+from .protocol.elicitation import Choice, FormField
 from .result import ToolResult
 from .session import Session
 from .subscriptions import ToolChanges, ToolWatch
@@ -83,6 +101,7 @@ from .transports.stdio import StdioServer
 __version__ = "0.1.0"
 
 __all__ = [
+    "Accept",
     "Allow",
     "ApprovalHook",
     "AudioContent",
@@ -90,13 +109,19 @@ __all__ = [
     "BrokenPromise",
     "CallDenied",
     "CallTimeout",
+    "Cancel",
+    "Choice",
     "ConfigError",
     "ConnectError",
     "ConnectionLost",
     "ContentBlock",
+    "Decline",
     "Deny",
     "Drift",
+    "ElicitRequest",
     "EmbeddedResource",
+    "FormField",
+    "Handlers",
     "Hints",
     "HttpServer",
     "ImageContent",
@@ -106,6 +131,7 @@ __all__ = [
     "InvalidSchema",
     "JsonRpcError",
     "Limits",
+    "LogMessage",
     "McpError",
     "MemoryServer",
     "NegotiationError",
@@ -114,7 +140,13 @@ __all__ = [
     "Pins",
     "ProtocolViolation",
     "Rejected",
+    "Remember",
     "ResourceLink",
+    "Root",
+    "RootsRequest",
+    "SamplingMessage",
+    "SamplingRequest",
+    "SamplingResult",
     "ServerError",
     "Session",
     "StdioServer",

@@ -15,69 +15,32 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import anyio
 from anyio.lowlevel import RunVar, checkpoint_if_cancelled
 
 from .backend import being_cancelled
+from .decision import Allow, Answer, ApprovalHook, Deny, Remember, Verdict, allow_all, deny_all
 from .display import safe_text
-from .errors import CallDenied, InvalidArguments
+from .errors import CallDenied, ConfigError, InvalidArguments
 from .protocol.canonical import NotJson
 from .tool import ToolCall
 
-__all__ = ["Allow", "ApprovalHook", "Deny", "Gate", "Verdict", "allow_all", "deny_all"]
-
-
-@dataclass(frozen=True, slots=True)
-class Allow:
-    """Yes. With ``arguments``, yes to these instead of the caller's: they are checked again."""
-
-    arguments: Mapping[str, Any] | None = None
-    reason: str | None = None
-    """Why, for the record."""
-    source: str = "hook"
-    """Who decided, for the record: "hook", "person", "rule" or "memory"."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deny:
-    """No, and why; the caller gets the reason in ``CallDenied``."""
-
-    reason: str = "refused"
-    source: str = "hook"
-    """Who decided, for the record: as in ``Allow``; "gate" where no answer was usable."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The gate's yes: to which call, whose, and why."""
-
-    call: ToolCall
-    source: str
-    reason: str | None
-
-
-_ALLOWED = Allow()
-Answer: TypeAlias = Allow | Deny
-ApprovalHook: TypeAlias = Callable[[ToolCall], Answer | Awaitable[Answer]]
-
-
-def allow_all(call: ToolCall) -> Answer:
-    """Yes to everything. For tests, and for servers that cannot do harm."""
-    return _ALLOWED
-
-
-def deny_all(call: ToolCall) -> Answer:
-    """No to everything: tools can be looked at, not run."""
-    return Deny("deny_all refuses every call")
-
-
-allow_all.immediate = True  # type: ignore[attr-defined]
-deny_all.immediate = True  # type: ignore[attr-defined]
+__all__ = [
+    "Allow",
+    "Answer",
+    "ApprovalHook",
+    "Deny",
+    "Gate",
+    "Remember",
+    "Verdict",
+    "allow_all",
+    "deny_all",
+]
 
 
 class Gate:
@@ -100,6 +63,7 @@ class Gate:
             raise _denied(call, f"the approval hook gave no answer ({reason})", reason) from error
         kind = type(answer)
         if kind is Allow:
+            _scope(call, answer.remember)
             if answer.arguments is not None:
                 call = _edited(call, answer.arguments)
             return Verdict(call, answer.source, answer.reason)
@@ -151,6 +115,14 @@ def _edited(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
             server=call.server,
             tool=call.tool.name,
         ) from None
+
+
+def _scope(call: ToolCall, remember: Any) -> Remember | None:
+    try:
+        return Remember.of(remember)
+    except ConfigError as error:
+        reason = f"the approval hook answered Allow with {safe_text(error, 300)}"
+        raise _denied(call, reason, reason) from None
 
 
 def _denied(call: ToolCall, message: str, reason: str, source: str = "gate") -> CallDenied:

@@ -18,14 +18,17 @@ ROOT = Path(mcp_client.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 LAYERS = [
-    {"errors", "display", "bounds", "backend", "findings", "metaschema"},
+    {"errors", "display", "bounds", "backend", "files", "findings", "metaschema"},
     {"protocol"},
     {"transports"},
     {"wire", "tool", "result", "quick", "burden", "judge", "worker"},
+    {"constraints"},
+    {"decision"},
     {"trust", "validation", "opening", "rounds", "connection", "pins"},
     {"catalog"},
     {"subscriptions"},
     {"approval"},
+    {"handlers"},
     {"terminal"},
     {"call"},
     {"session"},
@@ -97,7 +100,18 @@ PURE = [
     p
     for p in FILES
     if room(p)
-    in {"protocol", "trust", "tool", "result", "display", "errors", "findings", "metaschema"}
+    in {
+        "constraints",
+        "decision",
+        "display",
+        "errors",
+        "findings",
+        "metaschema",
+        "protocol",
+        "result",
+        "tool",
+        "trust",
+    }
 ]
 
 
