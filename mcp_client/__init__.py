@@ -16,7 +16,7 @@ The way of a call, and where each step lives::
     decision.py     what a hook answers: yes or no, and how far a yes goes
     constraints.py  what arguments must be, for a rule or an answer to hold
     approval.py     asking: the gate no call goes round
-    terminal.py     asking the person at the terminal
+    terminal/       a person at the terminal: yes or no to a call, and answers to a server
     handlers.py     what a server may ask of us: elicitation, sampling, roots
     rounds.py       when the answer is a question
     wire.py         one request out, one answer back: ids, clocks, progress, cancelling
@@ -92,7 +92,7 @@ from .protocol.elicitation import Choice, FormField
 from .result import ToolResult
 from .session import Session
 from .subscriptions import ToolChanges, ToolWatch
-from .terminal import ask_on_terminal
+from .terminal import ask_on_terminal, elicit_on_terminal
 from .tool import Hints, Rejected, Tool, ToolCall, ToolList
 from .transports.http import HttpServer
 from .transports.memory import JsonRpcError, MemoryServer
@@ -165,5 +165,6 @@ __all__ = [
     "ask_on_terminal",
     "connect",
     "deny_all",
+    "elicit_on_terminal",
     "safe_text",
 ]

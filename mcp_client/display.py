@@ -34,8 +34,9 @@ def safe_text(text: object, limit: int = 2_000, *, lines: bool = False) -> str:
     """``text`` with every character that is not plainly seen written as ``\\u{...}``.
 
     Those are control, format, private and unassigned characters, and all that is drawn as nothing;
-    also marks that stand on no letter, or too many on one. At most ``limit`` characters of it, and then how many were left out. ``lines=True`` keeps line
-    feeds; otherwise they are shown like any other control character.
+    also marks that stand on no letter, or too many on one. At most ``limit`` characters of the
+    text, and then how many were left out. ``lines=True`` keeps line feeds; otherwise they are shown
+    like any other control character.
     """
     text = str(text)
     shown = text[:limit]

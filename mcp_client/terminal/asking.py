@@ -1,93 +1,129 @@
-"""Asking the person at the terminal.
-
-The question goes to standard error and the answer comes from standard input, and both must be a
-terminal. Everything a server had a hand in is shown through ``safe_text``.
-"""
+"""The approval hook that asks the person at the terminal."""
 
 from __future__ import annotations
 
 import json
-import os
-import sys
-from contextlib import suppress
 from typing import Any
 
-import anyio
-
-from .approval import Allow, Answer, Deny
-from .display import safe_text
-from .tool import ToolCall
+from ..approval import Allow, Answer, Deny, Remember
+from ..display import safe_text
+from ..protocol.canonical import NotJson
+from ..tool import ToolCall
+from .console import Console, nobody_there, open_console
+from .editor import Unusable, arguments_of, draft_of, edited, editor
+from .question import everything, question
 
 __all__ = ["ask_on_terminal"]
+
+_TRIES = 3
+_NO = "the person at the terminal said no"
+_LEFT = "the person at the terminal closed the question"
 
 
 async def ask_on_terminal(call: ToolCall) -> Answer:
     """Ask the person at the terminal; without a terminal, refuse and say what to do.
 
-    The question goes to standard error and the answer comes from standard input, and both must be
-    a terminal. Everything a server had a hand in is shown through ``safe_text``.
+    The question goes to standard error and the answer comes from standard input. Shown are server,
+    tool, hints with where each comes from, the caller's ``_meta``, the arguments and the findings,
+    bounded and made safe to look at. The answers, each ended by Enter:
+
+    - ``y`` yes to this call, ``n`` or nothing: no.
+    - ``s`` yes to this tool until the session ends, ``a`` always; ``s these``, ``a these`` only
+      with exactly these arguments. See ``Remember``.
+    - ``e`` opens the arguments in $VISUAL or $EDITOR; what comes back is asked about anew.
+    - ``v`` shows all of it and asks again.
+
+    Anything else is asked again, the third time it is no. Ctrl-C and Ctrl-D mean no to this call
+    and the program goes on. A question whose time runs out, or whose call is cancelled, is
+    withdrawn. One question is open at a time. See ``terminal.console`` for the terminal's part.
     """
-    if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
+    reason = nobody_there()
+    if reason is not None:
         return Deny(
-            "there is no terminal to ask at; pass approval= to connect(): a function that decides, "
+            f"{reason}; pass approval= to connect(): a function that decides, "
             "or mcp_client.allow_all if every call may run"
         )
-    _forget_what_was_typed()
-    print(_question(call), end="", file=sys.stderr, flush=True)
-    answer = (await _line_from_terminal()).strip().lower()
-    if answer in ("y", "yes"):
-        return Allow(source="person")
-    return Deny("the person at the terminal said no", source="person")
+    async with open_console() as console:
+        return await _decided(console, call)
 
 
-def _question(call: ToolCall) -> str:
-    hints, said = call.hints, call.hints.said
-    words = [
-        f"{'read-only' if hints.read_only else 'may change things'}",
-        f"{'destructive' if hints.destructive else 'not destructive'}",
-        f"{'can be repeated' if hints.idempotent else 'repeating it repeats its effect'}",
-        f"{'reaches outside' if hints.open_world else 'stays inside'}",
-    ]
-    source = "the server's word, which you trust" if said else "assumed, nobody trusted says"
-    arguments = json.dumps(call.arguments, indent=2, ensure_ascii=False)
-    shown = safe_text(arguments, 2_000, lines=True).replace("\n", "\n    ")
-    lines = [
-        "",
-        f"  Server     {safe_text(call.server, 80)}",
-        f"  Tool       {safe_text(call.tool.name, 128)}",
-        f"  It is      {', '.join(words)} ({source})",
-        *(f"  Note       {safe_text(finding, 300)}" for finding in call.findings),
-        f"  Arguments\n    {shown}",
-        "  Run it? [y/N] ",
-    ]
-    return "\n".join(lines)
+async def _decided(console: Console, call: ToolCall) -> Answer:
+    shown = call
+    _show(console, shown)
+    tries = _TRIES
+    while tries:
+        answer = await console.ask(_prompt(shown))
+        if answer is None:
+            return Deny(_LEFT, source="person")
+        match _words(answer):
+            case "" | "n" | "no":
+                return Deny(_NO, source="person")
+            case "y" | "yes":
+                return _yes(shown)
+            case "s" | "a" | "s these" | "a these" as words if not shown.edited:
+                return Allow(remember=_remembered(words, call), source="person")
+            case "e" if editor() is not None:
+                shown = await _edited(console, call, shown)
+                _show(console, shown)
+            case "v":
+                page = console.page()
+                everything(page, shown)
+                console.show(page)
+                _show(console, shown)
+            case _:
+                tries -= 1
+                console.say("That is none of the answers." if tries else "So it is no.")
+    return Deny(_NO, source="person")
 
 
-def _is_terminal(stream: Any) -> bool:
-    try:
-        return bool(stream.isatty())
-    except (AttributeError, ValueError):
-        return False
+def _yes(shown: ToolCall) -> Allow:
+    if shown.edited:
+        return Allow(json.loads(shown.arguments_json), source="person")
+    return Allow(remember="call", source="person")
 
 
-def _forget_what_was_typed() -> None:
-    """A line typed before the question was shown is no answer to it."""
-    try:
-        import termios
-    except ImportError:  # Windows
-        return
-    with suppress(termios.error):
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+def _remembered(words: str, call: ToolCall) -> Remember:
+    key, _, these = words.partition(" ")
+    where: dict[str, Any] = {"": {"equals": json.loads(call.arguments_json)}}
+    return Remember("session" if key == "s" else "always", where=where if these else None)
 
 
-async def _line_from_terminal() -> str:
-    if sys.platform == "win32":
-        return await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
-    # Not in a thread: a thread that reads cannot be called off, and would keep the program alive.
-    # A descriptor of our own, so that a reader the host has on standard input stays in place.
-    fd = os.dup(sys.stdin.fileno())
-    try:
-        await anyio.wait_readable(fd)
-        return os.read(fd, 4096).decode(errors="replace")
-    finally:
-        os.close(fd)
+def _show(console: Console, call: ToolCall) -> None:
+    page = console.page()
+    question(page, call, console.height)
+    page.say("y  yes, this once          n  no          v  view all", indent=2)
+    if editor() is not None:
+        page.say("e  edit the arguments first", indent=2)
+    if not call.edited:
+        page.say("s  yes to this tool until the session ends, whatever the arguments", indent=2)
+        page.say("a  the same, and kept for later sessions if answers are kept", indent=2)
+        page.say("s these, a these  the same, for exactly these arguments only", indent=2)
+    console.show(page)
+
+
+def _prompt(call: ToolCall) -> str:
+    keys = ["y", "N", *(() if call.edited else "sa"), *("e" if editor() is not None else ""), "v"]
+    return f"Run it? [{'/'.join(keys)}] "
+
+
+async def _edited(console: Console, call: ToolCall, shown: ToolCall) -> ToolCall:
+    """The call with the arguments as edited; as it was, where they cannot be used."""
+    draft = draft_of(shown.arguments_json)
+    while True:
+        try:
+            with console.lent():
+                draft = await edited(editor() or [], draft)
+            changed = call.with_arguments(arguments_of(draft))
+            return call if changed.arguments_json == call.arguments_json else changed
+        except (NotJson, Unusable) as error:
+            console.say(f"Not taken: {safe_text(error, 400)}")
+        if not _is_yes(await console.ask("Edit it again? [y/N] ")):
+            return shown
+
+
+def _is_yes(answer: str | None) -> bool:
+    return answer is not None and _words(answer) in ("y", "yes")
+
+
+def _words(answer: str) -> str:
+    return " ".join(answer.lower().split())

@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
@@ -70,8 +70,8 @@ async def open_console() -> AsyncIterator[Console]:
         turn = anyio.Lock()
         _turns.set(turn)
     async with turn:
-        while not _taken.acquire(blocking=False):
-            await anyio.sleep(0.05)  # held by another event loop, which cannot wake this one
+        while not _taken.acquire(blocking=False):  # noqa: ASYNC110 - no event spans event loops
+            await anyio.sleep(0.05)
         try:
             with _reader() as fd:
                 console = Console(fd)
@@ -85,7 +85,8 @@ class Console:
     def __init__(self, fd: int | None) -> None:
         self._fd = fd
         self._interrupt = _INTERRUPT
-        self._pending = b""
+        self._before: list[Any] = []
+        self._while_asking: list[Any] = []
 
     @property
     def height(self) -> int:
@@ -109,7 +110,7 @@ class Console:
         self._write(prompt)
         if self._fd is None:
             line = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
-            return line.strip() if line else None
+            return line.rstrip("\n") if line else None
         data = b""
         while not data.endswith(b"\n"):
             more = await _available(self._fd)
@@ -120,32 +121,50 @@ class Console:
         if len(data) > _LONGEST:
             self.say("The terminal cuts off longer lines: give less.")
             return await self.ask(prompt)
-        return data.decode(errors="replace").strip()
+        return data.decode(errors="replace").rstrip("\n")
 
     @contextmanager
     def listening(self) -> Iterator[None]:
         """The terminal's settings while a question is open; as they were, afterwards."""
-        if termios is None or self._fd is None:
-            with self._withdrawn():
+        with self._withdrawn():
+            if termios is None or self._fd is None:
                 yield
+                return
+            self._before = termios.tcgetattr(self._fd)
+            self._while_asking = self._settings(termios.tcgetattr(self._fd))
+            self._set(self._while_asking)
+            try:
+                yield
+            finally:
+                with suppress(termios.error):  # a terminal that hung up
+                    self._set(self._before)
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """The terminal as another program expects it; but Ctrl-C does not end ours meanwhile."""
+        if termios is None or self._fd is None:
+            yield
             return
-        before = termios.tcgetattr(self._fd)
-        now: list[Any] = termios.tcgetattr(self._fd)
+        settings = [*self._before[:6], [*self._before[6]]]
+        settings[6][termios.VINTR] = self._while_asking[6][termios.VINTR]
+        self._set(settings)
+        try:
+            yield
+        finally:
+            self._set(self._while_asking)
+
+    def _settings(self, now: list[Any]) -> list[Any]:
         now[0] |= termios.ICRNL
         now[1] |= termios.OPOST | termios.ONLCR
         now[3] |= termios.ICANON | termios.ECHO | termios.ECHOE | termios.ECHOK
-        off = bytes([os.fpathconf(self._fd, "PC_VDISABLE")])
-        if now[6][termios.VINTR] != off:
-            self._interrupt = now[6][termios.VINTR]
-        now[6][termios.VINTR] = off
-        now[6][termios.VEOL] = self._interrupt
-        termios.tcsetattr(self._fd, termios.TCSANOW, now)
-        try:
-            with self._withdrawn():
-                yield
-        finally:
-            with suppress(termios.error):  # a terminal that hung up
-                termios.tcsetattr(self._fd, termios.TCSANOW, before)
+        keys, off = now[6], bytes([os.fpathconf(self._fd or 0, "PC_VDISABLE")])
+        if keys[termios.VINTR] != off:
+            self._interrupt = keys[termios.VINTR]
+        keys[termios.VINTR], keys[termios.VEOL] = off, self._interrupt
+        return now
+
+    def _set(self, settings: list[Any]) -> None:
+        termios.tcsetattr(self._fd or 0, termios.TCSANOW, settings)
 
     @contextmanager
     def _withdrawn(self) -> Iterator[None]:
@@ -185,8 +204,8 @@ def _reader() -> Iterator[int | None]:
         return
     stdin = sys.stdin.fileno()
     try:
-        fd = os.open(os.ttyname(stdin), os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
-    except OSError:  # a terminal without a name here (a container), or another user's
+        fd = os.open(f"/dev/fd/{stdin}", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+    except OSError:  # there is no such directory, or the terminal is another user's
         fd = os.dup(stdin)
     try:
         yield fd

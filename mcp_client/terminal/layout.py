@@ -47,8 +47,14 @@ class Fold:
     depth: int
 
 
-SHORT = Fold(text=400, members=20, depth=6)
-WHOLE = Fold(text=20_000, members=1_000, depth=64)
+SHORT = (
+    Fold(text=320, members=20, depth=6),
+    Fold(text=160, members=12, depth=4),
+    Fold(text=80, members=8, depth=2),
+    Fold(text=40, members=6, depth=1),
+)
+"""From loose to tight: the first one that fits is taken, so that one member cannot hide others."""
+WHOLE = (Fold(text=20_000, members=1_000, depth=64),)
 
 
 class Page:
@@ -58,6 +64,8 @@ class Page:
         self.lines: list[str] = []
         self.folded = False
         """Whether something was left out."""
+        self.cut = False
+        """Whether it was left out for want of lines."""
         self._width = min(width, _WIDEST) - 1  # some terminals break a line that is just full
         self._encoding = encoding
 
@@ -91,10 +99,20 @@ class Page:
                 self._mark(label, mark, piece)
                 label = ""
         if left:
-            self.folded = True
+            self.folded = self.cut = True
             self._mark("", "+", f"{left:,} more lines")
         if backwards:
             self._mark("", "+", "letters that run right to left: the order may differ here")
+
+    def quote_json(self, label: str, text: str, folds: Sequence[Fold], most: int) -> None:
+        """Somebody else's JSON, folded as little as ``most`` lines allow."""
+        for fold in folds:
+            trial = Page(self._width + 1, self._encoding)
+            trial.quote(label, json_rows(text, fold), most)
+            if not trial.cut:
+                break
+        self.lines += trial.lines
+        self.folded |= trial.folded
 
     def _mark(self, label: str, mark: str, text: str) -> None:
         self.lines.append(f"{label:<{_LABEL}}{mark} {text}".rstrip(" "))
@@ -170,17 +188,17 @@ def _value(value: Any, fold: Fold, indent: str, before: str, after: str) -> Iter
             yield Row(f"{indent}{before}{json.dumps(value)}{after}")
 
 
-def _members(
-    value: dict[str, Any] | Sequence[Any], fold: Fold, indent: str
-) -> Iterator[Row]:
+def _members(value: dict[str, Any] | Sequence[Any], fold: Fold, indent: str) -> Iterator[Row]:
     keys = list(value)[: fold.members] if isinstance(value, dict) else None
-    shown = [value[key] for key in keys] if keys is not None else value[: fold.members]
-    for number, member in enumerate(shown, 1):
+    members = list(value.values()) if isinstance(value, dict) else value
+    for number, member in enumerate(members[: fold.members], 1):
         after = "," if number < len(value) else ""
         before = ""
         if keys is not None:
             *folded, (before, _) = _string(keys[number - 1], fold, "", ": ")
-            yield from (Row(row.text if row.ours else indent + row.text, row.ours) for row in folded)
+            yield from (
+                Row(row.text if row.ours else indent + row.text, row.ours) for row in folded
+            )
         yield from _value(member, fold, indent, before, after)
     if len(value) > fold.members:
         yield _more(len(value) - fold.members, "members")
