@@ -373,12 +373,12 @@ async def test_ten_thousand_tools_cost_ten_times_what_a_thousand_do() -> None:
         best = 1e9
         for _ in range(3):
             server = Server(*pages)
-            started = time.perf_counter()
+            started = time.process_time()
             assert len(await server.catalog.tools()) == count
-            best = min(best, time.perf_counter() - started)
-        started = time.perf_counter()
+            best = min(best, time.process_time() - started)
+        started = time.process_time()
         for name in names:
             await server.catalog.find(name)
-        return best + time.perf_counter() - started
+        return best + time.process_time() - started
 
     assert await seconds(10_000) < 40 * await seconds(1_000)

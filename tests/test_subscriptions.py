@@ -236,7 +236,7 @@ async def test_a_server_that_cries_change_at_every_list_is_not_run_after() -> No
     async with connect(MemoryServer(cry)) as session:
         session._subscriptions._sleep = sleep
         async with anyio.create_task_group() as group, session.tool_changes() as changes:
-            group.start_soon(anext, changes, None)
+            group.start_soon(changes.__anext__)
             await until(lambda: len(pauses) == 8)
             group.cancel_scope.cancel()
     assert pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
@@ -390,7 +390,7 @@ async def test_a_server_without_the_method_is_asked_once() -> None:
 async def test_a_server_that_never_acknowledges_holds_nobody_up() -> None:
     server = Server("a")
     server.acknowledges = False
-    async with connect(MemoryServer(server), timeouts=Timeouts(connect=0.1)) as session:
+    async with connect(MemoryServer(server), timeouts=Timeouts(connect=1)) as session:
         pauses = Pauses(session)
         async with session.tool_changes():
             pass

