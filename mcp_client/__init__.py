@@ -15,6 +15,8 @@ The way of a call, and where each step lives::
     worker.py       the process that is killed when judging takes too long
     decision.py     what a hook answers: yes or no, and how far a yes goes
     constraints.py  what arguments must be, for a rule or an answer to hold
+    rules.py        an ordered policy: what needs no asking
+    answers.py      what somebody has said yes to beforehand, kept and revoked
     approval.py     asking: the gate no call goes round
     terminal/       a person at the terminal: yes or no to a call, and answers to a server
     handlers.py     what a server may ask of us: elicitation, sampling, roots
@@ -40,6 +42,7 @@ Before the first call, and below it::
     transports/     how messages travel; knows JSON-RPC, knows no MCP method
 """
 
+from .answers import Answers, Remembered
 from .bounds import Limits, Timeouts
 from .connecting import connect
 from .decision import Allow, ApprovalHook, Deny, Remember, allow_all, deny_all
@@ -90,6 +93,7 @@ from .protocol.content import (
 )
 from .protocol.elicitation import Choice, FormField
 from .result import ToolResult
+from .rules import Explanation, Rule, Rules
 from .session import Session
 from .subscriptions import ToolChanges, ToolWatch
 from .terminal import ask_on_terminal, elicit_on_terminal
@@ -103,6 +107,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Accept",
     "Allow",
+    "Answers",
     "ApprovalHook",
     "AudioContent",
     "AuthError",
@@ -120,6 +125,7 @@ __all__ = [
     "Drift",
     "ElicitRequest",
     "EmbeddedResource",
+    "Explanation",
     "FormField",
     "Handlers",
     "Hints",
@@ -141,9 +147,12 @@ __all__ = [
     "ProtocolViolation",
     "Rejected",
     "Remember",
+    "Remembered",
     "ResourceLink",
     "Root",
     "RootsRequest",
+    "Rule",
+    "Rules",
     "SamplingMessage",
     "SamplingRequest",
     "SamplingResult",

@@ -18,6 +18,7 @@ from typing import Any, Literal, NewType, TypeAlias
 
 import anyio
 
+from .answers import Once
 from .approval import Gate
 from .bounds import Limits, Timeouts
 from .errors import (
@@ -91,14 +92,16 @@ class Caller:
         validation: Strictness | None = None,
     ) -> ToolResult:
         strictness = validation or self._results
+        once = Once()
         try:
-            return await self._run(name, arguments, timeouts, on_progress, meta, strictness)
+            return await self._run(name, arguments, timeouts, on_progress, meta, strictness, once)
         except (ConnectError, ServerError) as error:
             if not await self._renewed(error):
                 raise
         # The server refused to run it, for what we knew of it was old. Now we know better, and
-        # it goes the whole way anew: the approval was for that connection and that definition.
-        return await self._run(name, arguments, timeouts, on_progress, meta, strictness)
+        # it goes the whole way anew: the approval was for that connection and that definition,
+        # unless the approver said yes to this call for as long as it stays the same.
+        return await self._run(name, arguments, timeouts, on_progress, meta, strictness, once)
 
     async def _run(
         self,
@@ -108,12 +111,13 @@ class Caller:
         on_progress: OnProgress | None,
         meta: Mapping[str, Any] | None,
         strictness: Strictness,
+        once: Once,
     ) -> ToolResult:
         wire, tool = await self._in_force(name)
         hints = hints_of(tool)
         try:
             call = await self._freeze(tool, arguments, meta, wire.generation, timeouts)
-            approved = await self._approve(call, timeouts, strictness)
+            approved = await self._approve(call, timeouts, strictness, once)
             raw = await self._send(approved, wire, timeouts, on_progress)
             return await self._check(approved, raw, timeouts, strictness)
         except McpError as error:
@@ -173,7 +177,7 @@ class Caller:
         return replace(call, findings=(*call.findings, finding))
 
     async def _approve(
-        self, call: ToolCall, timeouts: Timeouts, strictness: Strictness
+        self, call: ToolCall, timeouts: Timeouts, strictness: Strictness, once: Once
     ) -> Approved:
         if strictness != "off":  # an unusable schema is found out before, not after
             checker = output_checker(call.tool, self._limits)
@@ -181,13 +185,14 @@ class Caller:
                 await checker.prepare(self._workers, timeouts.validation)
         if self._pins is not None:
             self._pins.refuse(call)
-        verdict = await self._gate.approve(call)
+        verdict = await self._gate.approve(call, once)
         answered = verdict.call
         if self._pins is not None and self._pins.has_drifted(call.tool):
             await anyio.to_thread.run_sync(self._pins.approved, call.tool)
         if answered.edited:
             arguments = _loads(answered.arguments_json)
             answered = await self._checked(answered, arguments, timeouts)
+            self._gate.refuse(answered)
         return Approved(answered)
 
     # ----------------------------------------------------------------- it

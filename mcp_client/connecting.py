@@ -7,6 +7,7 @@ from collections.abc import Generator, Sequence
 from types import TracebackType
 from typing import Any
 
+from .answers import Answers, Memory
 from .approval import ApprovalHook, Gate
 from .bounds import Limits, Timeouts
 from .call import Strictness, strictness_of
@@ -19,6 +20,7 @@ from .terminal import ask_on_terminal
 from .transports.base import Transport
 from .transports.http import HttpServer, HttpTransport
 from .transports.stdio import StdioServer, StdioTransport
+from .trust import Trust, trust_of
 
 __all__ = ["Connecting", "connect"]
 
@@ -27,8 +29,9 @@ def connect(
     server: StdioServer | HttpServer | Transport | str | Sequence[str],
     *,
     name: str | None = None,
-    trusted: bool = False,
+    trusted: Trust = False,
     approval: ApprovalHook | None = None,
+    answers: Answers | str | os.PathLike[str] | None = None,
     timeouts: Timeouts | None = None,
     limits: Limits | None = None,
     validation: Strictness = "strict",
@@ -46,7 +49,12 @@ def connect(
 
     ``approval`` decides every call: see ``mcp_client.approval``. Without one, the person at the
     terminal is asked, and where there is no terminal every call is refused.
-    ``trusted=True`` is the host's word that the server's annotations may be believed.
+    ``Rules(...)`` may be given, too. ``answers`` is where a yes for always is kept, the path of a
+    file or ``Answers(...)``: see ``mcp_client.answers``. Its servers go by ``name``, so give one.
+
+    ``trusted=True`` is the host's word that the server's annotations may be believed. A function
+    decides it tool by tool: it is called with each ``Tool`` as it is listed, shown as an untrusted
+    one, and only True means yes.
 
     ``validation`` is what happens to a result that breaks the tool's output schema: "strict"
     raises ``InvalidResult``, which carries it; "warn" hands it over with a finding; "off" does not
@@ -71,17 +79,17 @@ def connect(
     strictness_of("argument_validation", argument_validation)
     if approval is not None and not callable(approval):
         raise ConfigError(f"approval={approval!r}: give a function from ToolCall to Allow or Deny")
-    if not isinstance(trusted, bool):
-        raise ConfigError(f"trusted={trusted!r}: give True or False")
     return Connecting(
         Session(
             transport,
             Setup(
                 name=name or transport.name,
-                trusted=trusted,
+                trusted=trust_of(trusted),
                 gate=Gate(
-                    ask_on_terminal if approval is None else approval,
+                    approval,
                     (timeouts or Timeouts()).approval,
+                    ask_on_terminal,
+                    Memory(lambda: transport.lasting_identity, Answers.of(answers)),
                 ),
                 timeouts=timeouts or Timeouts(),
                 limits=limits or Limits(),

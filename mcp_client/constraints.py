@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 
 from .display import safe_text
 from .errors import ConfigError
-from .protocol.canonical import FrozenObject, NotJson, frozen, plain
+from .protocol.canonical import FrozenObject, NotJson, canonical_of, frozen, plain
 
 __all__ = ["Constraints", "glob"]
 
@@ -48,7 +48,9 @@ class Constraints:
 
     def __init__(self, wanted: Mapping[str, Mapping[str, Any]] | None) -> None:
         try:
-            self.wanted = frozen(plain({} if wanted is None else wanted))
+            value = plain({} if wanted is None else wanted)
+            canonical_of(value)  # NaN is no JSON either
+            self.wanted = frozen(value)
         except NotJson as error:
             raise ConfigError(f"a constraint is no JSON: {error}") from None
         if type(self.wanted) is not FrozenObject:

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 
+from .answers import Answers
 from .approval import Gate
 from .backend import current
 from .bounds import Limits, Timeouts
@@ -35,6 +36,7 @@ from .rounds import Rounds, no_answers
 from .subscriptions import Subscriptions, ToolWatch
 from .tool import Tool, ToolList
 from .transports.base import Stats, Transport
+from .trust import Trust
 from .wire import OnProgress, Wire
 from .worker import Workers
 
@@ -49,7 +51,7 @@ class Setup:
     """What the host gave to ``connect``, checked and with its defaults."""
 
     name: str
-    trusted: bool
+    trusted: Trust
     gate: Gate
     timeouts: Timeouts
     limits: Limits
@@ -136,6 +138,14 @@ class Session:
         """The server's advice for a model: untrusted text."""
         return self._connection.agreed().era.server.instructions
 
+    @property
+    def answers(self) -> Answers:
+        """What is remembered until the session ends, to be listed and revoked.
+
+        What is remembered always is in the store that ``connect(answers=...)`` was given.
+        """
+        return self._setup.gate.memory.session
+
     # ------------------------------------------------------------------- tools
 
     async def list_tools(self, *, refresh: bool = False) -> ToolList:
@@ -201,6 +211,7 @@ class Session:
     async def aclose(self) -> None:
         """End the connection and the server's process. From any task, any number of times."""
         self._connection.closed = True
+        self.answers.clear()
         if self._connection.wire is not None:
             self._subscriptions.close()
         try:
@@ -217,6 +228,8 @@ class Session:
         setup = self._setup
         if setup.pins is not None:
             await anyio.to_thread.run_sync(setup.pins.read)  # unusable: then nothing is started
+        if setup.gate.memory.store is not None:
+            await anyio.to_thread.run_sync(setup.gate.memory.store.list)  # likewise
         self._catalog = Catalog(
             self.name,
             setup.trusted,

@@ -363,5 +363,5 @@ def test_a_lock_that_nobody_lets_go_of_is_not_waited_for_without_end(
     lock: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_client.files._PATIENCE", 0.02)
-    with Pins(lock)._locked(), pytest.raises(ConfigError, match="another process"):
+    with Pins(lock)._file.locked(), pytest.raises(ConfigError, match="another process"):
         Pins(lock).accept("a", [])

@@ -24,6 +24,7 @@ LAYERS = [
     {"wire", "tool", "result", "quick", "burden", "judge", "worker"},
     {"constraints"},
     {"decision"},
+    {"rules", "answers"},
     {"trust", "validation", "opening", "rounds", "connection", "pins"},
     {"catalog"},
     {"subscriptions"},
@@ -109,6 +110,7 @@ PURE = [
         "metaschema",
         "protocol",
         "result",
+        "rules",
         "tool",
         "trust",
     }

@@ -144,6 +144,14 @@ class Transport(ABC):
         return None
 
     @property
+    def lasting_identity(self) -> str | None:
+        """What is run, or where it is: the same in another process, another for another server.
+
+        Holds no secret. None where that cannot be told.
+        """
+        return None
+
+    @property
     def credentials(self) -> Hashable | None:
         """Equal while requests go out under the same authorization; None where there is none."""
         return None
