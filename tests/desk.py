@@ -23,6 +23,7 @@ from mcp_client.protocol.canonical import canonical
 from mcp_client.trust import hints_of
 
 PATIENCE = 30.0
+_PROMPT = rb"(\n|\A)(\w[\w ]*\? \[[\w/]+\]|\d+/\d+>) \Z"
 _MARK = b"\x1d"
 CTRL_C, CTRL_D = "\x03", "\x04"
 
@@ -98,14 +99,20 @@ class Desk:
     async def until(self, text: str) -> None:
         """Until ``text`` is written, after what was waited for before."""
         with anyio.fail_after(PATIENCE + 5):
-            found = await anyio.to_thread.run_sync(self._wait, text.encode())
+            found = await anyio.to_thread.run_sync(self._wait, re.escape(text.encode()))
         assert found, f"{text!r} never came in {bytes(self.raw)!r}"
 
-    async def answer(self, *lines: str, prompt: str = "] ") -> None:
+    async def answer(self, *lines: str) -> None:
         """Wait for each prompt and type; a control character is typed alone."""
         for line in lines:
-            await self.until(prompt)
+            await self.prompted()
             self.type(line if line in (CTRL_C, CTRL_D) else line + "\n")
+
+    async def prompted(self) -> None:
+        """Until a line that is not ended waits for an answer."""
+        with anyio.fail_after(PATIENCE + 5):
+            found = await anyio.to_thread.run_sync(self._wait, _PROMPT)
+        assert found, f"no prompt came in {bytes(self.raw)!r}"
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
@@ -127,15 +134,15 @@ class Desk:
                 self.raw += data
                 self._news.notify_all()
 
-    def _wait(self, text: bytes) -> bool:
-        def found() -> bool:
-            return self.raw.find(text, self._looked) >= 0
+    def _wait(self, pattern: bytes) -> bool:
+        def found() -> re.Match[bytes] | None:
+            return re.compile(pattern).search(self.raw, self._looked)
 
         with self._news:
             there = self._news.wait_for(found, PATIENCE)
             if there:
-                self._looked = self.raw.find(text, self._looked) + len(text)
-            return there
+                self._looked = there.end()
+            return there is not None
 
 
 class Program:

@@ -21,7 +21,7 @@ from mcp_client.decision import Answer
 from mcp_client.errors import CallDenied
 from mcp_client.tool import ToolCall
 
-from .desk import CTRL_C, CTRL_D, Desk, Program, call_of
+from tests.desk import CTRL_C, CTRL_D, Desk, Program, call_of
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals"),
@@ -162,7 +162,7 @@ async def test_the_question_says_all_there_is_to_know(desk: Desk) -> None:
         "Note         | this tool is new",
         "  y  yes, this once          n  no          v  view all",
         "  s  yes to this tool until the session ends, whatever the arguments",
-        "  a  the same, and kept for later sessions if answers are kept",
+        "  a  the same, and for later sessions too where connect(answers=) keeps it",
         "  s these, a these  the same, for exactly these arguments only",
         "Run it? [y/N/s/a/v] n",
     ]
@@ -215,6 +215,12 @@ async def test_numbers_are_shown_as_they_are_sent(desk: Desk) -> None:
     screen = await desk.screen()
     for number in ("1e+300,", "12345678901234567890,", "-0.5"):
         assert any(line.endswith(f" {number}") for line in screen), number
+
+
+async def test_a_server_that_contradicts_itself_is_said_to(desk: Desk) -> None:
+    hints = {"readOnlyHint": True, "destructiveHint": True}
+    await asked(desk, call_of(trusted=True, annotations=hints), "n")
+    assert "Destructive    yes (assumed, the server contradicts itself)" in await desk.screen()
 
 
 # --------------------------------------------------------------------------- no terminal

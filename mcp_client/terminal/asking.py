@@ -96,7 +96,9 @@ def _show(console: Console, call: ToolCall) -> None:
         page.say("e  edit the arguments first", indent=2)
     if not call.edited:
         page.say("s  yes to this tool until the session ends, whatever the arguments", indent=2)
-        page.say("a  the same, and kept for later sessions if answers are kept", indent=2)
+        page.say(
+            "a  the same, and for later sessions too where connect(answers=) keeps it", indent=2
+        )
         page.say("s these, a these  the same, for exactly these arguments only", indent=2)
     console.show(page)
 

@@ -166,7 +166,7 @@ def _show_field(console: Console, field: FormField, place: str, whole: bool = Fa
     if page.folded:
         page.say("!v shows the rest.", indent=2)
     if field.default is not None:
-        page.quote("Default", [Row(shown_value(field, field.default))], 6)
+        page.quote("Default", [_value(field, field.default)], 6)
     if _secret(f"{field.name} {field.title} {field.description}"):
         page.say("WARNING: it looks like a secret, and it goes to the server.", indent=2)
     page.say(_keys(field), indent=2)
@@ -216,7 +216,7 @@ async def _reviewed(console: Console, request: ElicitRequest, content: dict[str,
         page = _head(console, request, "This is what will be sent:")
         for number, field in enumerate(fields, 1):
             value = content.get(field.name)
-            shown = Row("left out", ours=True) if value is None else Row(shown_value(field, value))
+            shown = Row("left out", ours=True) if value is None else _value(field, value)
             page.quote(f"Field {number}", [Row(_unlinked(field.name)[:200]), shown], 40)
         page.say("y sends it, n declines; the number of a field changes it.", indent=2)
         console.show(page)
@@ -234,6 +234,12 @@ async def _reviewed(console: Console, request: ElicitRequest, content: dict[str,
 
 
 # ------------------------------------------------------------------------------ what is shown
+
+
+def _value(field: FormField, value: Any) -> Row:
+    shown = shown_value(field, value)
+    typed = not field.choices and value != field.default
+    return Row(shown if typed else _unlinked(shown))
 
 
 def _head(console: Console, request: ElicitRequest, title: str) -> Page:

@@ -100,9 +100,9 @@ class Page:
                 label = ""
         if left:
             self.folded = self.cut = True
-            self._mark("", "+", f"{left:,} more lines")
+            self._remark(f"{left:,} more lines")
         if backwards:
-            self._mark("", "+", "letters that run right to left: the order may differ here")
+            self._remark("letters that run right to left: the order may differ here")
 
     def quote_json(self, label: str, text: str, folds: Sequence[Fold], most: int) -> None:
         """Somebody else's JSON, folded as little as ``most`` lines allow."""
@@ -113,6 +113,10 @@ class Page:
                 break
         self.lines += trial.lines
         self.folded |= trial.folded
+
+    def _remark(self, text: str) -> None:
+        for piece in broken(text, self._width - _LABEL - 2):
+            self._mark("", "+", piece)
 
     def _mark(self, label: str, mark: str, text: str) -> None:
         self.lines.append(f"{label:<{_LABEL}}{mark} {text}".rstrip(" "))

@@ -15,6 +15,11 @@ _HINTS = (
     ("idempotent", "Repeatable"),
     ("open_world", "Reaches out"),
 )
+_SOURCES = {
+    "server": "the server's word, which you trust",
+    "assumed": "assumed, nobody trusted says",
+    "contradiction": "assumed, the server contradicts itself",
+}
 _LINES_BESIDE = 22
 """That a question takes besides the arguments: what a screen has left is theirs."""
 _MOST_NOTES = 12
@@ -59,11 +64,10 @@ def _who(page: Page, call: ToolCall, text: int, lines: int) -> None:
 
 
 def _hints(page: Page, call: ToolCall) -> None:
+    sources = call.hints.source
     for name, label in _HINTS:
-        source = "the server's word, which you trust"
-        if name not in call.hints.said:
-            source = "assumed, nobody trusted says"
-        page.fact(label, f"{'yes' if getattr(call.hints, name) else 'no'} ({source})")
+        value = "yes" if getattr(call.hints, name) else "no"
+        page.fact(label, f"{value} ({_SOURCES[sources[name]]})")
 
 
 def _arguments(call: ToolCall) -> str:
