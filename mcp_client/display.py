@@ -14,6 +14,9 @@ __all__ = ["safe_text"]
 
 _MOST_MARKS = 4
 """On one letter: what languages need. More of them are a drawing over the lines around."""
+_MARKS = ("Mn", "Me", "Mc")
+_DRAWN_WITHIN = frozenset(map(chr, (*range(0x1160, 0x1200), *range(0xD7B0, 0xD800))))
+"""Vowels and finals of Korean syllables: drawn within the letter before them, as a mark is."""
 _FORBIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 # Letters and marks that Unicode wants drawn as nothing (Default_Ignorable_Code_Point): fillers, and
 # the variation selectors, which can carry any hidden message.
@@ -50,7 +53,7 @@ def _spelled(text: str, lines: bool) -> Iterator[str]:
     marks = _MOST_MARKS  # at the start there is no letter for a mark to stand on
     for char in text:
         category = unicodedata.category(char)
-        marks = marks + 1 if category in ("Mn", "Me") else 0
+        marks = marks + 1 if category in _MARKS or char in _DRAWN_WITHIN else 0
         if lines and char == "\n":
             marks = _MOST_MARKS
             yield char

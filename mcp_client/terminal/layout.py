@@ -133,7 +133,7 @@ def broken(text: str, width: int) -> Iterator[str]:
         room -= _cells(char)
         if room < 0:
             end = blank + 1 if blank >= start + (place - start) // 2 else place
-            while end > start + 1 and unicodedata.category(text[end]) in ("Mn", "Me"):
+            while end > start + 1 and unicodedata.category(text[end])[0] == "M":
                 end -= 1  # a mark stays with its letter
             yield text[start:end]
             start = end

@@ -256,11 +256,15 @@ def test_whatever_they_write_stays_behind_the_marks(
     for show in (lambda page: question(page, call, 40), lambda page: everything(page, call)):
         page = Page(columns)
         show(page)
+        page.say("That is all.")
         shown = screen_of("\r\n".join(page.lines).encode(), columns)
-        assert shown == [line.rstrip() for line in page.lines][: len(shown)]
+        starts = [[line[:15].rstrip() for line in lines] for lines in (shown, page.lines)]
+        assert starts[0] == starts[1]
         for line in page.lines:
             assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", line)
-            assert re.match(r"[A-Z][\w' -]{12}[|:+ ]| {13}[|:+ ]|  |May this|$", line), line
+            assert re.match(
+                r"[A-Z][\w' -]{12}[|:+ ]| {13}[|:+ ]|  |May this|That is all|$", line
+            ), line
 
 
 def _sound(value: Any) -> Any:
