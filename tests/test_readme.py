@@ -44,7 +44,13 @@ def test_the_readme_has_two_commands_and_code_by_line_15() -> None:
 
 def test_every_example_is_tested_here() -> None:
     there = {path.name for path in (ROOT / "examples").glob("*.py")}
-    assert there == {"ask_first.py", "list_and_call.py", "over_http.py", "pin_tools.py"}
+    assert there == {
+        "approve_in_a_web_app.py",
+        "ask_first.py",
+        "list_and_call.py",
+        "over_http.py",
+        "pin_tools.py",
+    }
     for path in (ROOT / "examples").glob("*.py"):
         assert len(path.read_text().splitlines()) <= 45, path.name
 
@@ -86,3 +92,12 @@ def test_pin_tools_shows_what_became_of_a_tool_before_it_runs() -> None:
         "    its text seems to give the model orders: 'do not tell the user'",
         "weather/get_weather: not approved: look at the lock file",
     ]
+
+
+def test_approve_in_a_web_app_asks_two_users_at_once_and_takes_silence_for_no() -> None:
+    done = run(sys.executable, "examples/approve_in_a_web_app.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert sorted(lines[:2]) == ["Alarm set for Rome.", "Oslo: not here"]
+    assert lines[2:] == ["Bern: none within 0.1 s, Timeouts(approval=...)"]

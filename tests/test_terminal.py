@@ -20,7 +20,6 @@ from mcp_client.approval import Gate, Remember
 from mcp_client.decision import Answer
 from mcp_client.errors import CallDenied
 from mcp_client.tool import ToolCall
-
 from tests.desk import CTRL_C, CTRL_D, Desk, Program, call_of
 
 pytestmark = [

@@ -15,7 +15,6 @@ import pytest
 from mcp_client import Accept, Cancel, Decline, ElicitRequest, elicit_on_terminal
 from mcp_client.protocol.elicitation import form_of
 from mcp_client.terminal.filling import typed_value
-
 from tests.desk import CTRL_C, CTRL_D, Desk
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")

@@ -1,4 +1,4 @@
-"""One trick a test that a server, or a model that it talked to, may play on the person who is asked.
+"""One trick a test that a server, or a model misled by one, may play on the person who is asked.
 
 Nothing of theirs may act on the terminal, stand at its left margin, or be left out unsaid.
 """
@@ -22,7 +22,6 @@ from mcp_client.protocol.elicitation import form_of
 from mcp_client.terminal.layout import NARROWEST, Page
 from mcp_client.terminal.question import everything, question
 from mcp_client.tool import ToolCall
-
 from tests.desk import Desk, Program, call_of, screen_of
 
 pytestmark = [
@@ -33,8 +32,8 @@ pytestmark = [
 OURS = re.compile(
     r"May this tool run\?|A server asks |(Read-only|Destructive|Repeatable|Reaches out|Wanted) |"
     r"Fingerprint |  |Run it\? \[|Fill it in\? \[|WARNING: |$|"
-    r"(Server|Tool|Its title|Its own words|Caller's meta|Arguments|Input schema|Note|It says|Field \d+) *"
-    r"\| "
+    r"(Server|Tool|Its title|Its own words|Caller's meta|Arguments|Input schema|Note) *\| |"
+    r"(It says|Field \d+) *\| "
 )
 """What may stand at the left margin."""
 MARGIN = re.compile(r" {13}([|:+]|$)|  [a-zN]| {15}")
@@ -253,9 +252,9 @@ def test_whatever_they_write_stays_behind_the_marks(
     arguments: dict[str, Any], name: str, description: str, columns: int
 ) -> None:
     call = call_of(_sound(arguments), name=name, description=description, findings=(description,))
-    for show in (lambda page: question(page, call, 40), lambda page: everything(page, call)):
+    for whole in (False, True):
         page = Page(columns)
-        show(page)
+        everything(page, call) if whole else question(page, call, 40)
         page.say("That is all.")
         shown = screen_of("\r\n".join(page.lines).encode(), columns)
         starts = [[line[:15].rstrip() for line in lines] for lines in (shown, page.lines)]
