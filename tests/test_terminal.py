@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from mcp_client import Allow, Deny
@@ -401,6 +402,11 @@ async def test_a_draft_with_an_error_in_it_can_be_edited_again(desk: Desk, edito
     assert "Edit it again? [y/N] y" in await desk.screen()
 
 
+async def test_ctrl_c_after_an_edit_is_no_as_well(desk: Desk, editor: Editor) -> None:
+    editor("path.write_text('{')")
+    assert await asked(desk, call_of(), "e", CTRL_C) == LEFT
+
+
 async def test_an_editor_that_does_not_start_is_named(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -532,3 +538,15 @@ class TestAProgram:
         host.type("\x03\n")
         host.answer("y")
         assert '= RESULT it ran {"n": 5}' in host.rest()
+
+
+def test_ask_first_runs_what_a_person_at_the_terminal_agrees_to() -> None:
+    example = Path(__file__).parent.parent / "examples" / "ask_first.py"
+    child = pexpect.spawn(sys.executable, [str(example)], timeout=30, encoding="utf-8")
+    try:
+        child.expect_exact("v] ")
+        child.send("y\n")
+        child.expect(pexpect.EOF)
+        assert child.before.splitlines()[1:] == ["Alarm set for New York."]
+    finally:
+        child.close(force=True)

@@ -63,7 +63,10 @@ async def _decided(console: Console, call: ToolCall) -> Answer:
             case "s" | "a" | "s these" | "a these" as words if not shown.edited:
                 return Allow(remember=_remembered(words, call), source="person")
             case "e" if editor() is not None:
-                shown = await _edited(console, call, shown)
+                changed = await _edited(console, call, shown)
+                if changed is None:
+                    return Deny(_LEFT, source="person")
+                shown = changed
                 _show(console, shown)
             case "v":
                 page = console.page()
@@ -108,8 +111,11 @@ def _prompt(call: ToolCall) -> str:
     return f"Run it? [{'/'.join(keys)}] "
 
 
-async def _edited(console: Console, call: ToolCall, shown: ToolCall) -> ToolCall:
-    """The call with the arguments as edited; as it was, where they cannot be used."""
+async def _edited(console: Console, call: ToolCall, shown: ToolCall) -> ToolCall | None:
+    """The call with the arguments as edited; as it was, where they cannot be used.
+
+    None where the person left.
+    """
     draft = draft_of(shown.arguments_json)
     while True:
         try:
@@ -119,12 +125,11 @@ async def _edited(console: Console, call: ToolCall, shown: ToolCall) -> ToolCall
             return call if changed.arguments_json == call.arguments_json else changed
         except (NotJson, Unusable) as error:
             console.say(f"Not taken: {safe_text(error, 400)}")
-        if not _is_yes(await console.ask("Edit it again? [y/N] ")):
+        again = await console.ask("Edit it again? [y/N] ")
+        if again is None:
+            return None
+        if _words(again) not in ("y", "yes"):
             return shown
-
-
-def _is_yes(answer: str | None) -> bool:
-    return answer is not None and _words(answer) in ("y", "yes")
 
 
 def _words(answer: str) -> str:

@@ -247,7 +247,7 @@ def _head(console: Console, request: ElicitRequest, title: str) -> Page:
     page.say()
     page.say(title)
     page.quote("Server", prose(request.server, 200), 3)
-    page.quote("It says", prose(_unlinked(request.message), 2_000), 20)
+    page.quote("It says", prose(_unlinked(request.message), 4_000), 60)
     return page
 
 
