@@ -164,7 +164,9 @@ class Console:
         return now
 
     def _set(self, settings: list[Any]) -> None:
-        termios.tcsetattr(self._fd or 0, termios.TCSANOW, settings)
+        # In the background (Ctrl-Z, bg) it would stop the program, and the settings are not ours.
+        if self._fd is not None and not _in_background(self._fd):
+            termios.tcsetattr(self._fd, termios.TCSANOW, settings)
 
     @contextmanager
     def _withdrawn(self) -> Iterator[None]:
@@ -176,9 +178,10 @@ class Console:
             raise
 
     def _forget(self) -> None:
-        if termios is not None and self._fd is not None:
-            with suppress(termios.error):
-                termios.tcflush(self._fd, termios.TCIFLUSH)
+        if termios is None or self._fd is None or _in_background(self._fd):
+            return
+        with suppress(termios.error):
+            termios.tcflush(self._fd, termios.TCIFLUSH)
 
     def _write(self, text: str) -> None:
         print(text, end="", file=sys.stderr, flush=True)
