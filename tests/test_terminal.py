@@ -140,13 +140,13 @@ async def test_the_question_says_all_there_is_to_know(desk: Desk) -> None:
         "Server       | files",
         "Tool         | rm",
         "Its title    | Remove",
-        "Its own words| Removes a file.",
+        "It says      | Removes a file.",
         "             | There is no way back.",
         "Read-only      no (assumed, nobody trusted says)",
         "Destructive    no (the server's word, which you trust)",
         "Repeatable     no (assumed, nobody trusted says)",
         "Reaches out    yes (assumed, nobody trusted says)",
-        "Caller's meta| {",
+        "Call's _meta | {",
         '             |   "team": "ops"',
         "             | }",
         "Arguments    | {",
@@ -265,7 +265,9 @@ async def test_a_question_whose_time_runs_out_is_withdrawn(desk: Desk) -> None:
     with pytest.raises(CallDenied) as denied:
         await Gate(desk.ask, 0.2).approve(call_of())
     assert "none within 0.2 s" in denied.value.reason
-    await desk.until("(The question is withdrawn.)")
+    screen = await desk.screen()
+    # Time may have run out before the question was there, on a machine that is very slow.
+    assert ("(The question is withdrawn.)" in screen) == ("May this tool run?" in screen)
     assert termios.tcgetattr(desk.slave) == desk.settings
 
 
@@ -513,12 +515,13 @@ class TestAProgram:
 
     def test_withdraws_what_takes_too_long(self, program: Any, backend: str) -> None:
         host = program(backend=backend, seconds=0.2)
-        host.until("withdrawn")
         assert host.rest()[-3:] == [
             "= DENIED gate none within 0.2 s, Timeouts(approval=...)",
             "= SETTINGS KEPT",
             "= SENT 0",
         ]
+        shown = "May this tool run?" in host.screen
+        assert ("(The question is withdrawn.)" in host.screen) == shown
 
     def test_withdraws_what_is_cancelled(self, program: Any, backend: str, tmp_path: Path) -> None:
         flag = tmp_path / "flag"

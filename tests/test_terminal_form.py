@@ -123,7 +123,7 @@ async def test_a_form_is_filled_in_field_by_field_shown_and_sent(desk: Desk) -> 
         "Field 1/7    | name",
         "Its title    | Your name",
         "Wanted         a text, at least 2 characters, at most 20 characters; required",
-        "Its own words| In years.",
+        "It says      | In years.",
         "Default      | 1.8",
         "Choices      | 1  red",
         "Choices      | 1  Small = s",

@@ -159,7 +159,7 @@ def _show_field(console: Console, field: FormField, place: str, whole: bool = Fa
     if field.title:
         page.quote("Its title", prose(_unlinked(field.title), 300), 3)
     if field.description:
-        page.quote("Its own words", prose(_unlinked(field.description), 2_000), 12)
+        page.quote("It says", prose(_unlinked(field.description), 2_000), 12)
     page.fact("Wanted", _wanted(field))
     most = 2_000 if whole else _CHOICES_SHOWN
     page.quote("Choices", _choices(field), most)

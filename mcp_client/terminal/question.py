@@ -32,7 +32,7 @@ def question(page: Page, call: ToolCall, height: int) -> None:
     _who(page, call, 300, 4)
     _hints(page, call)
     if call.meta_json is not None:
-        page.quote_json("Caller's meta", call.meta_json, SHORT, 6)
+        page.quote_json("Call's _meta", call.meta_json, SHORT, 6)
     most = max(10, height - _LINES_BESIDE)
     page.quote_json(_arguments(call), call.arguments_json, SHORT, most)
     _notes(page, call, 600, 8)
@@ -48,7 +48,7 @@ def everything(page: Page, call: ToolCall) -> None:
     page.quote_json("Input schema", schema, WHOLE, 400)
     page.fact("Fingerprint", call.tool.fingerprint)
     if call.meta_json is not None:
-        page.quote_json("Caller's meta", call.meta_json, WHOLE, 400)
+        page.quote_json("Call's _meta", call.meta_json, WHOLE, 400)
     page.quote_json(_arguments(call), call.arguments_json, WHOLE, 2_000)
     page.fact("", f"{len(call.arguments_json):,} characters as JSON; the call is {call.digest}")
     _notes(page, call, 20_000, 400)
@@ -60,7 +60,7 @@ def _who(page: Page, call: ToolCall, text: int, lines: int) -> None:
     if call.tool.title:
         page.quote("Its title", prose(call.tool.title, text), lines)
     if call.tool.description:
-        page.quote("Its own words", prose(call.tool.description, text), lines)
+        page.quote("It says", prose(call.tool.description, text), lines)
 
 
 def _hints(page: Page, call: ToolCall) -> None:

@@ -32,7 +32,7 @@ pytestmark = [
 OURS = re.compile(
     r"May this tool run\?|A server asks |(Read-only|Destructive|Repeatable|Reaches out|Wanted) |"
     r"Fingerprint |  |Run it\? \[|Fill it in\? \[|WARNING: |$|"
-    r"(Server|Tool|Its title|Its own words|Caller's meta|Arguments|Input schema|Note) *\| |"
+    r"(Server|Tool|Its title|It says|Call's _meta|Arguments|Input schema|Note) *\| |"
     r"(It says|Field \d+) *\| "
 )
 """What may stand at the left margin."""
