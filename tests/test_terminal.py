@@ -8,6 +8,7 @@ import re
 import sys
 import termios
 import threading
+import tty
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -320,6 +321,39 @@ async def test_a_line_that_somebody_else_read_leaves_the_question_open(
     monkeypatch.setattr(anyio, "wait_readable", woken)
     assert await asked(desk, call_of(), "y") == YES
     assert len(times) == 4
+
+
+async def test_a_terminal_that_cannot_be_opened_again_is_used_as_it_is(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refused)
+    assert await asked(desk, call_of(), "y") == YES
+
+
+async def test_a_host_that_reads_single_keys_gets_its_terminal_back(desk: Desk) -> None:
+    tty.setraw(desk.slave)
+    desk.settings = termios.tcgetattr(desk.slave)
+    assert await asked(desk, call_of(), "y") == YES
+    assert await asked(desk, call_of(), CTRL_C) == LEFT
+
+
+async def test_another_interrupt_key_than_ctrl_c_is_no_as_well(desk: Desk) -> None:
+    settings = termios.tcgetattr(desk.slave)
+    settings[6][termios.VINTR] = b"\x07"
+    termios.tcsetattr(desk.slave, termios.TCSANOW, settings)
+    desk.settings = termios.tcgetattr(desk.slave)
+
+    async def ask() -> None:
+        assert await desk.ask(call_of()) == LEFT
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+        await desk.prompted()
+        desk.type("\x07")
+    assert termios.tcgetattr(desk.slave) == desk.settings
 
 
 # ------------------------------------------------------------------------- the editor

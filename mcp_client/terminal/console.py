@@ -206,9 +206,11 @@ def _reader() -> Iterator[int | None]:
         yield None
         return
     stdin = sys.stdin.fileno()
-    try:
-        fd = os.open(f"/dev/fd/{stdin}", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
-    except OSError:  # there is no such directory, or the terminal is another user's
+    for name in (os.ttyname, "/dev/fd/{}".format):  # a container may know no name for it
+        with suppress(OSError):
+            fd = os.open(name(stdin), os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+            break
+    else:  # it is another user's (su), and can be used but not opened
         fd = os.dup(stdin)
     try:
         yield fd
