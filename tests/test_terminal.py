@@ -386,7 +386,7 @@ async def test_edited_arguments_are_asked_about_anew(desk: Desk, editor: Editor)
         'path.write_text(\'{"path": "/tmp"}\')\n'
     )
     call = call_of({"path": "/\u202e\U000e0041é"}, findings=("the path is odd",))
-    answer = await asked(desk, call, "e", "y")
+    answer = await asked(desk, call, "e", "s", "y")
     assert answer == Allow({"path": "/tmp"}, source="person")
     text, file_mode, directory_mode, option, path = json.loads((there / "seen").read_text())
     assert text == '{\n  "path": "/\\u202e\\udb40\\udc41é"\n}\n'
@@ -454,7 +454,15 @@ async def test_an_editor_that_does_not_start_is_named(
 
 
 async def test_an_editor_ends_with_the_call(desk: Desk, editor: Editor) -> None:
-    editor("print('EDITING', os.getpid(), path, file=sys.stderr, flush=True)\nsys.stdin.read()")
+    there = editor(
+        "import signal\n"
+        "def end(*_):\n"
+        "    pathlib.Path(sys.argv[0]).with_name('tidied').touch()\n"
+        "    sys.exit()\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        "print('EDITING', os.getpid(), path, file=sys.stderr, flush=True)\n"
+        "sys.stdin.read()\n"
+    )
     async with anyio.create_task_group() as group:
         group.start_soon(desk.ask, call_of())
         await desk.answer("e")
@@ -462,10 +470,11 @@ async def test_an_editor_ends_with_the_call(desk: Desk, editor: Editor) -> None:
         await desk.until("\n")
         group.cancel_scope.cancel()
     await desk.until("withdrawn")
-    line = next(line for line in await desk.screen() if line.startswith("EDITING"))
-    assert not Path(line.split()[2]).parent.exists()
+    pid, path = re.findall(r"EDITING (\d+) (\S+)", desk.raw.decode())[0]
+    assert not Path(path).parent.exists()
+    assert (there / "tidied").exists()
     with pytest.raises(ProcessLookupError):
-        os.kill(int(line.split()[1]), 0)
+        os.kill(int(pid), 0)
     assert termios.tcgetattr(desk.slave) == desk.settings
 
 

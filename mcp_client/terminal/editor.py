@@ -96,7 +96,7 @@ async def _run(command: list[str]) -> None:
         except BaseException:
             with suppress(ProcessLookupError):
                 process.terminate()  # and not kill: it puts its screen back
-            with anyio.move_on_after(2, shield=True):
+            with anyio.move_on_after(5, shield=True):
                 await process.wait()
             raise
     if code:
