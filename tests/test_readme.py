@@ -48,9 +48,11 @@ def test_every_example_is_tested_here() -> None:
         "answer_questions.py",
         "approve_by_rules.py",
         "ask_first.py",
+        "follow_links.py",
         "list_and_call.py",
         "over_http.py",
         "pin_tools.py",
+        "watch_for_changes.py",
         "watch_progress.py",
     }
     for path in (ROOT / "examples").glob("*.py"):
@@ -128,4 +130,32 @@ def test_watch_progress_tells_each_step_and_calls_a_call_off() -> None:
     assert done.stdout.splitlines() == [
         *("1 of 3", "2 of 3", "3 of 3", "The coffee is ready."),
         "cafe/brew: the call was cancelled before it was sent: no more coffee for me",
+    ]
+
+
+def test_watch_for_changes_hears_of_a_change_in_both_eras() -> None:
+    done = run(sys.executable, "examples/watch_for_changes.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "2026-07-28 note:monday",
+        "2026-07-28 note:tuesday",
+        "note:monday changed: Buy bread.",
+        "2025-11-25 note:monday",
+        "2025-11-25 note:tuesday",
+        "note:monday changed: Buy bread.",
+    ]
+
+
+def test_follow_links_reads_what_it_chose_and_fetches_nothing() -> None:
+    web = "https://example.com/calendar"
+    refused = f"notes: the server has no resource '{web}': Resource not found (code -32602)"
+    done = run(sys.executable, "examples/follow_links.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "two places",
+        "[resource link: note:tuesday, note:tuesday]",
+        f"[resource link: calendar, {web}]",
+        "note:tuesday: Call Ana.",
+        f"{web}: not read",
+        f"{refused} {{'uri': '{web}'}}",
     ]
