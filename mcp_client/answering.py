@@ -78,6 +78,7 @@ class Answering:
         self._capabilities = handlers.capabilities
         self._jobs: Jobs | None = None
         self._open: dict[tuple[Transport, Id], anyio.CancelScope] = {}
+        self._watching = False
         self._visits: dict[str, anyio.Event] = {}
 
     def start(self) -> None:
@@ -126,7 +127,8 @@ class Answering:
                 _log.debug("%s: an answer could not be sent: %s", self._server, error)
 
         assert self._jobs is not None
-        if not self._open:
+        if not self._watching:
+            self._watching = True
             self._jobs.start(self._watch)
         self._open[key] = self._jobs.start(answer)
 
@@ -138,11 +140,14 @@ class Answering:
 
     async def _watch(self) -> None:
         """Take back the questions of a server that has gone, as long as any is open."""
-        while self._open:
-            await anyio.sleep(_LOOK)
-            for (asker, _), scope in list(self._open.items()):
-                if not asker.alive:
-                    scope.cancel()
+        try:
+            while self._open:
+                await anyio.sleep(_LOOK)
+                for (asker, _), scope in list(self._open.items()):
+                    if not asker.alive:
+                        scope.cancel()
+        finally:
+            self._watching = False
 
     def withdrawn(self, transport: Transport, params: Mapping[str, Any]) -> None:
         """The server wants no answer any more. 2025-11-25 ``basic/utilities/cancellation``."""

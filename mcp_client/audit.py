@@ -59,7 +59,7 @@ import anyio
 from anyio.lowlevel import RunVar
 
 from .backend import being_cancelled
-from .cancelling import Cancelling
+from .cancelling import Call
 from .chain import now
 from .errors import (
     AuditError,
@@ -291,10 +291,10 @@ class Entry:
             return result
         return replace(result, findings=(*result.findings, failure))
 
-    async def failed(self, error: BaseException, cancelling: Cancelling | None = None) -> None:
+    async def failed(self, error: BaseException, cancelling: Call[Any] | None = None) -> None:
         """Close it with what was raised, which is the caller's to raise again."""
         if cancelling is not None and cancelling.reason is not None and _is_cancelled(error):
-            error = cancelling.error(*self._name)  # what the caller will get
+            error = cancelling.error()  # what the caller will get
         if isinstance(error, CallDenied):
             self._decide("deny", error.source, error.reason)
         elif "asking" in self._marks and "answered" not in self._marks:

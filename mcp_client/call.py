@@ -23,7 +23,7 @@ from .answers import Once
 from .approval import Gate
 from .audit import Audit, Entry
 from .bounds import Limits, Timeouts
-from .cancelling import Cancelling
+from .cancelling import Call
 from .errors import (
     ConfigError,
     ConnectError,
@@ -65,7 +65,7 @@ class _Order:
     on_progress: OnProgress | None
     meta: Mapping[str, Any] | None
     strictness: Strictness
-    cancelling: Cancelling | None
+    cancelling: Call[Any] | None
     entry: Entry | None
     once: Once = field(default_factory=Once)
 
@@ -110,8 +110,10 @@ class Caller:
         on_progress: OnProgress | None,
         meta: Mapping[str, Any] | None,
         validation: Strictness | None = None,
-        cancelling: Cancelling | None = None,
+        cancelling: Call[Any] | None = None,
     ) -> ToolResult:
+        if validation is not None:
+            strictness_of("validation", validation)
         entry = None if self._audit is None else Entry(self._audit, self._new_id(), name, arguments)
         strictness = validation or self._results
         order = _Order(name, arguments, timeouts, on_progress, meta, strictness, cancelling, entry)
@@ -217,12 +219,12 @@ class Caller:
         answered = verdict.call
         if entry is not None:
             entry.decided(answered, verdict.source, verdict.reason)
-        if self._pins is not None and self._pins.has_drifted(call.tool):
-            await anyio.to_thread.run_sync(self._pins.approved, call.tool)
         if answered.edited:
             arguments = _loads(answered.arguments_json)
             answered = await self._checked(order, answered, arguments)
             self._gate.refuse(answered)
+        if self._pins is not None and self._pins.has_drifted(call.tool):
+            await anyio.to_thread.run_sync(self._pins.approved, call.tool)
         return Approved(answered)
 
     # ----------------------------------------------------------------- it

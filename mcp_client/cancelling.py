@@ -13,57 +13,37 @@ from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, TypeVar
 
-import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 
+from .backend import Backend, Stoppable, current
 from .errors import CallCancelled, CallWithdrawn, McpError
 
-__all__ = ["Call", "Cancelling"]
+__all__ = ["Call"]
 
 T = TypeVar("T")
 _LONGEST = 500
 
 
-class Cancelling:
-    """What one call knows of its own end."""
+class Call(Coroutine[Any, Any, T]):
+    """A call on its way, to be awaited once."""
 
-    __slots__ = ("reason", "scope", "sent")
+    __slots__ = ("_coroutine", "_server", "_stretch", "_tool", "reason", "sent")
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        work: Callable[[Call[T]], Coroutine[Any, Any, T]],
+        server: str,
+        tool: str,
+        backend: Backend | None,
+    ) -> None:
         self.reason: str | None = None
         """Why it was called off; None while it was not."""
         self.sent = False
         """Whether the server may know of it."""
-        self.scope: anyio.CancelScope | None = None
-
-    def error(self, server: str, tool: str) -> McpError:
-        if self.sent:
-            return CallCancelled(
-                f"the call was cancelled: {self.reason}; it may have run",
-                reason=self.reason or "",
-                server=server,
-                tool=tool,
-            )
-        return CallWithdrawn(
-            f"the call was cancelled before it was sent: {self.reason}",
-            reason=self.reason or "",
-            server=server,
-            tool=tool,
-        )
-
-
-class Call(Coroutine[Any, Any, T]):
-    """A call on its way, to be awaited once."""
-
-    __slots__ = ("_cancelling", "_coroutine")
-
-    def __init__(
-        self,
-        work: Callable[[Cancelling], Coroutine[Any, Any, T]],
-        server: str,
-        tool: str,
-    ) -> None:
-        self._cancelling = Cancelling()
-        self._coroutine = _run(work, self._cancelling, server, tool)
+        self._server = server
+        self._tool = tool
+        self._stretch: Stoppable | None = None
+        self._coroutine = self._run(work, backend)
 
     def cancel(self, reason: str = "the caller changed their mind") -> None:
         """Call it off, and tell the server ``reason`` (at most 500 characters of it).
@@ -71,14 +51,13 @@ class Call(Coroutine[Any, Any, T]):
         Whoever awaits the call gets ``CallWithdrawn`` if nothing was sent, or ``CallCancelled``:
         then it may have run. A call that has ended stays as it ended.
         """
-        state = self._cancelling
-        if state.reason is None:
-            state.reason = str(reason)[:_LONGEST]
-            if state.scope is not None:
-                state.scope.cancel()
+        if self.reason is None:
+            self.reason = str(reason)[:_LONGEST]
+            if self._stretch is not None:
+                self._stretch.stop()
 
     def __repr__(self) -> str:
-        return f"<Call {self._coroutine!r}>"
+        return f"<Call {self._server}/{self._tool}>"
 
     def __await__(self) -> Generator[Any, Any, T]:
         return self._coroutine.__await__()
@@ -99,15 +78,26 @@ class Call(Coroutine[Any, Any, T]):
     def close(self) -> None:
         self._coroutine.close()
 
+    async def _run(
+        self, work: Callable[[Call[T]], Coroutine[Any, Any, T]], backend: Backend | None
+    ) -> T:
+        if self.reason is None:
+            self._stretch = (backend or current()).stoppable()
+            with self._stretch:
+                return await work(self)
+            await checkpoint_if_cancelled()  # who cancels the task goes before who cancels the call
+        raise self.error()
 
-async def _run(
-    work: Callable[[Cancelling], Coroutine[Any, Any, T]],
-    state: Cancelling,
-    server: str,
-    tool: str,
-) -> T:
-    if state.reason is None:
-        with anyio.CancelScope() as scope:
-            state.scope = scope
-            return await work(state)
-    raise state.error(server, tool)
+    def error(self) -> McpError:
+        """What whoever awaits it gets once it was called off."""
+        kind, when = (
+            (CallCancelled, f"cancelled: {self.reason}; it may have run")
+            if self.sent
+            else (CallWithdrawn, f"cancelled before it was sent: {self.reason}")
+        )
+        return kind(
+            f"the call was {when}",
+            reason=self.reason or "",
+            server=self._server,
+            tool=self._tool,
+        )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from .approval import Deny
 from .display import safe_text
@@ -294,8 +294,9 @@ def _is_file(uri: str) -> bool:
         parts = urlsplit(uri)
     except ValueError:
         return False
-    clean = uri.isascii() and uri.isprintable() and " " not in uri
-    return clean and uri.startswith("file://") and parts.path.startswith("/")
+    clean = uri.isascii() and uri.isprintable() and " " not in uri and "\\" not in uri
+    climbs = ".." in unquote(parts.path).replace("\\", "/").split("/")
+    return clean and not climbs and uri.startswith("file://") and parts.path.startswith("/")
 
 
 _READERS: dict[str, tuple[str, Any]] = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -15,10 +16,10 @@ from .answering import Answering
 from .answers import Answers
 from .approval import Gate
 from .audit import Audit
-from .backend import current
+from .backend import Backend, current
 from .bounds import Limits, Timeouts
-from .call import Caller, Strictness, strictness_of
-from .cancelling import Call, Cancelling
+from .call import Caller, Strictness
+from .cancelling import Call
 from .catalog import Catalog
 from .connection import Connection, session_ended
 from .errors import (
@@ -89,6 +90,7 @@ class Session(Features):
         self._timeouts = setup.timeouts
         self._limits = setup.limits
         self._opened = False
+        self._backend: Backend | None = None
         self._connection = Connection(
             transport,
             name=setup.name,
@@ -216,15 +218,11 @@ class Session(Features):
         handler had no answer.
         """
 
-        async def run(cancelling: Cancelling) -> ToolResult:
-            if validation is not None:
-                strictness_of("validation", validation)
+        def run(call: Call[ToolResult]) -> Coroutine[Any, Any, ToolResult]:
             clocks = self._timeouts.for_call(timeout)
-            return await self._caller.run(
-                name, arguments, clocks, on_progress, meta, validation, cancelling
-            )
+            return self._caller.run(name, arguments, clocks, on_progress, meta, validation, call)
 
-        return Call(run, self.name, name)
+        return Call(run, self.name, name, self._backend)
 
     # ------------------------------------------------------- what the server asks and says
 
@@ -290,18 +288,13 @@ class Session(Features):
         self.answers.clear()
         if self._connection.wire is not None:
             self._subscriptions.close()
-        try:
+        async with AsyncExitStack() as last:
+            if self._setup.audit is not None:
+                last.push_async_callback(self._setup.audit.settle)
+            last.push_async_callback(self._workers.aclose)
+            last.push_async_callback(self._logs.aclose, self._timeouts.close)
+            last.push_async_callback(self._connection.aclose)
             await self._answering.aclose()
-            await self._logs.aclose(self._timeouts.close)
-        finally:
-            try:
-                await self._connection.aclose()
-            finally:
-                try:
-                    await self._workers.aclose()
-                finally:
-                    if self._setup.audit is not None:
-                        await self._setup.audit.settle()
 
     # -------------------------------------------------------------- connecting
 
@@ -309,6 +302,7 @@ class Session(Features):
         if self._opened:
             raise ConfigError("connect(...) can be entered or awaited once; call connect again")
         self._opened = True
+        self._backend = current()
         setup = self._setup
         if setup.pins is not None:
             await anyio.to_thread.run_sync(setup.pins.read)  # unusable: then nothing is started
@@ -332,7 +326,12 @@ class Session(Features):
         except BaseException:
             await self._answering.aclose()
             raise
-        await self._ask_for_logs(self._connection.agreed())
+        try:
+            await self._ask_for_logs(self._connection.agreed())
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self.aclose()
+            raise
         return self
 
     async def _ask_for_logs(self, wire: Wire) -> None:

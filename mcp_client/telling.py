@@ -12,18 +12,20 @@ import functools
 import inspect
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
 
-from .backend import Backend
+from .backend import Backend, current
 from .transports.base import Stats
 from .transports.jobs import Jobs
 
-__all__ = ["Teller", "called", "is_async"]
+__all__ = ["Hearer", "Teller", "called", "is_async"]
 
 _log = logging.getLogger("mcp_client")
+_ENDING = 0.1
+"""Seconds a callback has to end that is called off."""
 
 
 class Teller:
@@ -41,11 +43,13 @@ class Teller:
         self._jobs = Jobs(backend, server)
         self._waiting: deque[tuple[Any, ...]] = deque()
         self._raised = 0
-        self._busy = False
+        self._busy = self._closed = False
 
     def tell(self, *said: Any) -> None:
+        if self._closed:
+            return
         if len(self._waiting) >= self._most:
-            self._waiting.popleft()
+            _drop(self._waiting.popleft())
             self._stats.dropped_notices += 1
         self._waiting.append(said)
         if not self._busy:
@@ -70,15 +74,54 @@ class Teller:
         _log.log(level, "%s: %s raised; all goes on", self._server, self._what, exc_info=whole)
 
     async def aclose(self, within: float = 0.0) -> None:
-        """Tell the rest, for ``within`` seconds at most, and be silent."""
-        if not self._busy:
-            return
-        if within:
+        """Tell the rest, for ``within`` seconds at most, and be silent from then on."""
+        self._closed = True
+        try:
             with anyio.move_on_after(within):
-                while self._busy:
+                while self._busy and within:
                     await self._jobs.none_left()
-        self._waiting.clear()
-        await self._jobs.aclose(0.1)
+        finally:
+            while self._waiting:
+                _drop(self._waiting.popleft())
+            await self._jobs.aclose(_ENDING)
+
+
+class Hearer:
+    """Tells one call's progress: in place to a plain function, which must not wait, and through a
+    ``Teller`` to one that is async or turns out to be."""
+
+    def __init__(
+        self, on_progress: Callable[..., Any], server: str, most: int, stats: Stats
+    ) -> None:
+        self._on_progress = on_progress
+        self._async = is_async(on_progress)
+        callback = on_progress if self._async else _finish
+        self._teller = Teller(callback, "on_progress", server, current(), most, stats)
+
+    def tell(self, *said: Any) -> None:
+        if self._async:
+            self._teller.tell(*said)
+            return
+        try:
+            answer = self._on_progress(*said)
+        except Exception:  # noqa: BLE001 - a callback's fault is not the call's
+            self._teller.raised()
+        else:
+            if inspect.isawaitable(answer):
+                self._teller.tell(answer)
+
+    async def aclose(self, within: float = 0.0) -> None:
+        await self._teller.aclose(within)
+
+
+async def _finish(begun: Awaitable[Any]) -> None:
+    await begun
+
+
+def _drop(said: tuple[Any, ...]) -> None:
+    for item in said:
+        if inspect.iscoroutine(item):
+            item.close()
 
 
 async def called(callback: Callable[..., Any], *args: Any) -> Any:

@@ -22,15 +22,15 @@ import anyio
 
 from .backend import current
 from .bounds import Limits, Timeouts
-from .cancelling import Cancelling
-from .clock import Clock, Clocks
+from .cancelling import Call
+from .clock import Clocks
 from .display import safe_text
 from .errors import CallTimeout, McpError, ProtocolViolation, ServerError
 from .protocol.era import Era, Malformed, Reading
 from .protocol.headers import Mirror
 from .protocol.jsonrpc import Answer, Failure, Id, Notice, Unusable, encode_notice, encode_request
 from .protocol.notices import CANCELLED
-from .telling import Teller, is_async
+from .telling import Hearer
 from .tracing import Span, span
 from .transports.base import Exchange, Stats, Transport
 
@@ -76,7 +76,7 @@ class _Asked(NamedTuple):
     progress: bool
     on_progress: OnProgress | None
     mirrors: Sequence[Mirror]
-    cancelling: Cancelling | None
+    cancelling: Call[Any] | None
     traffic: Traffic | None
 
 
@@ -118,7 +118,7 @@ class Wire:
         on_progress: OnProgress | None = None,
         mirrors: Sequence[Mirror] = (),
         repeatable: bool = False,
-        cancelling: Cancelling | None = None,
+        cancelling: Call[Any] | None = None,
         traffic: Traffic | None = None,
     ) -> Reading:
         """Send a request and read its answer.
@@ -135,19 +135,12 @@ class Wire:
         asked = _Asked(
             method, fields, timeouts, progress, on_progress, mirrors, cancelling, traffic
         )
-        with span(method, fields, self.era.revision) as traced:
-            reading = await self._repeated(asked, traced.meta(meta), traced, repeatable)
-            traced.done(reading)
-            return reading
-
-    async def _repeated(
-        self, asked: _Asked, meta: Mapping[str, Any] | None, traced: Span, repeatable: bool
-    ) -> Reading:
-        until = self.now() + min(asked.timeouts.idle, asked.timeouts.total)
+        until = self.now() + min(timeouts.idle, timeouts.total)
         tries = 0
         while True:
             try:
-                return await self._request(asked, meta, traced)
+                with span(method, fields, self.era.revision) as traced:
+                    return traced.done(await self._request(asked, traced.meta(meta), traced))
             except ServerError as error:
                 tries += 1
                 pause = _pause(error, tries) if repeatable else None
@@ -212,63 +205,39 @@ class Wire:
         on_progress: OnProgress | None,
     ) -> Answer | Failure:
         clock = self.clocks.start(timeouts, started)
-        hearer = None if on_progress is None else self._hearer(on_progress)
-        reached = float("-inf")
+        hearer = None
+        if on_progress is not None:
+            hearer = Hearer(on_progress, self.server, self._limits.notices, self._stats)
+        reached, now = float("-inf"), started
         try:
             while True:
-                message = await self._next(exchange, clock, method, timeouts)
+                try:
+                    message = await exchange.receive(clock.until(now))
+                except TimeoutError:
+                    now = self.now()
+                    if clock.until(now) > now:
+                        continue
+                    raise self._timeout(method, timeouts, clock.ran_out(now)) from None
+                except Unusable as error:
+                    raise ProtocolViolation(
+                        f"the server's answer cannot be used: {error.reason}; it may have run",
+                        result=error.raw,
+                        server=self.server,
+                    ) from None
                 if type(message) is not Notice:
+                    if hearer is not None:
+                        await hearer.aclose(_LAST_WORDS)
                     return message  # type: ignore[return-value]
                 progress = message.params.get("progress")
                 if type(progress) in (int, float) and progress > reached:  # type: ignore[operator]
-                    reached = progress  # type: ignore[assignment]
-                    clock.sign(self.now())
-                    if on_progress is not None:
-                        self._tell(on_progress, hearer, message)
+                    reached, now = progress, self.now()  # type: ignore[assignment]
+                    clock.sign(now)
+                    if hearer is not None:
+                        hearer.tell(*_progress(message))
         finally:
             self.clocks.stop(clock)
             if hearer is not None:
-                await hearer.aclose(_LAST_WORDS)
-
-    async def _next(
-        self, exchange: Exchange, clock: Clock, method: str, timeouts: Timeouts
-    ) -> Answer | Failure | Notice:
-        now = self.now()
-        while True:
-            try:
-                return await exchange.receive(clock.until(now))
-            except TimeoutError:
-                now = self.now()
-                if clock.until(now) <= now:
-                    raise self._timeout(method, timeouts, clock.ran_out(now)) from None
-            except Unusable as error:
-                raise ProtocolViolation(
-                    f"the server's answer cannot be used: {error.reason}; it may have run",
-                    result=error.raw,
-                    server=self.server,
-                ) from None
-
-    def _hearer(self, on_progress: OnProgress) -> Teller | None:
-        if not is_async(on_progress):
-            return None
-        most = self._limits.notices
-        return Teller(on_progress, "on_progress", self.server, current(), most, self._stats)
-
-    def _tell(self, on_progress: OnProgress, hearer: Teller | None, notice: Notice) -> None:
-        progress, total = notice.params["progress"], notice.params.get("total")
-        text = notice.params.get("message")
-        said = (
-            progress,
-            total if type(total) in (int, float) else None,
-            text if type(text) is str else None,
-        )
-        if hearer is not None:
-            hearer.tell(*said)
-            return
-        try:
-            on_progress(*said)
-        except Exception:  # noqa: BLE001 - a callback's fault is not the call's
-            _log.warning("%s: on_progress raised; the call goes on", self.server, exc_info=True)
+                await hearer.aclose()
 
     def _read(self, answer: Answer | Failure) -> Reading:
         if type(answer) is Failure:
@@ -307,7 +276,7 @@ class Wire:
             server=self.server,
         )
 
-    def _give_up(self, id: Id, cancelling: Cancelling | None = None) -> None:
+    def _give_up(self, id: Id, cancelling: Call[Any] | None = None) -> None:
         """Tell the server that nobody waits any more, where closing the exchange does not."""
         if self.transport.shared or not self.era.closing_cancels:
             reason = None if cancelling is None else cancelling.reason
@@ -339,6 +308,15 @@ class Wire:
         """Send a notification."""
         headers = self.era.headers(method, params or {})
         await self.transport.send(encode_notice(method, params), headers)
+
+
+def _progress(notice: Notice) -> tuple[float, float | None, str | None]:
+    total, text = notice.params.get("total"), notice.params.get("message")
+    return (
+        notice.params["progress"],
+        total if type(total) in (int, float) else None,
+        text if type(text) is str else None,
+    )
 
 
 def _pause(error: ServerError, tries: int) -> float | None:

@@ -469,7 +469,16 @@ async def test_roots_are_sent_from_a_list_or_a_handler(revision: str, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "root", ["https://example.com/", "/etc", "file:relative", "file:///a b", Root("file://")]
+    "root",
+    [
+        "https://example.com/",
+        "/etc",
+        "file:relative",
+        "file:///a b",
+        Root("file://"),
+        "file:///a/../b",
+        "file:///a/%2e%2E/b",
+    ],
 )
 async def test_a_root_that_is_no_file_uri_is_not_sent(root: Any) -> None:
     server = Asking(NEWEST_HANDSHAKE, ROOTS)
@@ -717,3 +726,56 @@ async def test_an_unusable_list_of_urls_is_put_to_nobody(elicitations: Any) -> N
 
 def test_a_log_message_shows_itself() -> None:
     assert LogMessage("s", "info", None, {"a": 1}, '{"a":1}').text == '{"a":1}'
+
+
+async def test_a_root_may_not_be_named_by_climbing_and_a_name_with_dots_may_stay() -> None:
+    server = Asking(NEWEST_HANDSHAKE, ROOTS)
+    answers = await asked(server, Handlers(roots=["file:///srv/a..b"]))  # type: ignore[list-item]
+    assert answers["q0"] == {"roots": [{"uri": "file:///srv/a..b"}]}
+
+
+async def test_questions_one_after_another_leave_one_watcher_and_no_more() -> None:
+    server = Asking(NEWEST_HANDSHAKE, *[ROOTS] * 50)
+    handlers = Handlers(roots=[])
+    async with connect(MemoryServer(server), approval=allow_all, handlers=handlers) as session:
+        await session.call_tool("ask")
+        jobs = session._answering._jobs
+        assert jobs is not None
+        assert len(jobs) <= 2
+
+
+async def test_a_connect_that_is_cancelled_while_the_log_level_is_set_leaves_nothing_open() -> None:
+    reached = anyio.Event()
+
+    class Mute(Asking):
+        async def __call__(self, message: dict[str, Any], send: Any) -> Any:
+            if message.get("method") == "logging/setLevel":
+                reached.set()
+                return None
+            return await super().__call__(message, send)
+
+    transport = MemoryServer(Mute(NEWEST_HANDSHAKE))
+
+    async def open_it() -> None:
+        await connect(transport, handlers=Handlers(log_level="info"))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(open_it)
+        await reached.wait()
+        tasks.cancel_scope.cancel()
+    assert not transport.alive
+
+
+async def test_lines_logged_while_the_session_closes_start_nothing_new() -> None:
+    lines: list[Any] = []
+    server = Asking(NEWEST_HANDSHAKE)
+    async with connect(
+        MemoryServer(server), approval=allow_all, handlers=Handlers(log=lines.append)
+    ) as session:
+        await session.list_tools()
+        logs = session._logs
+    logs.take({"level": "info", "data": "late"})
+    await anyio.lowlevel.checkpoint()
+    assert lines == []
+    assert logs._teller is not None
+    assert not logs._teller._busy

@@ -293,3 +293,30 @@ def test_any_state_comes_back_exactly(state: str) -> None:
     anyio.run(call, server)
     assert server.all("tools/call")[1]["requestState"] == state
     assert json.loads(json.dumps(state)) == state
+
+
+@pytest.mark.parametrize("method", ["prompts/get", "resources/read"])
+async def test_prompts_and_resources_are_asked_about_and_answered_like_calls(method: str) -> None:
+    class Reading(Asking):
+        async def __call__(self, message: dict[str, Any], send: Any) -> Any:
+            if message.get("method") == "server/discover":
+                offered: dict[str, Any] = {"prompts": {}, "resources": {}}
+                return {"supportedVersions": [LATEST], "capabilities": offered}
+            if message.get("method") == method:
+                self.messages.append(message)
+                answer = self.round(message["params"])
+                if "content" in answer:
+                    answer = {"messages": [], "contents": []}
+                return answer
+            return await super().__call__(message, send)
+
+    server = Reading(LATEST, FORM)
+    async with connect(MemoryServer(server), handlers=YES) as session:
+        if method == "prompts/get":
+            await session.get_prompt("p", {"a": "1"})
+        else:
+            await session.read_resource("file:///x")
+    first, second = server.all(method)
+    assert server.answers == {"q0": {"action": "accept", "content": {"name": "Ada"}}}
+    assert second["requestState"] == "s~t="
+    assert "requestState" not in first

@@ -227,6 +227,21 @@ async def test_a_callback_that_never_returns_holds_up_neither_its_call_nor_anoth
         assert (await session.call_tool("plain")).text == "plain"
 
 
+async def test_a_plain_function_that_gives_back_something_to_await_is_awaited() -> None:
+    told: list[float] = []
+
+    async def hear(progress: float) -> None:
+        await anyio.lowlevel.checkpoint()
+        told.append(progress)
+
+    async with connect(
+        MemoryServer(Progressing(*range(40))), approval=allow_all, limits=Limits(notices=8)
+    ) as session:
+        await session.call_tool("ask", on_progress=lambda progress, *_: hear(progress))
+    assert told[-1] == 39
+    assert told == sorted(told)
+
+
 @pytest.mark.parametrize("kind", ["plain", "async"])
 async def test_a_callback_that_raises_hears_the_rest(
     kind: str, caplog: pytest.LogCaptureFixture

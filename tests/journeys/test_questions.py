@@ -126,6 +126,46 @@ async def _logs(session: Session, answers: Answers) -> None:
     assert [line.level for line in answers.lines[3:]] == ["error"]
 
 
+@pytest.mark.parametrize(
+    ("transport", "pin"),
+    [
+        ("stdio", "auto"),
+        ("stdio", "2025-11-25"),
+        ("streamable-http", "auto"),
+        ("streamable-http", "2025-11-25"),
+        ("sse", "2025-06-18"),
+    ],
+)
+async def test_the_official_server_stops_what_is_called_off(transport: str, pin: str) -> None:
+    options: dict[str, Any] = {"approval": allow_all, "revision": pin, "timeouts": BRISK}
+    if transport == "stdio":
+        async with connect(peers.official("2.3.0"), **options) as session:
+            await _calls_it_off(session)
+    else:
+        async with (
+            http_peers.official("2.3.0", transport) as url,
+            connect(url, **options) as session,
+        ):
+            await _calls_it_off(session)
+
+
+async def _calls_it_off(session: Session) -> None:
+    under_way = anyio.Event()
+    call = session.call_tool(
+        "slow", {"seconds": 60, "steps": 600}, on_progress=lambda *_: under_way.set()
+    )
+    async with anyio.create_task_group() as tasks:
+
+        async def await_it() -> None:
+            with pytest.raises(CallCancelled, match="lunch"):
+                await call
+
+        tasks.start_soon(await_it)
+        await under_way.wait()
+        call.cancel("lunch")
+    assert (await session.call_tool("was_cancelled", timeout=20)).text == "yes"
+
+
 @asynccontextmanager
 async def _everything(transport: str, answers: Answers) -> AsyncIterator[Session]:
     options: dict[str, Any] = {
