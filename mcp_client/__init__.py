@@ -4,6 +4,7 @@ run that nobody approved.
 The way of a call, and where each step lives::
 
     session.py      one server, agreed on a revision; call_tool
+    features.py     what it offers besides tools: resources, prompts, completion
     catalog.py      the tool's definition in force
     call.py         the life of one call, top to bottom: freeze, check, ask, send, check, hand over
     tool.py         Tool and ToolCall, frozen values
@@ -18,11 +19,22 @@ The way of a call, and where each step lives::
     rules.py        an ordered policy: what needs no asking
     answers.py      what somebody has said yes to beforehand, kept and revoked
     approval.py     asking: the gate no call goes round
+    audit.py        the record of every call, opened before it is decided
+    redaction.py    what a record may show: no secrets, and not without end
+    journal.py      the file of records, which lines are only ever added to
+    chain.py        lines that vouch for one another, and how to check them
     terminal/       a person at the terminal: yes or no to a call, and answers to a server
     handlers.py     what a server may ask of us: elicitation, sampling, roots
+    questions.py    a server's question from the wire, its answer to the wire
+    answering.py    asking the handlers, in either era, within bounds
     rounds.py       when the answer is a question
     wire.py         one request out, one answer back: ids, clocks, progress, cancelling
+    clock.py        the clocks of a request, and when they stand still
+    cancelling.py   a call that can be called off
+    telling.py      telling a host's callback, at nobody's expense
+    log_notices.py  the log lines a server sends
     result.py       what you get
+    tracing.py      a span a request, where the host traces
     errors.py       what is raised, as one tree
 
 Before the first call, and below it::
@@ -34,7 +46,13 @@ Before the first call, and below it::
     metaschema.py   whether a schema is one, told cheaply
     findings.py     what looks wrong in a tool's texts: a hint, and not a proof
     pins.py         a lock file of tools: what they were, and what became of them
-    subscriptions.py  what a server tells us unasked, in either era, as one stream
+    listed.py       what a server lists, and what was left out
+    listing.py      one list of a server's: pages, freshness, quarantine
+    resources.py    the resources of a server: listed, read, followed
+    prompts.py      the prompts of a server, and completion
+    listening.py    one thing a server tells of, and the stream on which it does
+    subscriptions.py  what a server tells us unasked, in either era
+    watching.py     changes as async iterators
     files.py        a file of our own, replaced as a whole by processes that take turns
     display.py      a server's text, made safe to look at
     backend.py      asyncio and trio, asked directly in this one file
@@ -43,15 +61,21 @@ Before the first call, and below it::
 """
 
 from .answers import Answers, Remembered
+from .audit import AuditSink
 from .bounds import Limits, Timeouts
+from .cancelling import Call
+from .chain import OpenCall, Verified, verify_audit
 from .connecting import connect
 from .decision import Allow, ApprovalHook, Deny, Remember, allow_all, deny_all
 from .display import safe_text
 from .errors import (
+    AuditError,
     AuthError,
     BrokenPromise,
+    CallCancelled,
     CallDenied,
     CallTimeout,
+    CallWithdrawn,
     ConfigError,
     ConnectError,
     ConnectionLost,
@@ -65,7 +89,9 @@ from .errors import (
     ProtocolViolation,
     ServerError,
     ToolFailed,
+    Unanswered,
     UnknownTool,
+    UrlElicitationRequired,
 )
 from .handlers import (
     Accept,
@@ -80,8 +106,12 @@ from .handlers import (
     SamplingRequest,
     SamplingResult,
 )
+from .journal import AuditLog
+from .listed import Listed, Rejected
 from .pins import Drift, Pins
+from .prompts import PromptResult
 from .protocol.capabilities import Implementation
+from .protocol.carried import Annotations
 from .protocol.content import (
     AudioContent,
     ContentBlock,
@@ -92,30 +122,42 @@ from .protocol.content import (
     UnknownContent,
 )
 from .protocol.elicitation import Choice, FormField
+from .protocol.prompts import Completion, Prompt, PromptArgument, PromptMessage
+from .protocol.resources import Resource, ResourceContents, ResourceTemplate, ResourceUpdate
+from .redaction import Redaction
+from .resources import ResourceResult
 from .result import ToolResult
 from .rules import Explanation, Rule, Rules
 from .session import Session
-from .subscriptions import ToolChanges, ToolWatch
 from .terminal import ask_on_terminal, elicit_on_terminal
-from .tool import Hints, Rejected, Tool, ToolCall, ToolList
+from .tool import Hints, Tool, ToolCall, ToolList
 from .transports.http import HttpServer
 from .transports.memory import JsonRpcError, MemoryServer
 from .transports.stdio import StdioServer
+from .watching import ListChanges, ListWatch, ResourceWatch, ToolChanges, ToolWatch
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Accept",
     "Allow",
+    "Annotations",
     "Answers",
     "ApprovalHook",
     "AudioContent",
+    "AuditError",
+    "AuditLog",
+    "AuditSink",
     "AuthError",
     "BrokenPromise",
+    "Call",
+    "CallCancelled",
     "CallDenied",
     "CallTimeout",
+    "CallWithdrawn",
     "Cancel",
     "Choice",
+    "Completion",
     "ConfigError",
     "ConnectError",
     "ConnectionLost",
@@ -137,18 +179,33 @@ __all__ = [
     "InvalidSchema",
     "JsonRpcError",
     "Limits",
+    "ListChanges",
+    "ListWatch",
+    "Listed",
     "LogMessage",
     "McpError",
     "MemoryServer",
     "NegotiationError",
     "NotSent",
+    "OpenCall",
     "OutcomeUnknown",
     "Pins",
+    "Prompt",
+    "PromptArgument",
+    "PromptMessage",
+    "PromptResult",
     "ProtocolViolation",
+    "Redaction",
     "Rejected",
     "Remember",
     "Remembered",
+    "Resource",
+    "ResourceContents",
     "ResourceLink",
+    "ResourceResult",
+    "ResourceTemplate",
+    "ResourceUpdate",
+    "ResourceWatch",
     "Root",
     "RootsRequest",
     "Rule",
@@ -168,12 +225,16 @@ __all__ = [
     "ToolList",
     "ToolResult",
     "ToolWatch",
+    "Unanswered",
     "UnknownContent",
     "UnknownTool",
+    "UrlElicitationRequired",
+    "Verified",
     "allow_all",
     "ask_on_terminal",
     "connect",
     "deny_all",
     "elicit_on_terminal",
     "safe_text",
+    "verify_audit",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 
 from .display import safe_text
 from .errors import ToolFailed
-from .protocol.content import ContentBlock, content_block
+from .protocol.content import ContentBlock, ResourceLink, content_block
 
 __all__ = ["ToolResult"]
 
@@ -44,7 +44,7 @@ class ToolResult:
         if type(is_error) is not bool:
             raise ValueError("isError is neither true nor false")
         return cls(
-            tuple([content_block(block) for block in content]),
+            tuple([content_block(block, server) for block in content]),
             result.get("structuredContent"),
             is_error,
             (),
@@ -62,6 +62,11 @@ class ToolResult:
     def text(self) -> str:
         """All content as text for a model; what is no text is named in brackets, never hidden."""
         return "\n".join([str(block) for block in self.content])
+
+    @property
+    def links(self) -> tuple[ResourceLink, ...]:
+        """The resource links in it, in order. Data: ``Session.follow`` reads one when asked to."""
+        return tuple(block for block in self.content if isinstance(block, ResourceLink))
 
     def raise_for_error(self) -> ToolResult:
         """This result, or ``ToolFailed`` if the tool reported an error."""

@@ -1,363 +1,218 @@
-"""What a server tells us unasked, in either era, as one stream.
+"""What a server tells us unasked, in either era: every subscription of one session.
 
-In the handshake era notices simply come. In the stateless era they come on a stream that we open
-with ``subscriptions/listen`` (2026-07-28 ``basic/patterns/subscriptions``) and hold open. It is
-opened only once somebody needs it: a ``ToolWatch`` is in use, or a list is relied on that was
-fetched before, and the server has declared that it tells of changes. It runs outside any task of
-the host's and ends with its connection.
-
-What was said while no stream was open is lost, so that each opening counts as a change: always
-where a stream was lost before or somebody watches, and else where the list's ``ttlMs`` is over. A
-stream that is lost or ended is opened again after a pause that doubles, with jitter. A server that
-does not know the method, or does not acknowledge what was asked for, is not asked again on this
-connection; the list then lives by its ``ttlMs``.
+The lists (tools, prompts, resources with their templates) have one subscription each. A resource
+that is watched has one for as long as somebody does. In the stateless era that is a stream of its
+own, see ``listening``; in the handshake era it is asked for with ``resources/subscribe`` and ended
+with ``resources/unsubscribe`` (2025-11-25 ``server/resources``, subscriptions), and asked for anew
+on each new connection.
 """
 
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from enum import Enum, auto
-from types import TracebackType
 from typing import Any
 
-import anyio
-
-from .backend import Handle, Waiter, current
+from .bounds import Limits, Timeouts
 from .catalog import Catalog
-from .errors import McpError
-from .protocol.capabilities import declares
-from .protocol.jsonrpc import Answer, Failure, Unusable
-from .protocol.notices import ACKNOWLEDGED, LISTEN, TOOLS_CHANGED, TOOLS_FILTER, honours_tools
-from .tool import Tool, ToolList
-from .transports.base import Exchange
+from .errors import ConfigError, McpError
+from .listening import ListSubscription, Subscription
+from .listing import Listing
+from .protocol.jsonrpc import Notice
+from .protocol.notices import PROMPTS, RESOURCE_UPDATED, RESOURCES, TOOLS, updates_of
+from .protocol.resources import ResourceUpdate, usable_uri
 from .wire import Wire
 
-__all__ = ["Subscriptions", "ToolChanges", "ToolWatch"]
+__all__ = ["ResourceSubscription", "Subscriptions"]
 
 _log = logging.getLogger("mcp_client")
-_FIRST_PAUSE = 1.0
-_LONGEST_PAUSE = 60.0
-_LOOK = 1.0
-_ROUND = 300.0
-_NOT_FOUND_OR_WRONG = frozenset({-32601, -32602})
-
-
-@dataclass(frozen=True, slots=True)
-class ToolChanges:
-    """How a server's tools differ from what they were."""
-
-    added: tuple[Tool, ...]
-    removed: tuple[Tool, ...]
-    changed: tuple[Tool, ...]
-    """As they are now; as they were is in ``before``."""
-    before: ToolList
-    tools: ToolList
-    """The whole list, as it is now."""
-
-    def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.changed)
-
-
-def _compared(before: ToolList, tools: ToolList) -> ToolChanges:
-    was = {tool.name: tool for tool in before}
-    now = {tool.name: tool for tool in tools}
-    return ToolChanges(
-        tuple(tool for name, tool in now.items() if name not in was),
-        tuple(tool for name, tool in was.items() if name not in now),
-        tuple(
-            tool
-            for name, tool in now.items()
-            if name in was and was[name].fingerprint != tool.fingerprint
-        ),
-        before,
-        tools,
-    )
-
-
-class _End(Enum):
-    """How a stream came to its end."""
-
-    LOST = auto()
-    ENDED = auto()
-    UNSUPPORTED = auto()
 
 
 class Subscriptions:
-    """The notices of one session. ``session`` makes one, and tells it of each connection."""
+    """``session`` makes one, and tells it of each connection."""
 
     def __init__(
         self,
         server: str,
         catalog: Catalog,
-        seconds: float,
-        *,
-        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
-        jitter: Callable[[], float] = random.random,
+        prompts: Listing[Any],
+        resources: tuple[Listing[Any], ...],
+        timeouts: Timeouts,
+        limits: Limits,
     ) -> None:
-        """``seconds``: how long a server may take to acknowledge."""
         self._server = server
-        self._catalog = catalog
-        self._seconds = seconds
-        self._sleep = sleep
-        self._jitter = jitter
-        self._backend = current()
+        self._timeouts = timeouts
+        self._limits = limits
         self._wire: Wire | None = None
-        self._available = False
-        self._acknowledged = False
-        self._tried = False
-        self._again = False
-        self._relied = False
-        self._watchers = 0
-        self._job: Handle | None = None
-        self._waiters: set[Waiter] = set()
-        self.closed = False
-        catalog.on_news = self.wake
-        catalog.on_reliance = self._rely
-
-    @property
-    def told(self) -> bool:
-        """Whether a change would be heard of."""
-        return self._wire is None or not self._wire.era.listens or self._acknowledged
+        self.tools = ListSubscription(server, TOOLS, (catalog,), timeouts.connect)
+        self.prompts = ListSubscription(server, PROMPTS, (prompts,), timeouts.connect)
+        self.resources = ListSubscription(server, RESOURCES, resources, timeouts.connect)
+        self._lists = (self.tools, self.prompts, self.resources)
+        self._watched: dict[str, ResourceSubscription] = {}
+        self._closed = False
 
     def connected(self, wire: Wire) -> None:
-        """A connection stands. What was subscribed to on the last one is subscribed to anew."""
-        self._stop()
+        """A connection stands. What was listed on the one before it is not to be relied on."""
         self._wire = wire
-        capabilities = wire.era.server.capabilities
-        self._available = wire.era.listens and declares(capabilities, "tools", "listChanged")
-        if self._relied or self._watchers:
-            self._start()
-
-    def watch(self) -> None:
-        self._watchers += 1
-        self._start()
-
-    def unwatch(self) -> None:
-        self._watchers -= 1
-        if not self._watchers and not self._relied:
-            self._stop()
+        for subscription in self._lists:
+            if wire.generation > 1:
+                subscription.changed()
+            subscription.connected(wire)
+        for watched in self._watched.values():
+            watched.connected(wire)
 
     def close(self) -> None:
-        self.closed = True
-        self._stop()
+        self._closed = True
+        for subscription in (*self._lists, *self._watched.values()):
+            subscription.close()
+
+    def hear(self, notice: Notice) -> None:
+        """A notice that came on no stream of ours, as they do in the handshake era."""
+        for subscription in self._lists:
+            if notice.method == subscription.topic.notice:
+                subscription.heard(notice)
+        if notice.method == RESOURCE_UPDATED:
+            uri = notice.params.get("uri")
+            for watched in self._watched.values():
+                if type(uri) is str and watched.covers(uri):
+                    watched.heard(notice)
+
+    def of(self, uri: str) -> ResourceSubscription:
+        """The subscription to one resource; all who watch it share it.
+
+        Raises ``ConfigError`` where there are as many as there may be.
+        """
+        self._watched = {key: one for key, one in self._watched.items() if one.in_use}
+        found = self._watched.get(uri)
+        if found is not None:
+            return found
+        if sum(one.is_watched for one in self._watched.values()) >= self._limits.watched:
+            raise ConfigError(
+                f"{self._limits.watched} resources are subscribed to already (Limits.watched)",
+                server=self._server,
+            )
+        found = ResourceSubscription(self._server, uri, self._timeouts)
+        found.closed = self._closed
+        if self._wire is not None:
+            found.connected(self._wire)
+        self._watched[uri] = found
+        return found
+
+
+class ResourceSubscription(Subscription):
+    """The changes of one resource, in either era."""
+
+    def __init__(self, server: str, uri: str, timeouts: Timeouts) -> None:
+        super().__init__(server, updates_of(uri), timeouts.connect)
+        self.uri = uri
+        self.stood = False
+        """Whether the server ever agreed."""
+        self._clocks = timeouts.for_call(timeouts.connect)
+        self._held = False
+        self.listeners: set[Callable[[ResourceUpdate], None]] = set()
+        """Told of every update."""
+
+    @property
+    def is_watched(self) -> bool:
+        return self._watchers > 0
+
+    @property
+    def in_use(self) -> bool:
+        """Whether somebody watches, or it is being ended."""
+        return self._watchers > 0 or self._job is not None
+
+    @property
+    def refused(self) -> bool:
+        """Whether the server will not be asked again by itself."""
+        return self.fault is not None and not (self._available and self.stood)
+
+    def try_again(self) -> None:
+        """Somebody who was told of a refusal asks once more."""
+        self.fault = None
+        self._available = True
+        self._start()
+
+    def covers(self, uri: str) -> bool:
+        """Whether ``uri`` is what was subscribed to, or a part of it."""
+        if not uri.startswith(self.uri):
+            return False
+        rest = uri[len(self.uri) :]
+        return not rest or self.uri.endswith("/") or rest[0] in "/#?"
+
+    def heard(self, notice: Notice) -> None:
+        uri = notice.params.get("uri")
+        if type(uri) is not str or usable_uri(uri) is not None:
+            uri = self.uri
+        self._tell(ResourceUpdate(uri))
+
+    def opened(self, again: bool) -> None:
+        self.stood = True
+        if again:
+            self._tell(ResourceUpdate(self.uri, certain=False))
+
+    def _tell(self, update: ResourceUpdate) -> None:
+        for listener in tuple(self.listeners):
+            listener(update)
         self.wake()
 
-    def _rely(self) -> None:
-        if not self._relied and self._available:
-            self._relied = True
-            self._start()
+    def _offered(self, wire: Wire) -> bool:
+        return True  # who declares nothing may tell all the same: it is asked, and says
 
-    # ------------------------------------------------------------------ waiting
+    def connected(self, wire: Wire) -> None:
+        if self._wire is not None and self.stood:
+            self._again = True
+        self._held = False
+        super().connected(wire)
 
-    def wake(self) -> None:
-        # Not an Event: notices are handed over in a reader's callback, which is in no task.
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    async def news(self, seconds: float) -> None:
-        """Wait until something happened here or to the catalogue, or ``seconds`` are over."""
-        waiter = self._backend.waiter()
-        self._waiters.add(waiter)
-        try:
-            with anyio.move_on_after(seconds):
-                await waiter
-        finally:
-            self._waiters.discard(waiter)
-
-    async def pause(self, seconds: float) -> None:
-        await self._sleep(seconds)
-
-    async def settled(self) -> None:
-        """Wait until the stream stands, or it is clear that it does not yet."""
-        until = self._backend.now() + self._seconds
-        while self._job is not None and not (self._acknowledged or self._tried):
-            await self.news(max(0.0, until - self._backend.now()))
-
-    # ---------------------------------------------------------------- listening
+    # ------------------------------------------------------------ by request
 
     def _start(self) -> None:
         wire = self._wire
-        if self._job is None and self._available and wire is not None and not self.closed:
+        if wire is None or wire.era.listens:
+            super()._start()
+        elif not self.closed and self._job is None and self._wanted != self._held:
             self._tried = False
-            self._job = self._backend.spawn(lambda: self._keep_listening(wire))
+            self._job = self._backend.spawn(lambda: self._agree_on_it(wire))
 
     def _stop(self) -> None:
-        job, self._job = self._job, None
-        if self._acknowledged:
-            self._again, self._acknowledged = True, False
-        if job is not None:
-            job.cancel()
+        wire = self._wire
+        if wire is None or wire.era.listens or self.closed or not wire.transport.alive:
+            super()._stop()
+        else:
+            self._start()
 
-    async def _keep_listening(self, wire: Wire) -> None:
-        pause = _FIRST_PAUSE
-        while wire.transport.alive:
+    @property
+    def _wanted(self) -> bool:
+        return self._watchers > 0 and self._available
+
+    async def _agree_on_it(self, wire: Wire) -> None:
+        """Subscribe or unsubscribe, until what the server does is what is wanted."""
+        while wire is self._wire and wire.transport.alive and self._wanted != self._held:
+            wanted = self._wanted
             try:
-                end = await self._listen(wire)
-            except Exception:  # noqa: BLE001 - nobody waits for this task: its fault stays here
-                _log.warning("%s: listening failed", self._server, exc_info=True)
-                end = _End.UNSUPPORTED
+                await self._ask(wire, wanted)
+            except McpError as error:
+                self._missed(error, wanted)
             if wire is not self._wire:
                 return
-            if self._acknowledged:
-                pause, self._again, self._acknowledged = _FIRST_PAUSE, True, False
+            self._held = wanted and self.fault is None
             self._tried = True
-            self.wake()
-            if end is _End.UNSUPPORTED:
-                _log.info("%s: the server does not tell of changes after all", self._server)
-                self._available = False
-                break
-            _log.debug("%s: the stream of notices is over (%s)", self._server, end.name)
-            if wire.transport.alive:
-                await self._sleep(pause * (0.5 + self._jitter() / 2))
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            if self._held:
+                self._stands()
         if wire is self._wire:
             self._job = None
             self.wake()
 
-    async def _listen(self, wire: Wire) -> _End:
-        until = self._backend.now() + self._seconds
-        try:
-            id, exchange = await wire.listen(LISTEN, TOOLS_FILTER, until)
-        except (McpError, TimeoutError):
-            return _End.LOST
-        answered = False
-        try:
-            message = await self._acknowledgement(exchange, until)
-            if message is None:
-                message = await self._hear(exchange)
-            answered = type(message) in (Answer, Failure)
-        except (McpError, TimeoutError, Unusable):
-            return _End.LOST
-        finally:
-            await wire.leave(id, exchange, answered=answered)
-        if type(message) is Failure:
-            wrong = message.code in _NOT_FOUND_OR_WRONG
-            return _End.UNSUPPORTED if wrong else _End.LOST
-        return _End.ENDED if answered else _End.UNSUPPORTED
+    def _ask(self, wire: Wire, wanted: bool) -> Awaitable[Any]:
+        method = "resources/subscribe" if wanted else "resources/unsubscribe"
+        if wanted:
+            self.fault = None
+        else:
+            self._acknowledged = False
+        return wire.request(method, {"uri": self.uri}, self._clocks)
 
-    async def _acknowledgement(self, exchange: Exchange, until: float) -> Any:
-        """None once the server has agreed; else what it said instead."""
-        while True:
-            message: Any = await exchange.receive(until)
-            if type(message) in (Answer, Failure):
-                return message
-            if message.method == ACKNOWLEDGED:
-                if not honours_tools(message):
-                    return message
-                break
-        self._acknowledged = True
-        if self._again or self._watchers or not self._catalog.fresh:
-            self._catalog.changed()
-        self.wake()
-        return None
-
-    async def _hear(self, exchange: Exchange) -> Any:
-        while True:
-            try:
-                message: Any = await exchange.receive(self._backend.now() + _ROUND)
-            except TimeoutError:
-                continue
-            if type(message) in (Answer, Failure):
-                return message
-            if message.method == TOOLS_CHANGED:
-                self._catalog.changed()
-
-
-class ToolWatch:
-    """The changes of a server's tools, one ``ToolChanges`` after another; made by a session.
-
-    ``async with session.tool_changes() as changes:`` hears of whatever happens from its first line
-    on, and lets go at its end. ``async for changes in session.tool_changes():`` does as well until
-    ``aclose``. It ends when the session is closed.
-
-    Several changes in a row may come as one. What cannot be fetched raises as ``list_tools`` does,
-    and the next ``anext`` tries again. Where the server does not declare that it tells of changes,
-    what comes is what other uses of the session find out.
-    """
-
-    def __init__(
-        self,
-        subscriptions: Subscriptions,
-        catalog: Catalog,
-        tools: Callable[[], Awaitable[ToolList]],
-    ) -> None:
-        self._subscriptions = subscriptions
-        self._catalog = catalog
-        self._tools = tools
-        self._before = catalog.known
-        self._watching = False
-        self._closed = False
-        self._fruitless = 0
-
-    async def __aenter__(self) -> ToolWatch:
-        await self._watch()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-    def __aiter__(self) -> ToolWatch:
-        return self
-
-    async def __anext__(self) -> ToolChanges:
-        try:
-            await self._watch()
-            while not (self._closed or self._subscriptions.closed):
-                changes = await self._step()
-                if changes:
-                    return changes
-        except McpError:
-            if not self._subscriptions.closed:
-                raise
-        raise StopAsyncIteration
-
-    async def aclose(self) -> None:
-        """Let go. Whoever waits for the next change is told that there is none."""
-        self._closed = True
-        if self._watching:
-            self._watching = False
-            self._subscriptions.unwatch()
-        self._subscriptions.wake()
-
-    async def _watch(self) -> None:
-        if self._closed:
-            return
-        if not self._watching:
-            self._watching = True
-            self._subscriptions.watch()
-        if self._before is None:
-            await self._subscriptions.settled()
-            self._before = await self._tools()
-        elif not self._fruitless:
-            await self._subscriptions.settled()
-
-    async def _step(self) -> ToolChanges | None:
-        """Look once; where nothing has changed, wait until something may have."""
-        outdated = self._catalog.outdated
-        tools = await self._tools()
-        assert self._before is not None
-        changes = _compared(self._before, tools) if tools is not self._before else None
-        self._before = tools
-        if changes:
-            self._fruitless = 0
-            return changes
-        if self._catalog.outdated:
-            # A server that says so without end, and has nothing to show, is not run after.
-            self._fruitless += 1
-            if self._fruitless > 1:
-                await self._subscriptions.pause(min(0.05 * 2 ** min(self._fruitless, 8), 5.0))
-            return None
-        if not outdated:
-            self._fruitless = 0
-        if not (self._closed or self._subscriptions.closed):
-            await self._subscriptions.news(_LOOK)
-        return None
+    def _missed(self, error: McpError, wanted: bool) -> None:
+        if wanted:
+            self.fault, self._available = error, False
+        else:
+            _log.debug("%s: a subscription could not be ended: %s", self._server, error)

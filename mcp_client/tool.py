@@ -7,10 +7,10 @@ handed out is a copy, so that nothing a caller does to it changes the definition
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias
 
+from .listed import Listed, Rejected
 from .protocol.canonical import canonical, frozen, sha256
 from .protocol.headers import Mirror, mirrors_of
 
@@ -156,49 +156,10 @@ def _canonical(parts: dict[str, Any]) -> str:
     return json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """A tool that was left out of the list, and why."""
-
-    name: str
-    """Its name, made safe to show; empty where it has none."""
-    reason: str
-
-
-class ToolList(Sequence[Tool]):
+class ToolList(Listed[Tool]):
     """The tools of one server, in the server's order; ``[index]`` and ``in`` as in a list."""
 
-    __slots__ = ("_tools", "findings", "rejected")
-
-    def __init__(
-        self,
-        tools: Sequence[Tool],
-        rejected: Sequence[Rejected] = (),
-        findings: Sequence[str] = (),
-    ) -> None:
-        self._tools = tuple(tools)
-        self.rejected = tuple(rejected)
-        """What the server offered and the list leaves out, each with its reason."""
-        self.findings = tuple(findings)
-        """What a person should look at."""
-
-    @overload
-    def __getitem__(self, index: int) -> Tool: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Tool]: ...
-    def __getitem__(self, index: int | slice) -> Tool | Sequence[Tool]:
-        return self._tools[index]
-
-    def __len__(self) -> int:
-        return len(self._tools)
-
-    def __iter__(self) -> Iterator[Tool]:
-        return iter(self._tools)
-
-    def __repr__(self) -> str:
-        names = ", ".join(tool.name for tool in self._tools[:8])
-        more = ", ..." if len(self) > 8 else ""
-        return f"<ToolList of {len(self)}: {names}{more}; {len(self.rejected)} rejected>"
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,11 @@ import mcp_client
 from mcp_client import (
     Allow,
     CallDenied,
+    ConfigError,
     Deny,
     InvalidArguments,
     MemoryServer,
+    ResourceLink,
     Session,
     ToolCall,
     allow_all,
@@ -41,8 +43,23 @@ class Recorder:
                 return {"tools": [TOOL]}
             case "tools/call":
                 return {"content": [{"type": "text", "text": "ran"}]}
-            case "ping":
+            case "initialize":
+                every = {"tools": {}, "prompts": {}, "resources": {"subscribe": True}}
+                return {
+                    "protocolVersion": message["params"]["protocolVersion"],
+                    "capabilities": {**every, "completions": {}},
+                    "serverInfo": {"name": "recorder", "version": "1"},
+                }
+            case "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe":
                 return {}
+            case "resources/read":
+                return {"contents": [{"uri": "u:1", "text": "read"}]}
+            case "prompts/get":
+                return {"messages": []}
+            case "completion/complete":
+                return {"completion": {"values": []}}
+            case "prompts/list" | "resources/list" | "resources/templates/list":
+                return {"prompts": [], "resources": [], "resourceTemplates": []}
         return NotImplemented
 
     @property
@@ -50,12 +67,34 @@ class Recorder:
         return [m["params"] for m in self.messages if m["method"] == "tools/call"]
 
 
+REF = {"type": "ref/prompt", "name": "p"}
+LINK = ResourceLink("u:1", "n", None, None, None, {}, "memory")
+
+
+async def _unknown_elicitation(session: Session) -> None:
+    with pytest.raises(ConfigError):
+        await session.elicitation_completed("an id the server never gave")
+
+
 DOORS: dict[str, Callable[[Session], Awaitable[Any]]] = {
     "aclose": lambda session: session.aclose(),
     "call_tool": lambda session: session.call_tool("echo", {"a": 1}),
+    "complete": lambda session: session.complete(REF, {"name": "a", "value": ""}),
+    "follow": lambda session: session.follow(LINK),
+    "get_prompt": lambda session: session.get_prompt("p"),
+    "elicitation_completed": lambda session: _unknown_elicitation(session),
     "get_tool": lambda session: session.get_tool("echo"),
+    "list_prompts": lambda session: session.list_prompts(),
+    "list_resource_templates": lambda session: session.list_resource_templates(),
+    "list_resources": lambda session: session.list_resources(),
     "list_tools": lambda session: session.list_tools(refresh=True),
     "ping": lambda session: session.ping(),
+    "prompt_changes": lambda session: session.prompt_changes().aclose(),
+    "read_resource": lambda session: session.read_resource("u:1"),
+    "resource_changes": lambda session: session.resource_changes().aclose(),
+    "subscribe_resource": lambda session: session.subscribe_resource("u:1").__aenter__(),
+    "roots_changed": lambda session: session.roots_changed(),
+    "set_log_level": lambda session: session.set_log_level("info"),
     "tool_changes": lambda session: session.tool_changes().aclose(),
 }
 """Every public method of a session, and a way to use it. A new one must be added here."""
@@ -88,6 +127,7 @@ def test_every_public_function_of_the_package_is_known_to_this_test() -> None:
         "deny_all",
         "elicit_on_terminal",
         "safe_text",
+        "verify_audit",
     }
 
 

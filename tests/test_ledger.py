@@ -89,8 +89,8 @@ async def test_sending_another_call_than_was_allowed_is_seen(
 ) -> None:
     send = Caller._send
 
-    async def sends_another(caller: Caller, call: Approved, *rest: Any) -> Any:
-        return await send(caller, other(call), *rest)
+    async def sends_another(caller: Caller, order: Any, call: Approved, wire: Any) -> Any:
+        return await send(caller, order, other(call), wire)
 
     monkeypatch.setattr(Caller, "_send", sends_another)
     async with connect(MemoryServer(Server()), approval=allow_all) as session:

@@ -97,3 +97,16 @@ def test_raise_for_error_raises_with_the_reason_and_the_result() -> None:
 def test_an_error_without_a_reason_says_so() -> None:
     with pytest.raises(ToolFailed, match="gave no reason"):
         result(content=[], isError=True).raise_for_error()
+
+
+def test_the_links_of_a_result_are_data_and_know_whose_they_are() -> None:
+    link = {"type": "resource_link", "uri": "u:1", "name": "n", "size": 12, "mimeType": "text/x"}
+    odd = {"type": "resource_link", "uri": "u:2", "name": "n", "size": -1}
+    text = {"type": "text", "text": "t"}
+    found = result(content=[text, link, odd, {"type": "resource_link", "uri": "u:3"}])
+    assert [(one.uri, one.size, one.server) for one in found.links] == [
+        ("u:1", 12, "server"),
+        ("u:2", None, "server"),
+    ]
+    assert "[resource link: n, u:1, text/x, 12 bytes]" in found.text.splitlines()
+    assert len(found.text.splitlines()) == 4, "nothing that is there is hidden"

@@ -26,7 +26,7 @@ CANCELLED = "notifications/cancelled"
 
 @pytest.fixture(autouse=True)
 def nobody_looks_up_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_client.subscriptions._LOOK", 3_600.0)
+    monkeypatch.setattr("mcp_client.watching._LOOK", 3_600.0)
 
 
 class Server:
@@ -99,8 +99,8 @@ class Pauses:
     def __init__(self, session: Session) -> None:
         self.asked: list[float] = []
         self.let = anyio.Event()
-        session._subscriptions._sleep = self
-        session._subscriptions._jitter = lambda: 1.0
+        session._subscriptions.tools._sleep = self
+        session._subscriptions.tools._jitter = lambda: 1.0
 
     async def __call__(self, seconds: float) -> None:
         self.asked.append(seconds)
@@ -234,7 +234,7 @@ async def test_a_server_that_cries_change_at_every_list_is_not_run_after() -> No
             await anyio.sleep_forever()
 
     async with connect(MemoryServer(cry)) as session:
-        session._subscriptions._sleep = sleep
+        session._subscriptions.tools._sleep = sleep
         async with anyio.create_task_group() as group, session.tool_changes() as changes:
             group.start_soon(changes.__anext__)
             await until(lambda: len(pauses) == 8)
@@ -329,11 +329,11 @@ async def test_a_lost_stream_is_opened_again_after_a_pause_that_doubles() -> Non
                 await until(lambda: len(server.streams) == pauses.asked.count(0) + 1)
             assert [pause for pause in pauses.asked if pause] == [1, 2, 4, 8]
             server.acknowledge()
-            await until(lambda: session._subscriptions.told)
+            await until(lambda: session._subscriptions.tools.told)
             server.end_stream()
             await until(lambda: len(pauses.asked) == 9)
             assert pauses.asked[-1] == 1, "a stream that stood starts the pauses over"
-            assert not session._subscriptions.told
+            assert not session._subscriptions.tools.told
 
 
 async def test_what_happened_while_no_stream_was_open_is_found_when_it_is_open_again() -> None:
@@ -422,7 +422,7 @@ async def test_a_change_said_before_the_acknowledgement_is_found_all_the_same() 
 async def test_a_server_that_died_is_subscribed_to_anew_when_it_is_started_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mcp_client.subscriptions._LOOK", 0.01)
+    monkeypatch.setattr("mcp_client.watching._LOOK", 0.01)
     server = Server("a")
     transport = MemoryServer(server)
     async with connect(transport) as session, session.tool_changes() as changes:

@@ -16,7 +16,7 @@ __all__ = ["Address", "NotOpenable", "address_of"]
 _LONGEST = 8_192
 _LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|::1")
 _NAME = re.compile(r"[^\x00-\x20\x7f!-,/:-@\[-^`{-~]+")
-_NUMBERS = re.compile(r"(0[xX])?[0-9a-fA-F]+(\.(0[xX])?[0-9a-fA-F]+){0,3}\.?")
+_ENDS_IN_NUMBER = re.compile(r"(.*\.)?(\d+|0x[0-9a-f]*)")
 
 
 class NotOpenable(ValueError):
@@ -45,9 +45,11 @@ def address_of(url: object) -> Address:
         host, _ = (parts.hostname or "").rstrip("."), parts.port
     except ValueError:
         raise NotOpenable("the URL cannot be read") from None
+    if parts.scheme not in ("https", "http"):
+        raise NotOpenable("the URL is neither https nor http to this machine")
     if not host or not (":" in host or _NAME.fullmatch(host)):
         raise NotOpenable("the URL names no host")
-    if parts.scheme != "https" and not (parts.scheme == "http" and _LOOPBACK.fullmatch(host)):
+    if parts.scheme == "http" and not _LOOPBACK.fullmatch(host):
         raise NotOpenable("the URL is neither https nor http to this machine")
     ascii_host = _in_ascii(host)
     return Address(ascii_host, tuple(_warnings(parts, host, ascii_host)))
@@ -70,13 +72,15 @@ def _warnings(parts: SplitResult, host: str, ascii_host: str) -> list[str]:
     found = []
     if "@" in parts.netloc:
         found.append(f"what stands before the @ is not its host: it leads to {ascii_host}")
-    if any(label.startswith("xn--") for label in ascii_host.split(".")):
-        found.append(f"its host has letters outside ASCII, written in punycode: {ascii_host}")
+    if not host.isascii() or any(label.startswith("xn--") for label in host.split(".")):
+        found.append(f"its host has letters outside ASCII; in ASCII (punycode) it is {ascii_host}")
         if alike := _look_alikes(host):
             found.append(f"letters of several scripts stand in one word of its host: {alike}")
-    if ":" in host or _NUMBERS.fullmatch(host):
+    if _LOOPBACK.fullmatch(host):
+        pass
+    elif ":" in host or _ENDS_IN_NUMBER.fullmatch(host):
         found.append(f"its host is a number and not a name: {ascii_host}")
-    elif "." not in host and host != "localhost":
+    elif "." not in host:
         found.append(f"its host is a name of the local network: {ascii_host}")
     if not parts.path.isascii() or not parts.query.isascii() or not parts.fragment.isascii():
         found.append("letters outside ASCII stand in it")

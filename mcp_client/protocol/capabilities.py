@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["Client", "Implementation", "ServerFacts", "declares"]
+from .versions import ELICITS, FULL_FORMS, STATELESS
+
+__all__ = ["Client", "Implementation", "ServerFacts", "declared_in", "declares", "may_offer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +73,34 @@ def declares(capabilities: Mapping[str, Any], feature: str, detail: str) -> bool
     """Whether ``capabilities`` has ``{feature: {detail: true}}``."""
     settings = capabilities.get(feature)
     return isinstance(settings, dict) and settings.get(detail) is True
+
+
+def may_offer(
+    revision: str, capabilities: Mapping[str, Any], feature: str, detail: str | None = None
+) -> bool:
+    """Whether a server is worth asking for a feature that not every server has.
+
+    It is not where the server says what it can do, and this is not among it. One that says nothing
+    at all may serve it all the same. ``completions`` is declared since 2025-03-26 only.
+    """
+    if not capabilities or (feature == "completions" and revision == "2024-11-05"):
+        return True
+    if feature not in capabilities:
+        return False
+    return detail is None or declares(capabilities, feature, detail)
+
+
+def declared_in(revision: str, capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a client's ``capabilities``, written as the newest revision has them, ``revision``
+    knows: elicitation since 2025-06-18 and its modes since 2025-11-25, as tools in sampling; a
+    notice of changed roots until then."""
+    known = dict(capabilities)
+    if isinstance(modes := known.get("elicitation"), Mapping) and revision not in FULL_FORMS:
+        del known["elicitation"]
+        if revision in ELICITS and (not modes or "form" in modes):
+            known["elicitation"] = {}
+    if "sampling" in known and revision not in FULL_FORMS:
+        known["sampling"] = {}
+    if "roots" in known and revision in STATELESS:
+        known["roots"] = {}
+    return known

@@ -3,6 +3,9 @@
 2026-07-28 ``server/tools`` (tool result); the same blocks since 2024-11-05 (text, image, embedded
 resource), 2025-03-26 (audio) and 2025-06-18 (resource link). A block of an unknown kind, or one
 that lacks what its kind must have, is kept as it came: one bad block spoils one block.
+
+``str(block)`` is its text for a model: a text as it is, and for anything else a line in brackets
+which says what is there, of what MIME type and how large.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from .carried import Carried, decoded, decoded_size, shown, text_or_none
 
 __all__ = [
     "AudioContent",
@@ -24,10 +29,10 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class TextContent:
+class TextContent(Carried):
     text: str
     raw: Mapping[str, Any] = field(repr=False, compare=False)
-    """The block as it came, ``_meta`` and ``annotations`` included; the same for every kind."""
+    """The block as it came; the same for every kind."""
 
     type = "text"
 
@@ -36,7 +41,7 @@ class TextContent:
 
 
 @dataclass(frozen=True, slots=True)
-class ImageContent:
+class ImageContent(Carried):
     data: str
     """Base64, as it came."""
     mime_type: str
@@ -44,12 +49,25 @@ class ImageContent:
 
     type = "image"
 
+    @property
+    def bytes(self) -> bytes:
+        """The image itself, no larger than three quarters of ``Limits.message_bytes``.
+
+        Raises ``ProtocolViolation`` where ``data`` is no strict Base64.
+        """
+        return decoded(self.data, "image's data", self.raw)
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are, known before they are decoded."""
+        return decoded_size(self.data)
+
     def __str__(self) -> str:
-        return f"[image, {self.mime_type}, {len(self.data) * 3 // 4} bytes]"
+        return f"[image, {shown(self.mime_type)}, {self.size} bytes]"
 
 
 @dataclass(frozen=True, slots=True)
-class AudioContent:
+class AudioContent(Carried):
     data: str
     """Base64, as it came."""
     mime_type: str
@@ -57,13 +75,25 @@ class AudioContent:
 
     type = "audio"
 
+    @property
+    def bytes(self) -> bytes:
+        """The sound itself: see ``ImageContent.bytes``."""
+        return decoded(self.data, "audio's data", self.raw)
+
+    @property
+    def size(self) -> int:
+        return decoded_size(self.data)
+
     def __str__(self) -> str:
-        return f"[audio, {self.mime_type}, {len(self.data) * 3 // 4} bytes]"
+        return f"[audio, {shown(self.mime_type)}, {self.size} bytes]"
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceLink:
-    """A pointer to a resource. It is data: nothing is read until the caller asks."""
+class ResourceLink(Carried):
+    """A pointer to a resource. It is data: nothing is read until the caller asks.
+
+    ``Session.follow`` reads it, through the server that gave it and no other.
+    """
 
     uri: str
     name: str
@@ -71,15 +101,28 @@ class ResourceLink:
     description: str | None
     mime_type: str | None
     raw: Mapping[str, Any] = field(repr=False, compare=False)
+    server: str = ""
+    """The name the host gave the server whose result has the link."""
 
     type = "resource_link"
 
+    @property
+    def size(self) -> int | None:
+        """Bytes of what it points to, by the server's word."""
+        size = self.raw.get("size")
+        return size if type(size) is int and size >= 0 else None
+
     def __str__(self) -> str:
-        return f"[resource link: {self.name}, {self.uri}]"
+        parts = [f"resource link: {shown(self.name)}", shown(self.uri)]
+        if self.mime_type is not None:
+            parts.append(shown(self.mime_type))
+        if self.size is not None:
+            parts.append(f"{self.size} bytes")
+        return f"[{', '.join(parts)}]"
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddedResource:
+class EmbeddedResource(Carried):
     """A resource's contents: ``text``, or ``blob`` in base64; one of them is None."""
 
     uri: str
@@ -90,10 +133,17 @@ class EmbeddedResource:
 
     type = "resource"
 
+    @property
+    def bytes(self) -> bytes:
+        """The blob, or the text in UTF-8. Raises ``ProtocolViolation``: see ``ImageContent``."""
+        return _bytes(self.text, self.blob, self.raw)
+
+    @property
+    def size(self) -> int:
+        return len(_bytes(self.text, None, None)) if self.blob is None else decoded_size(self.blob)
+
     def __str__(self) -> str:
-        if self.text is not None:
-            return f"[resource: {self.uri}]\n{self.text}"
-        return f"[resource: {self.uri}, {len(self.blob or '') * 3 // 4} bytes]"
+        return _contents(self.uri, self.mime_type, self.text, self.blob)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +154,7 @@ class UnknownContent:
     raw: Any
 
     def __str__(self) -> str:
-        return f"[content of unknown kind {self.type!r}]"
+        return f"[content of unknown kind {shown(self.type, 40)!r}]"
 
 
 ContentBlock: TypeAlias = (
@@ -112,7 +162,7 @@ ContentBlock: TypeAlias = (
 )
 
 
-def content_block(block: Any) -> ContentBlock:
+def content_block(block: Any, server: str = "") -> ContentBlock:
     kind = block.get("type") if isinstance(block, dict) else None
     if kind == "text" and type(text := block.get("text")) is str:  # the usual case, first and fast
         return TextContent(text, block)
@@ -122,15 +172,25 @@ def content_block(block: Any) -> ContentBlock:
         case {"type": "audio", "data": str(data), "mimeType": str(mime_type)}:
             return AudioContent(data, mime_type, block)
         case {"type": "resource_link", "uri": str(uri), "name": str(name)}:
-            title, about = _text(block.get("title")), _text(block.get("description"))
-            media = _text(block.get("mimeType"))
-            return ResourceLink(uri, name, title, about, media, block)
+            title, about = text_or_none(block.get("title")), text_or_none(block.get("description"))
+            media = text_or_none(block.get("mimeType"))
+            return ResourceLink(uri, name, title, about, media, block, server)
         case {"type": "resource", "resource": {"uri": str(uri)} as resource}:
-            inline, blob = _text(resource.get("text")), _text(resource.get("blob"))
+            inline, blob = text_or_none(resource.get("text")), text_or_none(resource.get("blob"))
             if (inline is None) != (blob is None):
-                return EmbeddedResource(uri, _text(resource.get("mimeType")), inline, blob, block)
+                media = text_or_none(resource.get("mimeType"))
+                return EmbeddedResource(uri, media, inline, blob, block)
     return UnknownContent(kind if isinstance(kind, str) else "", block)
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+def _bytes(text: str | None, blob: str | None, raw: Any) -> bytes:
+    if blob is None:
+        return (text or "").encode("utf-8", "surrogatepass")
+    return decoded(blob, "resource's blob", raw)
+
+
+def _contents(uri: str, mime_type: str | None, text: str | None, blob: str | None) -> str:
+    media = "" if mime_type is None else f", {shown(mime_type)}"
+    if text is not None:
+        return f"[resource: {shown(uri)}{media}]\n{text}"
+    return f"[resource: {shown(uri)}{media}, {decoded_size(blob or '')} bytes]"

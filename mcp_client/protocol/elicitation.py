@@ -8,7 +8,6 @@ what is asked. What is answered is judged here before it is sent.
 
 from __future__ import annotations
 
-import datetime
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -269,6 +268,8 @@ def _is_uri(value: str) -> bool:
 def _is_date(value: str) -> bool:
     if re.fullmatch(r"\d{4}-\d\d-\d\d", value, re.ASCII) is None:
         return False
+    import datetime  # only now: few forms have a date
+
     try:
         datetime.date.fromisoformat(value)
     except ValueError:

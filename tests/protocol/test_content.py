@@ -42,12 +42,12 @@ BLOB = {"type": "resource", "resource": {"uri": "u:2", "blob": "AAAA"}}
         (
             LINK,
             ResourceLink("file:///a", "a", "A", "the a", "text/plain", LINK),
-            "[resource link: a, file:///a]",
+            "[resource link: a, file:///a, text/plain]",
         ),
         (
             INLINE,
             EmbeddedResource("u:1", "text/plain", "body", None, INLINE),
-            "[resource: u:1]\nbody",
+            "[resource: u:1, text/plain]\nbody",
         ),
         (BLOB, EmbeddedResource("u:2", None, None, "AAAA", BLOB), "[resource: u:2, 3 bytes]"),
     ],

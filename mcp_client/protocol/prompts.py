@@ -1,0 +1,119 @@
+"""Prompts and completion as a server sends them: frozen values.
+
+2026-07-28 ``server/prompts`` and ``server/utilities/completion``; prompts since 2024-11-05, with
+``title`` since 2025-06-18 and icons since 2025-11-25.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .carried import Carried, text_or_none
+from .content import ContentBlock, content_block
+
+__all__ = ["Completion", "Prompt", "PromptArgument", "PromptMessage"]
+
+_ROLES = ("user", "assistant")
+
+
+@dataclass(frozen=True, slots=True)
+class PromptArgument(Carried):
+    name: str
+    title: str | None
+    description: str | None
+    required: bool
+    raw: Mapping[str, Any] = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt(Carried):
+    """A prompt a person may pick; ``get_prompt(prompt.name, arguments)`` brings its messages."""
+
+    name: str
+    title: str | None
+    description: str | None
+    """The server's own words: untrusted text, as is all of a prompt."""
+    arguments: tuple[PromptArgument, ...]
+    server: str
+    """The name the host gave the server."""
+    raw: Mapping[str, Any] = field(repr=False, compare=False)
+    """The entry as it came."""
+
+    @classmethod
+    def from_wire(cls, entry: Any, server: str) -> Prompt:
+        """Raises ``ValueError``, whose text is the reason why the entry is left out."""
+        if type(entry) is not dict:
+            raise ValueError("it is no JSON object")
+        name, arguments = entry.get("name"), entry.get("arguments")
+        if type(name) is not str or not name or name.isspace():
+            raise ValueError("its name is missing, empty or no string")
+        if arguments is not None and type(arguments) is not list:
+            raise ValueError("its arguments are no array")
+        title, about = text_or_none(entry.get("title")), text_or_none(entry.get("description"))
+        return cls(name, title, about, tuple(map(_argument, arguments or ())), server, entry)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptMessage:
+    """One message of a prompt, for a model: untrusted text that a person asked for."""
+
+    role: str
+    """"user" or "assistant"."""
+    content: ContentBlock
+    raw: Mapping[str, Any] = field(repr=False, compare=False)
+
+    @classmethod
+    def from_wire(cls, message: Any, server: str) -> PromptMessage:
+        """Raises ``ValueError`` where it is none."""
+        if type(message) is not dict or message.get("role") not in _ROLES:
+            raise ValueError("a message is no JSON object with the role 'user' or 'assistant'")
+        return cls(message["role"], content_block(message.get("content"), server), message)
+
+    def __str__(self) -> str:
+        return str(self.content)
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a server suggests for an argument, the best first."""
+
+    values: tuple[str, ...]
+    """At most 100; what is no string is left out."""
+    total: int | None
+    """How many there are in all, where the server says so."""
+    has_more: bool
+    raw: Mapping[str, Any] = field(repr=False, compare=False)
+    """The result as it came."""
+
+    @classmethod
+    def from_wire(cls, result: Mapping[str, Any]) -> Completion:
+        """Raises ``ValueError`` where it is none."""
+        found = result.get("completion")
+        values = found.get("values") if type(found) is dict else None
+        if type(found) is not dict or type(values) is not list:
+            raise ValueError("it has no array of values")
+        total = found.get("total")
+        texts = [value for value in values if type(value) is str]
+        return cls(
+            tuple(texts[:_MOST]),
+            total if type(total) is int and total >= 0 else None,
+            found.get("hasMore") is True or len(texts) > _MOST,
+            result,
+        )
+
+
+_MOST = 100
+
+
+def _argument(argument: Any) -> PromptArgument:
+    if type(argument) is not dict or type(argument.get("name")) is not str:
+        raise ValueError("one of its arguments is no JSON object with a name")
+    return PromptArgument(
+        argument["name"],
+        text_or_none(argument.get("title")),
+        text_or_none(argument.get("description")),
+        argument.get("required") is True,
+        argument,
+    )

@@ -1,0 +1,175 @@
+"""Resources as a server lists and sends them: frozen values.
+
+2026-07-28 ``server/resources`` (data types); the same since 2024-11-05, with ``title`` since
+2025-06-18 and icons since 2025-11-25. ``from_wire`` raises ``ValueError``, whose text is the reason
+why an entry is left out; members that may be missing are None where they are not what they should.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import InvalidArguments
+from ..findings import unseen
+from .carried import Carried, text_or_none
+from .content import _bytes, _contents
+from .uri_template import BadTemplate, expand, variables
+
+__all__ = ["Resource", "ResourceContents", "ResourceTemplate", "ResourceUpdate", "usable_uri"]
+
+_LONGEST_URI = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(Carried):
+    """Something a server lets be read, by its URI. ``read_resource(resource.uri)`` reads it."""
+
+    uri: str
+    name: str
+    title: str | None
+    description: str | None
+    """The server's own words: untrusted text, as are name and title."""
+    mime_type: str | None
+    size: int | None
+    """Bytes, by the server's word."""
+    server: str
+    """The name the host gave the server."""
+    raw: Mapping[str, Any] = field(repr=False, compare=False)
+    """The entry as it came."""
+
+    @classmethod
+    def from_wire(cls, entry: Any, server: str) -> Resource:
+        uri, name = _identity(entry, "uri")
+        reason = usable_uri(uri)
+        if reason is not None:
+            raise ValueError(f"its uri {reason}")
+        size = entry.get("size")
+        return cls(
+            uri,
+            name,
+            *_told(entry),
+            size if type(size) is int and size >= 0 else None,
+            server,
+            entry,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceTemplate(Carried):
+    """A family of resources: a URI template (RFC 6570) whose variables the host fills in."""
+
+    uri_template: str
+    name: str
+    title: str | None
+    description: str | None
+    mime_type: str | None
+    server: str
+    raw: Mapping[str, Any] = field(repr=False, compare=False)
+
+    @classmethod
+    def from_wire(cls, entry: Any, server: str) -> ResourceTemplate:
+        template, name = _identity(entry, "uriTemplate")
+        try:
+            variables(template)
+        except BadTemplate as error:
+            raise ValueError(f"its uriTemplate is none: {error}") from None
+        return cls(template, name, *_told(entry), server, entry)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names there are to fill in, each once, in order."""
+        return variables(self.uri_template)
+
+    def expand(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> str:
+        """The URI with ``values`` in their places; names that are no Python names go in a dict.
+
+        All of RFC 6570, levels 1 to 4: a value is a string, a number, a list or a mapping, and one
+        that is missing or None is left out as the RFC says. Each is percent-encoded so that it
+        stays in its place, except in ``{+name}`` and ``{#name}``, by which the server's template
+        says that a value may hold ``/``, ``?`` and the like.
+
+        Raises ``InvalidArguments``: for a name the template does not have, a value that is no such
+        thing, one that is ``.`` or ``..`` where it would be a step of a path, or a URI of more
+        than 65,536 characters.
+        """
+        given = {**(values or {}), **named}
+        strange = [name for name in given if name not in self.variables]
+        if strange:
+            raise InvalidArguments(
+                f"the template has no variable {strange[0]!r}; it has: "
+                f"{', '.join(self.variables) or 'none'}",
+                server=self.server,
+            )
+        try:
+            return expand(self.uri_template, given, longest=_LONGEST_URI)
+        except ValueError as error:
+            raise InvalidArguments(str(error), server=self.server) from None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceContents(Carried):
+    """What a resource holds: ``text``, or ``blob`` in Base64; one of them is None."""
+
+    uri: str
+    """Its own: reading a folder may bring the contents of what is in it."""
+    mime_type: str | None
+    text: str | None
+    blob: str | None
+    raw: Mapping[str, Any] = field(repr=False, compare=False)
+
+    @classmethod
+    def from_wire(cls, entry: Any) -> ResourceContents:
+        if type(entry) is not dict or type(entry.get("uri")) is not str:
+            raise ValueError("it is no JSON object with a uri")
+        text, blob = text_or_none(entry.get("text")), text_or_none(entry.get("blob"))
+        if (text is None) == (blob is None):
+            raise ValueError("it has neither text nor blob, or both")
+        return cls(entry["uri"], text_or_none(entry.get("mimeType")), text, blob, entry)
+
+    @property
+    def bytes(self) -> bytes:
+        """The blob, no larger than three quarters of ``Limits.message_bytes``; or the text, in
+        UTF-8. Raises ``ProtocolViolation`` where the blob is no strict Base64."""
+        return _bytes(self.text, self.blob, self.raw)
+
+    def __str__(self) -> str:
+        return _contents(self.uri, self.mime_type, self.text, self.blob)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceUpdate:
+    """A resource that was subscribed to is not what it was; ``read_resource`` tells what it is."""
+
+    uri: str
+    """As the server says it: perhaps that of a part of what was subscribed to."""
+    certain: bool = True
+    """False where nobody said so, but it would not have been heard: the stream was lost."""
+
+
+def usable_uri(uri: str) -> str | None:
+    """Why a URI cannot be used, or None. Whether there is such a resource, the server knows."""
+    if not uri or uri.isspace():
+        return "is empty"
+    if len(uri) > _LONGEST_URI:
+        return f"has more than {_LONGEST_URI} characters"
+    if not uri.isprintable() or unseen(uri):
+        return "has characters that nobody can see"
+    return None
+
+
+def _identity(entry: Any, member: str) -> tuple[str, str]:
+    if type(entry) is not dict:
+        raise ValueError("it is no JSON object")
+    key, name = entry.get(member), entry.get("name")
+    if type(key) is not str or not key:
+        raise ValueError(f"its {member} is missing, empty or no string")
+    if type(name) is not str:
+        raise ValueError("its name is missing or no string")
+    return key, name
+
+
+def _told(entry: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
+    title, description, media = (entry.get(key) for key in ("title", "description", "mimeType"))
+    return text_or_none(title), text_or_none(description), text_or_none(media)
