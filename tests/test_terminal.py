@@ -336,7 +336,7 @@ async def test_a_terminal_that_cannot_be_opened_again_is_used_as_it_is(
 async def test_a_host_that_reads_single_keys_gets_its_terminal_back(desk: Desk) -> None:
     tty.setraw(desk.slave)
     desk.settings = termios.tcgetattr(desk.slave)
-    assert await asked(desk, call_of(), "y") == YES
+    assert await asked(desk, call_of(), "yx\x7f") == YES  # and a line can be edited meanwhile
     assert await asked(desk, call_of(), CTRL_C) == LEFT
 
 

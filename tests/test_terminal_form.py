@@ -12,7 +12,18 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import Accept, Cancel, Decline, ElicitRequest, elicit_on_terminal
+from mcp_client import (
+    Accept,
+    Cancel,
+    Decline,
+    ElicitRequest,
+    Handlers,
+    JsonRpcError,
+    MemoryServer,
+    allow_all,
+    connect,
+    elicit_on_terminal,
+)
 from mcp_client.protocol.elicitation import form_of
 from mcp_client.terminal.filling import typed_value
 from tests.desk import CTRL_C, CTRL_D, Desk
@@ -250,6 +261,47 @@ async def test_a_question_that_is_called_off_is_withdrawn(desk: Desk) -> None:
         await desk.until("[y/N] ")
         group.cancel_scope.cancel()
     await desk.until("(The question is withdrawn.)")
+
+
+async def test_a_call_that_leads_to_a_question_gets_the_persons_answer(desk: Desk) -> None:
+    answers: list[Any] = []
+    calls: list[Any] = []
+
+    def server(message: dict[str, Any], send: Any) -> Any:
+        match message.get("method"):
+            case "server/discover":
+                raise JsonRpcError(-32601, "method not found")
+            case "tools/list":
+                return {"tools": [{"name": "order", "inputSchema": {"type": "object"}}]}
+            case "tools/call":
+                calls.append(message["id"])
+                params = {"message": "Who?", "requestedSchema": PROFILE}
+                send(
+                    {"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params}
+                )
+                return None
+            case None if message.get("id") == "q":
+                answers.append(message["result"])
+                send({"jsonrpc": "2.0", "id": calls[0], "result": {"content": []}})
+        return NotImplemented
+
+    desk.sit()
+    handlers = Handlers(elicitation=elicit_on_terminal)
+    async with (
+        connect(
+            MemoryServer(server),
+            name="shop",
+            approval=allow_all,
+            handlers=handlers,
+            revision="2025-11-25",
+        ) as session,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(session.call_tool, "order")
+        await desk.answer("y", "Ana", "30", "", "", "", "", "", "y")
+    assert answers[0]["action"] == "accept"
+    assert answers[0]["content"]["name"] == "Ana"
+    assert "Server       | shop" in await desk.screen()
 
 
 # ---------------------------------------------------------------------- what is typed
