@@ -44,6 +44,7 @@ __all__ = ["Answers", "Memory", "Once", "Remembered"]
 
 _log = logging.getLogger("mcp_client")
 _VERSION = 1
+_LATEST = 1e11
 _REMEDY = "put back an older one, or delete it to be asked anew"
 
 
@@ -216,6 +217,8 @@ class Answers:
         for name, kinds in _TYPES.items():
             if type(entry[name]) not in kinds:
                 raise self._file.unusable(f"answer {number} has a {name} of the wrong type")
+        if not 0 <= entry["when"] < _LATEST:
+            raise self._file.unusable(f"answer {number} has a when that is no time")
         if entry["scope"] != "always" or not all(type(one) is str for one in entry["findings"]):
             raise self._file.unusable(f"answer {number} is none that is kept in a file")
         try:

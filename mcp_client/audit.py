@@ -59,6 +59,7 @@ import anyio
 from anyio.lowlevel import RunVar
 
 from .backend import being_cancelled
+from .cancelling import Call
 from .chain import now
 from .errors import (
     AuditError,
@@ -290,8 +291,10 @@ class Entry:
             return result
         return replace(result, findings=(*result.findings, failure))
 
-    async def failed(self, error: BaseException) -> None:
+    async def failed(self, error: BaseException, cancelling: Call[Any] | None = None) -> None:
         """Close it with what was raised, which is the caller's to raise again."""
+        if cancelling is not None and cancelling.reason is not None and _is_cancelled(error):
+            error = cancelling.error()  # what the caller will get
         if isinstance(error, CallDenied):
             self._decide("deny", error.source, error.reason)
         elif "asking" in self._marks and "answered" not in self._marks:
@@ -417,6 +420,12 @@ class Entry:
 
     def _safe(self, text: str, limit: int = 500) -> str:
         return self._audit.redaction.text(str(text), limit, self._hidden)
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    return not isinstance(error, Exception | GeneratorExit) and isinstance(
+        error, anyio.get_cancelled_exc_class()
+    )
 
 
 def _why(sink: _Sink, error: Exception) -> str:

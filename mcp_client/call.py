@@ -136,7 +136,7 @@ class Caller:
         try:
             result = await self._run(order)
         except BaseException as error:
-            await entry.failed(error)
+            await entry.failed(error, order.cancelling)
             raise
         return await entry.done(result)
 
@@ -219,12 +219,12 @@ class Caller:
         answered = verdict.call
         if entry is not None:
             entry.decided(answered, verdict.source, verdict.reason)
-        if self._pins is not None and self._pins.has_drifted(call.tool):
-            await anyio.to_thread.run_sync(self._pins.approved, call.tool)
         if answered.edited:
             arguments = _loads(answered.arguments_json)
             answered = await self._checked(order, answered, arguments)
             self._gate.refuse(answered)
+        if self._pins is not None and self._pins.has_drifted(call.tool):
+            await anyio.to_thread.run_sync(self._pins.approved, call.tool)
         return Approved(answered)
 
     # ----------------------------------------------------------------- it

@@ -86,9 +86,10 @@ class Call(Coroutine[Any, Any, T]):
             with self._stretch:
                 return await work(self)
             await checkpoint_if_cancelled()  # who cancels the task goes before who cancels the call
-        raise self._error()
+        raise self.error()
 
-    def _error(self) -> McpError:
+    def error(self) -> McpError:
+        """What whoever awaits it gets once it was called off."""
         kind, when = (
             (CallCancelled, f"cancelled: {self.reason}; it may have run")
             if self.sent

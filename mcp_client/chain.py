@@ -234,7 +234,7 @@ class _Check:
         self._earlier = 0
         self._files: list[str] = []
         self._lines = self._calls = self._repaired = 0
-        self._open: dict[tuple[Any, Any], OpenCall] = {}
+        self._open: dict[tuple[str, str], OpenCall] = {}
 
     def file(self, path: Path, file: BinaryIO, size: int) -> None:
         self._files.append(str(path))
@@ -286,7 +286,8 @@ class _Check:
         self._count(path, number, record)
 
     def _count(self, path: Path, number: int, record: dict[str, Any]) -> None:
-        key = record.get("process"), record.get("call")
+        process = record.get("process")
+        key = str(process), str(record.get("call"))
         if record.get("event") == "opened":
             self._calls += 1
             self._open[key] = OpenCall(
@@ -294,7 +295,7 @@ class _Check:
                 server=str(record.get("server")),
                 tool=str(record.get("tool")),
                 time=str(record.get("time")),
-                process=int(record.get("process") or 0),
+                process=process if isinstance(process, int) else 0,
                 file=str(path),
                 line=number,
             )

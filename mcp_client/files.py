@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import TypeAlias
 
 from .errors import ConfigError
@@ -65,6 +66,8 @@ class OwnFile:
             return None
         except OSError as error:
             raise self.unusable(f"it cannot be read ({error.strerror})") from None
+        if not S_ISREG(stat.st_mode):
+            raise self.unusable("it is no regular file")
         self._owned(stat)
         return _stamp_of(stat)
 
@@ -78,6 +81,9 @@ class OwnFile:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """One writer at a time, across processes. Raises ``ConfigError``."""
+        if fcntl is None:  # pragma: no cover
+            yield
+            return
         try:
             directory = os.open(os.path.realpath(self.path.parent), os.O_RDONLY)
         except OSError as error:
@@ -123,7 +129,7 @@ class OwnFile:
 
     def _wait_for(self, directory: int) -> None:
         until = time.monotonic() + _PATIENCE
-        while fcntl is not None:
+        while True:
             try:
                 fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return

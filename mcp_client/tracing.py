@@ -3,7 +3,11 @@
 2026-07-28 ``basic/index`` (trace context): ``traceparent``, ``tracestate`` and ``baggage`` go into
 ``_meta``, in every revision. The spans follow the semantic conventions for MCP: named after the
 method and its tool or prompt, with the revision and what went wrong, and never an argument, a
-result or a header. A call that takes rounds is a span for each of them.
+result or a header. Each request has its own: a call that takes rounds, or is sent again to a server
+that was busy, has one for each.
+
+Baggage goes to the server too, as it does with any request of a host that uses it: what is in it
+is told to whoever runs the server.
 
 Who uses OpenTelemetry has imported it (extra ``otel``). Until then nothing of it is imported here,
 and a request costs one look-up.
@@ -11,6 +15,7 @@ and a request costs one look-up.
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -23,6 +28,8 @@ from .protocol.jsonrpc import Id
 
 __all__ = ["NO_SPAN", "Span", "span"]
 
+_log = logging.getLogger("mcp_client")
+_KEYS = ("traceparent", "tracestate", "baggage")
 _TRACE = frozenset({"traceparent", "tracestate"})
 
 
@@ -36,8 +43,9 @@ class Span:
     def sent(self, id: Id) -> None:
         """The request goes out under this id."""
 
-    def done(self, reading: Reading) -> None:
+    def done(self, reading: Reading) -> Reading:
         """The server has answered."""
+        return reading
 
 
 NO_SPAN = Span()
@@ -54,18 +62,12 @@ def span(method: str, fields: Mapping[str, Any], revision: str) -> AbstractConte
 
 @contextmanager
 def _spanned(trace: Any, method: str, fields: Mapping[str, Any], revision: str) -> Iterator[Span]:
-    attributes: dict[str, Any] = {"mcp.method.name": method, "mcp.protocol.version": revision}
-    name = fields.get("name")
-    target = name if type(name) is str else ""
-    if target and method == "prompts/get":
-        attributes["gen_ai.prompt.name"] = target
-    elif target and method.startswith("tools/"):
-        attributes["gen_ai.tool.name"] = target
-        attributes["gen_ai.operation.name"] = "execute_tool"
-    tracer = trace.get_tracer("mcp_client")
-    started = tracer.start_span(
-        f"{method} {target}".strip(), kind=trace.SpanKind.CLIENT, attributes=attributes
-    )
+    try:
+        started = _started(trace, method, fields, revision)
+    except Exception:  # noqa: BLE001 - a fault in tracing is not the request's
+        _log.warning("no span could be started", exc_info=True)
+        yield NO_SPAN
+        return
     try:
         with trace.use_span(started, record_exception=False, set_status_on_exception=False):
             yield _Traced(trace, started)
@@ -78,6 +80,20 @@ def _spanned(trace: Any, method: str, fields: Mapping[str, Any], revision: str) 
         started.end()
 
 
+def _started(trace: Any, method: str, fields: Mapping[str, Any], revision: str) -> Any:
+    attributes: dict[str, Any] = {"mcp.method.name": method, "mcp.protocol.version": revision}
+    name = fields.get("name")
+    target = name if type(name) is str else ""
+    if target and method == "prompts/get":
+        attributes["gen_ai.prompt.name"] = target
+    elif target and method.startswith("tools/"):
+        attributes["gen_ai.tool.name"] = target
+        attributes["gen_ai.operation.name"] = "execute_tool"
+    return trace.get_tracer("mcp_client").start_span(
+        f"{method} {target}".strip(), kind=trace.SpanKind.CLIENT, attributes=attributes
+    )
+
+
 class _Traced(Span):
     def __init__(self, trace: Any, started: Any) -> None:
         self._trace = trace
@@ -86,7 +102,11 @@ class _Traced(Span):
     def meta(self, own: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         propagate = import_module("opentelemetry.propagate")  # the host has loaded its package
         carrier: dict[str, str] = {}
-        propagate.inject(carrier)
+        try:
+            propagate.inject(carrier)
+        except Exception:  # noqa: BLE001 - as above
+            _log.warning("no trace context could be added", exc_info=True)
+            return own
         given = set(own or ())
         if given & _TRACE:  # half of one trace with half of another is neither
             given |= _TRACE
@@ -96,12 +116,10 @@ class _Traced(Span):
     def sent(self, id: Id) -> None:
         self._started.set_attribute("jsonrpc.request.id", str(id))
 
-    def done(self, reading: Reading) -> None:
+    def done(self, reading: Reading) -> Reading:
         if isinstance(reading, Complete) and reading.result.get("isError") is True:
             _failed(self._trace, self._started, "tool_error")
-
-
-_KEYS = ("traceparent", "tracestate", "baggage")
+        return reading
 
 
 def _failed(trace: Any, started: Any, kind: str) -> None:

@@ -135,19 +135,12 @@ class Wire:
         asked = _Asked(
             method, fields, timeouts, progress, on_progress, mirrors, cancelling, traffic
         )
-        with span(method, fields, self.era.revision) as traced:
-            reading = await self._repeated(asked, traced.meta(meta), traced, repeatable)
-            traced.done(reading)
-            return reading
-
-    async def _repeated(
-        self, asked: _Asked, meta: Mapping[str, Any] | None, traced: Span, repeatable: bool
-    ) -> Reading:
-        until = self.now() + min(asked.timeouts.idle, asked.timeouts.total)
+        until = self.now() + min(timeouts.idle, timeouts.total)
         tries = 0
         while True:
             try:
-                return await self._request(asked, meta, traced)
+                with span(method, fields, self.era.revision) as traced:
+                    return traced.done(await self._request(asked, traced.meta(meta), traced))
             except ServerError as error:
                 tries += 1
                 pause = _pause(error, tries) if repeatable else None

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from mcp_client import (
     Allow,
     AuditLog,
+    CallCancelled,
     CallDenied,
+    CallWithdrawn,
     ConfigError,
     ConnectError,
     ConnectionLost,
@@ -62,6 +64,7 @@ TOOLS: dict[str, dict[str, Any]] = {
     "promises": {"outputSchema": NUMBER},
     "no schema": {"outputSchema": {"type": "nothing"}},
     "asks back": {},
+    "asks again": {},
 }
 
 
@@ -100,6 +103,8 @@ class Server:
                 return {"content": "none"}
             case "asks back":
                 return {"resultType": "input_required", "inputRequests": {"a": {"method": "x"}}}
+            case "asks again":
+                return {"resultType": "input_required", "requestState": "more"}
         return {"content": [{"type": "text", "text": "ran"}]}
 
     def connect(self, audit: Any, approval: Any = allow_all, **options: Any) -> Any:
@@ -324,6 +329,33 @@ async def test_a_call_cancelled_while_it_runs_is_closed_as_unknown(tmp_path: Pat
     assert verify_audit(tmp_path / "calls.jsonl").open_calls == ()
 
 
+@pytest.mark.parametrize("asking", [False, True])
+async def test_a_call_that_is_called_off_is_closed_with_the_reason(asking: bool) -> None:
+    asked = anyio.Event()
+
+    async def approve(call: ToolCall) -> Allow:
+        asked.set()
+        if asking:
+            await anyio.sleep_forever()
+        return Allow()
+
+    server, book = Server(), Book()
+    async with server.connect(book, approve) as session, anyio.create_task_group() as group:
+        call = session.call_tool("never")
+
+        async def make() -> None:
+            with pytest.raises(CallWithdrawn if asking else CallCancelled):
+                await call
+
+        group.start_soon(make)
+        await (asked if asking else server.arrived).wait()
+        call.cancel("the user went home")
+    _, closed = book.pair
+    assert closed["outcome"] == ("CallWithdrawn" if asking else "CallCancelled")
+    assert closed["delivery"] == ("not_sent" if asking else "unknown")
+    assert "the user went home" in closed["error"]
+
+
 class Never:
     def __await__(self) -> Any:
         yield
@@ -420,6 +452,28 @@ async def test_a_call_made_again_is_a_second_entry_that_names_the_first() -> Non
     assert (closed["outcome"], closed["delivery"]) == ("ConnectError", "not_sent")
     assert (done["outcome"], done["delivery"]) == ("ok", "answered")
     assert again["arguments"] == opened["arguments"] == {"n": 1}
+
+
+class Leaving(MemoryServer):
+    """Is gone when the first question is to be answered."""
+
+    calls = 0
+
+    async def exchange(self, id: Any, text: str, *rest: Any) -> Any:
+        self.calls += '"tools/call"' in text
+        if self.calls > 1:
+            raise ConnectError("gone")
+        return await super().exchange(id, text, *rest)
+
+
+async def test_a_call_that_was_answered_with_a_question_is_not_said_to_be_unsent() -> None:
+    server, book = Server(), Book()
+    server.transport = Leaving(server.handle)
+    async with server.connect(book) as session:
+        with pytest.raises(ConnectError, match="gone"):
+            await session.call_tool("asks again")
+    _, closed = book.pair
+    assert (closed["outcome"], closed["delivery"]) == ("ConnectError", "unknown")
 
 
 # ------------------------------------------------------------------------- secrets

@@ -44,6 +44,13 @@ def test_a_private_file_that_others_may_use_cannot_be_used(tmp_path: Path, mode:
         assert "delete it" in str(caught.value)
 
 
+def test_what_is_no_regular_file_is_never_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(ConfigError, match="no regular file"):
+            own(path).stamp()
+
+
 def test_any_other_file_keeps_the_mode_it_has(tmp_path: Path) -> None:
     file = own(tmp_path / "f", private=False)
     file.replace("text")

@@ -157,6 +157,22 @@ async def test_reads_and_prompts_are_named_and_no_uri_is_told(spans: Any) -> Non
     assert server.meta("prompts/get")["traceparent"]
 
 
+@pytest.mark.parametrize(
+    "broken", ["opentelemetry.trace.get_tracer", "opentelemetry.propagate.inject"]
+)
+async def test_a_fault_in_tracing_is_not_the_calls(
+    broken: str, spans: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any, **rest: Any) -> None:
+        raise RuntimeError("the exporter is broken")
+
+    monkeypatch.setattr(broken, fail)
+    server = Server()
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        assert not (await session.call_tool("do")).is_error
+    assert "traceparent" not in server.meta("tools/call")
+
+
 async def test_without_a_provider_nothing_is_added() -> None:
     server = Server()
     async with connect(MemoryServer(server), approval=allow_all) as session:

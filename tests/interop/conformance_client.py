@@ -51,6 +51,8 @@ async def standard_headers(session: Session) -> None:
     await session.list_tools()
     await session.call_tool("test_headers")
     await session.call_tool("my-hyphenated-tool")
+    await session.read_resource((await session.list_resources())[0].uri)
+    await session.get_prompt((await session.list_prompts())[0].name)
 
 
 async def calls_of_the_context(session: Session) -> None:

@@ -12,7 +12,7 @@ import anyio
 
 from tests.interop import peers
 
-__all__ = ["asking", "everything", "growing", "official"]
+__all__ = ["asking", "everything", "growing", "library", "official"]
 
 _STARTING = 30.0
 
@@ -25,6 +25,15 @@ async def official(version: str, transport: str, *options: str) -> AsyncIterator
     words = [stdio.command, *stdio.args, transport, str(port), *options]
     async with _running(words, port):
         yield f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}"
+
+
+@asynccontextmanager
+async def library() -> AsyncIterator[str]:
+    """The URL of a server on the official SDK 2.x with resources and prompts."""
+    stdio = peers.library("2.3.0")
+    port = _free_port()
+    async with _running([stdio.command, *stdio.args, str(port)], port):
+        yield f"http://127.0.0.1:{port}/mcp"
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ import pytest
 from mcp_client import StdioServer
 from tests.interop.install import COMMAND, EVERYTHING, NODE, PEERS, SUITE
 
-__all__ = ["asking", "conformance", "everything", "growing", "node", "official"]
+__all__ = ["asking", "conformance", "everything", "growing", "library", "node", "official"]
 
 _SERVERS = Path(__file__).parent / "servers"
 _MODULES = PEERS / "npm" / "node_modules"
@@ -35,6 +35,13 @@ def asking() -> StdioServer:
     """A server on the official SDK that asks back."""
     python = _found(PEERS / "sdk-2.3.0" / "bin" / "python", "the official SDK 2.3.0")
     return StdioServer(str(python), [str(_SERVERS / "asking_2.py")], env=_new_identity())
+
+
+def library(version: str) -> StdioServer:
+    """A server on that version of the official SDK with resources and prompts."""
+    python = _found(PEERS / f"sdk-{version}" / "bin" / "python", f"the official SDK {version}")
+    script = "library_1.py" if version.startswith("1.") else "library_2.py"
+    return StdioServer(str(python), [str(_SERVERS / script)], env=_new_identity())
 
 
 def everything() -> StdioServer:

@@ -1,0 +1,27 @@
+"""A resource is read, watched while a tool writes it, and read again when the server says so."""
+
+import sys
+from pathlib import Path
+
+import anyio
+
+from mcp_client import StdioServer, allow_all, connect
+
+NOTES = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "notes.py")])
+
+
+async def main() -> None:
+    for revision in ("2026-07-28", "2025-11-25"):  # both eras, the same lines
+        async with connect(NOTES, approval=allow_all, revision=revision) as session:
+            for resource in await session.list_resources():
+                print(revision, resource.uri)
+            async with session.subscribe_resource("note:monday") as updates:
+                note = {"uri": "note:monday", "text": "Buy bread."}
+                await session.call_tool("write", note)
+                update = await anext(updates)  # or a lost connection was made anew
+                read = await session.read_resource(update.uri)
+                assert read.contents[0].text == "Buy bread."
+                print(f"{update.uri} changed: {read.contents[0].text}")
+
+
+anyio.run(main)
