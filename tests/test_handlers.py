@@ -830,3 +830,24 @@ async def test_a_connection_made_anew_takes_back_the_questions_of_the_old_one(
         await session.list_tools(refresh=True)
         await gone.wait()
         assert session.generation == 2
+
+
+async def test_a_question_that_comes_while_the_session_closes_is_put_to_nobody() -> None:
+    shown: list[ElicitRequest] = []
+
+    server = Asking(NEWEST_HANDSHAKE)
+    transport = MemoryServer(server)
+    closing = transport.aclose
+
+    async def ask_and_close() -> None:
+        server.put("last", FORM)
+        await anyio.lowlevel.checkpoint()
+        await closing()
+
+    transport.aclose = ask_and_close  # type: ignore[method-assign]
+    handlers = Handlers(elicitation=shown.append)
+    async with connect(transport, approval=allow_all, handlers=handlers) as session:
+        await session.list_tools()
+    assert session._answering._jobs is not None
+    assert len(session._answering._jobs) == 0
+    assert shown == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
@@ -18,6 +19,8 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.protocol.capabilities import Client, Implementation, ServerFacts
+from mcp_client.protocol.stateless import StatelessEra
 from tests.server.asking import LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
 
 LEVEL = "io.modelcontextprotocol/logLevel"
@@ -274,3 +277,11 @@ async def test_a_plain_function_hears_lines_in_order_in_a_thread() -> None:
         await session.call_tool("ask")
     assert lines == list(range(20)), "closing lets what was said be heard"
     assert threading.get_ident() not in threads
+
+
+def test_a_request_asks_for_one_level_and_not_for_two() -> None:
+    client = Client(Implementation("c", "1"), {})
+    era = StatelessEra(LATEST, ServerFacts(None, {}, None), client)
+    era.log_level = "info"
+    assert era.params({}, {LEVEL: "debug"}, None).count(LEVEL) == 1
+    assert json.loads(era.params({}, None, None))["_meta"][LEVEL] == "info"
