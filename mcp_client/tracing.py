@@ -100,9 +100,11 @@ class _Traced(Span):
         self._started = started
 
     def meta(self, own: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        propagate = import_module("opentelemetry.propagate")  # the host has loaded its package
         carrier: dict[str, str] = {}
-        propagate.inject(carrier)
+        try:
+            import_module("opentelemetry.propagate").inject(carrier)
+        except Exception:  # noqa: BLE001 - a fault in tracing is not the request's
+            _log.warning("the trace context could not be told", exc_info=True)
         given = set(own or ())
         if given & _TRACE:  # half of one trace with half of another is neither
             given |= _TRACE

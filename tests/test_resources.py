@@ -337,6 +337,27 @@ async def test_a_reading_that_was_lost_is_asked_for_once_more_and_not_again() ->
         assert library.count("resources/read") == 4
 
 
+async def test_a_reading_that_asks_for_ever_is_given_up_and_says_where() -> None:
+    asks = {"resultType": "input_required", "requestState": "s"}
+    library = Odd("resources/read", asks)
+    async with reading(library, limits=Limits(rounds=3)) as session:
+        with pytest.raises(ProtocolViolation, match=r"Limits\.rounds") as caught:
+            await session.read_resource("a:1")
+    assert caught.value.server == "library"
+    assert library.count("resources/read") == 3
+
+
+async def test_lists_of_another_connection_are_not_relied_on(library: Library) -> None:
+    async with reading(library) as session:
+        await session.list_prompts()
+        await session.list_resources()
+        session._connection.transport.end()  # type: ignore[attr-defined]
+        await session.list_prompts()
+        await session.list_resources()
+    assert library.count("prompts/list") == 2
+    assert library.count("resources/list") == 4
+
+
 async def test_a_reading_has_a_clock() -> None:
     async with reading(Odd("resources/read", None)) as session:
         with pytest.raises(CallTimeout) as caught:
