@@ -14,10 +14,25 @@ The way of a call, and where each step lives::
     burden.py       what a schema may cost to judge: caps, and whether in place is safe
     judge.py        what jsonschema says, in place or in the worker
     worker.py       the process that is killed when judging takes too long
+    decision.py     what a hook answers: yes or no, and how far a yes goes
+    constraints.py  what arguments must be, for a rule or an answer to hold
+    rules.py        an ordered policy: what needs no asking
+    answers.py      what somebody has said yes to beforehand, kept and revoked
     approval.py     asking: the gate no call goes round
-    terminal.py     asking the person at the terminal
+    audit.py        the record of every call, opened before it is decided
+    redaction.py    what a record may show: no secrets, and not without end
+    journal.py      the file of records, which lines are only ever added to
+    chain.py        lines that vouch for one another, and how to check them
+    terminal/       a person at the terminal: yes or no to a call, and answers to a server
+    handlers.py     what a server may ask of us: elicitation, sampling, roots
+    questions.py    a server's question from the wire, its answer to the wire
+    answering.py    asking the handlers, in either era, within bounds
     rounds.py       when the answer is a question
     wire.py         one request out, one answer back: ids, clocks, progress, cancelling
+    clock.py        the clocks of a request, and when they stand still
+    cancelling.py   a call that can be called off
+    telling.py      telling a host's callback, at nobody's expense
+    log_notices.py  the log lines a server sends
     result.py       what you get
     tracing.py      a span a request, where the host traces
     errors.py       what is raised, as one tree
@@ -38,21 +53,29 @@ Before the first call, and below it::
     listening.py    one thing a server tells of, and the stream on which it does
     subscriptions.py  what a server tells us unasked, in either era
     watching.py     changes as async iterators
+    files.py        a file of our own, replaced as a whole by processes that take turns
     display.py      a server's text, made safe to look at
     backend.py      asyncio and trio, asked directly in this one file
     protocol/       what the specification says; nothing there waits
     transports/     how messages travel; knows JSON-RPC, knows no MCP method
 """
 
-from .approval import Allow, ApprovalHook, Deny, allow_all, deny_all
+from .answers import Answers, Remembered
+from .audit import AuditSink
 from .bounds import Limits, Timeouts
+from .cancelling import Call
+from .chain import OpenCall, Verified, verify_audit
 from .connecting import connect
+from .decision import Allow, ApprovalHook, Deny, Remember, allow_all, deny_all
 from .display import safe_text
 from .errors import (
+    AuditError,
     AuthError,
     BrokenPromise,
+    CallCancelled,
     CallDenied,
     CallTimeout,
+    CallWithdrawn,
     ConfigError,
     ConnectError,
     ConnectionLost,
@@ -66,8 +89,24 @@ from .errors import (
     ProtocolViolation,
     ServerError,
     ToolFailed,
+    Unanswered,
     UnknownTool,
+    UrlElicitationRequired,
 )
+from .handlers import (
+    Accept,
+    Cancel,
+    Decline,
+    ElicitRequest,
+    Handlers,
+    LogMessage,
+    Root,
+    RootsRequest,
+    SamplingMessage,
+    SamplingRequest,
+    SamplingResult,
+)
+from .journal import AuditLog
 from .listed import Listed, Rejected
 from .pins import Drift, Pins
 from .prompts import PromptResult
@@ -82,12 +121,15 @@ from .protocol.content import (
     TextContent,
     UnknownContent,
 )
+from .protocol.elicitation import Choice, FormField
 from .protocol.prompts import Completion, Prompt, PromptArgument, PromptMessage
 from .protocol.resources import Resource, ResourceContents, ResourceTemplate, ResourceUpdate
+from .redaction import Redaction
 from .resources import ResourceResult
 from .result import ToolResult
+from .rules import Explanation, Rule, Rules
 from .session import Session
-from .terminal import ask_on_terminal
+from .terminal import ask_on_terminal, elicit_on_terminal
 from .tool import Hints, Tool, ToolCall, ToolList
 from .transports.http import HttpServer
 from .transports.memory import JsonRpcError, MemoryServer
@@ -97,22 +139,37 @@ from .watching import ListChanges, ListWatch, ResourceWatch, ToolChanges, ToolWa
 __version__ = "0.1.0"
 
 __all__ = [
+    "Accept",
     "Allow",
     "Annotations",
+    "Answers",
     "ApprovalHook",
     "AudioContent",
+    "AuditError",
+    "AuditLog",
+    "AuditSink",
     "AuthError",
     "BrokenPromise",
+    "Call",
+    "CallCancelled",
     "CallDenied",
     "CallTimeout",
+    "CallWithdrawn",
+    "Cancel",
+    "Choice",
     "Completion",
     "ConfigError",
     "ConnectError",
     "ConnectionLost",
     "ContentBlock",
+    "Decline",
     "Deny",
     "Drift",
+    "ElicitRequest",
     "EmbeddedResource",
+    "Explanation",
+    "FormField",
+    "Handlers",
     "Hints",
     "HttpServer",
     "ImageContent",
@@ -125,10 +182,12 @@ __all__ = [
     "ListChanges",
     "ListWatch",
     "Listed",
+    "LogMessage",
     "McpError",
     "MemoryServer",
     "NegotiationError",
     "NotSent",
+    "OpenCall",
     "OutcomeUnknown",
     "Pins",
     "Prompt",
@@ -136,7 +195,10 @@ __all__ = [
     "PromptMessage",
     "PromptResult",
     "ProtocolViolation",
+    "Redaction",
     "Rejected",
+    "Remember",
+    "Remembered",
     "Resource",
     "ResourceContents",
     "ResourceLink",
@@ -144,6 +206,13 @@ __all__ = [
     "ResourceTemplate",
     "ResourceUpdate",
     "ResourceWatch",
+    "Root",
+    "RootsRequest",
+    "Rule",
+    "Rules",
+    "SamplingMessage",
+    "SamplingRequest",
+    "SamplingResult",
     "ServerError",
     "Session",
     "StdioServer",
@@ -156,11 +225,16 @@ __all__ = [
     "ToolList",
     "ToolResult",
     "ToolWatch",
+    "Unanswered",
     "UnknownContent",
     "UnknownTool",
+    "UrlElicitationRequired",
+    "Verified",
     "allow_all",
     "ask_on_terminal",
     "connect",
     "deny_all",
+    "elicit_on_terminal",
     "safe_text",
+    "verify_audit",
 ]

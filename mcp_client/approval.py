@@ -1,5 +1,7 @@
 """Asking: the approval hook, and what may be plugged in as one.
 
+A call goes to the rules, where there are any; then to what is remembered; then to the hook.
+
 A hook is a callable from ``ToolCall`` to ``Allow`` or ``Deny``, async or sync. It decides every
 call, and it fails closed: an exception, a timeout, a wrong answer or nobody to ask all mean no.
 An async hook runs in the caller's task, a sync one in a thread; both are asked one question at a
@@ -15,104 +17,143 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import logging
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import anyio
 from anyio.lowlevel import RunVar, checkpoint_if_cancelled
 
+from .answers import Memory, Once
 from .backend import being_cancelled
+from .decision import Allow, Answer, ApprovalHook, Deny, Remember, Verdict, allow_all, deny_all
 from .display import safe_text
-from .errors import CallDenied, InvalidArguments
+from .errors import CallDenied, ConfigError, InvalidArguments
 from .protocol.canonical import NotJson
+from .rules import Rules
 from .tool import ToolCall
 
-__all__ = ["Allow", "ApprovalHook", "Deny", "Gate", "Verdict", "allow_all", "deny_all"]
+__all__ = [
+    "Allow",
+    "Answer",
+    "ApprovalHook",
+    "Deny",
+    "Gate",
+    "Remember",
+    "Verdict",
+    "allow_all",
+    "deny_all",
+]
 
-
-@dataclass(frozen=True, slots=True)
-class Allow:
-    """Yes. With ``arguments``, yes to these instead of the caller's: they are checked again."""
-
-    arguments: Mapping[str, Any] | None = None
-    reason: str | None = None
-    """Why, for the record."""
-    source: str = "hook"
-    """Who decided, for the record: "hook", "person", "rule" or "memory"."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deny:
-    """No, and why; the caller gets the reason in ``CallDenied``."""
-
-    reason: str = "refused"
-    source: str = "hook"
-    """Who decided, for the record: as in ``Allow``; "gate" where no answer was usable."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The gate's yes: to which call, whose, and why."""
-
-    call: ToolCall
-    source: str
-    reason: str | None
-
-
-_ALLOWED = Allow()
-Answer: TypeAlias = Allow | Deny
-ApprovalHook: TypeAlias = Callable[[ToolCall], Answer | Awaitable[Answer]]
-
-
-def allow_all(call: ToolCall) -> Answer:
-    """Yes to everything. For tests, and for servers that cannot do harm."""
-    return _ALLOWED
-
-
-def deny_all(call: ToolCall) -> Answer:
-    """No to everything: tools can be looked at, not run."""
-    return Deny("deny_all refuses every call")
-
-
-allow_all.immediate = True  # type: ignore[attr-defined]
-deny_all.immediate = True  # type: ignore[attr-defined]
+_log = logging.getLogger("mcp_client")
 
 
 class Gate:
-    """The one place where calls are approved. ``session`` makes one; nothing goes round it."""
+    """The one place where calls are approved. ``connect`` makes one; nothing goes round it.
 
-    def __init__(self, hook: ApprovalHook, seconds: float) -> None:
-        self._hook = hook
+    The rules are asked first, where the hook is ``Rules``; then what is remembered; then the hook,
+    or the one the rules name, or the person at the terminal (``fallback``).
+    """
+
+    def __init__(
+        self,
+        hook: ApprovalHook | None,
+        seconds: float,
+        fallback: ApprovalHook = deny_all,
+        memory: Memory | None = None,
+    ) -> None:
+        self.memory = memory or Memory()
+        self._rules = hook if isinstance(hook, Rules) else None
+        asked = hook if self._rules is None else self._rules.ask
+        self._hook = fallback if asked is None else asked
         self._seconds = seconds
         self._immediate = bool(getattr(self._hook, "immediate", False))
         self._async = _is_async(self._hook)
 
-    async def approve(self, call: ToolCall) -> Verdict:
-        """Yes, to ``call`` or to the call the approver made of it. Raises ``CallDenied``."""
+    async def approve(self, call: ToolCall, once: Once | None = None) -> Verdict:
+        """Yes, to ``call`` or to the call the approver made of it. Raises ``CallDenied``.
+
+        ``once`` holds a yes to this one call, for when it comes again.
+        """
+        who = "the rules"
         try:
-            answer: Any = self._hook(call) if self._immediate else await self._ask(call)
-        except BaseException as error:  # whatever befalls the hook, the answer is no
+            answer: Any = None if self._rules is None else self._rules.decide(call)
+            if answer is None:
+                who = "memory"
+                answer = await self._recall(call, once)
+            if answer is None:
+                who = "the approval hook"
+                answer = self._hook(call) if self._immediate else await self._ask(call, once)
+        except BaseException as error:  # whatever befalls them, the answer is no
             if not isinstance(error, Exception) and not _cancelled_within(error):
                 raise
-            reason = _what_befell(error, self._seconds)
-            raise _denied(call, f"the approval hook gave no answer ({reason})", reason) from error
+            raise self._refusal(call, who, error) from error
         kind = type(answer)
         if kind is Allow:
-            if answer.arguments is not None:
-                call = _edited(call, answer.arguments)
-            return Verdict(call, answer.source, answer.reason)
+            approved = call if answer.arguments is None else _edited(call, answer.arguments)
+            if answer.remember is not None:
+                await self._keep(call, answer, once)
+            return Verdict(approved, answer.source, answer.reason)
         if kind is Deny:
             reason = safe_text(answer.reason, 500)
             raise _denied(call, f"not approved: {reason}", reason, answer.source)
-        reason = f"the approval hook answered {kind.__name__}, neither Allow nor Deny"
+        reason = f"{who} answered {kind.__name__}, neither Allow nor Deny"
         raise _denied(call, reason, reason)
 
-    async def _ask(self, call: ToolCall) -> Any:
-        if self._immediate:
-            return self._hook(call)
-        async with _turn(self._hook):
+    def refuse(self, call: ToolCall) -> None:
+        """Raises ``CallDenied`` where the rules deny a call that the approver edited."""
+        try:
+            answer = None if self._rules is None else self._rules.decide(call)
+        except Exception as error:
+            raise self._refusal(call, "the rules", error) from error
+        if type(answer) is Deny:
+            reason = safe_text(answer.reason, 500)
+            message = f"not approved, as the approver edited it: {reason}"
+            raise _denied(call, message, reason, answer.source)
+
+    def _refusal(self, call: ToolCall, who: str, error: BaseException) -> CallDenied:
+        reason = _what_befell(error, self._seconds)
+        return _denied(call, f"{who} gave no answer ({reason})", reason)
+
+    async def _recall(self, call: ToolCall, once: Once | None) -> Allow | None:
+        answer = None if once is None else once.recall(call)
+        if answer is not None:
+            return answer
+        memory = self.memory
+        if not memory.waits:
+            return memory.recall(call)
+        return await anyio.to_thread.run_sync(memory.recall, call)
+
+    async def _keep(self, call: ToolCall, answer: Allow, once: Once | None) -> None:
+        """Remember a yes as far as it goes. One that cannot be written down is still a yes."""
+        remember = _scope(call, answer.remember)
+        if remember is None:
+            return
+        if remember.scope == "call":
+            if once is not None:
+                once.keep(call, answer)
+            return
+        if answer.arguments is not None:
+            _log.warning("%s: an answer that edits the arguments is not remembered", call.server)
+            return
+        try:
+            if self.memory.waits and remember.scope == "always":
+                await anyio.to_thread.run_sync(self.memory.keep, call, remember)
+            else:
+                self.memory.keep(call, remember)
+        except ConfigError as error:
+            _log.warning("%s: the answer is not remembered: %s", call.server, error)
+        except Exception as error:
+            raise self._refusal(call, "memory", error) from error
+
+    async def _ask(self, call: ToolCall, once: Once | None) -> Any:
+        async with _turn(self._hook) as waited:
+            # Who asked before us may have been told to ask no more.
+            answer = await self._recall(call, once) if waited else None
+            if answer is not None:
+                return answer
             with anyio.move_on_after(self._seconds) as clock:
                 answer = await self._answer(call)
                 # A yes that comes as the caller leaves is a yes to nobody.
@@ -153,6 +194,14 @@ def _edited(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
         ) from None
 
 
+def _scope(call: ToolCall, remember: Any) -> Remember | None:
+    try:
+        return Remember.of(remember)
+    except ConfigError as error:
+        reason = f"the approval hook answered Allow with {safe_text(error, 300)}"
+        raise _denied(call, reason, reason) from None
+
+
 def _denied(call: ToolCall, message: str, reason: str, source: str = "gate") -> CallDenied:
     return CallDenied(
         message, reason=reason, source=source, server=call.server, tool=call.tool.name
@@ -165,6 +214,8 @@ def _cancelled_within(error: BaseException) -> bool:
 
 
 def _what_befell(error: BaseException, seconds: float) -> str:
+    if isinstance(error, ConfigError):
+        return safe_text(error, 500)
     if isinstance(error, _NoAnswer):
         return f"none within {seconds:g} s, Timeouts(approval=...)"
     return f"it raised {type(error).__name__}"
@@ -187,10 +238,13 @@ _turns: RunVar[dict[Any, _Turn]] = RunVar("mcp_client.approval")
 
 
 @asynccontextmanager
-async def _turn(hook: Any) -> AsyncIterator[None]:
-    """One question at a time per hook, in order, in every session of this event loop."""
+async def _turn(hook: Any) -> AsyncIterator[bool]:
+    """One question at a time per hook, in order, in every session of this event loop.
+
+    Says whether it had to be waited for.
+    """
     if getattr(hook, "concurrent", False):
-        yield
+        yield False
         return
     try:
         turns = _turns.get()
@@ -201,10 +255,11 @@ async def _turn(hook: Any) -> AsyncIterator[None]:
     # an object may be neither hashable nor weakly referenced. Kept only while somebody asks.
     key = id(getattr(hook, "__self__", hook)), id(getattr(hook, "__func__", None))
     turn = turns.setdefault(key, _Turn(anyio.Lock()))
+    waited = turn.wanted > 0
     turn.wanted += 1
     try:
         async with turn.lock:
-            yield
+            yield waited
     finally:
         turn.wanted -= 1
         if not turn.wanted:

@@ -11,6 +11,7 @@ import logging
 import math
 import sys
 from collections.abc import Awaitable, Callable, Generator
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     import trio
 
-__all__ = ["Backend", "Handle", "Waiter", "being_cancelled", "current"]
+__all__ = ["Backend", "Handle", "Stoppable", "Waiter", "being_cancelled", "current"]
 
 _log = logging.getLogger("mcp_client")
 
@@ -37,11 +38,30 @@ class Handle(Protocol):
     def cancel(self) -> object: ...
 
 
+class Stoppable(Protocol):
+    """A stretch of the current task that anybody may end early, as a context manager: what was
+    stopped inside ends here, unless the task itself is to end."""
+
+    def stop(self) -> None:
+        """End it, once at most, and only while the task is inside."""
+
+    def __enter__(self) -> object: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> bool: ...
+
+
 class Backend(Protocol):
     def now(self) -> float:
         """Seconds on the loop's own clock."""
 
     def waiter(self) -> Waiter: ...
+
+    def stoppable(self) -> Stoppable: ...
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Handle: ...
 
@@ -89,6 +109,9 @@ class _Asyncio:
         self.waiter: Callable[[], Any] = loop.create_future
         self.call_soon: Callable[[Callable[[], None]], Any] = loop.call_soon
 
+    def stoppable(self) -> Stoppable:
+        return _StoppableTask()
+
     def call_at(self, when: float, callback: Callable[[], None]) -> Handle:
         return self._loop.call_at(when, callback)
 
@@ -108,6 +131,42 @@ class _Asyncio:
     def on_writable(self, fd: int, callback: Callable[[], None]) -> Handle:
         self._loop.add_writer(fd, callback)
         return _Watch(self._loop.remove_writer, fd)
+
+
+class _StoppableTask:
+    """At a fifth of what an ``anyio.CancelScope`` costs: every call has one."""
+
+    __slots__ = ("_stopped", "_task")
+
+    def __init__(self) -> None:
+        self._task = sys.modules["asyncio"].current_task()
+        self._stopped = False
+
+    def stop(self) -> None:
+        if self._task is not None and not self._stopped:
+            self._stopped = True
+            self._task.cancel("stopped by mcp_client")
+
+    def __enter__(self) -> object:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        task, self._task = self._task, None
+        if not self._stopped or task is None:
+            return False
+        import anyio
+
+        others = task.uncancel()
+        if not isinstance(error, anyio.get_cancelled_exc_class()):
+            return False
+        # An outer scope of anyio that is cancelled says so again at the next checkpoint, and its
+        # own cancellation is the one it knows; a task cancelled from outside says it only once.
+        return not others or anyio.current_effective_deadline() == -math.inf
 
 
 _running: set[asyncio.Task[None]] = set()
@@ -143,6 +202,9 @@ class _Trio:
 
     def waiter(self) -> Waiter:
         return _TrioWaiter()
+
+    def stoppable(self) -> Stoppable:
+        return _StoppableScope()
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         callback()
@@ -205,6 +267,30 @@ def _contained(callback: Callable[[], None]) -> None:
         callback()
     except Exception:  # noqa: BLE001 - it would bring down the whole of trio
         _log.exception("an error in a callback of mcp_client's own")
+
+
+class _StoppableScope:
+    __slots__ = ("_scope",)
+
+    def __init__(self) -> None:
+        import trio
+
+        self._scope = trio.CancelScope()
+
+    def stop(self) -> None:
+        self._scope.cancel()
+
+    def __enter__(self) -> object:
+        self._scope.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        return bool(self._scope.__exit__(kind, error, traceback))
 
 
 class _TrioWaiter:

@@ -23,7 +23,8 @@ class Timeouts:
     total: float = 600.0
     """The longest a request may take, progress or not."""
     approval: float = 3600.0
-    """The longest the approval hook may think; then the answer is no."""
+    """The longest the approval hook may think, then the answer is no; and a handler of ``Handlers``
+    about one question. Clocks of a call stand still for it that long in all."""
     close: float = 2.0
     """Each step of ending a server: closed input, SIGTERM, SIGKILL."""
     validation: float = 1.0
@@ -70,6 +71,10 @@ class Limits:
     """Notifications that may wait unread for one request; the oldest are dropped and counted."""
     rounds: int = 8
     """Times a server may answer one call with a question."""
+    questions: int = 16
+    """Questions of a server that may be open at once; more are refused."""
+    log_lines: int = 1_000
+    """Log notices within a second; more are dropped and counted."""
     stderr_bytes: int = 64 * 1024
     """How much of the end of a server's standard error is kept."""
     restarts: int = 3

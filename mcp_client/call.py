@@ -1,7 +1,8 @@
 """The life of one call, top to bottom.
 
-    find the definition in force -> freeze the call -> ask approval -> send, wait, answer what it
-    asks back -> check the result against the definition that was in force -> hand over
+    open the audit entry -> find the definition in force -> freeze the call -> ask approval ->
+    send, wait, answer what it asks back -> check the result against the definition that was in
+    force -> close the audit entry -> hand over
 
 This is the only module that sends ``tools/call``, and ``_send`` its only place; it takes nothing
 but a call the gate has approved.
@@ -13,13 +14,16 @@ import itertools
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NewType, TypeAlias
 
 import anyio
 
+from .answers import Once
 from .approval import Gate
+from .audit import Audit, Entry
 from .bounds import Limits, Timeouts
+from .cancelling import Call
 from .errors import (
     ConfigError,
     ConnectError,
@@ -51,6 +55,21 @@ Approved = NewType("Approved", ToolCall)
 _log = logging.getLogger("mcp_client")
 
 
+@dataclass(slots=True)
+class _Order:
+    """One call as the caller wants it, and what goes along with it on its way."""
+
+    name: str
+    arguments: Mapping[str, Any] | None
+    timeouts: Timeouts
+    on_progress: OnProgress | None
+    meta: Mapping[str, Any] | None
+    strictness: Strictness
+    cancelling: Call[Any] | None
+    entry: Entry | None
+    once: Once = field(default_factory=Once)
+
+
 class Caller:
     """Makes the calls of one session."""
 
@@ -67,6 +86,7 @@ class Caller:
         limits: Limits,
         prefix: str,
         pins: Pins | None = None,
+        audit: Audit | None = None,
     ) -> None:
         self._find = find
         self._wire = wire
@@ -79,6 +99,7 @@ class Caller:
         self._workers = workers
         self._prefix = prefix
         self._pins = pins
+        self._audit = audit
         self._numbers = itertools.count(1)
 
     async def run(
@@ -89,33 +110,44 @@ class Caller:
         on_progress: OnProgress | None,
         meta: Mapping[str, Any] | None,
         validation: Strictness | None = None,
+        cancelling: Call[Any] | None = None,
     ) -> ToolResult:
+        if validation is not None:
+            strictness_of("validation", validation)
+        entry = None if self._audit is None else Entry(self._audit, self._new_id(), name, arguments)
         strictness = validation or self._results
+        order = _Order(name, arguments, timeouts, on_progress, meta, strictness, cancelling, entry)
+        run = self._run if entry is None else self._recorded
         try:
-            return await self._run(name, arguments, timeouts, on_progress, meta, strictness)
+            return await run(order)
         except (ConnectError, ServerError) as error:
             if not await self._renewed(error):
                 raise
         # The server refused to run it, for what we knew of it was old. Now we know better, and
-        # it goes the whole way anew: the approval was for that connection and that definition.
-        return await self._run(name, arguments, timeouts, on_progress, meta, strictness)
+        # it goes the whole way anew: the approval was for that connection and that definition,
+        # unless the approver said yes to this call for as long as it stays the same.
+        if entry is not None:
+            order.entry = entry.again(self._new_id())
+        return await run(order)
 
-    async def _run(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None,
-        timeouts: Timeouts,
-        on_progress: OnProgress | None,
-        meta: Mapping[str, Any] | None,
-        strictness: Strictness,
-    ) -> ToolResult:
-        wire, tool = await self._in_force(name)
+    async def _recorded(self, order: _Order) -> ToolResult:
+        entry = order.entry
+        assert entry is not None
+        try:
+            result = await self._run(order)
+        except BaseException as error:
+            await entry.failed(error, order.cancelling)
+            raise
+        return await entry.done(result)
+
+    async def _run(self, order: _Order) -> ToolResult:
+        wire, tool = await self._in_force(order.name)
         hints = hints_of(tool)
         try:
-            call = await self._freeze(tool, arguments, meta, wire.generation, timeouts)
-            approved = await self._approve(call, timeouts, strictness)
-            raw = await self._send(approved, wire, timeouts, on_progress)
-            return await self._check(approved, raw, timeouts, strictness)
+            call = await self._freeze(order, tool, wire)
+            approved = await self._approve(order, call)
+            raw = await self._send(order, approved, wire)
+            return await self._check(order, approved, raw)
         except McpError as error:
             error.server, error.tool = error.server or tool.server, error.tool or tool.name
             if isinstance(error, OutcomeUnknown):
@@ -133,92 +165,98 @@ class Caller:
             if await self._wire() is wire:
                 return wire, tool
 
-    async def _freeze(
-        self,
-        tool: Tool,
-        arguments: Mapping[str, Any] | None,
-        meta: Mapping[str, Any] | None,
-        generation: int,
-        timeouts: Timeouts,
-    ) -> ToolCall:
-        value, text = _object("arguments", {} if arguments is None else arguments)
+    async def _freeze(self, order: _Order, tool: Tool, wire: Wire) -> ToolCall:
+        entry = order.entry
+        if entry is not None:
+            entry.found(tool, wire.era.revision)
+        value, text = _object("arguments", {} if order.arguments is None else order.arguments)
         call = ToolCall(
-            id=f"{self._prefix}-{next(self._numbers)}",
+            id=self._new_id() if entry is None else entry.id,
             server=tool.server,
             tool=tool,
             arguments_json=text,
-            meta_json=None if meta is None else _object("meta", meta)[1],
+            meta_json=None if order.meta is None else _object("meta", order.meta)[1],
             hints=hints_of(tool),
             findings=tool.findings if self._pins is None else self._pins.all_findings(tool),
-            generation=generation,
+            generation=wire.generation,
         )
-        return await self._checked(call, value, timeouts)
+        return await self._checked(order, call, value)
 
-    async def _checked(
-        self, call: ToolCall, arguments: dict[str, Any], timeouts: Timeouts
-    ) -> ToolCall:
+    def _new_id(self) -> str:
+        return f"{self._prefix}-{next(self._numbers)}"
+
+    async def _checked(self, order: _Order, call: ToolCall, arguments: dict[str, Any]) -> ToolCall:
         """The call with what its arguments get wrong among its findings."""
         if self._arguments == "off":
             return call
         checker = input_checker(call.tool, self._limits)
         if checker.surely_valid(arguments):
             return call
-        problem = await checker.problem(arguments, self._workers, timeouts.validation)
+        problem = await checker.problem(arguments, self._workers, order.timeouts.validation)
         if problem is None:
             return call
         finding = problem.of("the arguments", "the tool's input schema")
+        if order.entry is not None:
+            order.entry.breaks(finding, problem.path)
         if self._arguments == "strict":
             raise InvalidArguments(finding, path=problem.path)
         _log_break("argument object", call, problem)
         return replace(call, findings=(*call.findings, finding))
 
-    async def _approve(
-        self, call: ToolCall, timeouts: Timeouts, strictness: Strictness
-    ) -> Approved:
-        if strictness != "off":  # an unusable schema is found out before, not after
+    async def _approve(self, order: _Order, call: ToolCall) -> Approved:
+        entry = order.entry
+        if entry is not None:
+            await entry.open(call)
+        if order.strictness != "off":  # an unusable schema is found out before, not after
             checker = output_checker(call.tool, self._limits)
             if checker is not None:
-                await checker.prepare(self._workers, timeouts.validation)
+                await checker.prepare(self._workers, order.timeouts.validation)
         if self._pins is not None:
             self._pins.refuse(call)
-        verdict = await self._gate.approve(call)
+        if entry is not None:
+            entry.asking()
+        verdict = await self._gate.approve(call, order.once)
         answered = verdict.call
-        if self._pins is not None and self._pins.has_drifted(call.tool):
-            await anyio.to_thread.run_sync(self._pins.approved, call.tool)
+        if entry is not None:
+            entry.decided(answered, verdict.source, verdict.reason)
         if answered.edited:
             arguments = _loads(answered.arguments_json)
-            answered = await self._checked(answered, arguments, timeouts)
+            answered = await self._checked(order, answered, arguments)
+            self._gate.refuse(answered)
+        if self._pins is not None and self._pins.has_drifted(call.tool):
+            await anyio.to_thread.run_sync(self._pins.approved, call.tool)
         return Approved(answered)
 
     # ----------------------------------------------------------------- it
 
-    async def _send(
-        self, call: Approved, wire: Wire, timeouts: Timeouts, on_progress: OnProgress | None
-    ) -> dict[str, Any]:
+    async def _send(self, order: _Order, call: Approved, wire: Wire) -> dict[str, Any]:
         if await self._wire() is not wire:
             raise _made_anew()
+        entry = order.entry
+        if entry is not None:
+            entry.sending()
         return await self._rounds.run(
             wire,
             "tools/call",
             {"name": call.tool.name, "arguments": Json(call.arguments_json)},
-            timeouts,
+            order.timeouts,
             meta=None if call.meta_json is None else _loads(call.meta_json),
             progress=True,
-            on_progress=on_progress,
+            on_progress=order.on_progress,
+            cancelling=order.cancelling,
             mirrors=call.tool.mirrors if wire.mirrors else (),
             repeatable=call.hints.idempotent,
+            traffic=None if entry is None else entry.traffic,
         )
 
     # --------------------------------------------------------------- after it
 
-    async def _check(
-        self, call: Approved, raw: dict[str, Any], timeouts: Timeouts, strictness: Strictness
-    ) -> ToolResult:
+    async def _check(self, order: _Order, call: Approved, raw: dict[str, Any]) -> ToolResult:
         try:
             result = ToolResult.from_wire(raw, call.server, call.tool.name)
         except ValueError as error:
             raise ProtocolViolation(f"the tool's result is none: {error}", result=raw) from None
-        if result.is_error or strictness == "off":
+        if result.is_error or order.strictness == "off":
             return result
         checker = output_checker(call.tool, self._limits)
         if checker is None:
@@ -228,11 +266,11 @@ class Caller:
         elif checker.surely_valid(result.structured_content):
             return result
         else:
-            problem = await self._judged(checker, result, timeouts)
+            problem = await self._judged(checker, result, order.timeouts)
         if problem is None:
             return result
         finding = problem.of("its result", "its output schema")
-        if strictness == "strict":
+        if order.strictness == "strict":
             raise InvalidResult(
                 f"the tool ran, but {finding}; the whole result is in .result",
                 path=problem.path,

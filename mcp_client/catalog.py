@@ -26,7 +26,8 @@ from .listing import FetchPage, Kind, Listing
 from .metaschema import is_known_dialect, survey
 from .pins import Pins
 from .protocol.headers import BadMark, mirrors_of
-from .tool import HINTS, Tool, ToolList
+from .tool import Tool, ToolList
+from .trust import Trust, hint_findings, trusts
 from .validation import checker_for
 
 __all__ = ["Catalog"]
@@ -44,7 +45,7 @@ class Catalog(Listing[ToolList]):
     def __init__(
         self,
         server: str,
-        trusted: bool,
+        trusted: Trust,
         limits: Limits,
         fetch: FetchPage,
         now: Callable[[], float],
@@ -122,8 +123,9 @@ class Catalog(Listing[ToolList]):
                 rejected.append(Rejected(shown, reason))
                 _log.warning("%s: the tool %r is left out: %s", self._server, shown, reason)
                 continue
-            tool = Tool(name, self._server, self._trusted, definition)
             said += _inspected(definition, name, texts, alike)
+            tool = self._tool(name, definition, said)
+            said += hint_findings(tool)
             if said:
                 tool._memo["findings"] = tuple(said)
                 findings += [f"tool '{safe_text(name, 128)}': {finding}" for finding in said]
@@ -131,6 +133,16 @@ class Catalog(Listing[ToolList]):
         if self._pins is not None:
             findings += await anyio.to_thread.run_sync(self._pins.compare, self._server, tools)
         return ToolList(tools, rejected, findings)
+
+    def _tool(self, name: str, definition: dict[str, Any], said: list[str]) -> Tool:
+        tool = Tool(name, self._server, False, definition)
+        if self._trusted is False:
+            return tool
+        if self._trusted is not True and said:
+            tool._memo["findings"] = tuple(said)
+        if not trusts(self._trusted, tool):
+            return tool
+        return Tool(name, self._server, True, definition)
 
 
 def _name(definition: Any) -> str:
@@ -215,17 +227,4 @@ def _inspected(
         found += name_findings(name)
     if name in alike:
         found.append(f"its name can be taken for that of '{safe_text(alike[name], 128)}'")
-    annotations = definition.get("annotations")
-    if annotations is not None:
-        found += _odd_hints(annotations)
     return found
-
-
-def _odd_hints(annotations: Any) -> list[str]:
-    if type(annotations) is not dict:
-        return ["its annotations are no JSON object and do not count"]
-    return [
-        f"its {hint} is neither true nor false and does not count"
-        for hint in HINTS
-        if hint in annotations and type(annotations[hint]) is not bool
-    ]

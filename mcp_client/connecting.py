@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from types import TracebackType
 from typing import Any
 
+from .answers import Answers, Memory
 from .approval import ApprovalHook, Gate
+from .audit import Audit, AuditTo, OnAuditFailure
 from .bounds import Limits, Timeouts
 from .call import Strictness, strictness_of
 from .errors import ConfigError
+from .handlers import Handlers
 from .pins import Pins
 from .protocol.capabilities import Client, Implementation
 from .protocol.versions import HANDSHAKE, STATELESS, is_known
+from .redaction import Redaction
 from .session import Session, Setup
 from .terminal import ask_on_terminal
 from .transports.base import Transport
 from .transports.http import HttpServer, HttpTransport
 from .transports.stdio import StdioServer, StdioTransport
+from .trust import Trust, trust_of
 
 __all__ = ["Connecting", "connect"]
 
@@ -27,13 +32,18 @@ def connect(
     server: StdioServer | HttpServer | Transport | str | Sequence[str],
     *,
     name: str | None = None,
-    trusted: bool = False,
+    trusted: Trust = False,
     approval: ApprovalHook | None = None,
+    audit: AuditTo | None = None,
+    audit_failure: OnAuditFailure = "refuse",
+    redaction: Redaction | Callable[[Any], Any] | None = None,
+    answers: Answers | str | os.PathLike[str] | None = None,
     timeouts: Timeouts | None = None,
     limits: Limits | None = None,
     validation: Strictness = "strict",
     argument_validation: Strictness = "warn",
     pins: Pins | str | os.PathLike[str] | None = None,
+    handlers: Handlers | None = None,
     client_info: Implementation | None = None,
     revision: str = "auto",
 ) -> Connecting:
@@ -46,7 +56,18 @@ def connect(
 
     ``approval`` decides every call: see ``mcp_client.approval``. Without one, the person at the
     terminal is asked, and where there is no terminal every call is refused.
-    ``trusted=True`` is the host's word that the server's annotations may be believed.
+    ``Rules(...)`` may be given, too. ``answers`` is where a yes for always is kept, the path of a
+    file or ``Answers(...)``: see ``mcp_client.answers``. Its servers go by ``name``, so give one.
+
+    ``trusted=True`` is the host's word that the server's annotations may be believed. A function
+    decides it tool by tool: it is called with each ``Tool`` as it is listed, shown as an untrusted
+    one, and only True means yes.
+
+    ``audit`` is where every call is recorded, before it is decided and when it is over: the path
+    of a file, ``AuditLog(path, ...)``, a callable that takes each record, or a list of those; see
+    ``mcp_client.audit``. A call that cannot be recorded is refused; with ``audit_failure="warn"``
+    it is made all the same. ``redaction`` says what records leave out:
+    ``Redaction(keys=..., patterns=...)``, or a function from the arguments to what may be shown.
 
     ``validation`` is what happens to a result that breaks the tool's output schema: "strict"
     raises ``InvalidResult``, which carries it; "warn" hands it over with a finding; "off" does not
@@ -56,6 +77,9 @@ def connect(
 
     ``pins`` is a lock file of what the server's tools were, a path or ``Pins(path, policy=...)``:
     see ``mcp_client.pins``. Its servers go by ``name``, so give one.
+
+    ``handlers`` answer what the server asks back, and hear its log lines: see
+    ``mcp_client.handlers``. What is given there is declared to the server, and nothing else.
 
     ``revision`` fixes the protocol revision ("2025-06-18"); "auto" agrees on the newest in common.
 
@@ -71,25 +95,30 @@ def connect(
     strictness_of("argument_validation", argument_validation)
     if approval is not None and not callable(approval):
         raise ConfigError(f"approval={approval!r}: give a function from ToolCall to Allow or Deny")
-    if not isinstance(trusted, bool):
-        raise ConfigError(f"trusted={trusted!r}: give True or False")
+    if not isinstance(handlers, Handlers | None):
+        raise ConfigError(f"handlers={handlers!r}: give Handlers(elicitation=..., ...)")
+    questions = handlers or Handlers()
     return Connecting(
         Session(
             transport,
             Setup(
                 name=name or transport.name,
-                trusted=trusted,
+                trusted=trust_of(trusted),
                 gate=Gate(
-                    ask_on_terminal if approval is None else approval,
+                    approval,
                     (timeouts or Timeouts()).approval,
+                    ask_on_terminal,
+                    Memory(lambda: transport.lasting_identity, Answers.of(answers)),
                 ),
                 timeouts=timeouts or Timeouts(),
                 limits=limits or Limits(),
                 validation=validation,
                 argument_validation=argument_validation,
-                client=Client(client_info or _ourselves(), {}),
+                client=Client(client_info or _ourselves(), questions.capabilities),
                 pin=None if revision == "auto" else revision,
                 pins=Pins.of(pins),
+                handlers=questions,
+                audit=Audit.of(name or transport.name, audit, audit_failure, redaction),
             ),
         )
     )

@@ -8,30 +8,39 @@ McpError                     .server .tool .retryable
 │   ├── InvalidArguments     the arguments are no JSON object, or break the tool's schema
 │   ├── InvalidSchema        the tool's own schema cannot be used
 │   ├── CallDenied           the approval hook did not say yes
+│   ├── CallWithdrawn        .reason: its caller cancelled it before it was sent
 │   └── ConnectError         .exit_code .stderr_tail .http_status .body_excerpt .retry_after
 │       ├── NegotiationError no revision in common
 │       └── AuthError        .challenge: the server wants to know who is asking
 ├── OutcomeUnknown           the request left, the answer did not come: it may have run
 │   ├── CallTimeout          .clock ("connect", "idle" or "total")
+│   ├── CallCancelled        .reason: its caller cancelled it while it was under way
+│   ├── Unanswered           .result: the server asked back, and our handler had no answer
 │   └── ConnectionLost       .exit_code .stderr_tail .http_status
 ├── ServerError              .code .data: the server answered with an error
-│                            (over HTTP: .http_status .body_excerpt .retry_after)
+│   │                        (over HTTP: .http_status .body_excerpt .retry_after)
+│   └── UrlElicitationRequired .elicitations: a person has to visit these first
 ├── BrokenPromise            .result: the server answered against its own word
 │   ├── ProtocolViolation    the answer is not what the specification says
 │   └── InvalidResult        .path: the structured content breaks the tool's output schema
 ├── ToolFailed               .result: raised only by ``ToolResult.raise_for_error()``
+├── AuditError               .path .line .reason: a log that was changed, or cannot be written
 └── ConfigError              a wrong argument or configuration; nothing was started
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 __all__ = [
+    "AuditError",
     "AuthError",
     "BrokenPromise",
+    "CallCancelled",
     "CallDenied",
     "CallTimeout",
+    "CallWithdrawn",
     "ConfigError",
     "ConnectError",
     "ConnectionLost",
@@ -45,7 +54,9 @@ __all__ = [
     "ProtocolViolation",
     "ServerError",
     "ToolFailed",
+    "Unanswered",
     "UnknownTool",
+    "UrlElicitationRequired",
 ]
 
 
@@ -121,6 +132,16 @@ class CallDenied(NotSent):
         self.source = source
 
 
+class CallWithdrawn(NotSent):
+    """The caller cancelled the call before it was sent; ``reason`` is what the caller gave."""
+
+    reason: str
+
+    def __init__(self, message: str, *, reason: str = "", **rest: Any) -> None:
+        super().__init__(message, **rest)
+        self.reason = reason
+
+
 class ConnectError(NotSent):
     """The server could not be reached, or was gone before the request was written."""
 
@@ -186,6 +207,28 @@ class CallTimeout(OutcomeUnknown):
         self.clock = clock
 
 
+class CallCancelled(OutcomeUnknown):
+    """The caller cancelled the call while it was under way; ``reason`` is what the caller gave."""
+
+    reason: str
+
+    def __init__(self, message: str, *, reason: str = "", **rest: Any) -> None:
+        super().__init__(message, **rest)
+        self.reason = reason
+
+
+class Unanswered(OutcomeUnknown):
+    """The server asked back, and the handler raised, took too long, answered nonsense or rejected
+    the question: so it was not asked again, and what it had begun is not known. ``result`` is what
+    it asked."""
+
+    result: Any
+
+    def __init__(self, message: str, *, result: Any = None, **rest: Any) -> None:
+        super().__init__(message, **rest)
+        self.result = result
+
+
 class ConnectionLost(OutcomeUnknown):
     """The connection ended while the request was under way."""
 
@@ -243,6 +286,18 @@ class ServerError(McpError):
         self.retry_after = retry_after
 
 
+class UrlElicitationRequired(ServerError):
+    """A person has to visit a URL before the request can be served; it was not. The elicitation
+    handler was shown each; ``retryable`` is whether it said yes to all."""
+
+    elicitations: tuple[Any, ...]
+    """An ``ElicitRequest`` each; their ``elicitation_id`` tells when one is completed."""
+
+    def __init__(self, message: str, *, elicitations: tuple[Any, ...] = (), **rest: Any) -> None:
+        super().__init__(message, **rest)
+        self.elicitations = elicitations
+
+
 class BrokenPromise(McpError):
     """The server answered against its own word. ``result`` is the whole answer: nothing is lost."""
 
@@ -275,6 +330,29 @@ class ToolFailed(McpError):
     def __init__(self, message: str, *, result: Any, **rest: Any) -> None:
         super().__init__(message, **rest)
         self.result = result
+
+
+class AuditError(McpError):
+    """An audit log is not what was written to it, or cannot be written to; no call raises this."""
+
+    path: str
+    line: int | None
+    """The first line that is wrong, counted in the file ``path`` from 1; None for the whole."""
+    reason: str
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | os.PathLike[str] = "",
+        line: int | None = None,
+        reason: str = "",
+        **rest: Any,
+    ) -> None:
+        super().__init__(message, **rest)
+        self.path = os.fspath(path)
+        self.line = line
+        self.reason = reason or message
 
 
 class ConfigError(McpError):

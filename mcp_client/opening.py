@@ -102,7 +102,7 @@ class Opening:
             await self._silent.aclose()
         self._transport.agree(era)
         await self._transport.ready()
-        return Wire(self._transport, era, self._server, self._stats, self._ids)
+        return Wire(self._transport, era, self._server, self._stats, self._ids, self._limits)
 
     async def _negotiate(self) -> Era:
         identity = self._transport.identity

@@ -21,22 +21,15 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from .display import safe_text
 from .errors import CallDenied, ConfigError
+from .files import OwnFile, Stamp
 from .tool import Tool, ToolCall, fingerprint_of, fingerprinted
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - where there is none, processes do not take turns
-    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["Drift", "Pins", "Policy"]
 
@@ -45,10 +38,10 @@ Book: TypeAlias = "dict[str, dict[str, Pin]]"
 Policy: TypeAlias = Literal["ask", "refuse", "accept"]
 
 _VERSION = 1
-_PATIENCE = 10.0
 _SHOWN = 110
 _MOST = 8
 _ABSENT: Any = object()
+_REMEDY = "put back an older one, or delete it to write down anew what the servers offer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +95,10 @@ class Pins:
         """Raises ``ConfigError`` for a policy there is not. The file is read when it is needed."""
         if policy not in ("ask", "refuse", "accept"):
             raise ConfigError(f"Pins(policy={policy!r}): give 'ask', 'refuse' or 'accept'")
-        self.path = Path(path)
+        self._file = OwnFile(path, "lock file", _REMEDY)
         self.policy = policy
         self._drifts: dict[str, tuple[Drift, ...]] = {}
-        self._last: tuple[Any, Book] = (None, {})
+        self._last: tuple[Stamp | None, Book] = (None, {})
 
     @classmethod
     def of(cls, pins: Pins | str | os.PathLike[str] | None) -> Pins | None:
@@ -114,6 +107,10 @@ class Pins:
         if isinstance(pins, str | os.PathLike):
             return cls(pins)
         raise ConfigError(f"pins={pins!r}: give the path of a file, or Pins(...)")
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
 
     @property
     def name(self) -> str:
@@ -130,7 +127,7 @@ class Pins:
     def accept(self, server: str, tools: Iterable[Tool]) -> None:
         """Write down ``tools`` as what ``server`` has: nothing of it is drift from now on."""
         entry = {tool.name: Pin.of(tool) for tool in tools}
-        with self._locked():
+        with self._file.locked():
             book = self.read()
             book[server] = entry
             self._write(book)
@@ -163,7 +160,7 @@ class Pins:
         drift = self._drift_of(tool)
         if drift is None:
             return
-        with self._locked():
+        with self._file.locked():
             book = self.read()
             book.setdefault(tool.server, {})[tool.name] = Pin.of(tool)
             self._write(book)
@@ -187,7 +184,7 @@ class Pins:
         book = self.read()
         drifts = _drifts(server, book.get(server), tools)
         if server not in book or (drifts and self.policy == "accept"):
-            with self._locked():
+            with self._file.locked():
                 book = self.read()
                 drifts = _drifts(server, book.get(server), tools)
                 if server not in book or self.policy == "accept":
@@ -204,26 +201,22 @@ class Pins:
 
     def read(self) -> Book:
         """What is written down. Raises ``ConfigError`` where it cannot be used."""
-        try:
-            with open(self.path, "rb") as file:
-                stamp = _stamp(file.fileno())
-                last, book = self._last
-                if stamp != last:
-                    book = self._parsed(file.read())
-                    self._last = stamp, book
-        except FileNotFoundError:
+        stamp = self._file.stamp()
+        if stamp is None:
             return {}
-        except OSError as error:
-            raise self._unusable(f"it cannot be read ({error.strerror})") from None
+        if stamp != self._last[0]:
+            found = self._file.read()
+            self._last = (None, {}) if found is None else (found[0], self._parsed(found[1]))
+        book = self._last[1]
         return {server: dict(tools) for server, tools in book.items()}
 
     def _parsed(self, text: bytes) -> Book:
         try:
             book = json.loads(text)
         except (ValueError, RecursionError):
-            raise self._unusable("it is no JSON") from None
+            raise self._file.unusable("it is no JSON") from None
         if type(book) is not dict or book.get("version") != _VERSION:
-            raise self._unusable(f"it is no lock file of version {_VERSION}")
+            raise self._file.unusable(f"it is no lock file of version {_VERSION}")
         return {
             server: {name: self._checked(server, name, entry) for name, entry in entries.items()}
             for server, entries in self._objects(book.get("servers"), "servers").items()
@@ -231,24 +224,18 @@ class Pins:
 
     def _objects(self, value: Any, what: str) -> dict[str, dict[str, Any]]:
         if type(value) is not dict or not all(type(item) is dict for item in value.values()):
-            raise self._unusable(f"{what} is no object of objects")
+            raise self._file.unusable(f"{what} is no object of objects")
         return value
 
     def _checked(self, server: str, name: str, entry: Any) -> Pin:
         definition = entry.get("definition") if type(entry) is dict else None
         place = f"{safe_text(server, 60)}/{safe_text(name, 60)}"
         if type(definition) is not dict or definition.get("name") != name:
-            raise self._unusable(f"{place} has no definition of that name")
+            raise self._file.unusable(f"{place} has no definition of that name")
         pin = Pin(fingerprint_of(definition), definition)
         if entry.get("fingerprint") != pin.fingerprint:
-            raise self._unusable(f"{place} has a definition that its fingerprint is not of")
+            raise self._file.unusable(f"{place} has a definition that its fingerprint is not of")
         return pin
-
-    def _unusable(self, why: str) -> ConfigError:
-        return ConfigError(
-            f"the lock file {self.path} cannot be used: {why}; put back an older one, or delete it "
-            "to write down anew what the servers offer"
-        )
 
     def _write(self, book: Book) -> None:
         servers = {
@@ -260,65 +247,7 @@ class Pins:
         }
         whole = {"version": _VERSION, "servers": servers}
         text = json.dumps(whole, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
-        try:
-            self._last = self._replace(text), book
-        except OSError as error:
-            raise self._unwritable(error) from None
-
-    def _replace(self, text: str) -> tuple[int, int, int]:
-        target = Path(os.path.realpath(self.path))
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with open(handle, "w", encoding="ascii") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-                stamp = _stamp(file.fileno())
-            os.chmod(name, mode)
-            os.replace(name, target)
-        except BaseException:
-            os.unlink(name)
-            raise
-        return stamp
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """One writer at a time, across processes: by the directory, which is never replaced."""
-        try:
-            directory = os.open(os.path.realpath(self.path.parent), os.O_RDONLY)
-        except OSError as error:
-            raise self._unwritable(error) from None
-        try:
-            self._wait_for(directory)
-            yield
-        finally:
-            os.close(directory)
-
-    def _wait_for(self, directory: int) -> None:
-        until = time.monotonic() + _PATIENCE
-        while fcntl is not None:
-            try:
-                fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    raise ConfigError(
-                        f"the lock file {self.path} is being written by another process for more "
-                        f"than {_PATIENCE:g} s"
-                    ) from None
-                time.sleep(0.005)
-            except OSError as error:
-                raise self._unwritable(error) from None
-
-    def _unwritable(self, error: OSError) -> ConfigError:
-        return ConfigError(f"the lock file {self.path} cannot be written: {error.strerror}")
-
-
-def _stamp(file: int) -> tuple[int, int, int]:
-    """Equal while a file is the same: it is replaced as a whole, and never changed in place."""
-    stat = os.fstat(file)
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+        self._last = self._file.replace(text), book
 
 
 def _drifts(server: str, known: dict[str, Pin] | None, tools: list[Tool]) -> list[Drift]:

@@ -8,25 +8,23 @@ long. While a person thinks about an answer, that clock stands still.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
+from .answering import URL_REQUIRED, Answering
 from .bounds import Limits, Timeouts
-from .errors import CallTimeout, ProtocolViolation
-from .protocol.era import Complete, InputRequired
+from .errors import CallTimeout, ProtocolViolation, ServerError
+from .protocol.era import Complete
 from .wire import Wire
 
-__all__ = ["Answerer", "Rounds", "no_answers"]
-
-Answerer: TypeAlias = Callable[[InputRequired], Awaitable[dict[str, Any]]]
-"""From what a server asks to the members that answer it; raises where it will not be answered."""
+__all__ = ["Rounds"]
 
 
 class Rounds:
     """Makes requests that a server may answer with questions. ``session`` has one."""
 
-    def __init__(self, answer: Answerer, limits: Limits) -> None:
-        self._answer = answer
+    def __init__(self, answering: Answering, limits: Limits) -> None:
+        self._answering = answering
         self._limits = limits
 
     async def run(
@@ -40,11 +38,16 @@ class Rounds:
         """The request's result. ``options`` go to ``Wire.request`` in every round."""
         asked, clocks, began, thought = fields, timeouts, wire.now(), 0.0
         for _ in range(self._limits.rounds):
-            reading = await wire.request(method, asked, clocks, **options)
+            try:
+                reading = await wire.request(method, asked, clocks, **options)
+            except ServerError as error:
+                if error.code == URL_REQUIRED:
+                    raise await self._answering.visit_first(wire.era, error) from None
+                raise
             if isinstance(reading, Complete):
                 return reading.result
             question = wire.now()
-            answers = await self._answer(reading)
+            answers = await self._answering.round(wire.era, reading)
             thought += wire.now() - question
             asked = {**fields, **answers}
             gone = wire.now() - began - thought
@@ -58,17 +61,5 @@ class Rounds:
         raise ProtocolViolation(
             f"the server asked back {self._limits.rounds} times (Limits.rounds) without an end",
             result=reading.result,
+            server=wire.server,
         )
-
-
-async def no_answers(asked: InputRequired) -> dict[str, Any]:
-    """What goes with the next round where there are no handlers: questions are refused."""
-    if asked.questions:
-        methods = sorted(
-            {str(q.get("method")) if isinstance(q, dict) else "?" for q in asked.questions.values()}
-        )
-        raise ProtocolViolation(
-            f"the server asks for {', '.join(methods)[:200]}, which this client did not declare",
-            result=asked.result,
-        )
-    return {} if asked.state is None else {"requestState": asked.state}

@@ -4,35 +4,45 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
 import anyio
 
+from .answering import Answering
+from .answers import Answers
 from .approval import Gate
-from .backend import current
+from .audit import Audit
+from .backend import Backend, current
 from .bounds import Limits, Timeouts
-from .call import Caller, Strictness, strictness_of
+from .call import Caller, Strictness
+from .cancelling import Call
 from .catalog import Catalog
 from .connection import Connection, session_ended
 from .errors import (
+    CallTimeout,
     ConfigError,
     ConnectError,
     McpError,
     ServerError,
 )
 from .features import Features
+from .handlers import Handlers
 from .listed import Listed
+from .log_notices import LogNotices
 from .pins import Pins
 from .protocol.capabilities import Client, Implementation
 from .protocol.headers import HEADER_MISMATCH
-from .protocol.jsonrpc import Notice, Question, encode_answer, encode_failure
+from .protocol.jsonrpc import Notice, Question, encode_answer
+from .protocol.notices import CANCELLED, COMPLETED, LOG_LEVELS, LOGGED
 from .result import ToolResult
-from .rounds import Rounds, no_answers
+from .rounds import Rounds
 from .tool import Tool, ToolList
 from .transports.base import Stats, Transport
+from .trust import Trust
 from .watching import ToolWatch
 from .wire import OnProgress, Wire
 from .worker import Workers
@@ -40,7 +50,6 @@ from .worker import Workers
 __all__ = ["Session", "Setup"]
 
 _log = logging.getLogger("mcp_client")
-_METHOD_NOT_FOUND = -32601
 L = TypeVar("L", bound=Listed[Any])
 T = TypeVar("T")
 
@@ -50,7 +59,7 @@ class Setup:
     """What the host gave to ``connect``, checked and with its defaults."""
 
     name: str
-    trusted: bool
+    trusted: Trust
     gate: Gate
     timeouts: Timeouts
     limits: Limits
@@ -59,6 +68,8 @@ class Setup:
     client: Client
     pin: str | None
     pins: Pins | None = None
+    handlers: Handlers = field(default_factory=Handlers)
+    audit: Audit | None = None
 
 
 class Session(Features):
@@ -79,6 +90,7 @@ class Session(Features):
         self._timeouts = setup.timeouts
         self._limits = setup.limits
         self._opened = False
+        self._backend: Backend | None = None
         self._connection = Connection(
             transport,
             name=setup.name,
@@ -91,7 +103,12 @@ class Session(Features):
             connected=self._connected,
         )
         self._workers = Workers()
-        self._rounds = Rounds(no_answers, setup.limits)
+        self._answering = Answering(
+            setup.handlers, setup.name, setup.timeouts, setup.limits, self.stats
+        )
+        self._logs = LogNotices(setup.handlers.log, setup.name, setup.limits, self.stats)
+        self._logs.least = setup.handlers.log_level
+        self._rounds = Rounds(self._answering, setup.limits)
         self._caller = Caller(
             self._find,
             self._connection.live,
@@ -104,6 +121,7 @@ class Session(Features):
             setup.limits,
             os.urandom(4).hex(),
             setup.pins,
+            setup.audit,
         )
 
     def __repr__(self) -> str:
@@ -138,6 +156,14 @@ class Session(Features):
         """The server's advice for a model: untrusted text."""
         return self._connection.agreed().era.server.instructions
 
+    @property
+    def answers(self) -> Answers:
+        """What is remembered until the session ends, to be listed and revoked.
+
+        What is remembered always is in the store that ``connect(answers=...)`` was given.
+        """
+        return self._setup.gate.memory.session
+
     # ------------------------------------------------------------------- tools
 
     async def list_tools(self, *, refresh: bool = False) -> ToolList:
@@ -165,7 +191,7 @@ class Session(Features):
             self._subscriptions.tools, self._catalog, partial(self._latest, self._catalog)
         )
 
-    async def call_tool(
+    def call_tool(
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
@@ -174,23 +200,75 @@ class Session(Features):
         on_progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
         validation: Strictness | None = None,
-    ) -> ToolResult:
-        """Call a tool, if the approval hook allows it, and return its result.
+    ) -> Call[ToolResult]:
+        """Call a tool, if the approval hook allows it, and return its result: await what this
+        returns, once, or hand it to a task; ``.cancel(reason)`` on it calls the call off.
 
         ``timeout`` in seconds bounds the call from when it is sent; a ``Timeouts`` sets the clocks
-        one by one. ``on_progress(progress, total, message)`` may be async. ``meta`` goes into the
-        request's ``_meta`` beside the protocol's own members. ``validation`` says for this call
-        what ``connect(validation=...)`` says for all.
+        one by one. ``on_progress(progress, total, message)`` may be async; a plain function is
+        called in the event loop and must not block. ``meta`` goes into the request's ``_meta``
+        beside the protocol's own members. ``validation`` says for this call what
+        ``connect(validation=...)`` says for all.
 
         A failure the tool reports is a result with ``is_error``. Raises ``UnknownTool``,
-        ``InvalidArguments``, ``InvalidSchema``, ``CallDenied`` or ``ConnectError`` where nothing
-        was sent; ``CallTimeout`` or ``ConnectionLost`` where it may have run; ``ServerError``,
-        ``ProtocolViolation`` or ``InvalidResult`` where the server answered.
+        ``InvalidArguments``, ``InvalidSchema``, ``CallDenied``, ``CallWithdrawn`` or
+        ``ConnectError`` where nothing was sent; ``CallTimeout``, ``CallCancelled`` or
+        ``ConnectionLost`` where it may have run; ``ServerError``, ``ProtocolViolation`` or
+        ``InvalidResult`` where the server answered; ``Unanswered`` where it asked back and our
+        handler had no answer.
         """
-        if validation is not None:
-            strictness_of("validation", validation)
-        return await self._caller.run(
-            name, arguments, self._timeouts.for_call(timeout), on_progress, meta, validation
+
+        def run(call: Call[ToolResult]) -> Coroutine[Any, Any, ToolResult]:
+            clocks = self._timeouts.for_call(timeout)
+            return self._caller.run(name, arguments, clocks, on_progress, meta, validation, call)
+
+        return Call(run, self.name, name, self._backend)
+
+    # ------------------------------------------------------- what the server asks and says
+
+    async def set_log_level(self, level: str) -> None:
+        """Ask for the server's log notices from ``level`` on: "debug", "info", "notice",
+        "warning", "error", "critical", "alert" or "emergency". They go to ``Handlers(log=)`` and
+        to the logger ``mcp_client.server.<name>``.
+
+        Sends ``logging/setLevel`` to a server that declares logging; in the stateless era, the
+        level goes with every request from here on, and nothing is sent now
+        (``server/utilities/logging``, deprecated there). Lines below it are dropped either way.
+        """
+        if level not in LOG_LEVELS:
+            raise ConfigError(f"log level {level!r}: give one of {', '.join(LOG_LEVELS)}")
+        wire = await self._connection.live()
+        if _sets_log_level(wire):
+            await wire.request("logging/setLevel", {"level": level}, self._timeouts)
+        wire.era.log_level = self._logs.least = level
+
+    async def roots_changed(self) -> None:
+        """Tell the server that ``Handlers(roots=)`` would answer otherwise now.
+
+        Only servers of the handshake era hear of it (2025-11-25 ``client/roots``); in the
+        stateless era a server asks anew whenever it wants to know, and nothing is sent.
+        """
+        wire = await self._connection.live()
+        roots = self._setup.client.capabilities.get("roots")
+        if wire.era.server_may_ask and isinstance(roots, dict) and roots.get("listChanged"):
+            await wire.notify("notifications/roots/list_changed")
+
+    async def elicitation_completed(self, elicitation_id: str) -> None:
+        """Wait until the server says that a visit to a URL is done: those that this session's
+        server asked for by that id, in a question or in ``UrlElicitationRequired``.
+
+        A server need not say so (2025-11-25 ``client/elicitation``): leave the person a way to go
+        on without. Raises ``CallTimeout`` after ``Timeouts.approval`` seconds, and ``ConfigError``
+        for an id the server never gave.
+        """
+        done = self._answering.visit(elicitation_id)
+        with anyio.move_on_after(self._timeouts.approval):
+            await done.wait()
+            return
+        raise CallTimeout(
+            "the server did not say that the elicitation was completed",
+            clock="total",
+            server=self.name,
         )
 
     # -------------------------------------------------------------- its health
@@ -207,12 +285,16 @@ class Session(Features):
     async def aclose(self) -> None:
         """End the connection and the server's process. From any task, any number of times."""
         self._connection.closed = True
+        self.answers.clear()
         if self._connection.wire is not None:
             self._subscriptions.close()
-        try:
-            await self._connection.aclose()
-        finally:
-            await self._workers.aclose()
+        async with AsyncExitStack() as last:
+            if self._setup.audit is not None:
+                last.push_async_callback(self._setup.audit.settle)
+            last.push_async_callback(self._workers.aclose)
+            last.push_async_callback(self._logs.aclose, self._timeouts.close)
+            last.push_async_callback(self._connection.aclose)
+            await self._answering.aclose()
 
     # -------------------------------------------------------------- connecting
 
@@ -220,9 +302,12 @@ class Session(Features):
         if self._opened:
             raise ConfigError("connect(...) can be entered or awaited once; call connect again")
         self._opened = True
+        self._backend = current()
         setup = self._setup
         if setup.pins is not None:
             await anyio.to_thread.run_sync(setup.pins.read)  # unusable: then nothing is started
+        if setup.gate.memory.store is not None:
+            await anyio.to_thread.run_sync(setup.gate.memory.store.list)  # likewise
         kept = self._lists_are_kept()
         self._catalog = Catalog(
             self.name,
@@ -234,11 +319,40 @@ class Session(Features):
             **kept,
         )
         self._make_features(self._catalog, kept)
-        await self._connection.open()
+        self._answering.start()
+        self._logs.start()
+        try:
+            await self._connection.open()
+        except BaseException:
+            await self._answering.aclose()
+            raise
+        try:
+            await self._ask_for_logs(self._connection.agreed())
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self.aclose()
+            raise
         return self
+
+    async def _ask_for_logs(self, wire: Wire) -> None:
+        """Tell a server of the handshake era which log notices are wanted, if the host said so."""
+        level = self._logs.least
+        if level is None or not _sets_log_level(wire):
+            return
+        clocks = self._timeouts.for_call(self._timeouts.connect)
+        try:
+            await wire.request("logging/setLevel", {"level": level}, clocks)
+        except McpError as error:
+            _log.warning("%s: the log level could not be set: %s", self.name, error)
 
     def _connected(self, wire: Wire) -> None:
         self._catalog.mirrors = wire.mirrors
+        if not wire.era.server_may_ask:
+            default = "info" if self._setup.handlers.log is not None else None
+            wire.era.log_level = self._logs.least or default
+        if wire.generation > 1:
+            self._answering.ask_only_for(wire.transport)
+            self._answering.aside(lambda: self._ask_for_logs(wire))
         self._subscriptions.connected(wire)
 
     async def _find(self, name: str) -> Tool:
@@ -263,10 +377,18 @@ class Session(Features):
 
     def _unasked(self, transport: Transport, message: Question | Notice) -> None:
         if isinstance(message, Notice):
-            self._subscriptions.hear(message)
+            match message.method:
+                case method if method == LOGGED:
+                    self._logs.take(message.params)
+                case method if method == CANCELLED:
+                    self._answering.withdrawn(transport, message.params)
+                case method if method == COMPLETED:
+                    self._answering.completed(message.params)
+                case _:
+                    self._subscriptions.hear(message)
             return
-        agreed = self._connection.wire
-        if agreed is not None and not agreed.era.server_may_ask:
+        era = transport.era
+        if era is not None and not era.server_may_ask:
             self.stats.refused_questions += 1
             _log.warning(
                 "%s: a question from the server was dropped: its revision has none", self.name
@@ -274,6 +396,12 @@ class Session(Features):
         elif message.method == "ping":
             transport.send_soon(encode_answer(message.id, {}), {})
         else:
-            self.stats.refused_questions += 1
-            text = encode_failure(message.id, _METHOD_NOT_FOUND, "this client has no such method")
-            transport.send_soon(text, {})
+            self._answering.asked(transport, message, era, self._stand_still)
+
+    def _stand_still(self) -> Callable[[], None]:
+        wire = self._connection.wire
+        return (lambda: None) if wire is None else wire.clocks.stand_still()
+
+
+def _sets_log_level(wire: Wire) -> bool:
+    return wire.era.server_may_ask and "logging" in wire.era.server.capabilities

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from .listed import Listed, Rejected
 from .protocol.canonical import canonical, frozen, sha256
 from .protocol.headers import Mirror, mirrors_of
 
-__all__ = ["Hints", "Rejected", "Tool", "ToolCall", "ToolList"]
+__all__ = ["HintSource", "Hints", "Rejected", "Tool", "ToolCall", "ToolList"]
+
+HintSource: TypeAlias = Literal["server", "assumed", "contradiction"]
 
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _FINGERPRINTED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
@@ -26,6 +28,7 @@ class Hints:
 
     Only a trusted server's own ``true`` or ``false`` counts; whatever is missing is the worst case.
     ``said`` names the hints that are the server's word; the others are our assumption.
+    ``contradicted`` names those it said and that do not count, because it contradicts itself.
     """
 
     read_only: bool = False
@@ -33,6 +36,21 @@ class Hints:
     idempotent: bool = False
     open_world: bool = True
     said: frozenset[str] = frozenset()
+    contradicted: frozenset[str] = frozenset()
+
+    @property
+    def source(self) -> dict[str, HintSource]:
+        """Where each value comes from: "server" is the word of a server the host trusts; "assumed"
+        is the worst case where nobody trusted says; "contradiction" the worst case because a
+        trusted server says what cannot be."""
+        return {
+            hint: "server"
+            if hint in self.said
+            else "contradiction"
+            if hint in self.contradicted
+            else "assumed"
+            for hint in ("read_only", "destructive", "idempotent", "open_world")
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +61,7 @@ class Tool:
     server: str
     """The name the host gave the server."""
     trusted: bool
-    """Whether the host said it trusts that server."""
+    """Whether the host said it trusts that server, in what it says of this tool."""
     _definition: dict[str, Any] = field(repr=False, hash=False)
     _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What was worked out once: the fingerprint, and what ``validation`` made of the schemas."""

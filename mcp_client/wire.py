@@ -4,9 +4,10 @@ A ``Wire`` is a transport on which an era has been agreed. It runs in the caller
 nothing between requests but a counter. A request's id is also its progress token, which is how a
 progress notification finds its request without a table.
 
-Clocks (2026-07-28 ``basic/patterns/cancellation``, timeouts): ``idle`` starts anew with each sign
-of progress, ``total`` never does. When one runs out, or the caller is cancelled, the server is
-told in the way its era and transport want, and an answer that still comes is dropped.
+When a clock runs out (see ``clock``), or the caller is cancelled, the server is told in the way its
+era and transport want, and an answer that still comes is dropped. Progress has to grow or is
+dropped (2026-07-28 ``basic/patterns/progress``); a callback for it that waits is told in a task of
+its own, and one that does not in place.
 """
 
 from __future__ import annotations
@@ -15,43 +16,91 @@ import itertools
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import anyio
 
-from .bounds import Timeouts
+from .backend import current
+from .bounds import Limits, Timeouts
+from .cancelling import Call
+from .clock import Clocks
 from .display import safe_text
 from .errors import CallTimeout, McpError, ProtocolViolation, ServerError
 from .protocol.era import Era, Malformed, Reading
 from .protocol.headers import Mirror
 from .protocol.jsonrpc import Answer, Failure, Id, Notice, Unusable, encode_notice, encode_request
+from .protocol.notices import CANCELLED
+from .telling import Hearer
 from .tracing import Span, span
 from .transports.base import Exchange, Stats, Transport
 
-__all__ = ["OnProgress", "Wire"]
+__all__ = ["OnProgress", "Traffic", "Wire"]
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
-"""Called with ``progress``, ``total`` and ``message`` of each progress notification."""
+"""Called with ``progress``, ``total`` and ``message`` of each progress notification.
+
+An async one may take its time: what it is not quick enough for waits, the oldest is dropped beyond
+``Limits.notices``, and the call returns at most a second later for it. A plain function is called
+in place, in the event loop, and must not block.
+"""
 
 _log = logging.getLogger("mcp_client")
 _NO_HEADERS: Mapping[str, str] = {}
 _BUSY = frozenset({429, 503})
 _TRIES = 4
 _PAUSE = 0.25
+_LAST_WORDS = 1.0
+"""Seconds a slow callback has to hear the rest of the progress once the answer is there."""
+_GAVE_UP = "the client gave up waiting"
+
+
+class Traffic:
+    """What went out for one call, and what came back, all its requests together."""
+
+    __slots__ = ("answers", "received", "sent")
+
+    def __init__(self) -> None:
+        self.sent = 0
+        """Bytes of the messages sent, or handed over to be sent."""
+        self.received = 0
+        """Bytes of the answers."""
+        self.answers = 0
+
+
+class _Asked(NamedTuple):
+    """One request as its sender wants it: what ``Wire.request`` was given."""
+
+    method: str
+    fields: Mapping[str, Any]
+    timeouts: Timeouts
+    progress: bool
+    on_progress: OnProgress | None
+    mirrors: Sequence[Mirror]
+    cancelling: Call[Any] | None
+    traffic: Traffic | None
 
 
 class Wire:
     def __init__(
-        self, transport: Transport, era: Era, server: str, stats: Stats, ids: itertools.count[int]
+        self,
+        transport: Transport,
+        era: Era,
+        server: str,
+        stats: Stats,
+        ids: itertools.count[int],
+        limits: Limits,
     ) -> None:
         self.transport = transport
         self.era = era
-        self._server = server
+        self.server = server
         self._stats = stats
         self._ids = ids
+        self._limits = limits
         self.generation = 0
         """Which connection of its session this is, from 1."""
-        self.now = _clock()
+        self.now = current().now
+        self.clocks = Clocks(self.now)
+        """Those of the requests under way."""
 
     @property
     def mirrors(self) -> bool:
@@ -69,27 +118,29 @@ class Wire:
         on_progress: OnProgress | None = None,
         mirrors: Sequence[Mirror] = (),
         repeatable: bool = False,
+        cancelling: Call[Any] | None = None,
+        traffic: Traffic | None = None,
     ) -> Reading:
         """Send a request and read its answer.
 
         ``mirrors`` are the marks of the tool that is called. ``repeatable``: it may be sent again
         if the server says that it is busy (HTTP 429 and 503), after a pause, within the clocks.
+        ``cancelling`` is told that it was sent, and knows why it is given up.
+        ``traffic`` is where bytes are counted.
 
         Raises ``ConnectError`` where nothing was sent; ``CallTimeout`` or ``ConnectionLost`` where
         it is not known what the server did; ``ServerError`` or ``ProtocolViolation`` where it
         answered.
         """
+        asked = _Asked(
+            method, fields, timeouts, progress, on_progress, mirrors, cancelling, traffic
+        )
         until = self.now() + min(timeouts.idle, timeouts.total)
         tries = 0
         while True:
             try:
                 with span(method, fields, self.era.revision) as traced:
-                    own = traced.meta(meta)
-                    return traced.done(
-                        await self._request(
-                            method, fields, timeouts, own, progress, on_progress, mirrors, traced
-                        )
-                    )
+                    return traced.done(await self._request(asked, traced.meta(meta), traced))
             except ServerError as error:
                 tries += 1
                 pause = _pause(error, tries) if repeatable else None
@@ -98,16 +149,9 @@ class Wire:
             await anyio.sleep(pause)
 
     async def _request(
-        self,
-        method: str,
-        fields: Mapping[str, Any],
-        timeouts: Timeouts,
-        meta: Mapping[str, Any] | None,
-        progress: bool,
-        on_progress: OnProgress | None,
-        mirrors: Sequence[Mirror],
-        traced: Span,
+        self, asked: _Asked, meta: Mapping[str, Any] | None, traced: Span
     ) -> Reading:
+        method, fields, timeouts, progress, on_progress, mirrors, cancelling, traffic = asked
         headers = (
             self.era.headers(method, fields, mirrors) if self.transport.headed else _NO_HEADERS
         )
@@ -117,8 +161,12 @@ class Wire:
             id, method, self.era.params(fields, meta, id if progress or on_progress else None)
         )
         self._stats.requests += 1
+        if cancelling is not None:
+            cancelling.sent = True
+        if traffic is not None:
+            traffic.sent += len(text) if text.isascii() else len(text.encode())
         if _log.isEnabledFor(logging.DEBUG):
-            _log.debug("%s > %s id=%s (%d characters)", self._server, method, id, len(text))
+            _log.debug("%s > %s id=%s (%d characters)", self.server, method, id, len(text))
         started = self.now()
         try:
             exchange = await self.transport.exchange(
@@ -128,67 +176,68 @@ class Wire:
             raise
         except TimeoutError:
             self._give_up(id)  # some of it may have left, and the rest follows in its turn
-            raise self._timeout(method, timeouts, started) from None
+            spent = "total" if self.now() - started >= timeouts.total else "idle"
+            raise self._timeout(method, timeouts, spent) from None
         except BaseException:
-            self._give_up(id)
+            self._give_up(id, cancelling)
             raise
         try:
-            answer = await self._answer(exchange, method, id, timeouts, started, on_progress)
+            answer = await self._answer(exchange, method, timeouts, started, on_progress)
         except BaseException as error:
             if isinstance(error, CallTimeout) or not isinstance(error, McpError):
-                self._give_up(id)
+                self._give_up(id, cancelling)
             raise
         finally:
             await exchange.aclose()
+        if traffic is not None:
+            traffic.received += answer.size
+            traffic.answers += 1
         if _log.isEnabledFor(logging.DEBUG):
-            _log.debug("%s < answer to %s id=%s", self._server, method, id)
+            _log.debug("%s < answer to %s id=%s", self.server, method, id)
         return self._read(answer)
 
     async def _answer(
         self,
         exchange: Exchange,
         method: str,
-        id: Id,
         timeouts: Timeouts,
         started: float,
         on_progress: OnProgress | None,
     ) -> Answer | Failure:
-        latest = started + timeouts.total
-        until = min(latest, started + timeouts.idle)
-        reached = float("-inf")
-        while True:
-            try:
-                message = await exchange.receive(until)
-            except TimeoutError:
-                raise self._timeout(method, timeouts, started) from None
-            except Unusable as error:
-                raise ProtocolViolation(
-                    f"the server's answer cannot be used: {error.reason}; it may have run",
-                    result=error.raw,
-                    server=self._server,
-                ) from None
-            if type(message) is not Notice:
-                return message  # type: ignore[return-value]
-            progress = message.params.get("progress")
-            if type(progress) in (int, float) and progress > reached:  # type: ignore[operator]
-                reached = progress  # type: ignore[assignment]
-                until = min(latest, self.now() + timeouts.idle)
-                if on_progress is not None:
-                    with anyio.move_on_after(latest - self.now()):
-                        await self._tell(on_progress, message)
-
-    async def _tell(self, on_progress: OnProgress, notice: Notice) -> None:
-        total, text = notice.params.get("total"), notice.params.get("message")
+        clock = self.clocks.start(timeouts, started)
+        hearer = None
+        if on_progress is not None:
+            hearer = Hearer(on_progress, self.server, self._limits.notices, self._stats)
+        reached, now = float("-inf"), started
         try:
-            told = on_progress(
-                notice.params["progress"],
-                total if type(total) in (int, float) else None,
-                text if type(text) is str else None,
-            )
-            if told is not None:
-                await told
-        except Exception:  # noqa: BLE001 - a callback's fault is not the call's
-            _log.warning("%s: on_progress raised; the call goes on", self._server, exc_info=True)
+            while True:
+                try:
+                    message = await exchange.receive(clock.until(now))
+                except TimeoutError:
+                    now = self.now()
+                    if clock.until(now) > now:
+                        continue
+                    raise self._timeout(method, timeouts, clock.ran_out(now)) from None
+                except Unusable as error:
+                    raise ProtocolViolation(
+                        f"the server's answer cannot be used: {error.reason}; it may have run",
+                        result=error.raw,
+                        server=self.server,
+                    ) from None
+                if type(message) is not Notice:
+                    if hearer is not None:
+                        await hearer.aclose(_LAST_WORDS)
+                    return message  # type: ignore[return-value]
+                progress = message.params.get("progress")
+                if type(progress) in (int, float) and progress > reached:  # type: ignore[operator]
+                    reached, now = progress, self.now()  # type: ignore[assignment]
+                    clock.sign(now)
+                    if hearer is not None:
+                        hearer.tell(*_progress(message))
+        finally:
+            self.clocks.stop(clock)
+            if hearer is not None:
+                await hearer.aclose()
 
     def _read(self, answer: Answer | Failure) -> Reading:
         if type(answer) is Failure:
@@ -199,7 +248,7 @@ class Wire:
                 data=answer.data,
                 http_status=answer.status,
                 retry_after=answer.retry_after,
-                server=self._server,
+                server=self.server,
                 retryable=answer.status == 429,
             )
         try:
@@ -208,11 +257,10 @@ class Wire:
             raise ProtocolViolation(
                 str(error),
                 result=answer.result,  # type: ignore[union-attr]
-                server=self._server,
+                server=self.server,
             ) from None
 
-    def _timeout(self, method: str, timeouts: Timeouts, started: float) -> McpError:
-        clock = "total" if self.now() - started >= timeouts.total else "idle"
+    def _timeout(self, method: str, timeouts: Timeouts, clock: str) -> McpError:
         seconds = timeouts.total if clock == "total" else timeouts.idle
         junk = self._stats.junk_lines
         noise = (
@@ -225,14 +273,15 @@ class Wire:
             f"no {'answer' if clock == 'total' else 'sign of life'} within {seconds:g} s "
             f"({clock} clock, {method}); it may have run{noise}",
             clock=clock,
-            server=self._server,
+            server=self.server,
         )
 
-    def _give_up(self, id: Id) -> None:
+    def _give_up(self, id: Id, cancelling: Call[Any] | None = None) -> None:
         """Tell the server that nobody waits any more, where closing the exchange does not."""
         if self.transport.shared or not self.era.closing_cancels:
-            params = {"requestId": id, "reason": "the client gave up waiting"}
-            notice = encode_notice("notifications/cancelled", params)
+            reason = None if cancelling is None else cancelling.reason
+            params = {"requestId": id, "reason": reason or _GAVE_UP}
+            notice = encode_notice(CANCELLED, params)
             self.transport.send_soon(notice, _NO_HEADERS)
 
     async def listen(
@@ -245,7 +294,7 @@ class Wire:
         id = next(self._ids)
         text = encode_request(id, method, self.era.params(fields, None, None))
         self._stats.streams += 1
-        _log.debug("%s > %s id=%s", self._server, method, id)
+        _log.debug("%s > %s id=%s", self.server, method, id)
         headers = self.era.headers(method, fields) if self.transport.headed else _NO_HEADERS
         return id, await self.transport.exchange(id, text, headers, until)
 
@@ -261,15 +310,18 @@ class Wire:
         await self.transport.send(encode_notice(method, params), headers)
 
 
+def _progress(notice: Notice) -> tuple[float, float | None, str | None]:
+    total, text = notice.params.get("total"), notice.params.get("message")
+    return (
+        notice.params["progress"],
+        total if type(total) in (int, float) else None,
+        text if type(text) is str else None,
+    )
+
+
 def _pause(error: ServerError, tries: int) -> float | None:
     """Seconds to wait before asking a busy server again; None where that is no use."""
     if error.http_status not in _BUSY or tries >= _TRIES:
         return None
     backoff = _PAUSE * 2**tries * (0.5 + random.random())  # noqa: S311 - spreads, hides nothing
     return float(max(backoff, error.retry_after or 0.0))
-
-
-def _clock() -> Callable[[], float]:
-    from .backend import current
-
-    return current().now

@@ -13,9 +13,17 @@ import anyio
 import pytest
 
 from mcp_client import opening
+from tests.ledger import Ledger
 
 BOUND = 60.0
 """Seconds an async test may take; a test that waits longer has hung."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "below_the_gate: drives a transport or a wire by hand, so that no gate can have been asked",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -47,6 +55,15 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 def nothing_remembered() -> None:
     """A port is used again by another server, which is not what an earlier test's server was."""
     opening._wants_initialize.clear()
+
+
+@pytest.fixture(autouse=True)
+def ledger(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
+    ledger = Ledger()
+    ledger.listen(monkeypatch)
+    yield ledger
+    if request.node.get_closest_marker("below_the_gate") is None:
+        assert not ledger.wrong, ledger.wrong
 
 
 @pytest.fixture(autouse=True)

@@ -33,7 +33,13 @@ def tool(name: Any = "a", **members: Any) -> dict[str, Any]:
 class Server:
     """Answers ``tools/list`` on command: one entry of ``answers`` after another, the last again."""
 
-    def __init__(self, *answers: Any, limits: Limits | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        *answers: Any,
+        limits: Limits | None = None,
+        trusted: bool = False,
+        **options: Any,
+    ) -> None:
         self.answers = list(answers)
         self.asked: list[dict[str, Any]] = []
         self.clock = 1_000.0
@@ -41,7 +47,7 @@ class Server:
         self.gate: anyio.Event | None = None
         self.catalog = Catalog(
             "files",
-            False,
+            trusted,
             limits or Limits(),
             self.fetch,
             lambda: self.clock,
@@ -314,13 +320,20 @@ async def test_a_schema_of_a_dialect_we_do_not_know_leaves_the_tool_usable_with_
 @pytest.mark.parametrize("hint", ["true", 1, None, {}, "no"])
 async def test_a_hint_that_is_no_boolean_is_dropped_and_the_tool_stays(hint: Any) -> None:
     definition = tool("x", annotations={"readOnlyHint": hint, "destructiveHint": False})
-    found = await Server({"tools": [definition]}).catalog.find("x")
+    found = await Server({"tools": [definition]}, trusted=True).catalog.find("x")
     assert found.findings == ("its readOnlyHint is neither true nor false and does not count",)
 
 
 async def test_annotations_that_are_no_object_are_a_finding() -> None:
-    found = await Server({"tools": [tool("x", annotations=[True])]}).catalog.find("x")
+    offered = {"tools": [tool("x", annotations=[True])]}
+    found = await Server(offered, trusted=True).catalog.find("x")
     assert "annotations are no JSON object" in found.findings[0]
+
+
+async def test_odd_annotations_of_an_untrusted_server_count_in_no_way() -> None:
+    tools = [tool("x", annotations=[True]), tool("y", annotations={"readOnlyHint": "true"})]
+    catalog = Server({"tools": tools}).catalog
+    assert [(await catalog.find(name)).findings for name in "xy"] == [(), ()]
 
 
 async def test_findings_are_told_of_the_list_and_of_the_tool_they_belong_to() -> None:

@@ -29,6 +29,7 @@ CLASSES: list[type[McpError]] = [getattr(errors, name) for name in errors.__all_
 NEEDS: dict[str, dict[str, Any]] = {
     "CallTimeout": {"clock": "idle"},
     "ServerError": {"code": -32000},
+    "UrlElicitationRequired": {"code": -32042},
     "ToolFailed": {"result": None},
 }
 EACH = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
@@ -90,7 +91,8 @@ def test_an_error_can_be_copied_and_carried_to_another_process(
 
 @EACH
 def test_every_error_answers_whether_anything_happened(cls: type[McpError]) -> None:
-    stages = (NotSent, OutcomeUnknown, ServerError, BrokenPromise, ToolFailed, errors.ConfigError)
+    calls = (NotSent, OutcomeUnknown, ServerError, BrokenPromise, ToolFailed)
+    stages = (*calls, errors.ConfigError, errors.AuditError)
     assert cls is McpError or sum(issubclass(cls, stage) for stage in stages) == 1
 
 

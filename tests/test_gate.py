@@ -15,6 +15,7 @@ import mcp_client
 from mcp_client import (
     Allow,
     CallDenied,
+    ConfigError,
     Deny,
     InvalidArguments,
     MemoryServer,
@@ -49,7 +50,7 @@ class Recorder:
                     "capabilities": {**every, "completions": {}},
                     "serverInfo": {"name": "recorder", "version": "1"},
                 }
-            case "ping" | "resources/subscribe" | "resources/unsubscribe":
+            case "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe":
                 return {}
             case "resources/read":
                 return {"contents": [{"uri": "u:1", "text": "read"}]}
@@ -69,12 +70,19 @@ class Recorder:
 REF = {"type": "ref/prompt", "name": "p"}
 LINK = ResourceLink("u:1", "n", None, None, None, {}, "memory")
 
+
+async def _unknown_elicitation(session: Session) -> None:
+    with pytest.raises(ConfigError):
+        await session.elicitation_completed("an id the server never gave")
+
+
 DOORS: dict[str, Callable[[Session], Awaitable[Any]]] = {
     "aclose": lambda session: session.aclose(),
     "call_tool": lambda session: session.call_tool("echo", {"a": 1}),
     "complete": lambda session: session.complete(REF, {"name": "a", "value": ""}),
     "follow": lambda session: session.follow(LINK),
     "get_prompt": lambda session: session.get_prompt("p"),
+    "elicitation_completed": lambda session: _unknown_elicitation(session),
     "get_tool": lambda session: session.get_tool("echo"),
     "list_prompts": lambda session: session.list_prompts(),
     "list_resource_templates": lambda session: session.list_resource_templates(),
@@ -85,6 +93,8 @@ DOORS: dict[str, Callable[[Session], Awaitable[Any]]] = {
     "read_resource": lambda session: session.read_resource("u:1"),
     "resource_changes": lambda session: session.resource_changes().aclose(),
     "subscribe_resource": lambda session: session.subscribe_resource("u:1").__aenter__(),
+    "roots_changed": lambda session: session.roots_changed(),
+    "set_log_level": lambda session: session.set_log_level("info"),
     "tool_changes": lambda session: session.tool_changes().aclose(),
 }
 """Every public method of a session, and a way to use it. A new one must be added here."""
@@ -111,7 +121,14 @@ def test_every_public_function_of_the_package_is_known_to_this_test() -> None:
         for name in mcp_client.__all__
         if inspect.isfunction(getattr(mcp_client, name)) and name not in FACTORIES
     }
-    assert functions == {"allow_all", "ask_on_terminal", "deny_all", "safe_text"}
+    assert functions == {
+        "allow_all",
+        "ask_on_terminal",
+        "deny_all",
+        "elicit_on_terminal",
+        "safe_text",
+        "verify_audit",
+    }
 
 
 @pytest.mark.parametrize("door", sorted(DOORS))

@@ -362,6 +362,6 @@ def test_a_definition_that_is_still_as_written_is_no_drift_though_a_newer_one_is
 def test_a_lock_that_nobody_lets_go_of_is_not_waited_for_without_end(
     lock: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_client.pins._PATIENCE", 0.02)
-    with Pins(lock)._locked(), pytest.raises(ConfigError, match="another process"):
+    monkeypatch.setattr("mcp_client.files._PATIENCE", 0.02)
+    with Pins(lock)._file.locked(), pytest.raises(ConfigError, match="another process"):
         Pins(lock).accept("a", [])

@@ -45,15 +45,34 @@ def test_the_readme_has_two_commands_and_code_by_line_15() -> None:
 def test_every_example_is_tested_here() -> None:
     there = {path.name for path in (ROOT / "examples").glob("*.py")}
     assert there == {
+        "answer_questions.py",
+        "approve_by_rules.py",
+        "approve_in_a_web_app.py",
         "ask_first.py",
         "follow_links.py",
         "list_and_call.py",
         "over_http.py",
         "pin_tools.py",
         "watch_for_changes.py",
+        "watch_progress.py",
     }
     for path in (ROOT / "examples").glob("*.py"):
         assert len(path.read_text().splitlines()) <= 45, path.name
+
+
+def test_approve_by_rules_asks_only_what_no_rule_and_no_answer_decides() -> None:
+    done = run(sys.executable, "examples/approve_by_rules.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "  1. deny tool='set_alarm' where /location glob \"*[Ss]chool*\"",
+        "  2. allow server='weather' read_only=True",
+        "     ask everything else",
+        "New York: 22.5 °C, partly cloudy",
+        'Ana is asked: set_alarm {"location":"New York","loud":false}',
+        "Alarm set for New York.",
+        "Alarm set for Boston.",
+        "rule: rule 1: deny tool='set_alarm' where /location glob \"*[Ss]chool*\"",
+    ]
 
 
 def test_list_and_call_prints_the_weather_and_sounds_no_alarm() -> None:
@@ -95,6 +114,26 @@ def test_pin_tools_shows_what_became_of_a_tool_before_it_runs() -> None:
     ]
 
 
+def test_answer_questions_shows_what_is_asked_and_what_became_of_it() -> None:
+    done = run(sys.executable, "examples/answer_questions.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "cafe asks: What may it be?",
+        "  Your name: default None",
+        "  Size (small, large): default 's'",
+        "A coffee (s) for Ada.",
+    ]
+
+
+def test_watch_progress_tells_each_step_and_calls_a_call_off() -> None:
+    done = run(sys.executable, "examples/watch_progress.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        *("1 of 3", "2 of 3", "3 of 3", "The coffee is ready."),
+        "cafe/brew: the call was cancelled before it was sent: no more coffee for me",
+    ]
+
+
 def test_watch_for_changes_hears_of_a_change_in_both_eras() -> None:
     done = run(sys.executable, "examples/watch_for_changes.py")
     assert done.returncode == 0, done.stderr
@@ -121,3 +160,12 @@ def test_follow_links_reads_what_it_chose_and_fetches_nothing() -> None:
         f"{web}: not read",
         f"{refused} {{'uri': '{web}'}}",
     ]
+
+
+def test_approve_in_a_web_app_asks_two_users_at_once_and_takes_silence_for_no() -> None:
+    done = run(sys.executable, "examples/approve_in_a_web_app.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert sorted(lines[:2]) == ["Alarm set for Rome.", "Oslo: not here"]
+    assert lines[2:] == ["Bern: none within 0.1 s, Timeouts(approval=...)"]

@@ -18,18 +18,27 @@ ROOT = Path(mcp_client.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 LAYERS = [
-    {"errors", "display", "bounds", "backend", "findings", "metaschema", "listed"},
+    {"errors", "display", "bounds", "backend", "files", "findings", "metaschema", "listed"},
+    {"redaction", "chain", "journal"},
     {"protocol"},
     {"transports"},
-    {"tracing"},
+    {"tracing", "clock", "cancelling", "telling"},
     {"wire", "tool", "result", "quick", "burden", "judge", "worker"},
-    {"trust", "validation", "opening", "rounds", "connection", "pins"},
+    {"constraints"},
+    {"decision"},
+    {"rules", "answers"},
+    {"trust", "validation", "opening", "connection", "pins"},
     {"listing"},
     {"catalog"},
     {"listening"},
     {"subscriptions"},
     {"resources", "prompts", "watching"},
+    {"audit"},
     {"approval"},
+    {"handlers"},
+    {"questions", "log_notices"},
+    {"answering"},
+    {"rounds"},
     {"terminal"},
     {"call"},
     {"features"},
@@ -103,14 +112,22 @@ PURE = [
     for p in FILES
     if room(p)
     in {
+        "chain",
+        "constraints",
+        "decision",
         "protocol",
         "trust",
+        "questions",
+        "handlers",
+        "clock",
         "tool",
         "result",
         "display",
         "errors",
         "findings",
         "metaschema",
+        "redaction",
+        "rules",
         "listed",
     }
 ]

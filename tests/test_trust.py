@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import Hints, Tool
-from mcp_client.trust import hints_of
+from mcp_client import ConfigError, Hints, MemoryServer, Tool, connect
+from mcp_client.trust import hint_findings, hints_of
 
 WORST = Hints(read_only=False, destructive=True, idempotent=False, open_world=True)
 NAMES = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+FIELDS = ("read_only", "destructive", "idempotent", "open_world")
 
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -92,7 +95,10 @@ def test_annotations_that_are_no_object_say_nothing(odd: Any) -> None:
 @given(st.dictionaries(st.sampled_from(NAMES[2:]), st.booleans()))
 def test_a_tool_that_contradicts_itself_counts_as_the_worst_case(more: dict[str, bool]) -> None:
     said = {"readOnlyHint": True, "destructiveHint": True, **more}
-    assert hints(said, trusted=True) == WORST
+    found = hints(said, trusted=True)
+    assert replace(found, contradicted=frozenset()) == WORST
+    for hint, wire in zip(FIELDS, NAMES, strict=True):
+        assert found.source[hint] == ("contradiction" if wire in said else "assumed")
 
 
 @given(any_annotations)
@@ -103,6 +109,109 @@ def test_a_better_hint_than_the_worst_is_always_the_servers_word(said: Any) -> N
             assert hint in found.said
     if not found.destructive:
         assert "destructive" in found.said or found.read_only
+
+
+@given(any_annotations, st.booleans())
+def test_each_hint_says_where_its_value_comes_from(said: Any, trusted: bool) -> None:
+    found = hints(said, trusted)
+    for hint, wire in zip(FIELDS, NAMES, strict=True):
+        counts = trusted and type(said) is dict and type(said.get(wire)) is bool
+        assert (found.source[hint] != "assumed") is counts
+        if found.source[hint] == "server":
+            assert getattr(found, hint) is said[wire]
+
+
+def test_a_tool_that_contradicts_itself_is_a_finding_where_it_is_trusted() -> None:
+    said = {"readOnlyHint": True, "destructiveHint": True}
+    definition = {"name": "t", "inputSchema": {}, "annotations": said}
+    (finding,) = hint_findings(Tool("t", "s", True, definition))
+    assert "only reads and that it destroys" in finding
+    assert hint_findings(Tool("t", "s", False, definition)) == []
+
+
+@given(any_annotations)
+def test_no_annotation_of_an_untrusted_server_is_a_finding(said: Any) -> None:
+    definition = {"name": "t", "inputSchema": {}, "annotations": said}
+    assert hint_findings(Tool("t", "s", False, definition)) == []
+
+
+# ------------------------------------------------------------ tool by tool
+
+
+ANNOTATED = [
+    {"name": name, "inputSchema": {}, "annotations": {"readOnlyHint": True}} for name in ("a", "b")
+]
+
+
+def offers(message: dict[str, Any]) -> Any:
+    return {"tools": ANNOTATED} if message["method"] == "tools/list" else NotImplemented
+
+
+async def trusted_ones(trusted: Any) -> list[str]:
+    async with connect(MemoryServer(offers), trusted=trusted) as session:
+        tools = await session.list_tools()
+    for tool in tools:
+        assert hints_of(tool).read_only is tool.trusted
+        assert (tool.annotations is not None) is tool.trusted
+    return [tool.name for tool in tools if tool.trusted]
+
+
+async def test_a_function_trusts_tool_by_tool_and_is_shown_them_untrusted() -> None:
+    shown: list[tuple[str, str, bool, Any]] = []
+
+    def trust(tool: Tool) -> bool:
+        shown.append((tool.server, tool.name, tool.trusted, tool.annotations))
+        return tool.name == "b"
+
+    assert await trusted_ones(trust) == ["b"]
+    assert shown == [("memory", "a", False, None), ("memory", "b", False, None)]
+
+
+def raises(tool: Tool) -> bool:
+    raise RuntimeError("the host's own mistake")
+
+
+def is_async(tool: Tool) -> Any:
+    async def answer() -> bool:
+        return True
+
+    return answer()
+
+
+@pytest.mark.parametrize("trust", [raises, is_async, lambda tool: 1, lambda tool: "yes"])
+async def test_whatever_a_function_gives_but_true_means_no_and_is_said(
+    trust: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert await trusted_ones(trust) == []
+    assert [record.getMessage()[:27] for record in caplog.records] == [
+        "memory/a is not trusted: tr",
+        "memory/b is not trusted: tr",
+    ]
+
+
+async def test_a_function_sees_what_was_found_in_a_tool() -> None:
+    odd = {"name": "t", "description": "a\u200bb", "inputSchema": {}, "annotations": {}}
+
+    def server(message: dict[str, Any]) -> Any:
+        return {"tools": [odd]} if message["method"] == "tools/list" else NotImplemented
+
+    def trust(tool: Tool) -> bool:
+        return not tool.findings
+
+    async with connect(MemoryServer(server), trusted=trust) as session:
+        (tool,) = await session.list_tools()
+    assert tool.findings
+    assert not tool.trusted
+
+
+async def trust_later(tool: Tool) -> bool:
+    return True
+
+
+@pytest.mark.parametrize("odd", [1, None, "yes", trust_later])
+def test_what_is_neither_a_bool_nor_a_plain_function_is_no_trust(odd: Any) -> None:
+    with pytest.raises(ConfigError, match="trusted="):
+        connect(MemoryServer(offers), trusted=odd)
 
 
 @pytest.mark.parametrize("truthy", [1, "yes", object()])

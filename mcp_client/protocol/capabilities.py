@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["Client", "Implementation", "ServerFacts", "declares", "may_offer"]
+from .versions import ELICITS, FULL_FORMS, STATELESS
+
+__all__ = ["Client", "Implementation", "ServerFacts", "declared_in", "declares", "may_offer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +88,19 @@ def may_offer(
     if feature not in capabilities:
         return False
     return detail is None or declares(capabilities, feature, detail)
+
+
+def declared_in(revision: str, capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a client's ``capabilities``, written as the newest revision has them, ``revision``
+    knows: elicitation since 2025-06-18 and its modes since 2025-11-25, as tools in sampling; a
+    notice of changed roots until then."""
+    known = dict(capabilities)
+    if isinstance(modes := known.get("elicitation"), Mapping) and revision not in FULL_FORMS:
+        del known["elicitation"]
+        if revision in ELICITS and (not modes or "form" in modes):
+            known["elicitation"] = {}
+    if "sampling" in known and revision not in FULL_FORMS:
+        known["sampling"] = {}
+    if "roots" in known and revision in STATELESS:
+        known["roots"] = {}
+    return known

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 from .capabilities import ServerFacts
 from .headers import PROTOCOL_VERSION, Mirror
 from .jsonrpc import Id, Notice
-from .versions import VERSION_HEADER
+from .versions import FULL_FORMS, VERSION_HEADER
 
 __all__ = ["Complete", "Era", "InputRequired", "Malformed", "Reading"]
 
@@ -55,6 +55,10 @@ class Era(ABC):
     def __init__(self, revision: str, server: ServerFacts) -> None:
         self.revision = revision
         self.server = server
+        self.full_forms = revision in FULL_FORMS
+        """Whether questions may have titled choices, choices of several, tools, several blocks."""
+        self.log_level: str | None = None
+        """The level of log notices asked for with every request, where the era does it so."""
         self.standing: Mapping[str, str] = (
             {PROTOCOL_VERSION: revision} if revision in VERSION_HEADER else {}
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .capabilities import Client, ServerFacts
+from .capabilities import Client, ServerFacts, declared_in
 from .era import Complete, Era, Malformed, Reading
 from .jsonrpc import Id, Json, encode_fields
 
@@ -43,7 +43,7 @@ def initialize_params(revision: str, client: Client) -> str:
     return encode_fields(
         {
             "protocolVersion": revision,
-            "capabilities": dict(client.capabilities),
+            "capabilities": declared_in(revision, client.capabilities),
             "clientInfo": client.info.to_wire(),
         }
     )

@@ -52,6 +52,8 @@ class Answer(NamedTuple):
 
     id: Id
     result: Any
+    size: int = 0
+    """Bytes of the frame it came in."""
 
 
 class Failure(NamedTuple):
@@ -65,6 +67,8 @@ class Failure(NamedTuple):
     """The HTTP status it came with, where that was none of success."""
     retry_after: float | None = None
     """Seconds the server asked to wait before asking again."""
+    size: int = 0
+    """Bytes of the frame it came in."""
 
 
 class Question(NamedTuple):
@@ -134,13 +138,13 @@ def parse(frame: bytes, depth: int) -> list[Message | Unusable]:
         reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else "it is not JSON"
         raise Unusable(reason, owner_of_fragment(frame)) from None
     if type(value) is dict:
-        return [_message(value)]
+        return [_message(value, len(frame))]
     if type(value) is list and value:
-        return [_batched(item) for item in value]
+        return [_batched(item, len(frame)) for item in value]
     raise Unusable("it is JSON but no JSON-RPC message", raw=value)
 
 
-def _message(value: Any) -> Message:
+def _message(value: Any, size: int) -> Message:
     if type(value) is not dict:
         raise Unusable("it is JSON but no JSON-RPC message", raw=value)
     owner = value.get("id")
@@ -163,15 +167,16 @@ def _message(value: Any) -> Message:
         code, text = error.get("code"), error.get("message")
         if type(code) is not int:
             raise Unusable(f"its error code is {_short(code)}, no integer", owner, value)
-        return Failure(owner, code, text if type(text) is str else "", error.get("data"))
+        text = text if type(text) is str else ""
+        return Failure(owner, code, text, error.get("data"), size=size)
     if "result" not in value or owner is None:
         raise Unusable("it has neither method, result nor error", owner, value)
-    return Answer(owner, value["result"])
+    return Answer(owner, value["result"], size)
 
 
-def _batched(item: Any) -> Message | Unusable:
+def _batched(item: Any, size: int) -> Message | Unusable:
     try:
-        return _message(item)
+        return _message(item, size)
     except Unusable as error:
         return error
 

@@ -1,7 +1,8 @@
 """What a server tells unasked: the names of its notices, and what is agreed on for them.
 
 2026-07-28 ``basic/patterns/subscriptions``; 2025-11-25 ``server/tools``, ``server/prompts`` and
-``server/resources`` (list changed, subscriptions).
+``server/resources`` (list changed, subscriptions), ``client/elicitation`` (completion),
+``server/utilities/logging``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from .jsonrpc import Notice
 
 __all__ = [
     "ACKNOWLEDGED",
+    "CANCELLED",
+    "COMPLETED",
     "LISTEN",
+    "LOGGED",
+    "LOG_LEVELS",
+    "PROGRESS",
     "PROMPTS",
     "RESOURCES",
     "RESOURCE_UPDATED",
@@ -27,6 +33,13 @@ LISTEN = "subscriptions/listen"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 TOOLS_CHANGED = "notifications/tools/list_changed"
 RESOURCE_UPDATED = "notifications/resources/updated"
+PROGRESS = "notifications/progress"
+CANCELLED = "notifications/cancelled"
+COMPLETED = "notifications/elicitation/complete"
+"""2025-11-25 only: what a person was sent to a URL for is done."""
+LOGGED = "notifications/message"
+LOG_LEVELS = (*("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"),)
+"""From the least to the most severe, as in RFC 5424."""
 
 
 class Topic(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .capabilities import Client, ServerFacts
+from .capabilities import Client, ServerFacts, declared_in
 from .era import Complete, Era, InputRequired, Malformed, Reading, _id
 from .headers import Mirror, mirrored, request_headers
 from .jsonrpc import Id, Json, Notice, dump, encode_fields
@@ -17,6 +17,7 @@ from .jsonrpc import Id, Json, Notice, dump, encode_fields
 __all__ = ["StatelessEra", "discover_params"]
 
 _PREFIX = "io.modelcontextprotocol/"
+_LOG_LEVEL = _PREFIX + "logLevel"
 
 
 class StatelessEra(Era):
@@ -45,6 +46,8 @@ class StatelessEra(Era):
         # Our own half of ``_meta`` never changes, so it is spliced in as text.
         body = encode_fields(fields)[1:-1]
         own = self._stamp
+        if self.log_level is not None and not (meta and _LOG_LEVEL in meta):
+            own = f'{own},"{_LOG_LEVEL}":"{self.log_level}"'
         if token is not None:
             shown = token if type(token) is int else dump(token)
             own = f'{own},"progressToken":{shown}'
@@ -92,7 +95,7 @@ def _own_meta(revision: str, client: Client) -> dict[str, Any]:
     return {
         _PREFIX + "protocolVersion": revision,
         _PREFIX + "clientInfo": client.info.to_wire(),
-        _PREFIX + "clientCapabilities": dict(client.capabilities),
+        _PREFIX + "clientCapabilities": declared_in(revision, client.capabilities),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 __all__ = ["HANDSHAKE", "LATEST_HANDSHAKE", "LATEST_STATELESS", "STATELESS", "VERSION_HEADER"]
-__all__ += ["is_known"]
+__all__ += ["ELICITS", "FULL_FORMS", "is_known"]
 
 HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Revisions opened by ``initialize``, newest first."""
@@ -13,6 +13,13 @@ STATELESS = ("2026-07-28",)
 
 VERSION_HEADER = (*STATELESS, "2025-11-25", "2025-06-18")
 """Revisions that have the HTTP header ``MCP-Protocol-Version``."""
+
+ELICITS = (*STATELESS, "2025-11-25", "2025-06-18")
+"""Revisions in which a server may ask a person something."""
+
+FULL_FORMS = (*STATELESS, "2025-11-25")
+"""Of those, the ones with URLs to visit, titled choices and choices of several; the same have
+tools, and several blocks a message, in sampling."""
 
 LATEST_HANDSHAKE = HANDSHAKE[0]
 LATEST_STATELESS = STATELESS[0]

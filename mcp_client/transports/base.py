@@ -102,6 +102,8 @@ class Transport(ABC):
     """What the server is called where the host gave no name."""
     owner: Owner = staticmethod(lambda notice: None)
     """Set once an era is agreed on."""
+    era: Era | None = None
+    """What was agreed on, from before the server is told."""
 
     @abstractmethod
     async def open(self, link: Link) -> None: ...
@@ -109,6 +111,7 @@ class Transport(ABC):
     def agree(self, era: Era) -> None:
         """Told which era holds from now on: in the handshake era before ``initialized`` is sent."""
         self.owner = era.owner
+        self.era = era
 
     async def ready(self) -> None:  # noqa: B027 - most have nothing to do
         """Called once the session stands, before anything else is sent. Never raises."""
@@ -141,6 +144,14 @@ class Transport(ABC):
     @property
     def identity(self) -> Hashable | None:
         """Equal for two connections to the same server; None where that cannot be told."""
+        return None
+
+    @property
+    def lasting_identity(self) -> str | None:
+        """What is run, or where it is: the same in another process, another for another server.
+
+        Holds no secret. None where that cannot be told.
+        """
         return None
 
     @property

@@ -24,7 +24,7 @@ from ..errors import AuthError, ConnectError, McpError
 from ..protocol.era import Era
 from ..protocol.jsonrpc import Answer, Failure, Id, Notice, Unusable, parse
 from .base import Exchange, Link, Transport
-from .http_client import HttpServer, Web, origin_of
+from .http_client import HttpServer, Web, lasting_identity_of, origin_of
 from .http_reply import Reply
 from .http_session import HttpSession
 from .jobs import Jobs
@@ -70,6 +70,10 @@ class HttpTransport(Transport):
     @property
     def identity(self) -> Hashable:
         return ("http", *origin_of(self._server.url))
+
+    @property
+    def lasting_identity(self) -> str:
+        return lasting_identity_of(self._server.url)
 
     @property
     def alive(self) -> bool:

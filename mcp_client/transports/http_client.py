@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 from ..display import safe_text
 from ..errors import AuthError, ConfigError, ConnectError, ConnectionLost, McpError
+from ..protocol.canonical import sha256
 from .base import Link
 from .http_reply import Reply
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-__all__ = ["HttpServer", "Web", "origin_of", "shown"]
+__all__ = ["HttpServer", "Web", "lasting_identity_of", "origin_of", "shown"]
 
 _log = logging.getLogger("mcp_client")
 _HOPS = 5
@@ -144,6 +145,12 @@ def origin_of(url: str) -> tuple[str, str, int]:
     parts = urlsplit(url)
     scheme = parts.scheme.lower()
     return scheme, (parts.hostname or "").lower(), parts.port or _PORTS.get(scheme, 0)
+
+
+def lasting_identity_of(url: str) -> str:
+    """Origin and path; the path as a digest, for some servers have their keys in it."""
+    scheme, host, port = origin_of(url)
+    return f"{scheme}://{host}:{port} sha256:{sha256(urlsplit(url).path or '/')}"
 
 
 def _is_loopback(host: str) -> bool:

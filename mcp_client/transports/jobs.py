@@ -45,12 +45,22 @@ class Jobs:
         self._backend.spawn(run)
         return scope
 
+    async def none_left(self) -> None:
+        """Wait until every job has ended by itself."""
+        if self._scopes:
+            await self._emptied().wait()
+
     async def aclose(self, within: float) -> None:
         """End every job, and wait until they have ended, ``within`` seconds at most."""
         if not self._scopes:
             return
-        self._none_left = anyio.Event()
+        emptied = self._emptied()
         for scope in list(self._scopes):
             scope.cancel()
         with anyio.move_on_after(within, shield=True):
-            await self._none_left.wait()
+            await emptied.wait()
+
+    def _emptied(self) -> anyio.Event:
+        if self._none_left is None or self._none_left.is_set():
+            self._none_left = anyio.Event()
+        return self._none_left

@@ -19,7 +19,7 @@ from ..protocol.era import Era
 from ..protocol.jsonrpc import Failure, Id, Unusable, parse
 from .base import Link, Transport
 from .channel import Channel, LineExchange
-from .http_client import HttpServer, Web, origin_of
+from .http_client import HttpServer, Web, lasting_identity_of, origin_of
 from .http_reply import Reply
 from .jobs import Jobs
 from .refusal import refusal
@@ -56,6 +56,10 @@ class SseTransport(Transport):
     @property
     def identity(self) -> Hashable:
         return ("http", *origin_of(self._server.url))
+
+    @property
+    def lasting_identity(self) -> str:
+        return lasting_identity_of(self._server.url)
 
     @property
     def alive(self) -> bool:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import anyio
 
 from ..backend import current
 from ..errors import ConfigError, ConnectError, ConnectionLost, McpError
+from ..protocol.canonical import sha256
 from ..protocol.jsonrpc import Id
 from .base import Link, Transport
 from .channel import Channel, LineExchange
@@ -96,6 +98,16 @@ class StdioTransport(Transport):
         server = self._server
         pairs = tuple(sorted((server.env or {}).items()))
         return ("stdio", server.command, server.args, str(server.cwd), pairs)
+
+    @property
+    def lasting_identity(self) -> str:
+        # The words of a command and the names of variables, and those only as a digest: a word may
+        # be a secret. Values are left out, which for a secret is what changes.
+        server = self._server
+        cwd = os.path.abspath(server.cwd or ".")
+        words = [server.command, *server.args, cwd, *sorted(server.env or {})]
+        text = json.dumps([len(server.args), words])
+        return f"{os.path.basename(server.command)} sha256:{sha256(text)}"
 
     @property
     def alive(self) -> bool:

@@ -13,7 +13,16 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from mcp_client import ConfigError, McpError, Session, allow_all, connect
+from mcp_client import (
+    Accept,
+    ConfigError,
+    ElicitRequest,
+    Handlers,
+    McpError,
+    Session,
+    allow_all,
+    connect,
+)
 
 Scenario: TypeAlias = Callable[[Session], Awaitable[None]]
 
@@ -62,6 +71,31 @@ async def echo_a_schema(session: Session) -> None:
     await session.call_tool("json_schema_echo", {"schema": schema})
 
 
+async def answer_with_defaults(session: Session) -> None:
+    await session.list_tools()
+    (await session.call_tool("test_client_elicitation_defaults")).raise_for_error()
+
+
+async def answer_in_rounds(session: Session) -> None:
+    await session.list_tools()
+    for tool in ("echo_state", "unrelated", "no_state", "no_result_type"):
+        (await session.call_tool(f"test_mrtr_{tool}")).raise_for_error()
+
+
+def fill_in(request: ElicitRequest) -> Accept:
+    """What a person would send who ticks every box and leaves the rest as it is."""
+    return Accept({field.name: True for field in request.fields if field.kind == "boolean"})
+
+
+def no_model(request: object) -> object:
+    raise RuntimeError("no scenario asks for a model")
+
+
+HANDLERS: dict[str, Handlers] = {
+    "request-metadata": Handlers(elicitation=fill_in, sampling=no_model, roots=[]),
+    "elicitation-sep1034-client-defaults": Handlers(elicitation=fill_in),
+    "sep-2322-client-request-state": Handlers(elicitation=fill_in),
+}
 SCENARIOS: dict[str, Scenario] = {
     "initialize": list_tools,
     "tools_call": add_numbers,
@@ -72,6 +106,8 @@ SCENARIOS: dict[str, Scenario] = {
     "http-invalid-tool-headers": every_tool_shown,
     "json-schema-ref-no-deref": list_tools,
     "json-schema-2020-12-preservation": echo_a_schema,
+    "elicitation-sep1034-client-defaults": answer_with_defaults,
+    "sep-2322-client-request-state": answer_in_rounds,
 }
 PINNED = {"tools_call", "json-schema-2020-12-preservation"}
 """Scenarios whose mock agrees to any revision: each run is to speak its own."""
@@ -99,9 +135,10 @@ def _stub(schema: dict[str, Any]) -> dict[str, Any]:
     return {name: _STUBS[properties.get(name, {}).get("type", "string")] for name in required}
 
 
-async def _play(url: str, play: Scenario, revision: str) -> None:
-    async with connect(url, approval=allow_all, revision=revision) as session:
-        await play(session)
+async def _play(url: str, scenario: str, revision: str) -> None:
+    handlers = HANDLERS.get(scenario)
+    async with connect(url, approval=allow_all, handlers=handlers, revision=revision) as session:
+        await SCENARIOS[scenario](session)
 
 
 def main(words: list[str]) -> int:
@@ -113,7 +150,7 @@ def main(words: list[str]) -> int:
         return _refused(f"MCP_CONFORMANCE_SCENARIO is {scenario!r}, and this program knows {known}")
     revision = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "auto")
     try:
-        anyio.run(_play, words[-1], SCENARIOS[scenario], revision if scenario in PINNED else "auto")
+        anyio.run(_play, words[-1], scenario, revision if scenario in PINNED else "auto")
     except ConfigError as error:
         return _refused(str(error))
     except McpError as error:

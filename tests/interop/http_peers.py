@@ -12,7 +12,7 @@ import anyio
 
 from tests.interop import peers
 
-__all__ = ["everything", "growing", "library", "official"]
+__all__ = ["asking", "everything", "growing", "library", "official"]
 
 _STARTING = 30.0
 
@@ -43,6 +43,15 @@ async def growing() -> AsyncIterator[str]:
     port = _free_port()
     async with _running([stdio.command, *stdio.args, str(port)], port):
         yield f"http://127.0.0.1:{port}/mcp"
+
+
+@asynccontextmanager
+async def asking(transport: str) -> AsyncIterator[str]:
+    """The URL of a server on the official SDK that asks back."""
+    stdio = peers.asking()
+    port = _free_port()
+    async with _running([stdio.command, *stdio.args, transport, str(port)], port):
+        yield f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}"
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ import pytest
 from mcp_client import StdioServer
 from tests.interop.install import COMMAND, EVERYTHING, NODE, PEERS, SUITE
 
-__all__ = ["conformance", "everything", "growing", "library", "node", "official"]
+__all__ = ["asking", "conformance", "everything", "growing", "library", "node", "official"]
 
 _SERVERS = Path(__file__).parent / "servers"
 _MODULES = PEERS / "npm" / "node_modules"
@@ -29,6 +29,12 @@ def growing() -> StdioServer:
     """A server on the official SDK whose tools come and go while it runs."""
     python = _found(PEERS / "sdk-2.3.0" / "bin" / "python", "the official SDK 2.3.0")
     return StdioServer(str(python), [str(_SERVERS / "growing_2.py")], env=_new_identity())
+
+
+def asking() -> StdioServer:
+    """A server on the official SDK that asks back."""
+    python = _found(PEERS / "sdk-2.3.0" / "bin" / "python", "the official SDK 2.3.0")
+    return StdioServer(str(python), [str(_SERVERS / "asking_2.py")], env=_new_identity())
 
 
 def library(version: str) -> StdioServer:

@@ -19,6 +19,8 @@ from mcp_client.transports.memory import MemoryServer
 from mcp_client.transports.stdio import StdioTransport
 from tests.server.start import scripted
 
+pytestmark = pytest.mark.below_the_gate
+
 Make: TypeAlias = Callable[[], Transport]
 
 

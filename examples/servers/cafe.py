@@ -1,0 +1,80 @@
+"""A small MCP server in the standard library alone that asks back and tells how far it is.
+
+It speaks 2026-07-28. ``order`` answers with a question first; ``brew`` sends progress.
+"""
+
+import json
+import sys
+from typing import Any
+
+SIZES = {
+    "type": "string",
+    "title": "Size",
+    "oneOf": [{"const": "s", "title": "small"}, {"const": "l", "title": "large"}],
+    "default": "s",
+}
+FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "title": "Your name"}, "size": SIZES},
+    "required": ["name"],
+}
+TOOLS = [
+    {
+        "name": "order",
+        "description": "Order a coffee.",
+        "inputSchema": {"type": "object"},
+    },
+    {
+        "name": "brew",
+        "description": "Brew it.",
+        "inputSchema": {"type": "object", "properties": {"steps": {"type": "integer"}}},
+    },
+]
+
+
+def send(message: dict[str, Any]) -> None:
+    sys.stdout.buffer.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"resultType": "complete", "content": [{"type": "text", "text": text}]}
+
+
+def order(params: dict[str, Any]) -> dict[str, Any]:
+    answer = params.get("inputResponses", {}).get("who")
+    if answer is None:
+        question = {"message": "What may it be?", "requestedSchema": FORM}
+        asked = {"who": {"method": "elicitation/create", "params": question}}
+        state = "nothing is remembered between the two"
+        return {"resultType": "input_required", "inputRequests": asked, "requestState": state}
+    if answer["action"] != "accept":
+        return said("No coffee then.")
+    return said(f"A coffee ({answer['content']['size']}) for {answer['content']['name']}.")
+
+
+def brew(params: dict[str, Any]) -> dict[str, Any]:
+    steps, token = params["arguments"].get("steps", 3), params["_meta"].get("progressToken")
+    for step in range(1, steps + 1):
+        if token is not None:
+            told = {"progressToken": token, "progress": step, "total": steps}
+            send({"method": "notifications/progress", "params": told})
+    return said("The coffee is ready.")
+
+
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    if method == "server/discover":
+        return {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+    if method == "tools/list":
+        return {"tools": TOOLS, "ttlMs": 300_000, "cacheScope": "public"}
+    if method == "tools/call":
+        return {"order": order, "brew": brew}[params["name"]](params)
+    return None
+
+
+for line in sys.stdin.buffer:
+    message = json.loads(line)
+    if "id" in message:
+        result = answer(message["method"], message.get("params", {}))
+        failed = {"error": {"code": -32601, "message": "no such method"}}
+        send({"id": message["id"], **({"result": result} if result else failed)})

@@ -1,0 +1,339 @@
+"""A file of lines each of which vouches for the one before: written by ``journal``, checked here.
+
+A line is one JSON object, in ASCII. Its first members are ``line`` (counted from 1 through all
+files of the log), ``file`` (likewise) and ``previous``, the hash of the line before, 64 zeros
+where there was none. Its last member is ``hash``: SHA-256, in hexadecimal, of all bytes of the
+line before ``,"hash"``; with a key, HMAC-SHA-256 under that key. So anybody can check it with
+two commands and without this package.
+
+Two events are the file's own: ``begun`` is the first line of each file, and ``repaired`` says that
+the bytes before it are a line that was cut off by a crash, how many they are, and their hash.
+
+What it proves: no line was changed, removed, inserted or moved by somebody who did not also write
+anew every line after it. What it cannot prove, without a key: that nobody who could write the file
+wrote all of it anew. With a key, that takes the key. And no chain shows by itself that its end was
+cut off: note ``Verified.last_hash`` somewhere else, and give it as ``noted=`` the next time. A cut
+at the end also leaves a call open, or forgets it as if it had never been.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Generator, Mapping
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from .errors import AuditError, ConfigError
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - where there is none, processes do not take turns
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = [
+    "LONGEST",
+    "NOTHING",
+    "OpenCall",
+    "Position",
+    "Verified",
+    "key_of",
+    "now",
+    "rotated",
+    "seal",
+    "unseal",
+    "verify_audit",
+]
+
+NOTHING = "0" * 64
+LONGEST = 1024 * 1024
+"""Bytes of a line, or of what a crash left of lines; longer is none of ours."""
+
+_LOOKS = 20
+_dump = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_SEAL = re.compile(rb'(?s)(\{.*),"hash":"([0-9a-f]{64})"\}')
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a log stands: its last line."""
+
+    line: int
+    file: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A call whose entry was opened and not closed: it is running, or its process was killed."""
+
+    call: str
+    server: str
+    tool: str
+    time: str
+    process: int
+    file: str
+    line: int
+    """In that file, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a whole chain says. Made only by ``verify_audit``, and only of a chain that holds."""
+
+    lines: int
+    """Lines found good, in all files."""
+    files: tuple[str, ...]
+    calls: int
+    """Calls opened."""
+    open_calls: tuple[OpenCall, ...]
+    earlier: int
+    """Lines before the first: rotation left them behind, or somebody took whole files away."""
+    repaired: int
+    """Times a line was found cut off by a crash, and told so."""
+    last_hash: str
+    """Note it elsewhere, and give it as ``noted=`` next time: then a cut at the end shows."""
+    keyed: bool
+    """Whether a key was needed; without one, whoever can write the file can write it all anew."""
+
+
+def now() -> str:
+    """The time as RFC 3339 has it: UTC, microseconds."""
+    seconds, rest = divmod(time.time_ns(), 1_000_000_000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest // 1_000:06d}Z"
+
+
+def key_of(key: bytes | None) -> bytes | None:
+    """Raises ``ConfigError`` for what is no good as a key."""
+    if key is not None and (not isinstance(key, bytes) or len(key) < 16):
+        raise ConfigError("an audit log's key is at least 16 bytes, such as os.urandom(32)")
+    return key
+
+
+def seal(
+    record: Mapping[str, Any], last: Position, key: bytes | None, file: int | None = None
+) -> tuple[bytes, Position]:
+    """The line that follows ``last``, without its newline, and the position it makes."""
+    number, file = last.line + 1, last.file if file is None else file
+    place = {"line": number, "file": file, "previous": last.hash}
+    head = _dump({**place, **record, **place}).encode("ascii")[:-1]
+    digest = _hash(head, key)
+    return b'%b,"hash":"%b"}' % (head, digest.encode("ascii")), Position(number, file, digest)
+
+
+def unseal(line: bytes, key: bytes | None) -> tuple[dict[str, Any], Position]:
+    """A line's record and position. Raises ``ValueError`` where it is not as it was written."""
+    found = _SEAL.fullmatch(line)
+    if found is None or _hash(found[1], key) != found[2].decode():
+        raise ValueError("it is not as it was written")
+    try:
+        record = json.loads(line)
+        return record, Position(int(record["line"]), int(record["file"]), record["hash"])
+    except (KeyError, TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
+def _hash(head: bytes, key: bytes | None) -> str:
+    import hashlib  # only now: it loads a library that most hosts do not need
+    import hmac
+
+    if key is None:
+        return hashlib.sha256(head).hexdigest()
+    return hmac.digest(key, head, "sha256").hex()
+
+
+def rotated(path: Path) -> list[tuple[int, Path]]:
+    """The earlier files of a log, by number: ``calls.jsonl.000001`` and so on."""
+    name = re.compile(re.escape(path.name) + r"\.(\d{6,12})")
+    found = [(name.fullmatch(each), each) for each in os.listdir(path.parent)]
+    return sorted((int(match[1]), path.parent / each) for match, each in found if match)
+
+
+# --------------------------------------------------------------------- checking
+
+
+def verify_audit(
+    path: str | os.PathLike[str], *, key: bytes | None = None, noted: str | None = None
+) -> Verified:
+    """Check an audit log, the files it was rotated into included, and tell which calls are open.
+
+    ``key`` is the one the log was written with. ``noted`` is a ``last_hash`` of an earlier
+    verification: it has to be there still, which shows that the end was not cut off before it.
+
+    Raises ``AuditError`` with ``.path``, ``.line`` (in that file, from 1) and ``.reason`` for the
+    first line that was changed, removed, inserted or moved; ``ConfigError`` where there is no log.
+    It may be called while the log is written; it reads what is there when it begins.
+    """
+    check = _Check(key_of(key), noted)
+    try:
+        with closing(_opened(Path(path))) as files:
+            for file, name, size in files:
+                with file:
+                    check.file(name, file, size)
+    except OSError as error:
+        raise ConfigError(f"the audit log {path} cannot be read: {error.strerror}") from None
+    return check.done(Path(path))
+
+
+def _opened(path: Path) -> Generator[tuple[BinaryIO, Path, int]]:
+    """The files of a log from the oldest on, each with the bytes it had at the beginning."""
+    newest, size, older = _beginning(path)
+    first = True
+    with newest or nullcontext():
+        for _, each in older:
+            try:
+                file = open(each, "rb")  # noqa: SIM115 - who is given it closes it
+            except FileNotFoundError:
+                if not first:
+                    raise
+                continue  # rotation left it behind just now
+            first = False
+            yield file, each, os.fstat(file.fileno()).st_size
+        if newest is not None:
+            yield newest, path, size
+
+
+def _beginning(path: Path) -> tuple[BinaryIO | None, int, list[tuple[int, Path]]]:
+    """The newest file, its size, and the files before it, all of one moment."""
+    missing = 0
+    while True:
+        try:
+            newest = open(path, "rb")  # noqa: SIM115 - who is given it closes it
+        except FileNotFoundError:
+            older = rotated(path)
+            if not older:
+                raise
+            missing += 1
+            if missing > _LOOKS:  # it was not being rotated: a crash came between two files
+                return None, 0, older
+            time.sleep(0.005)
+            continue
+        if fcntl is None:  # pragma: no cover
+            return newest, os.fstat(newest.fileno()).st_size, rotated(path)
+        # While nobody else has the lock, no line is under way and the file keeps its name.
+        fcntl.flock(newest, fcntl.LOCK_SH)
+        here, older = os.fstat(newest.fileno()), rotated(path)
+        if path.exists() and os.path.samestat(here, path.stat()):
+            fcntl.flock(newest, fcntl.LOCK_UN)
+            return newest, here.st_size, older
+        newest.close()
+
+
+class _Check:
+    """Goes through the lines of all files, in order."""
+
+    def __init__(self, key: bytes | None, noted: str | None) -> None:
+        self._key = key
+        self._noted = noted
+        self._found = noted is None
+        self._last: Position | None = None
+        self._earlier = 0
+        self._files: list[str] = []
+        self._lines = self._calls = self._repaired = 0
+        self._open: dict[tuple[str, str], OpenCall] = {}
+
+    def file(self, path: Path, file: BinaryIO, size: int) -> None:
+        self._files.append(str(path))
+        number, cut, first, begun = 0, b"", 0, False
+        while size > 0:
+            line = file.readline(min(size, LONGEST))
+            if not line:
+                raise AuditError("the file was cut while it was read", path=path, line=number + 1)
+            size -= len(line)
+            number += 1
+            try:
+                record, position = unseal(line.removesuffix(b"\n"), self._key)
+                if not line.endswith(b"\n"):
+                    raise ValueError("it is cut off")
+            except ValueError:
+                cut, first = cut + line, first or number
+                if len(cut) > LONGEST:
+                    break
+                continue
+            if cut:
+                if not _tells_of(record, cut):
+                    break
+                cut, first = b"", 0
+                self._repaired += 1
+            elif record.get("event") == "repaired":
+                raise self._wrong(path, number, "the bytes that it tells of are not there")
+            self._follows(path, number, record, position, begun)
+            begun = True
+        if cut:
+            raise self._changed(path, first, begun)
+
+    def _follows(
+        self, path: Path, number: int, record: dict[str, Any], at: Position, begun: bool
+    ) -> None:
+        last = self._last
+        if not begun and record.get("event") not in ("begun", "repaired"):
+            raise self._wrong(path, number, "the lines before it, where the file began, are gone")
+        if last is None:
+            self._earlier = at.line - 1
+            if (at.line == 1) != (record.get("previous") == NOTHING):
+                raise self._wrong(path, number, "it does not begin where it says")
+        elif record.get("previous") != last.hash or at.line != last.line + 1:
+            gap = at.line - last.line - 1
+            what = f"{gap} lines before it are gone" if gap > 0 else "it was inserted or moved"
+            raise self._wrong(path, number, what)
+        self._last = at
+        self._lines += 1
+        self._found = self._found or at.hash == self._noted
+        self._count(path, number, record)
+
+    def _count(self, path: Path, number: int, record: dict[str, Any]) -> None:
+        process = record.get("process")
+        key = str(process), str(record.get("call"))
+        if record.get("event") == "opened":
+            self._calls += 1
+            self._open[key] = OpenCall(
+                call=str(record.get("call")),
+                server=str(record.get("server")),
+                tool=str(record.get("tool")),
+                time=str(record.get("time")),
+                process=process if isinstance(process, int) else 0,
+                file=str(path),
+                line=number,
+            )
+        elif record.get("event") == "closed":
+            self._open.pop(key, None)
+
+    def done(self, path: Path) -> Verified:
+        if not self._found:
+            raise self._wrong(path, None, "the line that was noted is gone: its end was cut off")
+        return Verified(
+            lines=self._lines,
+            files=tuple(self._files),
+            calls=self._calls,
+            open_calls=tuple(self._open.values()),
+            earlier=self._earlier,
+            repaired=self._repaired,
+            last_hash=self._last.hash if self._last else NOTHING,
+            keyed=self._key is not None,
+        )
+
+    def _changed(self, path: Path, number: int, begun: bool) -> AuditError:
+        hint = "" if begun or self._last else ", or the key is not the one it was written with"
+        return self._wrong(path, number, f"it was changed, or cut off by a crash{hint}")
+
+    def _wrong(self, path: Path, number: int | None, reason: str) -> AuditError:
+        return AuditError(
+            f"the audit log {path} is not as it was written: "
+            + (reason if number is None else f"line {number}: {reason}"),
+            path=path,
+            line=number,
+            reason=reason,
+        )
+
+
+def _tells_of(record: dict[str, Any], cut: bytes) -> bool:
+    """Whether this is the record that was made of a line found cut off."""
+    return (
+        record.get("event") == "repaired"
+        and record.get("bytes") == len(cut) - 1
+        and record.get("sha256") == _hash(cut[:-1], None)
+    )

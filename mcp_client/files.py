@@ -1,0 +1,155 @@
+"""A file of our own: replaced at once and as a whole, by processes that take turns.
+
+What is written is on the disk before it takes the old one's place, so whoever reads sees the old or
+the new, also after a crash. Writers lock the directory, which is never replaced; where the
+platform has no ``fcntl``, they do not take turns.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from stat import S_ISREG
+from typing import TypeAlias
+
+from .errors import ConfigError
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - where there is none, processes do not take turns
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["OwnFile", "Stamp"]
+
+Stamp: TypeAlias = "tuple[int, int, int]"
+"""Equal while a file is the same: it is replaced, and never changed in place."""
+
+_PATIENCE = 10.0
+_OTHERS = 0o077
+
+
+class OwnFile:
+    """``kind`` is what errors call it, ``remedy`` what they advise where it cannot be used.
+
+    A ``private`` file is made for its owner alone (0600), and one that others may read or write
+    cannot be used. Any other keeps the mode it has.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], kind: str, remedy: str, *, private: bool = False
+    ) -> None:
+        self.path = Path(path)
+        self._kind = kind
+        self._remedy = remedy
+        self._private = private
+
+    def read(self) -> tuple[Stamp, bytes] | None:
+        """What the file is and says; None where there is none. Raises ``ConfigError``."""
+        try:
+            with open(self.path, "rb") as file:
+                self._owned(os.fstat(file.fileno()))
+                return _stamp(file.fileno()), file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self.unusable(f"it cannot be read ({error.strerror})") from None
+
+    def stamp(self) -> Stamp | None:
+        """What the file is; None where there is none. Raises ``ConfigError``."""
+        try:
+            stat = os.stat(self.path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self.unusable(f"it cannot be read ({error.strerror})") from None
+        if not S_ISREG(stat.st_mode):
+            raise self.unusable("it is no regular file")
+        self._owned(stat)
+        return _stamp_of(stat)
+
+    def replace(self, text: str) -> Stamp:
+        """Write ``text``, which is ASCII, in the file's place. Raises ``ConfigError``."""
+        try:
+            return self._replace(text)
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One writer at a time, across processes. Raises ``ConfigError``."""
+        if fcntl is None:  # pragma: no cover
+            yield
+            return
+        try:
+            directory = os.open(os.path.realpath(self.path.parent), os.O_RDONLY)
+        except OSError as error:
+            raise self._unwritable(error) from None
+        try:
+            self._wait_for(directory)
+            yield
+        finally:
+            os.close(directory)
+
+    def unusable(self, why: str) -> ConfigError:
+        return ConfigError(f"the {self._kind} {self.path} cannot be used: {why}; {self._remedy}")
+
+    def _replace(self, text: str) -> Stamp:
+        target = Path(os.path.realpath(self.path))
+        mode = 0o600 if self._private else 0o644
+        if not self._private and target.exists():
+            mode = target.stat().st_mode & 0o777
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with open(handle, "w", encoding="ascii") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+                stamp = _stamp(file.fileno())
+            os.chmod(name, mode)
+            os.replace(name, target)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(name)
+            raise
+        return stamp
+
+    def _owned(self, stat: os.stat_result) -> None:
+        if not self._private or os.name != "posix":
+            return
+        if stat.st_uid != os.geteuid():
+            raise self.unusable("it belongs to somebody else")
+        if stat.st_mode & _OTHERS:
+            raise self.unusable(
+                f"others may read or write it (mode {stat.st_mode & 0o777:o}, chmod it to 600)"
+            )
+
+    def _wait_for(self, directory: int) -> None:
+        until = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise ConfigError(
+                        f"the {self._kind} {self.path} is being written by another process for "
+                        f"more than {_PATIENCE:g} s"
+                    ) from None
+                time.sleep(0.005)
+            except OSError as error:
+                raise self._unwritable(error) from None
+
+    def _unwritable(self, error: OSError) -> ConfigError:
+        return ConfigError(f"the {self._kind} {self.path} cannot be written: {error.strerror}")
+
+
+def _stamp(file: int) -> Stamp:
+    return _stamp_of(os.fstat(file))
+
+
+def _stamp_of(stat: os.stat_result) -> Stamp:
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns

@@ -1,0 +1,101 @@
+"""A URL that a server wants a person to open: whose it is, and what looks wrong with it.
+
+2025-11-25 and 2026-07-28 ``client/elicitation`` (safe URL handling): the whole URL is shown before
+consent, its domain stands out, and ambiguous ones come with warnings. Nothing here fetches.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+__all__ = ["Address", "NotOpenable", "address_of"]
+
+_LONGEST = 8_192
+_LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|::1")
+_NAME = re.compile(r"[^\x00-\x20\x7f!-,/:-@\[-^`{-~]+")
+_ENDS_IN_NUMBER = re.compile(r"(.*\.)?(\d+|0x[0-9a-f]*)")
+
+
+class NotOpenable(ValueError):
+    """A URL that nobody should be asked to open; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    """Where the URL leads, in ASCII: punycode where the URL has other letters."""
+    warnings: tuple[str, ...]
+    """What a person should know before opening it: one sentence each, safe to show."""
+
+
+def address_of(url: object) -> Address:
+    """Host and warnings of a URL that may be shown to a person. Raises ``NotOpenable``.
+
+    It is ``https``, or ``http`` to this machine (loopback) alone.
+    """
+    if not isinstance(url, str) or not url or len(url) > _LONGEST:
+        raise NotOpenable(f"the URL is no text of 1 to {_LONGEST} characters")
+    if any(char in ' \\<>"' or not _plain(char) for char in url):
+        raise NotOpenable("the URL has characters in it that no URL has")
+    try:
+        parts = urlsplit(url)
+        host, _ = (parts.hostname or "").rstrip("."), parts.port
+    except ValueError:
+        raise NotOpenable("the URL cannot be read") from None
+    if parts.scheme not in ("https", "http"):
+        raise NotOpenable("the URL is neither https nor http to this machine")
+    if not host or not (":" in host or _NAME.fullmatch(host)):
+        raise NotOpenable("the URL names no host")
+    if parts.scheme == "http" and not _LOOPBACK.fullmatch(host):
+        raise NotOpenable("the URL is neither https nor http to this machine")
+    ascii_host = _in_ascii(host)
+    return Address(ascii_host, tuple(_warnings(parts, host, ascii_host)))
+
+
+def _plain(char: str) -> bool:
+    return (char.isascii() and char.isprintable()) or unicodedata.category(char)[0] in "LMNS"
+
+
+def _in_ascii(host: str) -> str:
+    if host.isascii():
+        return host
+    try:
+        return host.encode("idna").decode()
+    except UnicodeError:
+        raise NotOpenable("the URL's host is no name that can be looked up") from None
+
+
+def _warnings(parts: SplitResult, host: str, ascii_host: str) -> list[str]:
+    found = []
+    if "@" in parts.netloc:
+        found.append(f"what stands before the @ is not its host: it leads to {ascii_host}")
+    if not host.isascii() or any(label.startswith("xn--") for label in host.split(".")):
+        found.append(f"its host has letters outside ASCII; in ASCII (punycode) it is {ascii_host}")
+        if alike := _look_alikes(host):
+            found.append(f"letters of several scripts stand in one word of its host: {alike}")
+    if _LOOPBACK.fullmatch(host):
+        pass
+    elif ":" in host or _ENDS_IN_NUMBER.fullmatch(host):
+        found.append(f"its host is a number and not a name: {ascii_host}")
+    elif "." not in host:
+        found.append(f"its host is a name of the local network: {ascii_host}")
+    if not parts.path.isascii() or not parts.query.isascii() or not parts.fragment.isascii():
+        found.append("letters outside ASCII stand in it")
+    return found
+
+
+def _look_alikes(host: str) -> str:
+    """The scripts in the first label that mixes them, such as Latin and Cyrillic."""
+    for label in host.split("."):
+        if label.startswith("xn--"):
+            try:
+                label = label[4:].encode().decode("punycode")
+            except (UnicodeError, ValueError):
+                return "unreadable punycode"
+        scripts = {unicodedata.name(char, "?").split()[0] for char in label if char.isalpha()}
+        if len(scripts) > 1:
+            return ", ".join(sorted(scripts)).lower()
+    return ""

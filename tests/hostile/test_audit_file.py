@@ -1,0 +1,641 @@
+"""The audit log against crashes, full disks, other processes, and whoever would rewrite it."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import hmac
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcp_client import (
+    AuditError,
+    AuditLog,
+    CallDenied,
+    ConfigError,
+    MemoryServer,
+    Verified,
+    allow_all,
+    connect,
+    verify_audit,
+)
+
+KEY = b"sixteen bytes or more"
+SMALL = {"max_bytes": 4_096}
+
+
+def entry(number: int, event: str = "opened", **more: Any) -> dict[str, Any]:
+    about = {"time": "now", "process": 7, "call": f"c-{number}", "server": "s", "tool": "t"}
+    return {"event": event, **about, **more}
+
+
+def written(path: Path, count: int = 5, **options: Any) -> AuditLog:
+    log = AuditLog(path, **options)
+    for number in range(count):
+        log.append(entry(number), entry(number, "closed", note="ä\n\x00"))
+    return log
+
+
+def lines_of(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines(keepends=True)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "calls.jsonl"
+
+
+# -------------------------------------------------------------------- what is written
+
+
+def test_a_log_can_be_checked_without_this_package(path: Path) -> None:
+    written(path)
+    previous = "0" * 64
+    for number, line in enumerate(lines_of(path), 1):
+        head, _, seal = line.rpartition(b',"hash":"')
+        record = json.loads(line)
+        assert (record["line"], record["previous"]) == (number, previous)
+        previous = hashlib.sha256(head).hexdigest()
+        assert seal == previous.encode() + b'"}\n'
+    assert verify_audit(path).last_hash == previous
+
+
+def test_a_key_makes_lines_that_nobody_makes_without_it(path: Path) -> None:
+    written(path, key=KEY)
+    head, _, seal = lines_of(path)[0].rpartition(b',"hash":"')
+    assert seal[:64].decode() == hmac.new(KEY, head, "sha256").hexdigest()
+    assert verify_audit(path, key=KEY).keyed
+    for other in (None, b"another key of sixteen"):
+        with pytest.raises(AuditError, match="key"):
+            verify_audit(path, key=other)
+        with pytest.raises(AuditError, match="key"):
+            AuditLog(path, key=other).append(entry(9))
+
+
+def test_a_whole_log_says_how_much_there_is_and_what_is_open(path: Path) -> None:
+    log = written(path)
+    log.append(entry(8))
+    verified = verify_audit(path)
+    assert (verified.lines, verified.calls, verified.earlier, verified.repaired) == (12, 6, 0, 0)
+    (left,) = verified.open_calls
+    assert (left.call, left.server, left.tool, left.process, left.line) == ("c-8", "s", "t", 7, 12)
+    assert not verified.keyed
+
+
+def test_records_of_somebodys_own_do_no_harm(path: Path) -> None:
+    for odd in ({}, {"event": "opened"}, {"event": "opened", "process": "x", "call": [1]}):
+        AuditLog(path).append(odd)
+    assert [left.process for left in verify_audit(path).open_calls] == [0, 0]
+
+
+def test_the_file_is_its_owners_alone_whatever_the_umask(path: Path) -> None:
+    before = os.umask(0o277)
+    try:
+        log = AuditLog(path)
+        log.append(entry(1))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    log.append(entry(2))
+
+
+def test_two_records_of_one_append_stand_together_or_not_at_all(path: Path) -> None:
+    log = written(path, 1)
+    with pytest.raises(AuditError, match="more than"):
+        log.append(entry(2), entry(3, text="x" * 1_000_000))
+    assert verify_audit(path).lines == 3
+
+
+def test_a_record_cannot_take_the_place_of_what_the_chain_says(path: Path) -> None:
+    AuditLog(path).append({"line": 7, "file": 7, "previous": "x", "hash": "y", "event": "note"})
+    assert verify_audit(path).lines == 2
+
+
+# ------------------------------------------------------------------------ many writers
+
+WRITER = """
+import sys
+from mcp_client import AuditLog
+log = AuditLog(sys.argv[1], max_bytes=int(sys.argv[4]))
+for number in range(int(sys.argv[3])):
+    log.append({"event": "note", "writer": sys.argv[2], "number": number})
+"""
+
+
+def write_at_once(path: Path, writers: int, count: int, max_bytes: int) -> None:
+    run = [sys.executable, "-c", WRITER, str(path)]
+    started = [
+        subprocess.Popen([*run, str(number), str(count), str(max_bytes)])
+        for number in range(writers)
+    ]
+    assert [process.wait(120) for process in started] == [0] * writers
+
+
+def notes_of(verified: Verified) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for file in verified.files:
+        for line in lines_of(Path(file)):
+            record = json.loads(line)
+            if record["event"] == "note":
+                found.setdefault(record["writer"], []).append(record["number"])
+    return found
+
+
+def test_of_two_processes_that_append_10_000_lines_each_none_is_lost(path: Path) -> None:
+    write_at_once(path, 2, 10_000, 2**30)
+    verified = verify_audit(path)
+    assert verified.lines == 20_001
+    assert notes_of(verified) == {"0": list(range(10_000)), "1": list(range(10_000))}
+
+
+def test_processes_that_append_while_files_are_rotated_lose_none(path: Path) -> None:
+    write_at_once(path, 3, 300, 4_096)
+    verified = verify_audit(path)
+    assert len(verified.files) > 30
+    assert notes_of(verified) == {str(n): list(range(300)) for n in range(3)}
+    assert all(Path(file).stat().st_size <= 4_096 for file in verified.files)
+
+
+def test_threads_that_share_a_log_lose_no_line(path: Path) -> None:
+    log = AuditLog(path)
+
+    def work(name: str) -> None:
+        for number in range(200):
+            log.append({"event": "note", "writer": name, "number": number})
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert notes_of(verify_audit(path)) == {name: list(range(200)) for name in "abcd"}
+
+
+async def test_a_call_waits_in_a_thread_while_another_process_holds_the_log(path: Path) -> None:
+    import fcntl
+
+    log = written(path, 1)
+    held = os.open(path, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    assert not log.append_now(entry(5))
+    seen: list[str] = []
+
+    async def call() -> None:
+        async with connect(MemoryServer(echo), approval=allow_all, audit=log) as session:
+            seen.append((await session.call_tool("echo")).text)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(call)
+        for _ in range(50):
+            await anyio.lowlevel.checkpoint()
+        assert not seen, "the loop goes on, and the call waits"
+        os.close(held)
+    assert seen == ["ran"]
+    assert verify_audit(path).calls == 2
+
+
+# ------------------------------------------------------------------------- tampering
+
+
+def broken(path: Path, **options: Any) -> AuditError:
+    with pytest.raises(AuditError) as caught:
+        verify_audit(path, **options)
+    assert caught.value.reason in str(caught.value)
+    return caught.value
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_one_byte_changed_anywhere_is_found_on_its_line(
+    tmp_path: Path, data: st.DataObject
+) -> None:
+    path = tmp_path / "calls.jsonl"
+    if not path.exists():
+        written(path, 3)
+        (tmp_path / "whole").write_bytes(path.read_bytes())
+    whole = (tmp_path / "whole").read_bytes()
+    place = data.draw(st.integers(0, len(whole) - 1))
+    byte = data.draw(st.integers(0, 255).filter(lambda byte: byte != whole[place]))
+    path.write_bytes(whole[:place] + bytes([byte]) + whole[place + 1 :])
+    assert broken(path).line == whole[:place].count(b"\n") + 1
+
+
+TAMPERING: dict[str, tuple[Callable[[list[bytes]], list[bytes]], int, str]] = {
+    "the first removed": (lambda ls: ls[1:], 1, "where the file began"),
+    "one removed": (lambda ls: ls[:3] + ls[4:], 4, "1 lines before it are gone"),
+    "several removed": (lambda ls: ls[:3] + ls[6:], 4, "3 lines before it are gone"),
+    "two swapped": (lambda ls: [*ls[:3], ls[4], ls[3], *ls[5:]], 4, "gone"),
+    "one twice": (lambda ls: ls[:4] + ls[3:], 5, "inserted or moved"),
+    "one inserted": (lambda ls: [*ls[:4], b'{"event":"opened"}\n', *ls[4:]], 5, "changed"),
+    "an empty line": (lambda ls: [*ls[:4], b"\n", *ls[4:]], 5, "changed"),
+    "the end cut in a line": (lambda ls: [*ls[:-1], ls[-1][:40]], 11, "cut off"),
+    "its newline": (lambda ls: [*ls[:-1], ls[-1][:-1]], 11, "cut off"),
+    "something after it": (lambda ls: [*ls, b"x"], 12, "changed"),
+    "zeros after it": (lambda ls: [*ls, b"\0" * 9_999], 12, "changed"),
+    "a long line": (lambda ls: [*ls, b"x" * 3_000_000 + b"\n"], 12, "changed"),
+    "the whole twice": (lambda ls: ls + ls, 12, "inserted or moved"),
+}
+
+
+@pytest.mark.parametrize("how", TAMPERING)
+def test_what_was_done_to_the_lines_is_found_and_where(how: str, path: Path) -> None:
+    written(path)
+    change, line, reason = TAMPERING[how]
+    path.write_bytes(b"".join(change(lines_of(path))))
+    error = broken(path)
+    assert error.line == line
+    assert reason in error.reason
+    assert error.path == str(path)
+
+
+def test_a_line_made_anew_without_those_after_it_is_found(path: Path) -> None:
+    written(path)
+    lines = lines_of(path)
+    head = lines[4].rpartition(b',"hash":"')[0].replace(b"c-1", b"c-9")
+    assert head not in lines[4]
+    lines[4] = head + b',"hash":"' + hashlib.sha256(head).hexdigest().encode() + b'"}\n'
+    path.write_bytes(b"".join(lines))
+    error = broken(path)
+    assert error.line == 6, "the line itself is sound, and the next does not follow it"
+
+
+def test_a_line_taken_out_and_all_others_chained_anew_without_a_new_count_is_found(
+    path: Path,
+) -> None:
+    written(path)
+    previous, made = "0" * 64, []
+    for line in [*lines_of(path)[:3], *lines_of(path)[4:]]:
+        record = json.loads(line)
+        del record["hash"]
+        head = json.dumps({**record, "previous": previous}, separators=(",", ":"))[:-1].encode()
+        previous = hashlib.sha256(head).hexdigest()
+        made.append(head + b',"hash":"' + previous.encode() + b'"}\n')
+    path.write_bytes(b"".join(made))
+    assert broken(path).line == 4
+
+
+def test_lines_cut_off_at_the_end_show_where_their_hash_was_noted(path: Path) -> None:
+    log = written(path)
+    noted = verify_audit(path).last_hash
+    log.append(entry(8))
+    assert verify_audit(path, noted=noted).lines == 12
+    path.write_bytes(b"".join(lines_of(path)[:-2]))
+    assert verify_audit(path).lines == 10, "without it, nothing shows: the docstring says so"
+    assert broken(path, noted=noted).reason.startswith("the line that was noted is gone")
+
+
+def test_a_changed_last_line_is_not_built_upon(path: Path) -> None:
+    written(path)
+    path.write_bytes(path.read_bytes().replace(b"c-4", b"c-9"))
+    with pytest.raises(AuditError, match="does not end with a line of this log"):
+        AuditLog(path).append(entry(9))
+
+
+@pytest.mark.parametrize(
+    "content", [b"{}", b'{"servers": {}}\n', b"text", b"\n", b"\xff" * 2_000_000]
+)
+def test_a_file_that_is_something_else_is_left_as_it_is(content: bytes, path: Path) -> None:
+    path.write_bytes(content)
+    path.chmod(0o600)
+    with pytest.raises(AuditError):
+        AuditLog(path).append(entry(1))
+    assert path.read_bytes() == content
+    assert broken(path).line == 1
+
+
+def test_no_log_is_told_from_a_broken_one(path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        verify_audit(path)
+    path.mkdir()
+    with pytest.raises(ConfigError):
+        verify_audit(path)
+
+
+# --------------------------------------------------------------------------- crashes
+
+
+@pytest.mark.parametrize(
+    "rest", [b'{"line":', b'{"line":7,"file":1', b"{", b"\0" * 500, b"\xff\n\xff"]
+)
+@pytest.mark.parametrize("key", [None, KEY])
+def test_a_line_cut_off_by_a_crash_is_kept_and_the_next_tells_of_it(
+    rest: bytes, key: bytes | None, path: Path
+) -> None:
+    written(path, 2, key=key)
+    before = path.read_bytes()
+    path.write_bytes(before + rest)
+    broken(path, key=key)
+    AuditLog(path, key=key).append(entry(7))
+    assert path.read_bytes().startswith(before + rest + b"\n")
+    verified = verify_audit(path, key=key)
+    assert (verified.repaired, verified.lines, verified.calls) == (1, 7, 3)
+    told = json.loads(lines_of(path)[-2])
+    assert (told["event"], told["bytes"]) == ("repaired", len(rest))
+
+
+def test_a_line_that_lacks_nothing_but_its_newline_is_given_it(path: Path) -> None:
+    written(path, 2)
+    path.write_bytes(path.read_bytes()[:-1])
+    AuditLog(path).append(entry(7))
+    assert (verify_audit(path).lines, verify_audit(path).repaired) == (6, 0)
+
+
+@pytest.mark.parametrize("size", [1, 9, 100])
+def test_a_file_whose_first_line_was_cut_off_goes_on(size: int, path: Path) -> None:
+    written(path, 1)
+    path.write_bytes(path.read_bytes()[:size])
+    AuditLog(path).append(entry(1))
+    AuditLog(path).append(entry(2))
+    verified = verify_audit(path)
+    assert (verified.lines, verified.repaired, verified.calls) == (3, 1, 2)
+
+
+def test_a_crash_while_a_crash_is_told_of_is_told_of_too(path: Path) -> None:
+    written(path, 1)
+    path.write_bytes(path.read_bytes() + b'{"line":4,"fi\n{"line":4,"file":1,"prev')
+    AuditLog(path).append(entry(7))
+    assert verify_audit(path).repaired == 1
+
+
+def test_what_is_told_of_a_crash_cannot_be_changed_or_made_up(path: Path) -> None:
+    log = written(path, 2)
+    path.write_bytes(path.read_bytes() + b'{"line":6,"x')
+    log.append(entry(7))
+    lines = lines_of(path)
+    for change in (
+        [*lines[:5], b'{"line":6,"y\n', *lines[6:]],  # what was cut off is another thing
+        [*lines[:5], *lines[6:]],  # it is gone
+        [*lines[:4], b"x\n", *lines[5:]],  # it is said of a line that is not the one before
+        [*lines, b"x\n"],
+    ):
+        path.write_bytes(b"".join(change))
+        broken(path)
+
+
+KILLED = """
+import sys, anyio
+from mcp_client import MemoryServer, connect
+
+def echo(message):
+    if message["method"] == "tools/list":
+        return {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+    return NotImplemented
+
+async def approve(call):
+    print("asking", flush=True)
+    await anyio.sleep_forever()
+
+async def main():
+    server = MemoryServer(echo)
+    async with connect(server, approval=approve, audit=sys.argv[1], name="s") as session:
+        await session.call_tool("echo", {"a": 1})
+
+anyio.run(main)
+"""
+
+
+def test_a_process_killed_while_it_asks_leaves_a_call_that_is_open(path: Path) -> None:
+    run = [sys.executable, "-c", KILLED, str(path)]
+    with subprocess.Popen(run, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"asking\n"
+        process.send_signal(signal.SIGKILL)
+    (left,) = verify_audit(path).open_calls
+    assert (left.server, left.tool, left.process) == ("s", "echo", process.pid)
+    AuditLog(path).append(entry(1))
+    assert left in verify_audit(path).open_calls, "until somebody has looked into it"
+
+
+# ------------------------------------------------------- disks and files that say no
+
+
+def echo(message: dict[str, Any]) -> Any:
+    match message["method"]:
+        case "tools/list":
+            return {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+        case "tools/call":
+            sent.append(message)
+            return {"content": [{"type": "text", "text": "ran"}]}
+    return NotImplemented
+
+
+sent: list[dict[str, Any]] = []
+
+
+async def refused(audit: Any) -> str:
+    """The reason for which a call that cannot be recorded was refused."""
+    sent.clear()
+    async with connect(MemoryServer(echo), approval=allow_all, audit=audit) as session:
+        with pytest.raises(CallDenied) as caught:
+            await session.call_tool("echo")
+    assert sent == []
+    return caught.value.reason
+
+
+async def test_a_file_that_cannot_be_written_refuses_the_call(path: Path) -> None:
+    assert "no regular file" in await refused("/dev/full")
+    path.mkdir()
+    assert "Is a directory" in await refused(path)
+    assert "No such file" in await refused(path.parent / "none" / "calls.jsonl")
+    assert "Not a directory" in await refused("/dev/null/calls.jsonl")
+
+
+async def test_a_pipe_is_no_file_and_nobody_waits_for_its_reader(path: Path) -> None:
+    os.mkfifo(path)
+    assert "no regular file" in await refused(path)
+
+
+async def test_a_symbolic_link_is_not_followed(path: Path) -> None:
+    target = path.with_name("target")
+    path.symlink_to(target)
+    assert "symbolic links" in await refused(path)
+    assert not target.exists()
+
+
+async def test_a_file_that_others_may_write_to_is_refused(path: Path) -> None:
+    written(path, 1)
+    path.chmod(0o620)
+    assert "others may write" in await refused(path)
+    path.chmod(0o640)
+    AuditLog(path).append(entry(1))
+
+
+async def test_a_full_disk_refuses_the_call_and_leaves_no_half_line(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(path, 1)
+    before, write = path.read_bytes(), os.write
+
+    def full(file: int, data: bytes) -> int:
+        if os.fstat(file).st_size > len(before):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(file, data[:50])
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mcp_client.journal.os.write", full)
+        assert "No space left on device" in await refused(path)
+        assert path.read_bytes() == before
+    AuditLog(path).append(entry(2))
+    assert verify_audit(path).repaired == 0
+
+
+LIMITED = """
+import resource, sys
+from mcp_client import AuditError, AuditLog
+log = AuditLog(sys.argv[1])
+log.append({"event": "note", "number": 0})
+resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+try:
+    for number in range(100):
+        log.append({"event": "note", "number": number})
+except AuditError as error:
+    print(error.reason)
+"""
+
+
+def test_a_write_that_the_system_cuts_short_is_taken_back(path: Path) -> None:
+    run = [sys.executable, "-c", LIMITED, str(path)]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert "File too large" in done.stdout
+    assert 0 < path.stat().st_size < 3_000, "the last line did not fit, and is not there in part"
+    assert verify_audit(path).repaired == 0
+
+
+async def test_a_disk_that_fails_to_sync_refuses_the_call(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(file: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("mcp_client.journal.os.fsync", fails)
+    assert "Input/output error" in await refused(AuditLog(path, fsync=True))
+
+
+def test_a_log_stays_where_it_was_though_the_program_goes_elsewhere(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(path.parent)
+    log = AuditLog(path.name)
+    log.append(entry(1))
+    monkeypatch.chdir("/")
+    log.append(entry(2))
+    assert verify_audit(path).calls == 2
+
+
+def test_a_log_deleted_or_moved_away_is_begun_anew(path: Path) -> None:
+    log = written(path, 1)
+    path.rename(path.with_name("elsewhere"))
+    log.append(entry(1))
+    assert verify_audit(path).lines == 2
+
+
+# --------------------------------------------------------------------------- rotation
+
+
+def test_files_are_rotated_by_size_and_checked_as_one_chain(path: Path) -> None:
+    written(path, 30, **SMALL)
+    verified = verify_audit(path)
+    assert [Path(file).name for file in verified.files] == [
+        *(f"calls.jsonl.{n:06d}" for n in range(1, len(verified.files))),
+        "calls.jsonl",
+    ]
+    assert len(verified.files) > 3
+    assert (verified.calls, verified.open_calls, verified.earlier) == (30, (), 0)
+    for number, file in enumerate(verified.files, 1):
+        first = json.loads(lines_of(Path(file))[0])
+        assert (first["event"], first["file"]) == ("begun", number)
+        assert Path(file).stat().st_size <= 4_096
+        assert stat.S_IMODE(Path(file).stat().st_mode) == 0o600
+
+
+def test_the_oldest_files_go_and_the_rest_says_how_much_is_missing(path: Path) -> None:
+    written(path, 40, keep=2, **SMALL)
+    verified = verify_audit(path)
+    assert len(verified.files) == 3
+    assert verified.earlier == json.loads(lines_of(path)[-1])["line"] - verified.lines > 0
+
+
+def test_a_file_taken_out_of_the_middle_is_missed(path: Path) -> None:
+    written(path, 30, **SMALL)
+    path.with_name("calls.jsonl.000002").unlink()
+    error = broken(path)
+    assert error.path.endswith(".000003")
+    assert "lines before it are gone" in error.reason
+
+
+def test_files_in_the_wrong_order_are_found(path: Path) -> None:
+    written(path, 30, **SMALL)
+    one, two = (path.with_name(f"calls.jsonl.00000{n}") for n in (1, 2))
+    one.rename(path.with_name("x"))
+    two.rename(one)
+    path.with_name("x").rename(two)
+    assert broken(path).path.endswith(".000002")
+
+
+def test_a_crash_between_two_files_loses_nothing(path: Path) -> None:
+    written(path, 2)
+    path.rename(path.with_name("calls.jsonl.000001"))
+    assert verify_audit(path).lines == 5
+    AuditLog(path).append(entry(7))
+    verified = verify_audit(path)
+    assert (verified.lines, len(verified.files)) == (7, 2)
+
+
+def test_a_file_is_never_renamed_over_another(path: Path) -> None:
+    log = written(path, 2, **SMALL)
+    path.with_name("calls.jsonl.000001").write_text("somebody else's")
+    records = [entry(number) for number in range(8)]
+    log.append(*records)
+    with pytest.raises(AuditError, match="is there already"):
+        log.append(*records)
+    assert path.with_name("calls.jsonl.000001").read_text() == "somebody else's"
+
+
+@pytest.mark.parametrize("keep", [None, 1])
+def test_a_log_may_be_checked_while_it_is_rotated(keep: int | None, path: Path) -> None:
+    def work() -> None:
+        log = AuditLog(path, keep=keep, max_bytes=4_096)
+        for number in range(150):
+            log.append(entry(number), entry(number, "closed"))
+
+    written(path, 1)
+    writer = threading.Thread(target=work)
+    writer.start()
+    lines = [0]
+    try:
+        while writer.is_alive():
+            verified = verify_audit(path)
+            lines.append(verified.earlier + verified.lines)
+    finally:
+        writer.join()
+    assert lines == sorted(lines)
+    assert verify_audit(path).open_calls == ()
+
+
+WRONG: list[dict[str, Any]] = [
+    {"path": 7},
+    {"path": "x", "max_bytes": 10},
+    {"path": "x", "max_bytes": "1 MiB"},
+    {"path": "x", "keep": 0},
+    {"path": "x", "key": b"short"},
+    {"path": "x", "key": "sixteen characters"},
+]
+
+
+@pytest.mark.parametrize("options", WRONG, ids=str)
+def test_an_option_of_a_log_that_is_none_is_refused_at_once(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        AuditLog(**options)

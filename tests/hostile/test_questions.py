@@ -1,0 +1,315 @@
+"""Servers that misuse what a server may ask or say by itself, one misuse a test."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_client import (
+    Accept,
+    Decline,
+    ElicitRequest,
+    Handlers,
+    Limits,
+    MemoryServer,
+    Timeouts,
+    allow_all,
+    connect,
+)
+from mcp_client.questions import Refused, elicitations_of, read
+from tests.server.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
+
+DECLARED: dict[str, Any] = {
+    "elicitation": {"form": {}, "url": {}},
+    "sampling": {"tools": {}},
+    "roots": {},
+}
+
+
+class Flood(Asking):
+    """Its tool ``ask`` sends what it is told to before it answers."""
+
+    def __init__(self, revision: str, *messages: dict[str, Any]) -> None:
+        super().__init__(revision)
+        self.flood = messages
+
+    async def called(self, message: dict[str, Any], send: Any) -> Any:
+        for sent in self.flood:
+            self.send({"jsonrpc": "2.0", **sent})
+        return said("done")
+
+
+def asking(id: Any) -> dict[str, Any]:
+    return {"id": id, "method": FORM[0], "params": FORM[1]}
+
+
+async def test_of_a_flood_of_questions_a_few_are_asked_and_the_rest_refused() -> None:
+    shown: list[ElicitRequest] = []
+    enough = anyio.Event()
+
+    async def handler(request: ElicitRequest) -> Decline:
+        shown.append(request)
+        await enough.wait()
+        return Decline()
+
+    server = Flood(NEWEST_HANDSHAKE, *(asking(n) for n in range(500)))
+    async with connect(
+        MemoryServer(server),
+        approval=allow_all,
+        handlers=Handlers(elicitation=handler),
+        limits=Limits(questions=4),
+    ) as session:
+        assert (await session.call_tool("ask")).text == "done"
+        while len(server.answers) < 496:
+            await anyio.lowlevel.checkpoint()
+        enough.set()
+        while len(server.answers) < 500:
+            await anyio.lowlevel.checkpoint()
+        assert session.stats.refused_questions == 496
+    assert len(shown) == 4
+    refused = [answer for answer in server.answers.values() if "code" in answer]
+    assert {answer["code"] for answer in refused} == {-32000}
+    assert len(refused) == 496
+
+
+async def test_a_question_whose_id_is_in_use_is_refused_and_the_first_goes_on() -> None:
+    shown: list[ElicitRequest] = []
+    let_go = anyio.Event()
+
+    async def handler(request: ElicitRequest) -> Accept:
+        shown.append(request)
+        await let_go.wait()
+        return Accept({"name": "Ada"})
+
+    server = Flood(NEWEST_HANDSHAKE, asking("same"), asking("same"))
+    async with connect(
+        MemoryServer(server), approval=allow_all, handlers=Handlers(elicitation=handler)
+    ) as session:
+        await session.call_tool("ask")
+        assert "code" in await server.answer("same")
+        server.answers.clear()
+        let_go.set()
+        while not server.answers:
+            await anyio.lowlevel.checkpoint()
+    assert server.answers["same"]["action"] == "accept"
+    assert len(shown) == 1
+
+
+async def test_in_the_stateless_era_a_question_by_itself_is_dropped() -> None:
+    shown: list[ElicitRequest] = []
+    server = Flood(LATEST, asking(1), {"id": 2, "method": "ping", "params": {}})
+    handlers = Handlers(elicitation=shown.append)
+    async with connect(MemoryServer(server), approval=allow_all, handlers=handlers) as session:
+        assert (await session.call_tool("ask")).text == "done"
+        assert session.stats.refused_questions == 2
+    assert (shown, server.answers) == ([], {})
+
+
+@pytest.mark.parametrize(
+    "notice",
+    [
+        {"method": "notifications/cancelled", "params": {}},
+        {"method": "notifications/cancelled", "params": {"requestId": None}},
+        {"method": "notifications/cancelled", "params": {"requestId": [1]}},
+        {"method": "notifications/cancelled", "params": {"requestId": 4, "reason": {"a": 1}}},
+        {"method": "notifications/elicitation/complete", "params": {}},
+        {"method": "notifications/elicitation/complete", "params": {"elicitationId": {"a": 1}}},
+        {"method": "notifications/message", "params": {"level": [], "data": None}},
+        {"method": "notifications/message", "params": {"level": {}, "logger": []}},
+        {"method": "notifications/progress", "params": {"progressToken": {}, "progress": 1}},
+        {"method": "notifications/progress", "params": {"progressToken": 10**6, "progress": 1}},
+    ],
+)
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_a_malformed_notice_changes_nothing(revision: str, notice: dict[str, Any]) -> None:
+    handlers = Handlers(elicitation=lambda request: Decline(), log=print)
+    async with connect(
+        MemoryServer(Flood(revision, notice)), approval=allow_all, handlers=handlers
+    ) as session:
+        assert (await session.call_tool("ask")).text == "done"
+        assert (await session.call_tool("plain")).text == "plain"
+
+
+async def test_a_question_never_answered_by_a_hanging_handler_ends_with_its_clock() -> None:
+    server = Flood(NEWEST_HANDSHAKE, asking(1))
+    async with connect(
+        MemoryServer(server),
+        approval=allow_all,
+        handlers=Handlers(elicitation=lambda request: anyio.sleep_forever()),
+        timeouts=Timeouts(approval=0.05),
+    ) as session:
+        await session.call_tool("ask")
+        assert (await server.answer(1))["code"] == -32603
+
+
+# ---------------------------------------------------------------------------- progress
+
+
+def progressed(token: Any, *values: Any) -> list[dict[str, Any]]:
+    return [
+        {"method": "notifications/progress", "params": {"progressToken": token, "progress": value}}
+        for value in values
+    ]
+
+
+class Progressing(Asking):
+    def __init__(self, *values: Any, revision: str = LATEST) -> None:
+        super().__init__(revision)
+        self.values = values
+
+    async def called(self, message: dict[str, Any], send: Any) -> Any:
+        for sent in progressed(message["id"], *self.values):
+            self.send({"jsonrpc": "2.0", **sent})
+        return said("done")
+
+
+async def test_progress_that_does_not_grow_is_dropped() -> None:
+    told: list[float] = []
+    server = Progressing(1, 1, 3, 2, "4", None, True, -1, 3.5)
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        await session.call_tool("ask", on_progress=lambda progress, *_: told.append(progress))
+    assert told == [1, 3, 3.5]
+
+
+class Flooding(Asking):
+    """Sends 100,000 notices of progress, as a server does that fills the pipe."""
+
+    async def called(self, message: dict[str, Any], send: Any) -> Any:
+        (one,) = progressed(message["id"], "HERE")
+        before, after = json.dumps({"jsonrpc": "2.0", **one}).encode().split(b'"HERE"')
+        send(b"\n".join(before + str(n).encode() + after for n in range(100_000)))
+        return said("done")
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+async def test_a_flood_of_progress_costs_a_bounded_queue_and_the_last_word_is_heard(
+    kind: str,
+) -> None:
+    told: list[float] = []
+    tasks: set[int] = set()
+
+    def plain(progress: float, total: Any, message: Any) -> None:
+        told.append(progress)
+
+    async def waiting(progress: float, total: Any, message: Any) -> None:
+        tasks.add(anyio.get_current_task().id)
+        await anyio.lowlevel.checkpoint()
+        told.append(progress)
+
+    async with connect(
+        MemoryServer(Flooding(LATEST)), approval=allow_all, limits=Limits(notices=64)
+    ) as session:
+        on_progress: Any = plain if kind == "plain" else waiting
+        result = await session.call_tool("ask", on_progress=on_progress)
+        assert session.stats.dropped_notices >= 100_000 - 2 * 64
+    assert result.text == "done"
+    assert told[-1] == 99_999
+    assert told == sorted(told)
+    assert len(told) <= 2 * 64
+    assert len(tasks) <= 2
+
+
+async def test_a_callback_that_never_returns_holds_up_neither_its_call_nor_another() -> None:
+    began = anyio.Event()
+
+    async def hang(*said: Any) -> None:
+        began.set()
+        await anyio.sleep_forever()
+
+    async with connect(MemoryServer(Progressing(1, 2, 3)), approval=allow_all) as session:
+        assert (await session.call_tool("ask", on_progress=hang)).text == "done"
+        assert began.is_set()
+        assert (await session.call_tool("plain")).text == "plain"
+
+
+async def test_a_plain_function_that_gives_back_something_to_await_is_awaited() -> None:
+    told: list[float] = []
+
+    async def hear(progress: float) -> None:
+        await anyio.lowlevel.checkpoint()
+        told.append(progress)
+
+    async with connect(
+        MemoryServer(Progressing(*range(40))), approval=allow_all, limits=Limits(notices=8)
+    ) as session:
+        await session.call_tool("ask", on_progress=lambda progress, *_: hear(progress))
+    assert told[-1] == 39
+    assert told == sorted(told)
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+async def test_a_callback_that_raises_hears_the_rest(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[float] = []
+
+    def plain(progress: float, total: Any, message: Any) -> None:
+        told.append(progress)
+        raise ValueError("broken callback")
+
+    async def waiting(progress: float, total: Any, message: Any) -> None:
+        plain(progress, total, message)
+
+    async with connect(MemoryServer(Progressing(1, 2, 3)), approval=allow_all) as session:
+        on_progress: Any = plain if kind == "plain" else waiting
+        assert (await session.call_tool("ask", on_progress=on_progress)).text == "done"
+    assert told == [1, 2, 3]
+    assert "on_progress raised" in caplog.text
+
+
+# -------------------------------------------------------------------------- any question
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+_FIELDS = st.sampled_from(
+    [
+        *("mode", "message", "requestedSchema", "url", "elicitationId", "messages", "maxTokens"),
+        *("tools", "toolChoice", "stopSequences", "role", "content", "type", "properties"),
+    ]
+)
+_WORDS = st.sampled_from(["form", "url", "https://a.com/", "user", "assistant", "object", "text"])
+_PARAMS = st.dictionaries(
+    _FIELDS,
+    _JSON
+    | _WORDS
+    | st.integers(1, 9)
+    | st.lists(st.dictionaries(_FIELDS, _JSON | _WORDS), max_size=3),
+    max_size=6,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    method=st.sampled_from(["elicitation/create", "sampling/createMessage", "roots/list", "x", 7]),
+    params=_PARAMS | _JSON,
+    full=st.booleans(),
+)
+def test_any_question_is_read_or_refused(method: Any, params: Any, full: bool) -> None:
+    try:
+        asked = read(method, params, "desk", DECLARED, full)
+    except Refused as error:
+        told, code = str(error), error.code
+    else:
+        told, code = asked.server, -32602
+    assert told.isprintable()
+    assert code in (-32601, -32602)
+
+
+@settings(deadline=None, max_examples=100)
+@given(_JSON | st.fixed_dictionaries({"elicitations": st.lists(_PARAMS, max_size=3) | _JSON}))
+def test_any_list_of_urls_is_read_or_refused(data: Any) -> None:
+    try:
+        wanted = elicitations_of(data, "desk")
+    except Refused:
+        return
+    assert all(request.url is not None and request.host for request in wanted)

@@ -1,0 +1,809 @@
+"""The record of a call: opened before anybody is asked, closed on every way out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_client import (
+    Allow,
+    AuditLog,
+    CallCancelled,
+    CallDenied,
+    CallWithdrawn,
+    ConfigError,
+    ConnectError,
+    ConnectionLost,
+    Deny,
+    HttpServer,
+    InvalidArguments,
+    JsonRpcError,
+    MemoryServer,
+    Redaction,
+    ServerError,
+    Session,
+    Timeouts,
+    ToolCall,
+    UnknownTool,
+    allow_all,
+    connect,
+    deny_all,
+    verify_audit,
+)
+from tests.server.http_apps import Stateless
+from tests.server.http_server import serving
+from tests.server.start import scripted
+
+SECRET = "c0rrect-h0rse-b4ttery"
+INPUT = {
+    "type": "object",
+    "properties": {
+        "n": {"type": "integer"},
+        "password": {"type": "string"},
+        "word": {"type": "string", "format": "password"},
+    },
+}
+NUMBER = {"type": "object", "properties": {"n": {"type": "number"}}, "required": ["n"]}
+TOOLS: dict[str, dict[str, Any]] = {
+    "echo": {},
+    "fails": {},
+    "error": {},
+    "never": {},
+    "dies": {},
+    "nonsense": {},
+    "promises": {"outputSchema": NUMBER},
+    "no schema": {"outputSchema": {"type": "nothing"}},
+    "asks back": {},
+    "asks again": {},
+}
+
+
+class Server:
+    """A tool for every way a call may end, and a record of what arrived."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.transport = MemoryServer(self.handle)
+        self.arrived = anyio.Event()
+
+    async def handle(self, message: dict[str, Any]) -> Any:
+        match message["method"]:
+            case "server/discover":
+                return {"supportedVersions": ["2026-07-28"], "capabilities": {}}
+            case "tools/list":
+                return {"tools": [{"name": k, "inputSchema": INPUT, **v} for k, v in TOOLS.items()]}
+            case "tools/call":
+                self.sent.append(message["params"])
+                self.arrived.set()
+                return await self.call(message["params"])
+        return NotImplemented
+
+    async def call(self, params: dict[str, Any]) -> Any:
+        match params["name"]:
+            case "fails":
+                return {"content": [{"type": "text", "text": SECRET}], "isError": True}
+            case "error":
+                raise JsonRpcError(-32000, f"nobody has {params['arguments'].get('password')}")
+            case "never":
+                await anyio.sleep_forever()
+            case "dies":
+                self.transport.end()
+                return None
+            case "nonsense":
+                return {"content": "none"}
+            case "asks back":
+                return {"resultType": "input_required", "inputRequests": {"a": {"method": "x"}}}
+            case "asks again":
+                return {"resultType": "input_required", "requestState": "more"}
+        return {"content": [{"type": "text", "text": "ran"}]}
+
+    def connect(self, audit: Any, approval: Any = allow_all, **options: Any) -> Any:
+        options = {"timeouts": Timeouts(approval=30), **options}
+        return connect(self.transport, approval=approval, audit=audit, **options)
+
+
+class Book(list[dict[str, Any]]):
+    """A sink that keeps records, and checks what holds for all of them."""
+
+    def __call__(self, record: Mapping[str, Any]) -> None:
+        json.dumps(record, allow_nan=False)
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", record["time"])
+        self.append(dict(record))
+
+    @property
+    def pair(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        opened, closed = self
+        assert (opened["event"], closed["event"]) == ("opened", "closed")
+        same = ("call", "process", "server", "tool")
+        assert [opened[k] for k in same] == [closed[k] for k in same]
+        return opened, closed
+
+
+class Abrupt(BaseException):
+    """What is no ``Exception``, and ends a program."""
+
+
+async def raises(call: ToolCall) -> Allow:
+    raise RuntimeError(SECRET)
+
+
+async def raises_abruptly(call: ToolCall) -> Allow:
+    raise Abrupt(SECRET)
+
+
+def edits(call: ToolCall) -> Allow:
+    return Allow({"n": "x", "password": SECRET})
+
+
+ALLOWED, DENIED = "allow", "deny"
+STRICT: dict[str, Any] = {"argument_validation": "strict"}
+HASTE: dict[str, Any] = {"timeout": 0.05}
+WAYS: dict[str, tuple[str, Any, Any, dict[str, Any], str, str, str | None]] = {
+    # what happens: tool, arguments, hook, options, outcome, delivery, decision
+    "a result": ("echo", {"n": 1}, allow_all, {}, "ok", "answered", ALLOWED),
+    "no arguments": ("echo", None, allow_all, {}, "ok", "answered", ALLOWED),
+    "a tool error": ("fails", {}, allow_all, {}, "tool_error", "answered", ALLOWED),
+    "refused": ("echo", {}, deny_all, {}, "CallDenied", "not_sent", DENIED),
+    "the hook raises": ("echo", {}, raises, {}, "CallDenied", "not_sent", DENIED),
+    "it raises no Exception": ("echo", {}, raises_abruptly, {}, "Abrupt", "not_sent", None),
+    "no answer": ("echo", {}, lambda call: None, {}, "CallDenied", "not_sent", DENIED),
+    "unknown tool": ("nope", {}, allow_all, {}, "UnknownTool", "not_sent", None),
+    "wrong arguments": (
+        "echo",
+        {"n": "x"},
+        allow_all,
+        STRICT,
+        "InvalidArguments",
+        "not_sent",
+        None,
+    ),
+    "no object": ("echo", [1], allow_all, {}, "InvalidArguments", "not_sent", None),
+    "no JSON": ("echo", {"n": {1}}, allow_all, {}, "InvalidArguments", "not_sent", None),
+    "wrong edits": ("echo", {}, edits, STRICT, "InvalidArguments", "not_sent", ALLOWED),
+    "wrong schema": ("no schema", {}, allow_all, {}, "InvalidSchema", "not_sent", None),
+    "an error": ("error", {}, allow_all, {}, "ServerError", "answered", ALLOWED),
+    "a clock": ("never", {}, allow_all, HASTE, "CallTimeout", "unknown", ALLOWED),
+    "it dies": ("dies", {}, allow_all, {}, "ConnectionLost", "unknown", ALLOWED),
+    "nonsense": ("nonsense", {}, allow_all, {}, "ProtocolViolation", "answered", ALLOWED),
+    "a question": ("asks back", {}, allow_all, {}, "ProtocolViolation", "answered", ALLOWED),
+    "broken promise": ("promises", {}, allow_all, {}, "InvalidResult", "answered", ALLOWED),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_every_way_out_closes_the_record(way: str) -> None:
+    tool, arguments, hook, options, outcome, delivery, decision = WAYS[way]
+    options = dict(options)
+    timeout = options.pop("timeout", None)
+    server, book = Server(), Book()
+    error: BaseException | None = None
+    async with server.connect(book, hook, **options) as session:
+        try:
+            await session.call_tool(tool, arguments, timeout=timeout)
+        except BaseException as caught:
+            error = caught
+    opened, closed = book.pair
+    assert (closed["outcome"], closed["delivery"]) == (outcome, delivery)
+    assert outcome in ("ok", "tool_error") or type(error).__name__ == outcome
+    assert (closed["decision"] or {}).get("answer") == decision
+    assert bool(closed["sent_bytes"]) == (delivery != "not_sent")
+    assert len(server.sent) == (delivery != "not_sent") or way == "a clock", "the clock may win"
+    assert bool(closed["received_bytes"]) == (delivery == "answered")
+    assert (closed["running_seconds"] is None) == (delivery == "not_sent")
+    assert opened["tool"] == tool
+    assert SECRET not in repr(book)
+
+
+async def test_the_records_say_what_was_called_and_what_came_of_it() -> None:
+    server, book = Server(), Book()
+    async with server.connect(book, name="host's name", trusted=True) as session:
+        tool = await session.get_tool("echo")
+        await session.call_tool("echo", {"n": 1, "city": "Oslo"})
+        revision = session.protocol_version
+    opened, closed = book.pair
+    del opened["time"], closed["time"]
+    assert opened == {
+        "event": "opened",
+        "process": closed["process"],
+        "call": closed["call"],
+        "server": "host's name",
+        "tool": "echo",
+        "revision": revision,
+        "trusted": True,
+        "fingerprint": tool.fingerprint,
+        "arguments": {"city": "Oslo", "n": 1},
+        "arguments_digest": opened["arguments_digest"],
+        "arguments_bytes": len('{"city":"Oslo","n":1}'),
+        "findings": [],
+    }
+    assert re.fullmatch("sha256:[0-9a-f]{64}", opened["arguments_digest"])
+    assert closed["decision"] == {"answer": "allow", "source": "hook", "reason": None}
+    assert closed["asking_seconds"] >= 0
+    assert closed["running_seconds"] >= 0
+    assert "error" not in closed
+    assert "edited" not in closed
+
+
+async def test_a_decision_is_recorded_with_its_source_and_reason() -> None:
+    book = Book()
+    answers = iter([Allow(reason="rule 3", source="rule"), Deny("not today", source="person")])
+    async with Server().connect(book, lambda call: next(answers)) as session:
+        await session.call_tool("echo")
+        with pytest.raises(CallDenied):
+            await session.call_tool("echo")
+    assert [record["decision"] for record in book if record["event"] == "closed"] == [
+        {"answer": "allow", "source": "rule", "reason": "rule 3"},
+        {"answer": "deny", "source": "person", "reason": "not today"},
+    ]
+
+
+async def test_edited_arguments_are_recorded_beside_the_callers() -> None:
+    server, book = Server(), Book()
+    edit = Allow({"n": 2, "password": SECRET})
+    async with server.connect(book, lambda call: edit) as session:
+        await session.call_tool("echo", {"n": 1})
+    opened, closed = book.pair
+    assert opened["arguments"] == {"n": 1}
+    assert closed["edited"]["from"] == opened["arguments_digest"] != closed["edited"]["to"]
+    assert closed["edited"]["arguments"] == {"n": 2, "password": "[redacted]"}
+    assert server.sent[0]["arguments"] == {"n": 2, "password": SECRET}
+
+
+async def test_findings_are_recorded_with_the_place_and_not_with_the_value() -> None:
+    book = Book()
+    async with Server().connect(book) as session:
+        await session.call_tool("echo", {"n": "o1d-s3cret"})
+    opened, _ = book.pair
+    assert opened["findings"] == ["the arguments break the tool's input schema at /n"]
+    assert opened["arguments"] == {"n": "o1d-s3cret"}, "nothing says that this is one"
+
+
+async def test_the_first_record_is_in_the_file_when_the_hook_is_asked(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    seen: list[str] = []
+
+    async def approve(call: ToolCall) -> Allow:
+        seen.append(path.read_text())
+        (mine,) = verify_audit(path).open_calls
+        assert (mine.call, mine.tool) == (call.id, "echo")
+        return Allow()
+
+    async with Server().connect(path, approve) as session:
+        await session.call_tool("echo", {"n": 1})
+    assert '"opened"' in seen[0]
+    assert '"closed"' not in seen[0]
+    assert verify_audit(path).open_calls == ()
+
+
+# -------------------------------------------------------------------- leaving early
+
+
+async def test_a_call_cancelled_while_somebody_is_asked_is_closed_as_not_sent() -> None:
+    book, asked = Book(), anyio.Event()
+
+    async def approve(call: ToolCall) -> Allow:
+        asked.set()
+        await anyio.sleep_forever()
+        return Allow()
+
+    server = Server()
+    async with server.connect(book, approve) as session, anyio.create_task_group() as group:
+        group.start_soon(session.call_tool, "echo")
+        await asked.wait()
+        group.cancel_scope.cancel()
+    _, closed = book.pair
+    assert closed["outcome"] in ("CancelledError", "Cancelled")
+    assert (closed["delivery"], closed["decision"]) == ("not_sent", None)
+    assert closed["asking_seconds"] is not None
+    assert not server.sent
+
+
+async def test_a_call_cancelled_while_it_runs_is_closed_as_unknown(tmp_path: Path) -> None:
+    late = Book()
+
+    async def slowly(record: Mapping[str, Any]) -> None:
+        await checkpoint()
+        late(record)
+
+    server, book = Server(), Book()
+    sinks = [book, tmp_path / "calls.jsonl", slowly]
+    async with server.connect(sinks) as session, anyio.create_task_group() as group:
+        group.start_soon(session.call_tool, "never")
+        await server.arrived.wait()
+        group.cancel_scope.cancel()
+    for each in (book, late):
+        _, closed = each.pair
+        assert closed["outcome"] in ("CancelledError", "Cancelled")
+        assert closed["delivery"] == "unknown"
+        assert closed["decision"]["answer"] == "allow"
+    assert verify_audit(tmp_path / "calls.jsonl").open_calls == ()
+
+
+@pytest.mark.parametrize("asking", [False, True])
+async def test_a_call_that_is_called_off_is_closed_with_the_reason(asking: bool) -> None:
+    asked = anyio.Event()
+
+    async def approve(call: ToolCall) -> Allow:
+        asked.set()
+        if asking:
+            await anyio.sleep_forever()
+        return Allow()
+
+    server, book = Server(), Book()
+    async with server.connect(book, approve) as session, anyio.create_task_group() as group:
+        call = session.call_tool("never")
+
+        async def make() -> None:
+            with pytest.raises(CallWithdrawn if asking else CallCancelled):
+                await call
+
+        group.start_soon(make)
+        await (asked if asking else server.arrived).wait()
+        call.cancel("the user went home")
+    _, closed = book.pair
+    assert closed["outcome"] == ("CallWithdrawn" if asking else "CallCancelled")
+    assert closed["delivery"] == ("not_sent" if asking else "unknown")
+    assert "the user went home" in closed["error"]
+
+
+class Never:
+    def __await__(self) -> Any:
+        yield
+
+
+async def test_a_call_that_nobody_awaits_to_its_end_is_closed_where_that_needs_no_wait() -> None:
+    async def approve(call: ToolCall) -> Allow:
+        await Never()
+        return Allow()
+
+    async def cannot(record: Mapping[str, Any]) -> None:
+        if record["event"] == "closed":
+            await checkpoint()
+            raise AssertionError("nobody is there to wait for this")
+
+    approve.concurrent = True  # type: ignore[attr-defined]
+    server, book = Server(), Book()
+    async with server.connect([book, cannot], approve) as session:
+        await session.list_tools()
+        call = session.call_tool("echo")
+        call.send(None)
+        call.close()
+    _, closed = book.pair
+    assert (closed["outcome"], closed["delivery"]) == ("GeneratorExit", "not_sent")
+    assert not server.sent
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_call_that_outlives_its_event_loop_is_closed_where_that_needs_no_wait(
+    backend: str, tmp_path: Path
+) -> None:
+    async def approve(call: ToolCall) -> Allow:
+        await Never()
+        return Allow()
+
+    async def later(record: Mapping[str, Any]) -> None:
+        told.append(record["event"])
+
+    async def main() -> None:
+        async with server.connect([book, path, later], approve) as session:
+            await session.list_tools()
+            call = session.call_tool("echo")
+            call.send(None)
+            left.append(call)
+
+    approve.concurrent = True  # type: ignore[attr-defined]
+    server, book, path = Server(), Book(), tmp_path / "calls.jsonl"
+    told: list[str] = []
+    left: list[Any] = []
+    anyio.run(main, backend=backend)
+    with suppress(Exception):  # scopes that were left behind say so, each in its way
+        left[0].close()
+    assert book.pair[1]["delivery"] == "not_sent"
+    assert verify_audit(path).open_calls == ()
+    assert told == ["opened"], "it was told so in the log"
+    assert not server.sent
+
+
+async def test_many_calls_at_once_make_one_sound_file(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    async with Server().connect(path) as session, anyio.create_task_group() as group:
+        for number in range(50):
+            group.start_soon(session.call_tool, "echo", {"n": number})
+    verified = verify_audit(path)
+    assert (verified.calls, verified.open_calls, verified.lines) == (50, (), 101)
+
+
+class Forgetful(MemoryServer):
+    """Ends the session when the first call arrives, as an HTTP server may."""
+
+    ended = False
+
+    async def exchange(self, id: Any, text: str, *rest: Any) -> Any:
+        if '"tools/call"' in text and not self.ended:
+            self.ended = True
+            raise ConnectError("no such session", http_status=404, retryable=True)
+        return await super().exchange(id, text, *rest)
+
+
+async def test_a_call_made_again_is_a_second_entry_that_names_the_first() -> None:
+    server, book, asked = Server(), Book(), []
+    server.transport = Forgetful(server.handle)
+
+    def approve(call: ToolCall) -> Allow:
+        asked.append(call.id)
+        return Allow()
+
+    async with server.connect(book, approve) as session:
+        await session.call_tool("echo", {"n": 1})
+    opened, closed, again, done = book
+    assert asked == [opened["call"], again["call"]]
+    assert "repeats" not in opened
+    assert again["repeats"] == opened["call"] == closed["call"] != done["call"]
+    assert (closed["outcome"], closed["delivery"]) == ("ConnectError", "not_sent")
+    assert (done["outcome"], done["delivery"]) == ("ok", "answered")
+    assert again["arguments"] == opened["arguments"] == {"n": 1}
+
+
+class Leaving(MemoryServer):
+    """Is gone when the first question is to be answered."""
+
+    calls = 0
+
+    async def exchange(self, id: Any, text: str, *rest: Any) -> Any:
+        self.calls += '"tools/call"' in text
+        if self.calls > 1:
+            raise ConnectError("gone")
+        return await super().exchange(id, text, *rest)
+
+
+async def test_a_call_that_was_answered_with_a_question_is_not_said_to_be_unsent() -> None:
+    server, book = Server(), Book()
+    server.transport = Leaving(server.handle)
+    async with server.connect(book) as session:
+        with pytest.raises(ConnectError, match="gone"):
+            await session.call_tool("asks again")
+    _, closed = book.pair
+    assert (closed["outcome"], closed["delivery"]) == ("ConnectError", "unknown")
+
+
+# ------------------------------------------------------------------------- secrets
+
+
+async def test_no_secret_given_as_an_argument_comes_into_any_record() -> None:
+    book = Book()
+    given = {"password": SECRET, "word": SECRET, "deep": [{"api_key": [SECRET]}]}
+    async with Server().connect(book) as session:
+        await session.call_tool("echo", given)
+        await session.call_tool("echo", {"n": f"Authorization: Bearer {SECRET}"})
+        with pytest.raises(ServerError, match=SECRET):
+            await session.call_tool("error", given)
+        with pytest.raises(UnknownTool):
+            await session.call_tool("unknown", {"password": SECRET})
+    async with Server().connect(book, lambda call: Deny(f"not with {SECRET}")) as session:
+        with pytest.raises(CallDenied):
+            await session.call_tool("echo", given)
+    async with Server().connect(book, argument_validation="strict") as session:
+        with pytest.raises(InvalidArguments):
+            await session.call_tool("echo", {"n": SECRET, "password": [SECRET]})
+        book[-2]["arguments"].pop("n")
+    assert len(book) == 12
+    assert SECRET not in json.dumps(book)
+    assert "nobody has [redacted]" in json.dumps(book)
+
+
+async def test_no_header_comes_into_any_record(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    async with serving(Stateless()) as served:
+        server = HttpServer(served.url, headers={"Authorization": SECRET, "X-Key": SECRET})
+        async with connect(server, approval=allow_all, audit=path) as session:
+            await session.call_tool("echo", {"a": 1})
+    assert verify_audit(path).calls == 1
+    assert SECRET not in path.read_text()
+
+
+async def test_no_environment_and_no_argument_of_the_command_comes_into_any_record(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "calls.jsonl"
+    server = scripted(env={"API_TOKEN": SECRET})
+    async with connect(server, approval=allow_all, audit=path) as session:
+        result = await session.call_tool("environment")
+        with pytest.raises(ConnectionLost, match="about to go"):
+            await session.call_tool("exit")
+    assert SECRET in result.text
+    assert verify_audit(path).calls == 2
+    assert SECRET not in path.read_text()
+    assert "about to go" not in path.read_text(), "what a server writes to its standard error"
+
+
+async def test_what_is_redacted_is_the_hosts_to_say() -> None:
+    book = Book()
+    own = Redaction(keys={"n"}, patterns=[])
+    async with Server().connect(book, redaction=own) as session:
+        await session.call_tool("echo", {"n": 1, "password": "shown"})
+    async with Server().connect(book, redaction=lambda value: sorted(value)) as session:
+        await session.call_tool("echo", {"n": 1, "password": "x"})
+    async with Server().connect(book, redaction=lambda value: 1 / 0) as session:
+        await session.call_tool("echo", {"n": 1})
+    shown = [record["arguments"] for record in book if record["event"] == "opened"]
+    assert shown == [
+        {"n": "[redacted]", "password": "shown"},
+        ["n", "password"],
+        "[unreadable: ZeroDivisionError]",
+    ]
+
+
+async def test_arguments_too_long_to_look_through_are_left_out_and_counted() -> None:
+    book = Book()
+    async with Server().connect(book) as session:
+        await session.call_tool("echo", {"text": "x" * 1_000_000})
+    opened, _ = book.pair
+    assert opened["arguments"] == "[left out: 1000011 characters]"
+    assert opened["arguments_bytes"] == 1_000_011
+    assert len(json.dumps(book)) < 2_000
+
+
+class Odd(Mapping[str, Any]):
+    """A mapping that does not behave."""
+
+    def __getitem__(self, key: str) -> Any:
+        raise RuntimeError(SECRET)
+
+    def __iter__(self) -> Any:
+        raise RuntimeError(SECRET)
+
+    def __len__(self) -> int:
+        return 1
+
+
+async def test_arguments_that_cannot_be_read_do_not_keep_the_record_from_being_made() -> None:
+    book = Book()
+    async with Server().connect(book) as session:
+        with pytest.raises(RuntimeError):
+            await session.call_tool("echo", Odd())
+    opened, closed = book.pair
+    assert opened["arguments"] == "[unreadable: RuntimeError]"
+    assert (closed["outcome"], closed["delivery"]) == ("RuntimeError", "not_sent")
+
+
+# ------------------------------------------------------------------ sinks that fail
+
+
+class Broken:
+    """A sink that raises at some of its records, and keeps the others."""
+
+    def __init__(self, *errors: BaseException | None, waits: bool = False) -> None:
+        self.errors = list(errors)
+        self.waits = waits
+        self.book = Book()
+
+    def __call__(self, record: Mapping[str, Any]) -> Any:
+        return self._later(record) if self.waits else self._now(record)
+
+    async def _later(self, record: Mapping[str, Any]) -> None:
+        await checkpoint()
+        self._now(record)
+
+    def _now(self, record: Mapping[str, Any]) -> None:
+        error = self.errors.pop(0) if self.errors else None
+        if error is not None:
+            raise error
+        self.book(record)
+
+
+ERRORS = [
+    *(OSError(28, "No space left on device"), RuntimeError("x"), TypeError(), StopIteration()),
+    *(TimeoutError(), StopAsyncIteration(), KeyboardInterrupt(), SystemExit(1), Abrupt()),
+    *(CallDenied("odd"), ExceptionGroup("g", [ValueError()]), AssertionError()),
+]
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from(ERRORS), st.booleans(), st.integers(0, 2), st.booleans())
+def test_whatever_a_sink_raises_nothing_is_sent(
+    backend: str, error: BaseException, waits: bool, place: int, hook_waits: bool
+) -> None:
+    server, asked = Server(), []
+
+    async def approve(call: ToolCall) -> Allow:
+        asked.append(call)
+        return Allow()
+
+    async def main() -> None:
+        sinks: list[Any] = [Book(), Book()]
+        sinks.insert(place, Broken(error, waits=waits))
+        async with server.connect(sinks, approve if hook_waits else allow_all) as session:
+            with pytest.raises((CallDenied, type(error))):
+                await session.call_tool("echo")
+
+    anyio.run(main, backend=backend)
+    assert server.sent == []
+    assert asked == []
+
+
+async def test_a_call_that_cannot_be_recorded_is_refused_and_says_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server, book = Server(), Book()
+    async with server.connect([book, tmp_path / "no" / "such" / "place.jsonl"]) as session:
+        with pytest.raises(CallDenied) as caught:
+            await session.call_tool("echo")
+    assert (caught.value.source, caught.value.tool) == ("gate", "echo")
+    assert "place.jsonl: No such file or directory" in caught.value.reason
+    assert "audit_failure" in str(caught.value)
+    assert "place.jsonl" in caplog.text
+    _, closed = book.pair
+    assert (closed["outcome"], closed["delivery"]) == ("CallDenied", "not_sent")
+    assert closed["decision"]["source"] == "gate"
+    assert server.sent == []
+
+
+async def test_with_warn_a_call_that_cannot_be_recorded_is_made_and_the_log_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server, broken = Server(), Broken(OSError(), OSError(), OSError())
+    async with server.connect(broken, audit_failure="warn") as session:
+        assert (await session.call_tool("echo")).findings == ()
+        assert caplog.text.count("cannot be opened") == 1
+        assert caplog.text.count("could not be closed") == 1
+        await session.call_tool("echo")
+    assert len(server.sent) == 2
+    opened, closed = broken.book.pair
+    assert opened["call"].endswith("-2")
+    assert "late, with its beginning" and closed["outcome"] == "ok"
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_result_whose_record_cannot_be_closed_is_handed_over_and_the_next_call_waits(
+    waits: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server()
+    broken = Broken(None, OSError(28, "full"), OSError(28, "full"), waits=waits)
+    async with server.connect(broken) as session:
+        result = await session.call_tool("echo")
+        assert result.text == "ran"
+        assert "could not be closed" in result.findings[0]
+        assert "could not be closed" in caplog.text
+        with pytest.raises(CallDenied):
+            await session.call_tool("echo")
+        assert len(server.sent) == 1
+        assert (await session.call_tool("echo")).findings == ()
+    first, late, *others = broken.book
+    assert (first["event"], late["event"]) == ("opened", "closed")
+    assert first["call"] == late["call"]
+    assert [record["event"] for record in others] == ["opened", "closed"] * (len(others) // 2)
+    assert len(server.sent) == 2
+
+
+async def test_what_is_owed_is_written_before_the_next_call_is_opened() -> None:
+    broken = Broken(None, OSError())
+    async with Server().connect(broken) as session:
+        await session.call_tool("echo")
+        await session.call_tool("echo")
+    told = [(record["event"], record["call"][-1]) for record in broken.book]
+    assert told == [("opened", "1"), ("closed", "1"), ("opened", "2"), ("closed", "2")]
+
+
+async def test_an_error_whose_record_cannot_be_closed_stays_what_it_is_and_has_a_note() -> None:
+    broken = Broken(None, OSError())
+    async with Server().connect(broken, deny_all) as session:
+        with pytest.raises(CallDenied, match="deny_all") as caught:
+            await session.call_tool("echo")
+    assert "could not be closed" in caught.value.__notes__[0]
+    assert [record["event"] for record in broken.book] == ["opened", "closed"], "when it was left"
+
+
+async def test_a_sink_that_is_cancelled_by_itself_has_failed() -> None:
+    server = Server()
+
+    async def sink(record: Mapping[str, Any]) -> None:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            try:
+                await checkpoint()
+            except anyio.get_cancelled_exc_class() as error:
+                kept.append(error)
+                raise
+        raise kept[0]
+
+    kept: list[BaseException] = []
+    async with server.connect(sink) as session:
+        with pytest.raises(CallDenied):
+            await session.call_tool("echo")
+    assert server.sent == []
+
+
+async def test_a_sink_that_does_not_come_back_is_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def sink(record: Mapping[str, Any]) -> None:
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr("mcp_client.audit._PATIENCE", 0.01)
+    server = Server()
+    async with server.connect(sink) as session:
+        with pytest.raises(CallDenied, match="TimeoutError"):
+            await session.call_tool("echo")
+    assert server.sent == []
+
+
+async def test_what_a_sink_does_to_a_record_is_not_seen_by_the_next() -> None:
+    book = Book()
+    async with Server().connect([lambda record: record.clear(), book]) as session:
+        await session.call_tool("echo")
+    assert book.pair[1]["outcome"] == "ok"
+
+
+@pytest.mark.parametrize("fsync", [False, True])
+async def test_one_log_serves_many_sessions(fsync: bool, tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "calls.jsonl", fsync=fsync)
+
+    async def call(name: str) -> None:
+        async with Server().connect(log, name=name) as session:
+            for _ in range(5):
+                await session.call_tool("echo")
+
+    async with anyio.create_task_group() as group:
+        for number in range(4):
+            group.start_soon(call, f"s{number}")
+    verified = verify_audit(log.path)
+    assert (verified.calls, verified.open_calls) == (20, ())
+
+
+async def test_a_log_that_waits_for_the_disk_waits_in_a_thread_that_nobody_else_takes(
+    tmp_path: Path,
+) -> None:
+    people = anyio.to_thread.current_default_thread_limiter()
+    async with anyio.create_task_group() as group:
+        for _ in range(int(people.total_tokens)):
+            group.start_soon(people.acquire_on_behalf_of, object())
+        while people.available_tokens:
+            await checkpoint()
+        log = AuditLog(tmp_path / "calls.jsonl", fsync=True)
+        async with Server().connect(log) as session:
+            await session.call_tool("echo")
+    assert verify_audit(log.path).calls == 1
+
+
+# ------------------------------------------------------------------------- options
+
+WRONG: list[dict[str, Any]] = [
+    {"audit": 7},
+    {"audit": []},
+    {"audit": [7]},
+    {"audit": {"path": "x"}},
+    {"audit": b"calls.jsonl"},
+    {"audit": print, "audit_failure": "ignore"},
+    {"audit": print, "redaction": "password"},
+]
+
+
+@pytest.mark.parametrize("options", WRONG, ids=str)
+def test_an_option_that_is_none_is_refused_at_once(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        connect(Server().transport, **options)
+
+
+async def test_without_an_audit_nothing_of_it_is_made() -> None:
+    made: list[str] = []
+    place: Callable[..., Any] = Session.call_tool
+    async with Server().connect(None) as session:
+        caller = session._caller
+        new_id = caller._new_id
+        caller._new_id = lambda: made.append(new_id()) or made[-1]  # type: ignore[func-returns-value]
+        await place(session, "echo")
+        assert caller._audit is None
+        with pytest.raises(UnknownTool):
+            await session.call_tool("unknown")
+    assert len(made) == 1

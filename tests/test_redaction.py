@@ -1,0 +1,393 @@
+"""What a record shows of arguments and texts: secrets are not in it, and it has an end."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_client import ConfigError, Redaction
+from mcp_client.redaction import KEYS, PATTERNS, REDACTED, marked, redaction_of
+
+SECRET = "c0rrect-h0rse-b4ttery"
+redaction = Redaction()
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+def show(value: Any, schema: Any = None) -> Any:
+    return redaction.show(value, schema).value
+
+
+# ---------------------------------------------------------------------- by name
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("password", "PASSWORD", "Password", "db_password", "dbpassword", "passwordHash"),
+        *("api_key", "API-Key", "apiKey", "x-api-key", "X_API_KEY", "OPENAI_API_KEY", "apikey"),
+        *(
+            "token",
+            "accessToken",
+            "access_token",
+            "ACCESS-TOKEN",
+            "idtoken",
+            "token2",
+            "githubToken",
+        ),
+        *("Authorization", "proxy-authorization", "auth", "Cookie", "Set-Cookie", "sessionid"),
+        *("client_secret", "clientSecret", "secrets", "credentials", "aws_secret_access_key"),
+        *(
+            "private_key",
+            "privateKey",
+            "SSHKey",
+            "pwd",
+            "user.pwd",
+            "pin",
+            "card pin",
+            "otp",
+            "CVV",
+        ),
+        *(
+            "refresh_tokens",
+            "".join(chr(ord(c) + 0xFEE0) for c in "password"),
+            "connectionString",
+            "jwt",
+        ),
+    ],
+)
+@pytest.mark.parametrize("value", [SECRET, [SECRET], {"any": SECRET}, 123456, 1.5])
+def test_a_value_that_goes_by_the_name_of_a_secret_is_left_out(key: str, value: Any) -> None:
+    assert show({"deep": [{key: value}]}) == {"deep": [{key: REDACTED}]}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *(
+            "max_tokens",
+            "tokenizer",
+            "author",
+            "authority",
+            "pinned",
+            "spin",
+            "passenger",
+            "compass",
+        ),
+        *(
+            "secretary",
+            "monkey",
+            "key",
+            "keyboard",
+            "location",
+            "cookiecutter",
+            "bearing",
+            "passage",
+        ),
+        *("", "…", "12", "ключ"),
+    ],
+)
+def test_a_name_that_only_looks_like_one_is_shown(key: str) -> None:
+    assert show({key: "plain"}) == {key: "plain"}
+
+
+@pytest.mark.parametrize("value", [None, True, False, "", [], {}])
+def test_what_can_be_no_secret_is_shown_under_any_name(value: Any) -> None:
+    assert show({"password": value}) == {"password": value}
+
+
+# ---------------------------------------------------------------------- by look
+
+LOOKS = [
+    ("Bearer abcdefghijklmnop0123", "Bearer [redacted]"),
+    ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic [redacted]"),
+    ("Authorization: hunter2\nAccept: */*", "Authorization: [redacted]\nAccept: */*"),
+    ("curl -H 'Authorization: Token hunter2' x", "curl -H 'Authorization: Token [redacted]' x"),
+    ("at eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxIn0.c2ln end", "at [redacted] end"),
+    ("sk-abcdefghijklmnopqrst", "[redacted]"),
+    ("sk-ant-api03-abcdefghijklmnop", "[redacted]"),
+    ("key=ghp_abcdefghijklmnopqrstuvwxyz0123456789", "key=[redacted]"),
+    ("github_pat_11ABCDEFG0123456789_abc", "[redacted]"),
+    ("glpat-abcdefghijklmnopqrst", "[redacted]"),
+    ("xoxb-1234567890-abcdefghijk", "[redacted]"),
+    ("AKIAIOSFODNN7EXAMPLE", "[redacted]"),
+    ("AIzaSyA1234567890abcdefghijklmnopqrstuv", "[redacted]"),
+    ("postgres://ana:hunter2@db.example/x", "postgres://[redacted]@db.example/x"),
+    ("https://x.example/?a=1&access_token=hunter2&b=2", "https://x.example/?a=1&access_token="),
+    ("https://x.example/?X-Amz-Signature=abc&b=2", "https://x.example/?X-Amz-Signature=[redacted]"),
+    ("PGPASSWORD=hunter2 psql", "PGPASSWORD=[redacted] psql"),
+    ('{"password": "hunter2"}', '{"password": "[redacted]"}'),
+    ("run --db-password hunter2 -v", "run --db-password [redacted] -v"),
+    (
+        "a\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nb",
+        "a\n[redacted]\nb",
+    ),
+    ("-----BEGIN PRIVATE KEY-----\nMIIE never ends", "[redacted]"),
+]
+
+
+@pytest.mark.parametrize(("text", "shown"), LOOKS)
+def test_what_looks_like_a_secret_is_left_out_of_every_string(text: str, shown: str) -> None:
+    assert redaction.text(text).startswith(shown)
+    assert show([text]) == [redaction.text(text)]
+    assert show({text: None}) == {redaction.text(text): None}
+    assert "hunter2" not in redaction.text(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("New York", "the bearer of bad news", "a basic understanding of characteristics"),
+        *("sk-short", "d670460b4b4aece5915caf5c68d12f560a9fe3e4", "https://example.com/a?page=2"),
+        *("use max_tokens", "-----BEGIN CERTIFICATE-----", "mailto:a@b.example", "12:30@noon"),
+    ],
+)
+def test_ordinary_text_is_shown(text: str) -> None:
+    assert redaction.text(text) == text
+
+
+# ------------------------------------------------------------ by the tool's word
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "plain": {"type": "string"},
+        "iban": {"type": "string", "writeOnly": True},
+        "word": {"type": "string", "format": "password"},
+        "list": {"type": "array", "items": {"$ref": "#/$defs/person"}},
+        "pair": {"prefixItems": [{"type": "string"}, {"writeOnly": True}]},
+        "choice": {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/hidden"}]},
+        "far": {"$ref": "https://example.com/schema.json"},
+        "tree": {"$ref": "#/$defs/tree"},
+    },
+    "$defs": {
+        "person": {"properties": {"name": {}, "number": {"writeOnly": True}}},
+        "hidden": {"format": "password"},
+        "tree": {"properties": {"leaf": {"writeOnly": True}, "next": {"$ref": "#/$defs/tree"}}},
+    },
+}
+
+
+def test_what_the_schema_marks_is_left_out_wherever_it_stands() -> None:
+    value = {
+        "plain": "shown",
+        "iban": SECRET,
+        "word": SECRET,
+        "list": [{"name": "Ana", "number": 1}, {"number": SECRET, "name": "Bo"}],
+        "pair": ["shown", SECRET],
+        "choice": SECRET,
+        "far": SECRET,
+        "tree": {"leaf": SECRET, "next": {"next": {"leaf": SECRET, "other": "shown"}}},
+        "unknown": "shown",
+    }
+    assert show(value, SCHEMA) == {
+        "plain": "shown",
+        "iban": REDACTED,
+        "word": REDACTED,
+        "list": [{"name": "Ana", "number": REDACTED}, {"number": REDACTED, "name": "Bo"}],
+        "pair": ["shown", REDACTED],
+        "choice": REDACTED,
+        "far": REDACTED,
+        "tree": {"leaf": REDACTED, "next": {"next": {"leaf": REDACTED, "other": "shown"}}},
+        "unknown": "shown",
+    }
+
+
+@pytest.mark.parametrize("word", ["patternProperties", "additionalProperties"])
+def test_marks_of_members_that_are_not_named_one_by_one_count(word: str) -> None:
+    mark: Any = {"writeOnly": True}
+    schema = {word: {"^x-": mark} if word == "patternProperties" else mark}
+    assert show({"x-any": SECRET}, schema) == {"x-any": REDACTED}
+
+
+def test_marks_in_what_holds_only_under_a_condition_count() -> None:
+    hidden = {"properties": {"x": {"writeOnly": True}}}
+    for schema in (
+        {"if": {}, "then": hidden},
+        {"if": {}, "else": hidden},
+        {"allOf": [{"oneOf": [hidden]}]},
+        {"dependentSchemas": {"y": hidden}},
+    ):
+        assert show({"x": SECRET, "y": 1}, schema) == {"x": REDACTED, "y": 1}
+
+
+def test_a_schema_too_entangled_to_follow_hides_the_value() -> None:
+    schema = {"allOf": [{"title": str(n)} for n in range(100)], "properties": {"x": {}}}
+    assert show({"x": SECRET}, schema) == REDACTED
+
+
+def test_a_schema_with_a_mark_is_told_from_one_without() -> None:
+    assert marked(SCHEMA)
+    assert marked({"properties": {"a": {"items": [{"format": "password"}]}}})
+    assert not marked({"properties": {"a": {"format": "email", "writeOnly": False}}})
+    assert not marked(True)
+
+
+# ---------------------------------------------------------------------- bounded
+
+
+def test_a_long_string_is_cut_and_says_so() -> None:
+    text = show(["x" * 100_000])[0]
+    assert text == "x" * 1_000 + "… (100000 characters)"
+
+
+def test_a_secret_that_the_cut_goes_through_is_not_shown_in_part() -> None:
+    for start in range(900, 1_001, 5):
+        text = "a" * start + " sk-" + "Z" * 50_000
+        assert "ZZ" not in redaction.text(text, 1_000)
+
+
+@given(st.integers(0, 6_000), st.sampled_from(["eyJ", "sk-", "Bearer "]), st.integers(20, 9_000))
+def test_no_place_of_the_cut_shows_a_part_of_a_secret(before: int, kind: str, size: int) -> None:
+    text = "- " * (before // 2) + kind + "Z" * size + " and on" * 200
+    assert "ZZ" not in redaction.text(text, 1_000)
+    assert "ZZ" not in json.dumps(show([text]))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {str(n): n for n in range(100_000)},
+        list(range(100_000)),
+        [["x" * 900] * 100] * 100,
+        {"password" + str(n): "x" for n in range(100_000)},
+        ["x" * 10_000_000] * 100,
+    ],
+    ids=["members", "items", "nested", "secrets", "long strings"],
+)
+def test_what_is_shown_of_a_large_value_is_small_and_says_what_is_missing(value: Any) -> None:
+    shown = json.dumps(show(value), ensure_ascii=False)
+    assert len(shown) < 40_000
+    assert "…" in shown
+
+
+def test_a_value_nested_without_end_is_shown_to_a_depth() -> None:
+    value: Any = "bottom"
+    for _ in range(900):
+        value = [value]
+    shown = json.dumps(show(value))
+    assert "nested too deep" in shown
+    assert "bottom" not in shown
+
+
+def test_names_that_are_alike_once_they_are_cut_lose_no_member() -> None:
+    shown = show({"x" * 2_000 + str(n): n for n in range(3)})
+    assert sorted(shown.values()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({1, 2}, "[set]"),
+        (b"bytes", "[bytes]"),
+        (float("nan"), "[nan]"),
+        (float("-inf"), "[-inf]"),
+        (10**100, "[a number of 333 bits]"),
+        (object, "[type]"),
+    ],
+)
+def test_what_is_no_json_is_named_by_its_type(value: Any, expected: str) -> None:
+    assert show({"x": value}) == {"x": expected}
+
+
+UNITS = (
+    ("-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "-----BEGIN A"),
+    ("Authorization:", "authorization: bearer "),
+    ("bearer ", "Bearer\t"),
+    ("eyJ", "eyJaaaaaaaaaaaaaaaaaaaa."),
+    ("sk-", "sk-aaaaaaaaaaaaaaaaaaaa "),
+    ("AKIA",),
+    ("://", "://a:", "://a:b"),
+    ("?a", "&token", "?token="),
+    ("password", "password=", "token:"),
+    ("--a-", "--token ", "--token-"),
+)
+"""For each of ``PATTERNS`` in turn, what may lead it astray where there is much of it."""
+LINEAR = f"""
+from mcp_client import Redaction
+redaction = Redaction()
+for pattern, units in zip(redaction._patterns, {UNITS!r}, strict=True):
+    for unit in ("a", " ", *units):
+        text = unit * (1_000_000 // len(unit))
+        pattern.sub("", text)
+redaction._judge("aB" * 500_000)
+print("done")
+"""
+
+
+def test_no_text_takes_more_than_linear_time() -> None:
+    """Takes seconds; were one pattern quadratic, it would be more than five minutes."""
+    run = [sys.executable, "-c", LINEAR]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=150, check=True)
+    assert done.stdout == "done\n"
+
+
+@given(json_values)
+def test_whatever_is_shown_is_json_and_bounded(value: Any) -> None:
+    shown = redaction.show(value, SCHEMA).value
+    assert len(json.dumps(shown, allow_nan=False)) < 120_000
+
+
+@given(st.sampled_from(sorted(KEYS)), json_values, st.text(min_size=6))
+def test_no_secret_planted_under_a_name_comes_out(key: str, value: Any, secret: str) -> None:
+    planted = f"{SECRET}{secret}"
+    shown = redaction.show({"a": [value, {key: planted}], key: {"b": [planted]}})
+    assert SECRET not in json.dumps(shown.value, ensure_ascii=False)
+    text = redaction.text(f"no user has {planted}", hidden=shown.hidden)
+    assert SECRET not in text
+
+
+def test_what_moves_up_as_secrets_before_it_are_left_out_is_not_shown_in_part() -> None:
+    first = "-----BEGIN PRIVATE KEY-----" + "A" * 5_000 + "-----END PRIVATE KEY-----"
+    for gap in range(1, 60):
+        assert "ZZ" not in redaction.text(first + " " * gap + "sk-" + "Z" * 9_000, 1_000)
+
+
+# -------------------------------------------------------------------- replaced
+
+
+def test_names_and_patterns_may_be_replaced() -> None:
+    own = Redaction(keys={*KEYS, "IBAN number"}, patterns=[*PATTERNS, r"\bDE\d{20}\b"])
+    shown = own.show({"ibanNumber": "x", "text": "DE" + "1" * 20, "token": "x", "city": "Oslo"})
+    assert shown.value == {
+        "ibanNumber": REDACTED,
+        "text": REDACTED,
+        "token": REDACTED,
+        "city": "Oslo",
+    }
+    none = Redaction(keys=(), patterns=[re.compile("(?P<keep>a)b")])
+    assert none.show({"token": "ab", "x": "cab d"}).value == {"token": "ab", "x": "ca[redacted] d"}
+
+
+def test_a_function_may_take_its_place_and_is_still_bounded() -> None:
+    own = redaction_of(
+        lambda arguments: {"only": arguments["city"], "token": "shown", "l": "x" * 9999}
+    )
+    shown = own.show({"city": "Oslo"}).value
+    assert shown["only"] == "Oslo"
+    assert shown["token"] == "shown"
+    assert len(shown["l"]) < 1_100
+
+
+@pytest.mark.parametrize(
+    "options", [{"patterns": ["("]}, {"patterns": [1]}, {"patterns": "abc"}, {"keys": "abc"}]
+)
+def test_options_that_are_none_are_refused_at_once(options: Any) -> None:
+    with pytest.raises(ConfigError):
+        Redaction(**options)
+
+
+def test_neither_a_function_nor_a_redaction_is_refused() -> None:
+    with pytest.raises(ConfigError):
+        redaction_of("password")
