@@ -62,10 +62,12 @@ def span(method: str, fields: Mapping[str, Any], revision: str) -> AbstractConte
 
 @contextmanager
 def _spanned(trace: Any, method: str, fields: Mapping[str, Any], revision: str) -> Iterator[Span]:
+    started = None
     try:
         started = _started(trace, method, fields, revision)
     except Exception:  # noqa: BLE001 - a fault in tracing is not the request's
         _log.warning("no span could be started", exc_info=True)
+    if started is None:
         yield NO_SPAN
         return
     try:
