@@ -43,6 +43,8 @@ Before the first call, and below it::
     connection.py   the connection under a session, made anew when it is lost
     opening.py      from a transport to a wire: start, agree on a revision, start again
     bounds.py       how long and how much: Timeouts, Limits
+    keyboard.py     lines from the person at the terminal
+    stopwatch.py    the time of one connection, which stands still while a person logs in
     metaschema.py   whether a schema is one, told cheaply
     findings.py     what looks wrong in a tool's texts: a hint, and not a proof
     pins.py         a lock file of tools: what they were, and what became of them
@@ -58,7 +60,10 @@ Before the first call, and below it::
     backend.py      asyncio and trio, asked directly in this one file
     protocol/       what the specification says; nothing there waits
     transports/     how messages travel; knows JSON-RPC, knows no MCP method
+    auth/           OAuth for the HTTP transports: flows as plain generators inside httpx.Auth
 """
+
+from typing import TYPE_CHECKING, Any
 
 from .answers import Answers, Remembered
 from .audit import AuditSink
@@ -136,6 +141,21 @@ from .transports.memory import JsonRpcError, MemoryServer
 from .transports.stdio import StdioServer
 from .watching import ListChanges, ListWatch, ResourceWatch, ToolChanges, ToolWatch
 
+if TYPE_CHECKING:
+    from .auth import (
+        BearerToken,
+        ClientCredentials,
+        EnterpriseAuthorization,
+        FileTokens,
+        IdentityProvider,
+        KeyringTokens,
+        MemoryTokens,
+        OAuth,
+        Token,
+        TokenStore,
+        WorkloadIdentity,
+    )
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -149,6 +169,7 @@ __all__ = [
     "AuditLog",
     "AuditSink",
     "AuthError",
+    "BearerToken",
     "BrokenPromise",
     "Call",
     "CallCancelled",
@@ -157,6 +178,7 @@ __all__ = [
     "CallWithdrawn",
     "Cancel",
     "Choice",
+    "ClientCredentials",
     "Completion",
     "ConfigError",
     "ConnectError",
@@ -167,17 +189,21 @@ __all__ = [
     "Drift",
     "ElicitRequest",
     "EmbeddedResource",
+    "EnterpriseAuthorization",
     "Explanation",
+    "FileTokens",
     "FormField",
     "Handlers",
     "Hints",
     "HttpServer",
+    "IdentityProvider",
     "ImageContent",
     "Implementation",
     "InvalidArguments",
     "InvalidResult",
     "InvalidSchema",
     "JsonRpcError",
+    "KeyringTokens",
     "Limits",
     "ListChanges",
     "ListWatch",
@@ -185,8 +211,10 @@ __all__ = [
     "LogMessage",
     "McpError",
     "MemoryServer",
+    "MemoryTokens",
     "NegotiationError",
     "NotSent",
+    "OAuth",
     "OpenCall",
     "OutcomeUnknown",
     "Pins",
@@ -218,6 +246,8 @@ __all__ = [
     "StdioServer",
     "TextContent",
     "Timeouts",
+    "Token",
+    "TokenStore",
     "Tool",
     "ToolCall",
     "ToolChanges",
@@ -230,6 +260,7 @@ __all__ = [
     "UnknownTool",
     "UrlElicitationRequired",
     "Verified",
+    "WorkloadIdentity",
     "allow_all",
     "ask_on_terminal",
     "connect",
@@ -238,3 +269,32 @@ __all__ = [
     "safe_text",
     "verify_audit",
 ]
+
+_OF_AUTH = frozenset(
+    {
+        "BearerToken",
+        "ClientCredentials",
+        "EnterpriseAuthorization",
+        "FileTokens",
+        "IdentityProvider",
+        "KeyringTokens",
+        "MemoryTokens",
+        "OAuth",
+        "Token",
+        "TokenStore",
+        "WorkloadIdentity",
+    }
+)
+"""Found in ``mcp_client.auth`` when they are asked for: they need httpx, which is slow to load."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OF_AUTH:
+        from . import auth
+
+        return getattr(auth, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

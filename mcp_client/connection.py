@@ -52,7 +52,8 @@ class Connection:
         self.generation = 0
         """How many connections there have been."""
         self._name = name
-        self._client = client
+        extensions = transport.extensions
+        self._client = client.with_extensions(extensions) if extensions else client
         self._pin = pin
         self._timeouts = timeouts
         self._limits = limits

@@ -11,7 +11,7 @@ McpError                     .server .tool .retryable
 │   ├── CallWithdrawn        .reason: its caller cancelled it before it was sent
 │   └── ConnectError         .exit_code .stderr_tail .http_status .body_excerpt .retry_after
 │       ├── NegotiationError no revision in common
-│       └── AuthError        .challenge: the server wants to know who is asking
+│       └── AuthError        .challenge .oauth_error: the server wants to know who is asking
 ├── OutcomeUnknown           the request left, the answer did not come: it may have run
 │   ├── CallTimeout          .clock ("connect", "idle" or "total")
 │   ├── CallCancelled        .reason: its caller cancelled it while it was under way
@@ -187,10 +187,20 @@ class AuthError(ConnectError):
 
     challenge: str | None
     """Its ``WWW-Authenticate`` header, as it came."""
+    oauth_error: str | None
+    """The error code of an authorization server, such as "invalid_grant" or "access_denied"."""
 
-    def __init__(self, message: str, *, challenge: str | None = None, **rest: Any) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        challenge: str | None = None,
+        oauth_error: str | None = None,
+        **rest: Any,
+    ) -> None:
         super().__init__(message, **rest)
         self.challenge = challenge
+        self.oauth_error = oauth_error
 
 
 class OutcomeUnknown(McpError):

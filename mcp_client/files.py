@@ -8,10 +8,10 @@ platform has no ``fcntl``, they do not take turns.
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from stat import S_ISREG
 from typing import TypeAlias
@@ -23,12 +23,13 @@ try:
 except ImportError:  # pragma: no cover - where there is none, processes do not take turns
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["OwnFile", "Stamp"]
+__all__ = ["OwnFile", "Stamp", "in_turn", "replace"]
 
 Stamp: TypeAlias = "tuple[int, int, int]"
 """Equal while a file is the same: it is replaced, and never changed in place."""
 
-_PATIENCE = 10.0
+PATIENCE = 10.0
+"""Seconds to wait for one's turn; whoever has it only reads and writes a small file."""
 _OTHERS = 0o077
 
 
@@ -88,11 +89,18 @@ class OwnFile:
             directory = os.open(os.path.realpath(self.path.parent), os.O_RDONLY)
         except OSError as error:
             raise self._unwritable(error) from None
-        try:
-            self._wait_for(directory)
+        with ExitStack() as stack:
+            stack.callback(os.close, directory)
+            try:
+                stack.enter_context(in_turn(directory))
+            except TimeoutError:
+                raise ConfigError(
+                    f"the {self._kind} {self.path} is being written by another process for more "
+                    f"than {PATIENCE:g} s"
+                ) from None
+            except OSError as error:
+                raise self._unwritable(error) from None
             yield
-        finally:
-            os.close(directory)
 
     def unusable(self, why: str) -> ConfigError:
         return ConfigError(f"the {self._kind} {self.path} cannot be used: {why}; {self._remedy}")
@@ -102,20 +110,11 @@ class OwnFile:
         mode = 0o600 if self._private else 0o644
         if not self._private and target.exists():
             mode = target.stat().st_mode & 0o777
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        directory = os.open(target.parent, os.O_RDONLY)
         try:
-            with open(handle, "w", encoding="ascii") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-                stamp = _stamp(file.fileno())
-            os.chmod(name, mode)
-            os.replace(name, target)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(name)
-            raise
-        return stamp
+            return _stamp_of(replace(directory, target.name, text.encode("ascii"), mode))
+        finally:
+            os.close(directory)
 
     def _owned(self, stat: os.stat_result) -> None:
         if not self._private or os.name != "posix":
@@ -127,22 +126,6 @@ class OwnFile:
                 f"others may read or write it (mode {stat.st_mode & 0o777:o}, chmod it to 600)"
             )
 
-    def _wait_for(self, directory: int) -> None:
-        until = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    raise ConfigError(
-                        f"the {self._kind} {self.path} is being written by another process for "
-                        f"more than {_PATIENCE:g} s"
-                    ) from None
-                time.sleep(0.005)
-            except OSError as error:
-                raise self._unwritable(error) from None
-
     def _unwritable(self, error: OSError) -> ConfigError:
         return ConfigError(f"the {self._kind} {self.path} cannot be written: {error.strerror}")
 
@@ -153,3 +136,49 @@ def _stamp(file: int) -> Stamp:
 
 def _stamp_of(stat: os.stat_result) -> Stamp:
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+@contextmanager
+def in_turn(directory: int) -> Iterator[None]:
+    """One at a time, threads and processes alike, until ``directory`` is closed.
+
+    Raises ``TimeoutError`` where the turn does not come, else ``OSError``.
+    """
+    until = time.monotonic() + PATIENCE
+    while fcntl is not None:
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise TimeoutError from None
+            time.sleep(0.005)
+    try:
+        yield
+    finally:
+        if fcntl is not None:
+            fcntl.flock(directory, fcntl.LOCK_UN)
+
+
+def replace(directory: int, name: str, data: bytes, mode: int) -> os.stat_result:
+    """Put ``data`` on the disk and then in place of the file ``name``, at once. Raises ``OSError``.
+
+    Until then it lies beside it as ``.NAME.`` and more, which nobody but the owner can read.
+    """
+    draft = f".{name}.{secrets.token_hex(8)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    file = os.open(draft, flags, 0o600, dir_fd=directory)
+    try:
+        with open(file, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fchmod(file, mode)
+            os.fsync(file)
+            written = os.fstat(file)
+        os.replace(draft, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        os.unlink(draft, dir_fd=directory)
+        raise
+    with suppress(OSError):  # some file systems cannot, and the file is in its place already
+        os.fsync(directory)
+    return written

@@ -206,7 +206,7 @@ class Subscription(ABC):
             self.wake()
 
     async def _listen(self, wire: Wire) -> _End:
-        until = self._backend.now() + self._seconds
+        until = wire.now() + self._seconds
         try:
             id, exchange = await wire.listen(LISTEN, self.topic.filter, until)
         except (McpError, TimeoutError) as error:
@@ -215,7 +215,7 @@ class Subscription(ABC):
         try:
             message = await self._acknowledgement(exchange, until)
             if message is None:
-                message = await self._hear(exchange)
+                message = await self._hear(wire, exchange)
             answered = type(message) in (Answer, Failure)
         except (McpError, TimeoutError, Unusable) as error:
             return self._lost(error)
@@ -254,10 +254,10 @@ class Subscription(ABC):
         self._stands()
         return None
 
-    async def _hear(self, exchange: Exchange) -> Any:
+    async def _hear(self, wire: Wire, exchange: Exchange) -> Any:
         while True:
             try:
-                message: Any = await exchange.receive(self._backend.now() + _ROUND)
+                message: Any = await exchange.receive(wire.now() + _ROUND)
             except TimeoutError:
                 continue
             if type(message) in (Answer, Failure):

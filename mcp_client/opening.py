@@ -15,8 +15,6 @@ import itertools
 from collections.abc import Callable, Hashable
 from typing import Any
 
-import anyio
-
 from .backend import current
 from .bounds import Limits, Timeouts
 from .errors import ConnectError, ConnectionLost, McpError
@@ -44,6 +42,7 @@ from .protocol.negotiation import (
     Tell,
     negotiate,
 )
+from .stopwatch import Stopwatch
 from .transports.base import Exchange, Link, Stats, Transport
 from .wire import Wire
 
@@ -83,7 +82,8 @@ class Opening:
         self._stats = stats
         self._ids = ids
         self._unasked = unasked
-        self._now = current().now
+        self._watch = Stopwatch(current().now)
+        self._now = self._watch.now
         self._silent: Exchange | None = None
         self._probe_failed = False
 
@@ -102,7 +102,9 @@ class Opening:
             await self._silent.aclose()
         self._transport.agree(era)
         await self._transport.ready()
-        return Wire(self._transport, era, self._server, self._stats, self._ids, self._limits)
+        return Wire(
+            self._transport, era, self._server, self._stats, self._ids, self._limits, self._watch
+        )
 
     async def _negotiate(self) -> Era:
         identity = self._transport.identity
@@ -143,6 +145,7 @@ class Opening:
             self._limits,
             self._timeouts,
             self._stats,
+            self._watch,
         )
         await transport.open(link)
 
@@ -169,8 +172,10 @@ class Opening:
         """Ask again by the other way to carry messages; if there is none, it stays as it was."""
         before, self._transport = self._transport, other
         try:
-            with anyio.fail_after(max(0.0, self._deadline - self._now())):
+            with self._watch.scope(self._deadline) as scope:
                 await self._open()
+            if scope.cancelled_caught:
+                raise TimeoutError
         except (ConnectError, TimeoutError) as error:
             await other.aclose()
             self._transport = before

@@ -4,10 +4,10 @@ A ``Wire`` is a transport on which an era has been agreed. It runs in the caller
 nothing between requests but a counter. A request's id is also its progress token, which is how a
 progress notification finds its request without a table.
 
-When a clock runs out (see ``clock``), or the caller is cancelled, the server is told in the way its
-era and transport want, and an answer that still comes is dropped. Progress has to grow or is
-dropped (2026-07-28 ``basic/patterns/progress``); a callback for it that waits is told in a task of
-its own, and one that does not in place.
+When a clock runs out (see ``clock``, and ``stopwatch`` for when a person logs in), or the caller is
+cancelled, the server is told in the way its era and transport want, and an answer that still comes
+is dropped. Progress has to grow or is dropped (2026-07-28 ``basic/patterns/progress``); a callback
+for it that waits is told in a task of its own, and one that does not in place.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import anyio
 
-from .backend import current
 from .bounds import Limits, Timeouts
 from .cancelling import Call
 from .clock import Clocks
@@ -30,6 +29,7 @@ from .protocol.era import Era, Malformed, Reading
 from .protocol.headers import Mirror
 from .protocol.jsonrpc import Answer, Failure, Id, Notice, Unusable, encode_notice, encode_request
 from .protocol.notices import CANCELLED
+from .stopwatch import Stopwatch
 from .telling import Hearer
 from .tracing import Span, span
 from .transports.base import Exchange, Stats, Transport
@@ -89,6 +89,7 @@ class Wire:
         stats: Stats,
         ids: itertools.count[int],
         limits: Limits,
+        watch: Stopwatch,
     ) -> None:
         self.transport = transport
         self.era = era
@@ -98,7 +99,7 @@ class Wire:
         self._limits = limits
         self.generation = 0
         """Which connection of its session this is, from 1."""
-        self.now = current().now
+        self.now = watch.now
         self.clocks = Clocks(self.now)
         """Those of the requests under way."""
 

@@ -334,11 +334,11 @@ def test_a_reader_sees_the_old_file_or_the_new_one_and_never_a_part(
     pins.accept("a", [])
     before = lock.read_text()
 
-    def crash(*names: Any) -> None:
+    def crash(*names: Any, **directories: Any) -> None:
         assert lock.read_text() == before
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("mcp_client.pins.os.replace", crash)
+    monkeypatch.setattr("mcp_client.files.os.replace", crash)
     with pytest.raises(ConfigError, match="No space left"):
         pins.accept("b", [])
     assert lock.read_text() == before
@@ -362,6 +362,6 @@ def test_a_definition_that_is_still_as_written_is_no_drift_though_a_newer_one_is
 def test_a_lock_that_nobody_lets_go_of_is_not_waited_for_without_end(
     lock: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_client.files._PATIENCE", 0.02)
+    monkeypatch.setattr("mcp_client.files.PATIENCE", 0.02)
     with Pins(lock)._file.locked(), pytest.raises(ConfigError, match="another process"):
         Pins(lock).accept("a", [])

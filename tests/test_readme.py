@@ -16,9 +16,10 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
-def run(*words: str, answer: str = "") -> subprocess.CompletedProcess[str]:
+def run(*words: str, answer: str = "", **more: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     env = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
+    env |= more
     return subprocess.run(
         words, cwd=ROOT, env=env, input=answer, capture_output=True, text=True, timeout=60
     )
@@ -51,6 +52,7 @@ def test_every_example_is_tested_here() -> None:
         "ask_first.py",
         "follow_links.py",
         "list_and_call.py",
+        "log_in.py",
         "over_http.py",
         "pin_tools.py",
         "watch_for_changes.py",
@@ -99,6 +101,21 @@ def test_over_http_finds_out_what_the_url_speaks() -> None:
     done = run(sys.executable, "examples/over_http.py")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "2026-07-28 New York: 22.5 °C, partly cloudy\nWithout a token: 401\n"
+
+
+BROWSER = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1]).read()"
+
+
+def test_log_in_opens_a_browser_and_calls(tmp_path: Path) -> None:
+    browser = tmp_path / "browser.py"
+    browser.write_text(BROWSER)
+    command = f"{sys.executable} {browser} %s"
+    done = run(
+        sys.executable, "examples/log_in.py", BROWSER=command, XDG_DATA_HOME=str(tmp_path / "data")
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "New York: 22.5 °C, partly cloudy\n"
+    assert (tmp_path / "data" / "mcp-client" / "tokens.json").stat().st_mode & 0o777 == 0o600
 
 
 def test_pin_tools_shows_what_became_of_a_tool_before_it_runs() -> None:

@@ -18,10 +18,22 @@ ROOT = Path(mcp_client.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 LAYERS = [
-    {"errors", "display", "bounds", "backend", "files", "findings", "metaschema", "listed"},
+    {
+        "errors",
+        "display",
+        "bounds",
+        "stopwatch",
+        "backend",
+        "files",
+        "findings",
+        "keyboard",
+        "metaschema",
+        "listed",
+    },
     {"redaction", "chain", "journal"},
     {"protocol"},
     {"transports"},
+    {"auth"},
     {"tracing", "clock", "cancelling", "telling"},
     {"wire", "tool", "result", "quick", "burden", "judge", "worker"},
     {"constraints"},
@@ -96,6 +108,9 @@ def test_each_outside_package_is_imported_only_where_the_design_says(path: Path)
         "jsonschema": {"judge.py"},
         "jsonschema_specifications": {"judge.py"},
         "referencing": {"judge.py"},
+        "jwt": {"auth/keys.py"},
+        "cryptography": {"auth/keys.py"},
+        "keyring": {"auth/system_keyring.py"},
     }
     for name, ours in imports(path):
         top = name.split(".")[0]

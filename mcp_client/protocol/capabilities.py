@@ -6,8 +6,8 @@ A name and version are self-reported: for display and logs, never for a decision
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -49,6 +49,14 @@ class Client:
 
     info: Implementation
     capabilities: Mapping[str, Any]
+
+    def with_extensions(self, names: Iterable[str]) -> Client:
+        """The same client, which supports these extensions, too (2026-07-28 ``basic/versioning``).
+
+        An extension without settings is an empty object.
+        """
+        known = {**self.capabilities.get("extensions", {}), **{name: {} for name in names}}
+        return replace(self, capabilities={**self.capabilities, "extensions": known})
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from ..bounds import Limits, Timeouts
 from ..errors import ConnectError
 from ..protocol.era import Era
 from ..protocol.jsonrpc import Answer, Failure, Id, Notice, Question
+from ..stopwatch import Stopwatch
 
 __all__ = ["Exchange", "Link", "Owner", "Stats", "Transport", "Unasked"]
 
@@ -74,13 +75,15 @@ class Link(NamedTuple):
     limits: Limits
     timeouts: Timeouts
     stats: Stats
+    watch: Stopwatch | None = None
+    """The connection's own; None for one that nothing stops."""
 
 
 class Exchange(Protocol):
     """One request under way."""
 
     async def receive(self, until: float) -> Answer | Failure | Notice:
-        """The next message for this request; ``until`` is a time of the loop's clock."""
+        """The next message for this request; ``until`` is a time of the link's watch."""
 
     async def aclose(self) -> None:
         """Give the request up, if it has not been answered. Never raises."""
@@ -158,6 +161,11 @@ class Transport(ABC):
     def credentials(self) -> Hashable | None:
         """Equal while requests go out under the same authorization; None where there is none."""
         return None
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Protocol extensions the way we are authorized is one of, to be told to the server."""
+        return ()
 
     def unread(self) -> int | None:
         """How many bytes we sent that the server has not taken yet; None where unknown."""

@@ -72,6 +72,15 @@ class HttpTransport(Transport):
         return ("http", *origin_of(self._server.url))
 
     @property
+    def credentials(self) -> Hashable | None:
+        authorized_as = getattr(self._server.auth, "authorized_as", None)
+        return None if authorized_as is None else authorized_as(self._server.url)
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        return getattr(self._server.auth, "extensions", ())
+
+    @property
     def lasting_identity(self) -> str:
         return lasting_identity_of(self._server.url)
 
@@ -144,8 +153,8 @@ class HttpTransport(Transport):
         return self._web
 
     async def send(self, text: str, headers: Mapping[str, str]) -> None:
-        timeouts = self.link.timeouts
-        with anyio.move_on_after(min(timeouts.connect, timeouts.idle)) as scope:
+        timeouts, watch = self.link.timeouts, self._open_web().watch
+        with watch.scope(watch.now() + min(timeouts.connect, timeouts.idle)) as scope:
             await self._post(text, headers)
         if scope.cancelled_caught:
             raise ConnectError(
@@ -249,14 +258,14 @@ class HttpExchange:
             return self._inbox.popleft()
         transport = self._transport
         if not self._spent and not transport.closed:
-            self._scope = scope = anyio.CancelScope(deadline=until)
-            transport.begin(self)
-            try:
-                with scope:
+            with self._web.watch.scope(until) as scope:
+                self._scope = scope
+                transport.begin(self)
+                try:
                     return await self._next()
-            finally:
-                transport.end(self)
-                self._spent = self._spent or scope.cancel_called
+                finally:
+                    transport.end(self)
+                    self._spent = self._spent or scope.cancel_called
         if transport.closed:
             raise self._web.lost("the session was closed")
         raise TimeoutError

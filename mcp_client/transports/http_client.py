@@ -20,9 +20,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
+from ..backend import current
 from ..display import safe_text
 from ..errors import AuthError, ConfigError, ConnectError, ConnectionLost, McpError
 from ..protocol.canonical import sha256
+from ..stopwatch import Stopwatch
 from .base import Link
 from .http_reply import Reply
 
@@ -31,7 +33,14 @@ if TYPE_CHECKING:
 
     import httpx
 
-__all__ = ["HttpServer", "Web", "lasting_identity_of", "origin_of", "shown"]
+__all__ = [
+    "HttpServer",
+    "Web",
+    "lasting_identity_of",
+    "origin_of",
+    "shown",
+    "tls_context",
+]
 
 _log = logging.getLogger("mcp_client")
 _HOPS = 5
@@ -169,7 +178,7 @@ def _is_loopback(host: str) -> bool:
 _contexts: dict[bool, ssl.SSLContext] = {}
 
 
-def _context(certificates: bool) -> ssl.SSLContext:
+def tls_context(certificates: bool) -> ssl.SSLContext:
     """The process's own TLS context; without certificates, one that trusts nobody."""
     context = _contexts.get(certificates)
     if context is None:
@@ -190,7 +199,7 @@ def _client(url: str) -> httpx.AsyncClient:
     scheme, host, _ = origin_of(url)
     here = _is_loopback(host)
     return httpx.AsyncClient(
-        verify=_context(certificates=not (here and scheme == "http")),
+        verify=tls_context(certificates=not (here and scheme == "http")),
         trust_env=not here,
         timeout=None,  # noqa: S113 - every wait has a clock of the session's
         limits=httpx.Limits(max_keepalive_connections=20, keepalive_expiry=_KEPT_ALIVE),
@@ -205,7 +214,10 @@ class Web:
         import httpx
 
         self.link = link
+        self.watch = link.watch or Stopwatch(current().now)
         self.url = server.url
+        """Where the server is: where it said that it moved to for good, if it did."""
+        self.given_url = server.url
         self.shown = shown(server.url)
         self.held_open = 0
         """How many streams were left open by the server after their answer."""
@@ -228,6 +240,11 @@ class Web:
                 self.link.server,
                 self.shown,
             )
+
+    @property
+    def authorized(self) -> bool:
+        """Whether the host gave something to show who is asking."""
+        return self._server.auth is not None or self._server.headers is not None
 
     async def open(
         self, method: str, headers: Headers, text: str | None = None, url: str | None = None
@@ -265,7 +282,12 @@ class Web:
 
         try:
             request = self._client.build_request(
-                method, url, headers=dict(headers), content=body, timeout=self._timeout
+                method,
+                url,
+                headers=dict(headers),
+                content=body,
+                timeout=self._timeout,
+                extensions={"mcp_client": self},
             )
             request.stream = Body(body or b"")
             response = await self._client.send(

@@ -54,7 +54,13 @@ class PostedExchange:
         self._job = job
 
     async def receive(self, until: float) -> Answer | Failure | Notice:
-        return await self._inner.receive(until)
+        watch = self._session.watch
+        while True:
+            try:
+                return await self._inner.receive(watch.on_the_loop(until))
+            except TimeoutError:
+                if watch.now() >= until:
+                    raise
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -80,6 +86,7 @@ class HttpSession:
         self.when_idle: Callable[[], Awaitable[None]] | None = None
         """Called once nothing is under way any more."""
         self._web = web
+        self.watch = web.watch
         self._jobs = jobs
         self._link = web.link
         self._closed = False

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ..display import safe_text
 from ..errors import AuthError, ConnectError, McpError, ServerError
+from ..protocol.challenge import Challenge, parse_challenges, what_is_wanted
 from ..protocol.jsonrpc import Failure, Id, Unusable, parse
 from .http_client import Web
 from .http_reply import Reply
@@ -39,10 +40,10 @@ async def refusal(web: Web, reply: Reply, id: Id | None, *, agreed: bool) -> Fai
         text += f": {excerpt}"
     server, status, after = web.link.server, reply.status, reply.retry_after
     if status in (401, 403):
-        challenge = reply.response.headers.get("www-authenticate")
+        headers = reply.response.headers.get_list("www-authenticate")
         return AuthError(
-            text,
-            challenge=None if challenge is None else challenge[:4096],
+            text + _wanted(web, status, parse_challenges(headers)),
+            challenge=", ".join(headers)[:4096] if headers else None,
             http_status=status,
             body_excerpt=excerpt,
             retry_after=after,
@@ -69,6 +70,17 @@ async def refusal(web: Web, reply: Reply, id: Id | None, *, agreed: bool) -> Fai
         server=server,
         retryable=status == 429,
     )
+
+
+def _wanted(web: Web, status: int, challenges: list[Challenge]) -> str:
+    """What the server wants from us, and how to give it."""
+    text = f"; it wants {what_is_wanted(challenges)}" if challenges else ""
+    if web.authorized or (status == 403 and not challenges):
+        return text
+    schemes = {challenge.scheme for challenge in challenges}
+    if schemes and not schemes & {"bearer", "dpop"}:
+        return f"{text}: give it with HttpServer(headers=...)"
+    return f"{text}: log in with HttpServer(url, auth=OAuth()), or give a token, auth=BearerToken()"
 
 
 def session_ended(web: Web, reply_status: int, body_said: bytes) -> ConnectError | None:

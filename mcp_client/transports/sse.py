@@ -75,12 +75,13 @@ class SseTransport(Transport):
         self._backend = current()
         self._jobs = Jobs(self._backend, link.server)
         self._web = web = Web(self._server, link)
+        self._watch = web.watch
         self._channel = Channel(self._backend, link, lambda: self.owner)
         settled = anyio.Event()
         self._error: McpError | None = None
         self._jobs.start(lambda: self._listen(web, settled))
         within = min(link.timeouts.connect, _ENDPOINT)
-        with anyio.move_on_after(within):
+        with web.watch.scope(web.watch.now() + within):
             await settled.wait()
         if self._endpoint is None:
             raise self._error or ConnectError(
@@ -154,8 +155,10 @@ class SseTransport(Transport):
     ) -> LineExchange:
         exchange = self._channel.exchange(id)
         try:
-            with anyio.fail_after(max(0.0, until - self._backend.now())):
+            with self._watch.scope(until) as scope:
                 await self._post(text, headers, id, exchange)
+            if scope.cancelled_caught:
+                raise TimeoutError
         except BaseException:
             self._channel.forget(exchange)
             raise
@@ -166,7 +169,7 @@ class SseTransport(Transport):
 
     async def send(self, text: str, headers: Mapping[str, str]) -> None:
         within = min(self.link.timeouts.connect, self.link.timeouts.idle)
-        with anyio.move_on_after(within) as scope:
+        with self._watch.scope(self._watch.now() + within) as scope:
             await self._post(text, headers, None, None)
         if scope.cancelled_caught:
             raise ConnectError(

@@ -12,14 +12,21 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 import anyio
+import httpx
 
 from mcp_client import (
     Accept,
+    ClientCredentials,
     ConfigError,
     ElicitRequest,
+    EnterpriseAuthorization,
     Handlers,
+    HttpServer,
+    IdentityProvider,
     McpError,
+    OAuth,
     Session,
+    WorkloadIdentity,
     allow_all,
     connect,
 )
@@ -71,6 +78,11 @@ async def echo_a_schema(session: Session) -> None:
     await session.call_tool("json_schema_echo", {"schema": schema})
 
 
+async def call_the_test_tool(session: Session) -> None:
+    await session.list_tools()
+    (await session.call_tool("test-tool", {})).raise_for_error()
+
+
 async def answer_with_defaults(session: Session) -> None:
     await session.list_tools()
     (await session.call_tool("test_client_elicitation_defaults")).raise_for_error()
@@ -109,6 +121,8 @@ SCENARIOS: dict[str, Scenario] = {
     "elicitation-sep1034-client-defaults": answer_with_defaults,
     "sep-2322-client-request-state": answer_in_rounds,
 }
+AUTH = "auth/"
+"""What such a scenario is about comes before the session, which does the same in all of them."""
 PINNED = {"tools_call", "json-schema-2020-12-preservation"}
 """Scenarios whose mock agrees to any revision: each run is to speak its own."""
 
@@ -135,22 +149,99 @@ def _stub(schema: dict[str, Any]) -> dict[str, Any]:
     return {name: _STUBS[properties.get(name, {}).get("type", "string")] for name in required}
 
 
-async def _play(url: str, scenario: str, revision: str) -> None:
+# ------------------------------------------------------------------ authorization
+
+REDIRECT = "http://localhost:3000/callback"
+DOCUMENT = "https://conformance-test.local/client-metadata.json"
+
+
+async def person(url: str) -> str:
+    """A person with a browser who agrees to everything: follows one redirect by reading it."""
+    async with httpx.AsyncClient(trust_env=False) as browser:
+        answer = await browser.get(url, follow_redirects=False)
+    return answer.headers["location"]
+
+
+def oauth(**options: Any) -> httpx.Auth:
+    """Somebody who logs in, as all scenarios have it that say no more."""
+    return OAuth(on_url=person, redirect_uri=REDIRECT, client_metadata_url=DOCUMENT, **options)
+
+
+def pre_registered() -> httpx.Auth:
+    context = _context()
+    return oauth(
+        client_id=context["client_id"],
+        client_secret=context["client_secret"],
+        issuer=context.get("issuer"),
+    )
+
+
+def signing_machine() -> httpx.Auth:
+    context = _context()
+    return ClientCredentials(
+        context["client_id"],
+        private_key=context["private_key_pem"],
+        algorithm=context["signing_algorithm"],
+    )
+
+
+def machine() -> httpx.Auth:
+    context = _context()
+    return ClientCredentials(context["client_id"], client_secret=context["client_secret"])
+
+
+def enterprise() -> httpx.Auth:
+    context = _context()
+    provider = IdentityProvider(
+        context["idp_token_endpoint"], context["idp_client_id"], context["idp_id_token"]
+    )
+    return EnterpriseAuthorization(
+        provider, context["client_id"], client_secret=context["client_secret"]
+    )
+
+
+def workload() -> httpx.Auth:
+    context = _context()
+    return WorkloadIdentity(context["client_id"], assertion=context["valid_jwt"])
+
+
+GRANTS: dict[str, Callable[[], httpx.Auth]] = {
+    "auth/client-credentials-basic": machine,
+    "auth/client-credentials-jwt": signing_machine,
+    "auth/enterprise-managed-authorization": enterprise,
+    "auth/pre-registration": pre_registered,
+    "auth/wif-jwt-bearer": workload,
+}
+"""Scenarios with a way to a token of their own."""
+
+
+def _server(url: str, scenario: str) -> HttpServer:
+    if not scenario.startswith(AUTH):
+        return HttpServer(url)
+    return HttpServer(url, auth=GRANTS.get(scenario, oauth)())
+
+
+async def _play(server: HttpServer, scenario: str, revision: str) -> None:
     handlers = HANDLERS.get(scenario)
-    async with connect(url, approval=allow_all, handlers=handlers, revision=revision) as session:
-        await SCENARIOS[scenario](session)
+    play = call_the_test_tool if scenario.startswith(AUTH) else SCENARIOS[scenario]
+    async with connect(server, approval=allow_all, handlers=handlers, revision=revision) as session:
+        await play(session)
 
 
 def main(words: list[str]) -> int:
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
     if not words:
         return _refused("the last argument is the URL of the suite's server, and there is none")
-    if scenario not in SCENARIOS:
+    auth = scenario.startswith(AUTH)
+    if scenario not in SCENARIOS and not auth:
         known = ", ".join(SCENARIOS)
-        return _refused(f"MCP_CONFORMANCE_SCENARIO is {scenario!r}, and this program knows {known}")
+        return _refused(
+            f"MCP_CONFORMANCE_SCENARIO is {scenario!r}, and this program knows {known}, {AUTH}..."
+        )
     revision = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "auto")
+    pin = revision if auth or scenario in PINNED else "auto"
     try:
-        anyio.run(_play, words[-1], scenario, revision if scenario in PINNED else "auto")
+        anyio.run(_play, _server(words[-1], scenario), scenario, pin)
     except ConfigError as error:
         return _refused(str(error))
     except McpError as error:

@@ -12,7 +12,7 @@ import anyio
 
 from tests.interop import peers
 
-__all__ = ["asking", "everything", "growing", "library", "official"]
+__all__ = ["asking", "everything", "growing", "guarded", "library", "official"]
 
 _STARTING = 30.0
 
@@ -42,6 +42,14 @@ async def growing() -> AsyncIterator[str]:
     stdio = peers.growing()
     port = _free_port()
     async with _running([stdio.command, *stdio.args, str(port)], port):
+        yield f"http://127.0.0.1:{port}/mcp"
+
+
+@asynccontextmanager
+async def guarded() -> AsyncIterator[str]:
+    """The URL of a server on the official SDK behind the SDK's authorization server."""
+    port = _free_port()
+    async with _running(peers.guarded(port), port):
         yield f"http://127.0.0.1:{port}/mcp"
 
 

@@ -2,6 +2,10 @@
 
 ``python tests/interop/install.py`` needs Python with venv, and npm. What it installs goes into the
 git-ignored ``.interop/`` at the root of the repository; what is there already is left alone.
+
+Chromium and its driver are Debian's. Where they are not installed they are unpacked beside the
+other peers, with the libraries that the system lacks, which takes no rights and changes nothing
+else; that needs ``apt-get`` and ``dpkg``.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-__all__ = ["COMMAND", "EVERYTHING", "NODE", "PEERS", "SDKS", "SUITE"]
+__all__ = ["COMMAND", "EVERYTHING", "NODE", "PEERS", "SDKS", "SUITE", "browser", "browser_env"]
 
 COMMAND = "python tests/interop/install.py"
 PEERS = Path(__file__).resolve().parents[2] / ".interop"
@@ -40,10 +44,39 @@ SUITE = "@modelcontextprotocol/conformance"
 _PACKAGES = {EVERYTHING: "2026.8.31", SUITE: "0.2.0-alpha.12", NODE: "22.23.3"}
 
 
+_BROWSER = PEERS / "chromium"
+
+
+def browser() -> tuple[Path, Path] | None:
+    """Chromium and its driver: the system's, or the unpacked ones; None without them."""
+    root = _BROWSER / "root" / "usr"
+    found = [
+        Path(system) if (system := shutil.which(name)) else root / place
+        for name, place in (
+            ("chromium", "lib/chromium/chromium"),
+            ("chromedriver", "bin/chromedriver"),
+        )
+    ]
+    return (found[0], found[1]) if all(path.is_file() for path in found) else None
+
+
+def browser_env() -> dict[str, str]:
+    """What those that were unpacked need to find their libraries and fonts."""
+    root = _BROWSER / "root"
+    if not root.is_dir():
+        return {}
+    places = {path.parent for path in root.rglob("*.so*")} - {root / "usr" / "lib" / "chromium"}
+    env = {"LD_LIBRARY_PATH": ":".join(sorted(map(str, places)))}
+    if not Path("/etc/fonts/fonts.conf").exists():
+        env["FONTCONFIG_PATH"] = str(root / "etc" / "fonts")
+    return env
+
+
 def main() -> int:
     PEERS.mkdir(exist_ok=True)
     with ThreadPoolExecutor(3) as several:
         jobs = [several.submit(_install_packages)]
+        jobs.append(several.submit(_install_browser))
         jobs += [several.submit(_install_sdk, version) for version in SDKS]
     failures = [str(error) for job in jobs if (error := job.exception()) is not None]
     for failure in failures:
@@ -79,6 +112,35 @@ def _install_packages() -> None:
         )
     _run([npm, "install", "--no-audit", "--no-fund", "--loglevel=error"], home)
     _mark(home, wanted, started)
+
+
+def _install_browser() -> None:
+    if browser() is not None:
+        return
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        raise RuntimeError("chromium and chromedriver are not on PATH, nor apt-get to fetch them")
+    shutil.rmtree(_BROWSER, ignore_errors=True)
+    lists, cache, root = (_BROWSER / name for name in ("lists", "cache", "root"))
+    for path in (lists / "partial", cache / "archives" / "partial", root):
+        path.mkdir(parents=True)
+    started = time.monotonic()
+    options = {
+        "Dir::State::Lists": lists,
+        "Dir::Cache": cache,
+        "Debug::NoLocking": "true",
+        "APT::Sandbox::User": "",
+        "APT::Install-Recommends": "false",
+    }
+    apt = ["apt-get", "-qq", *(f"-o{name}={value}" for name, value in options.items())]
+    _run([*apt, "update"])
+    _run([*apt, "install", "--download-only", "--yes", "chromium", "chromium-driver"])
+    for archive in sorted((cache / "archives").glob("*.deb")):
+        _run(["dpkg-deb", "--extract", str(archive), str(root)])
+    shutil.rmtree(lists)
+    shutil.rmtree(cache)
+    if browser() is None:
+        raise RuntimeError("there is no Chromium in the packages chromium and chromium-driver")
+    _mark(_BROWSER, "unpacked", started)
 
 
 def _is_there(home: Path, wanted: str) -> bool:

@@ -10,9 +10,27 @@ from typing import NoReturn
 import pytest
 
 from mcp_client import StdioServer
-from tests.interop.install import COMMAND, EVERYTHING, NODE, PEERS, SUITE
+from tests.interop.install import (
+    COMMAND,
+    EVERYTHING,
+    NODE,
+    PEERS,
+    SUITE,
+    browser,
+    browser_env,
+)
 
-__all__ = ["asking", "conformance", "everything", "growing", "library", "node", "official"]
+__all__ = [
+    "asking",
+    "chromium",
+    "conformance",
+    "everything",
+    "growing",
+    "guarded",
+    "library",
+    "node",
+    "official",
+]
 
 _SERVERS = Path(__file__).parent / "servers"
 _MODULES = PEERS / "npm" / "node_modules"
@@ -29,6 +47,18 @@ def growing() -> StdioServer:
     """A server on the official SDK whose tools come and go while it runs."""
     python = _found(PEERS / "sdk-2.3.0" / "bin" / "python", "the official SDK 2.3.0")
     return StdioServer(str(python), [str(_SERVERS / "growing_2.py")], env=_new_identity())
+
+
+def guarded(port: int) -> list[str]:
+    """The words that run a server on the official SDK behind the SDK's authorization server."""
+    python = _found(PEERS / "sdk-2.3.0" / "bin" / "python", "the official SDK 2.3.0")
+    return [str(python), str(_SERVERS / "login_2.py"), str(port)]
+
+
+def chromium() -> tuple[Path, Path, dict[str, str]]:
+    """Chromium, its driver, and what they need in their environment."""
+    found = browser() or _missing("Chromium with its driver")
+    return *found, browser_env()
 
 
 def asking() -> StdioServer:

@@ -41,6 +41,57 @@ SCENARIOS = [
     ("json-schema-2020-12-preservation", "2026-07-28"),
 ]
 
+_IN_BOTH = [
+    "metadata-default",
+    "metadata-var1",
+    "metadata-var2",
+    "metadata-var3",
+    "basic-cimd",
+    "scope-from-www-authenticate",
+    "scope-from-scopes-supported",
+    "scope-omitted-when-undefined",
+    "scope-step-up",
+    "scope-retry-limit",
+    "pre-registration",
+    "client-credentials-basic",
+    "client-credentials-jwt",
+    "enterprise-managed-authorization",
+    "wif-jwt-bearer",
+    "dpop",
+    "dpop-nonce",
+]
+_IN_THREE = [
+    "token-endpoint-auth-basic",
+    "token-endpoint-auth-post",
+    "token-endpoint-auth-none",
+]
+_IN_THE_NEWEST = [
+    "resource-mismatch",
+    "offline-access-scope",
+    "offline-access-not-supported",
+    "authorization-server-migration",
+    "iss-supported",
+    "iss-not-advertised",
+    "iss-supported-missing",
+    "iss-wrong-issuer",
+    "iss-unexpected",
+    "iss-normalized",
+    "metadata-issuer-mismatch",
+]
+_OLD = ["2025-03-26-oauth-metadata-backcompat", "2025-03-26-oauth-endpoint-fallback"]
+
+SCENARIOS += [
+    (f"auth/{name}", revision)
+    for names, revisions in [
+        (_IN_BOTH, ["2025-11-25", "2026-07-28"]),
+        (_IN_THREE, ["2025-06-18", "2025-11-25", "2026-07-28"]),
+        (_IN_THE_NEWEST, ["2026-07-28"]),
+        (_OLD, ["2025-03-26", "2025-11-25"]),
+    ]
+    for name in names
+    for revision in revisions
+]
+
 
 @pytest.mark.parametrize(("scenario", "revision"), SCENARIOS)
 def test_the_official_suite_finds_no_fault(scenario: str, revision: str) -> None:

@@ -1,0 +1,26 @@
+"""A server that wants a login: the browser opens once, and the tokens are kept for the next run.
+
+python examples/log_in.py [URL]: without a URL a server is started here, and nobody has to type.
+"""
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import anyio
+
+from mcp_client import FileTokens, HttpServer, OAuth, allow_all, connect
+
+sys.path.insert(0, str(Path(__file__).parent / "servers"))
+from login_http import serving  # type: ignore[import-not-found]
+
+
+async def main(given: list[str]) -> None:
+    with nullcontext(given[0]) if given else serving() as url:
+        auth = OAuth(client_name="Weather example", store=FileTokens())
+        async with connect(HttpServer(url, auth=auth), approval=allow_all) as session:
+            result = await session.call_tool("get_weather", {"location": "New York"})
+            print(result.text)
+
+
+anyio.run(main, sys.argv[1:])

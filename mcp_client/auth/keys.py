@@ -1,0 +1,135 @@
+"""Private keys: read, made, and signed with, by PyJWT and its cryptography (the extra ``auth``).
+
+Nothing else here imports either, and they are imported when the first key is needed. A key is in
+no repr and in no error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from types import ModuleType
+from typing import Any
+
+from ..display import safe_text
+from ..errors import AuthError, ConfigError
+
+__all__ = ["PrivateKey"]
+
+_CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
+_RSA = ("RS256", "PS256", "RS384", "PS384", "RS512", "PS512")
+_LEAST_RSA_BITS = 2048
+
+
+def _jwt() -> ModuleType:
+    try:
+        import cryptography.hazmat.primitives  # noqa: F401 - PyJWT alone has no private keys
+        import jwt
+    except ImportError:
+        raise ConfigError(
+            "signing needs PyJWT and cryptography: install mcp-client[auth]"
+        ) from None
+    return jwt
+
+
+class PrivateKey:
+    """A private key and the algorithms it can sign with, the preferred one first."""
+
+    __slots__ = ("_key", "algorithms", "key_id")
+
+    def __init__(self, key: Any, algorithms: tuple[str, ...], key_id: str | None = None) -> None:
+        self._key = key
+        self.algorithms = algorithms
+        self.key_id = key_id
+
+    def __repr__(self) -> str:
+        return f"<PrivateKey {self.algorithms[0]}>"
+
+    @classmethod
+    def read(cls, text: str | bytes, *, key_id: str | None = None) -> PrivateKey:
+        """A key from PEM (PKCS#8, PKCS#1 or SEC1, without a password) or from a JWK's JSON.
+
+        Raises ``ConfigError`` where it is none, or one too weak to sign with.
+        """
+        jwt = _jwt()
+        data = text.encode() if isinstance(text, str) else text
+        try:
+            if data.lstrip().startswith(b"{"):
+                jwk = json.loads(data)
+                key_id = key_id or jwk.get("kid")
+                key = jwt.PyJWK(jwk).key
+            else:
+                from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+                key = load_pem_private_key(data, password=None)
+        except Exception:  # noqa: BLE001 - whatever it says may quote the key
+            raise ConfigError(
+                "the private key cannot be read: give PEM text without a password, or a JWK"
+            ) from None
+        return cls(key, _algorithms(key), key_id)
+
+    @classmethod
+    def generate(cls) -> PrivateKey:
+        """A new key on the curve P-256."""
+        _jwt()
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        return cls(ec.generate_private_key(ec.SECP256R1()), ("ES256",))
+
+    def algorithm(self, accepted: Iterable[str] | None, wanted: str | None = None) -> str:
+        """The algorithm to sign with, where a server accepts ``accepted`` (None: it did not say).
+
+        Raises ``AuthError`` where there is none that both can.
+        """
+        if wanted is not None and wanted not in self.algorithms:
+            raise ConfigError(
+                f"this private key cannot sign with {safe_text(wanted, 20)!r}: it can with "
+                + ", ".join(self.algorithms)
+            )
+        able = self.algorithms if wanted is None else (wanted,)
+        offered = None if accepted is None else list(accepted)
+        for name in able:
+            if offered is None or name in offered:
+                return name
+        names = ", ".join(safe_text(name, 20) for name in (offered or [])[:12]) or "nothing"
+        raise AuthError(
+            f"the server accepts signatures with {names}, and this key can make {', '.join(able)}"
+        )
+
+    def sign(self, claims: Mapping[str, Any], algorithm: str, header: Mapping[str, Any]) -> str:
+        """A JWT (RFC 7515, compact)."""
+        token: str = _jwt().encode(dict(claims), self._key, algorithm, headers=dict(header))
+        return token
+
+    def public_jwk(self) -> dict[str, str]:
+        """The public half, with the members that count and no other (RFC 7638 section 3.2)."""
+        whole = self._as_jwk(self._key.public_key())
+        return {name: whole[name] for name in ("crv", "e", "kty", "n", "x", "y") if name in whole}
+
+    def text(self) -> str:
+        """The key as a JWK's JSON, for ``read``. It is a secret."""
+        return json.dumps(self._as_jwk(self._key))
+
+    def _as_jwk(self, key: Any) -> dict[str, Any]:
+        algorithms = _jwt().algorithms.get_default_algorithms()
+        jwk: dict[str, Any] = algorithms[self.algorithms[0]].to_jwk(key, as_dict=True)
+        return jwk
+
+
+def _algorithms(key: Any) -> tuple[str, ...]:
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+    if isinstance(key, ec.EllipticCurvePrivateKey) and key.curve.name in _CURVES:
+        return (_CURVES[key.curve.name],)
+    if isinstance(key, ed25519.Ed25519PrivateKey):
+        return ("EdDSA",)
+    if isinstance(key, rsa.RSAPrivateKey):
+        if key.key_size < _LEAST_RSA_BITS:
+            raise ConfigError(
+                f"the private key has {key.key_size} bits: RSA needs {_LEAST_RSA_BITS} at least"
+            )
+        return _RSA
+    raise ConfigError(
+        "the private key is of a kind that signs no assertion: give RSA, Ed25519, or EC on P-256, "
+        "P-384 or P-521"
+    )

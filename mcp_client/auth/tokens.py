@@ -1,0 +1,296 @@
+"""Tokens, the client that got them, and what a store of both has to do.
+
+Everything here is a value: it knows no file and no network. Secrets are in no repr.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from ..display import safe_text
+from ..errors import AuthError
+from ..protocol.challenge import scopes_of
+
+__all__ = ["Key", "Registration", "Source", "Token", "TokenStore"]
+
+EARLY = 60.0
+"""Seconds before its expiry from which a token counts as stale."""
+_FOREVER = 10 * 365 * 86_400.0
+SENDABLE = re.compile(r"[\x21-\x7e]+")
+_TYPES = {"bearer": "Bearer", "dpop": "DPoP"}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What lets a client in, until when, and what gets the next one (RFC 6749 section 5.1)."""
+
+    access_token: str = field(repr=False)
+    token_type: str = "Bearer"  # noqa: S105 - the scheme's name
+    """The scheme of the ``Authorization`` header: "Bearer" or "DPoP"."""
+    expires_at: float | None = None
+    """Unix time in seconds; None where the server did not say."""
+    lifetime: float | None = None
+    """Seconds it was good for when it was new."""
+    refresh_token: str | None = field(default=None, repr=False)
+    scope: frozenset[str] = frozenset()
+    """What was granted: what the server said, or else what was asked for."""
+    dpop_key: str | None = field(default=None, repr=False)
+    """The private key the token is bound to, as ``dpop.ProofKey`` writes it; None for Bearer."""
+
+    @classmethod
+    def from_response(
+        cls,
+        payload: Mapping[str, Any],
+        now: float,
+        asked: Iterable[str] = (),
+        *,
+        previous: Token | None = None,
+        dpop_key: str | None = None,
+    ) -> Token:
+        """Read a token endpoint's successful answer at the Unix time ``now``.
+
+        ``previous`` is the token that was refreshed: what the answer leaves out stays as it was.
+        Raises ``AuthError`` where the answer is no token that can be used.
+        """
+        access = _sendable(payload, "access_token")
+        if access is None:
+            raise AuthError("the token endpoint answered without an access_token")
+        asked = frozenset(asked) or (previous.scope if previous else frozenset())
+        scope = payload.get("scope")
+        refresh = _sendable(payload, "refresh_token")
+        if refresh is None and previous is not None:
+            refresh = previous.refresh_token
+        kind = _token_type(payload)
+        if kind == "DPoP" and dpop_key is None:
+            raise AuthError("the token endpoint gave a DPoP token, and no proof was sent to it")
+        lifetime = _lifetime(payload.get("expires_in"))
+        return cls(
+            access_token=access,
+            token_type=kind,
+            expires_at=None if lifetime is None else now + lifetime,
+            lifetime=lifetime,
+            refresh_token=refresh,
+            scope=scopes_of(scope) if isinstance(scope, str) else asked,
+            dpop_key=dpop_key if kind == "DPoP" else None,
+        )
+
+    def fresh(self, now: float, early: float = EARLY) -> bool:
+        """Whether the token is good for ``early`` more seconds, as far as anybody said.
+
+        Of a token that lives for minutes, only the last quarter counts as too late.
+        """
+        if self.expires_at is None:
+            return True
+        if self.lifetime is not None:
+            early = min(early, self.lifetime / 4)
+        return now + early < self.expires_at
+
+    @property
+    def authorization(self) -> str:
+        """The value of the ``Authorization`` header."""
+        return f"{self.token_type} {self.access_token}"
+
+    def to_wire(self) -> dict[str, Any]:
+        """As stores write it down, secrets included."""
+        return {
+            "access_token": self.access_token,
+            "token_type": self.token_type,
+            "expires_at": self.expires_at,
+            "lifetime": self.lifetime,
+            "refresh_token": self.refresh_token,
+            "scope": " ".join(sorted(self.scope)),
+            "dpop_key": self.dpop_key,
+        }
+
+    @classmethod
+    def from_wire(cls, wire: Any) -> Token:
+        """Raises ``ValueError``, without a secret in it, where ``wire`` is no token."""
+        read = _Reader(wire, "token")
+        return cls(
+            access_token=read.needed("access_token", str),
+            token_type=read.needed("token_type", str),
+            expires_at=read.time("expires_at"),
+            lifetime=read.time("lifetime"),
+            refresh_token=read.maybe("refresh_token", str),
+            scope=frozenset((read.maybe("scope", str) or "").split()),
+            dpop_key=read.maybe("dpop_key", str),
+        )
+
+
+def _sendable(payload: Mapping[str, Any], name: str) -> str | None:
+    value = payload.get(name)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or not SENDABLE.fullmatch(value):
+        raise AuthError(f"the token endpoint answered with an unusable {name}")
+    return value
+
+
+def _token_type(payload: Mapping[str, Any]) -> str:
+    given = payload.get("token_type")
+    kind = _TYPES.get(given.lower()) if isinstance(given, str) else None
+    if kind is None:
+        shown = "none" if given is None else f"{safe_text(str(given), 40)!r}"
+        raise AuthError(f"the token endpoint gave a token of type {shown}: not Bearer, not DPoP")
+    return kind
+
+
+def _lifetime(seconds: Any) -> float | None:
+    """Some servers write the number as a string; whatever is no number says nothing."""
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float, str)):
+        return None
+    try:
+        length = float(seconds)
+    except (ValueError, OverflowError):
+        return None
+    return None if math.isnan(length) else min(max(length, 0.0), _FOREVER)
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A client as one authorization server knows it. It is never shown to another."""
+
+    client_id: str
+    client_secret: str | None = field(default=None, repr=False)
+    token_endpoint_auth_method: str | None = None
+    """What the registration's answer said; None where it did not."""
+    secret_expires_at: float | None = None
+    """Unix time in seconds; None where the secret does not expire."""
+    redirect_uris: tuple[str, ...] = ()
+    issuer: str = ""
+    """The authorization server it belongs to, byte for byte."""
+
+    def usable(self, now: float) -> bool:
+        return self.secret_expires_at is None or now < self.secret_expires_at
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "client_id": self.client_id,
+            "client_secret": self.client_secret,
+            "token_endpoint_auth_method": self.token_endpoint_auth_method,
+            "secret_expires_at": self.secret_expires_at,
+            "redirect_uris": list(self.redirect_uris),
+            "issuer": self.issuer,
+        }
+
+    @classmethod
+    def from_wire(cls, wire: Any) -> Registration:
+        """Raises ``ValueError``, without a secret in it, where ``wire`` is no registration."""
+        read = _Reader(wire, "registration")
+        uris = read.maybe("redirect_uris", list) or []
+        if not all(isinstance(uri, str) for uri in uris):
+            raise ValueError("a registration's redirect_uris are not strings")
+        return cls(
+            client_id=read.needed("client_id", str),
+            client_secret=read.maybe("client_secret", str),
+            token_endpoint_auth_method=read.maybe("token_endpoint_auth_method", str),
+            secret_expires_at=read.time("secret_expires_at"),
+            redirect_uris=tuple(uris),
+            issuer=read.needed("issuer", str),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Whose token it is: who issued it, for which resource, to which client."""
+
+    issuer: str
+    resource: str
+    client: str
+    """The client id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the tokens of an MCP server come from: enough to refresh one without discovery."""
+
+    key: Key
+    token_endpoint: str
+    auth_method: str = "none"
+    """How the client authenticates there."""
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "issuer": self.key.issuer,
+            "resource": self.key.resource,
+            "client": self.key.client,
+            "token_endpoint": self.token_endpoint,
+            "auth_method": self.auth_method,
+        }
+
+    @classmethod
+    def from_wire(cls, wire: Any) -> Source:
+        read = _Reader(wire, "source")
+        key = Key(*(read.needed(name, str) for name in ("issuer", "resource", "client")))
+        return cls(key, read.needed("token_endpoint", str), read.needed("auth_method", str))
+
+
+Value = TypeVar("Value")
+
+
+class _Reader:
+    """Fields of a stored object; a wrong one is named, its value never shown."""
+
+    def __init__(self, wire: Any, what: str) -> None:
+        if not isinstance(wire, dict):
+            raise ValueError(f"a {what} is no object")
+        self._wire, self._what = wire, what
+
+    def maybe(self, name: str, kind: type[Value]) -> Value | None:
+        value = self._wire.get(name)
+        if value is None or type(value) is kind:
+            return value
+        raise ValueError(f"a {self._what}'s {name} is no {kind.__name__}")
+
+    def needed(self, name: str, kind: type[Value]) -> Value:
+        value = self.maybe(name, kind)
+        if value is None:
+            raise ValueError(f"a {self._what} has no {name}")
+        return value
+
+    def time(self, name: str) -> float | None:
+        value = self._wire.get(name)
+        if value is None:
+            return None
+        if type(value) not in (int, float) or not math.isfinite(value):
+            raise ValueError(f"a {self._what}'s {name} is no time")
+        return float(value)
+
+
+class TokenStore(Protocol):
+    """Where tokens and registrations are kept. Write your own with these ten methods.
+
+    Every method is short: none waits for a network or a person. Two processes may share a store.
+    """
+
+    async def load(self, key: Key) -> Token | None: ...
+
+    async def save(self, key: Key, token: Token) -> None: ...
+
+    async def delete(self, key: Key) -> None: ...
+
+    async def load_registration(self, issuer: str) -> Registration | None: ...
+
+    async def save_registration(self, registration: Registration) -> None:
+        """Keep it under its ``issuer``, in place of what was there."""
+
+    async def delete_registration(self, issuer: str) -> None: ...
+
+    async def recall(self, server: str) -> Source | None:
+        """Where the tokens of the MCP server at this URL came from the last time."""
+
+    async def remember(self, server: str, source: Source) -> None: ...
+
+    async def claim(self, key: Key, seconds: float) -> str | None:
+        """Mark that the caller is about to refresh this token, for at most ``seconds``.
+
+        Returns the mark to give to ``release``, or None where somebody else's is still good. It
+        is a mark and no lock: nothing is held, and the mark of a process that died runs out.
+        """
+
+    async def release(self, key: Key, mark: str) -> None:
+        """Take one's own mark away; another's stays."""

@@ -1,0 +1,76 @@
+"""What the tests of the driver share: sessions, people, and what a server was shown."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from mcp_client import (
+    HttpServer,
+    OAuth,
+    Session,
+    allow_all,
+    connect,
+)
+from mcp_client.auth.browser import OnUrl
+from mcp_client.auth.seat import Seat, Visit
+from tests.server.authorization import World
+
+__all__ = ["AGAIN", "SAID", "OneSeat", "Person", "call", "grants", "names", "nobody", "session_of"]
+
+SAID, AGAIN = str({"text": "hello"}), str({"text": "again"})
+
+
+@asynccontextmanager
+async def session_of(world: World, auth: httpx.Auth, **options: Any) -> AsyncIterator[Session]:
+    server = HttpServer(world.url, auth=auth)
+    async with connect(server, approval=allow_all, **options) as session:
+        yield session
+
+
+async def call(world: World, auth: httpx.Auth) -> str:
+    async with session_of(world, auth) as session:
+        return (await session.call_tool("echo", {"text": "hello"})).text
+
+
+async def nobody(url: str) -> str:
+    raise AssertionError("a person was asked")
+
+
+class Person:
+    """Somebody who may change their mind."""
+
+    def __init__(self, mind: OnUrl) -> None:
+        self.mind = mind
+
+    def __call__(self, url: str) -> Any:
+        return self.mind(url)
+
+
+def grants(world: World) -> list[str]:
+    return [form["grant_type"] for form in world.forms("/token")]
+
+
+def names(world: World) -> list[str]:
+    """The access tokens the MCP server was shown, in order, each once."""
+    shown = [request.headers.get("authorization", "") for request in world.server.requests]
+    return list(dict.fromkeys(shown))
+
+
+class OneSeat(OAuth):
+    """For requests that differ in their URL only to be told apart."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        super().__init__(**options)
+        self._url = url
+
+    def _received(self, request: httpx.Request) -> tuple[Visit, Seat]:
+        return super()._received(httpx.Request("POST", self._url))
+
+    def waiting(self) -> int:
+        """How many requests wait for the job under way."""
+        (seat,) = self._seats.values()
+        return 0 if seat._job is None else seat._job._waiting.total()

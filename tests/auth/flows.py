@@ -1,0 +1,113 @@
+"""Driving a flow from a table, with no I/O."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from mcp_client.auth.steps import (
+    Consent,
+    Fetch,
+    Fetched,
+    Flow,
+    Forget,
+    Listen,
+    Listening,
+    Recall,
+    Redirected,
+    Remember,
+    Unreachable,
+)
+from mcp_client.auth.tokens import Registration
+
+__all__ = ["ISSUER", "REDIRECT", "SERVER", "World", "metadata"]
+
+SERVER = "https://mcp.example/mcp"
+ISSUER = "https://as.example"
+REDIRECT = "http://127.0.0.1:4711/callback"
+
+
+def metadata(issuer: str = ISSUER, **changes: Any) -> dict[str, Any]:
+    document = {
+        "issuer": issuer,
+        "authorization_endpoint": f"{issuer}/authorize",
+        "token_endpoint": f"{issuer}/token",
+        "registration_endpoint": f"{issuer}/register",
+        "response_types_supported": ["code"],
+        "code_challenge_methods_supported": ["S256"],
+        "token_endpoint_auth_methods_supported": ["none"],
+        **changes,
+    }
+    return {name: value for name, value in document.items() if value is not None}
+
+
+class World:
+    """Answers every step: ``pages`` from a URL to a document, a status, or a list of such."""
+
+    def __init__(self, pages: Mapping[str, Any] | None = None, **redirect: str) -> None:
+        place = "https://mcp.example/.well-known/oauth-protected-resource/mcp"
+        self.pages: dict[str, Any] = {
+            place: {"resource": SERVER, "authorization_servers": [ISSUER]},
+            f"{ISSUER}/.well-known/oauth-authorization-server": metadata(),
+            f"{ISSUER}/register": {"client_id": "registered"},
+            f"{ISSUER}/token": {"access_token": "at", "token_type": "Bearer", "expires_in": 60},
+            **(pages or {}),
+        }
+        self.redirect = {"code": "c0de", **redirect}
+        self.redirect_uri = REDIRECT
+        self.kept: dict[str, Registration] = {}
+        self.fetched: list[Fetch] = []
+        self.consents: list[dict[str, str]] = []
+
+    @property
+    def urls(self) -> list[str]:
+        return [step.url for step in self.fetched]
+
+    def form(self, url: str) -> dict[str, str]:
+        """What was last posted there."""
+        step = [step for step in self.fetched if step.url == url][-1]
+        return dict(parse_qsl((step.body or b"").decode()))
+
+    def run(self, flow: Flow[Any]) -> Any:
+        outcome: Any = None
+        try:
+            while True:
+                outcome = self.answer(flow.send(outcome))
+        except StopIteration as done:
+            return done.value
+
+    def answer(self, step: Any) -> Any:
+        match step:
+            case Fetch():
+                self.fetched.append(step)
+                return self._page(step.url)
+            case Listen():
+                return Listening(self.redirect_uri)
+            case Consent():
+                asked = dict(parse_qsl(urlsplit(step.url).query))
+                self.consents.append(asked)
+                return Redirected({"state": step.state, **self.redirect})
+            case Recall(issuer=issuer):
+                return self.kept.get(issuer)
+            case Remember(registration=registration):
+                self.kept[registration.issuer] = registration
+            case Forget(issuer=issuer):
+                self.kept.pop(issuer, None)
+        return None
+
+    def _page(self, url: str) -> Fetched | Unreachable:
+        page = self.pages.get(url, 404)
+        if isinstance(page, list):
+            page = page.pop(0) if len(page) > 1 else page[0]
+        match page:
+            case int():
+                return Fetched(page, url=url)
+            case str():
+                return Unreachable(page)
+            case bytes():
+                return Fetched(200, body=page, url=url)
+            case _:
+                status = 400 if "error" in page else 200
+                return Fetched(status, body=json.dumps(page).encode(), url=url)

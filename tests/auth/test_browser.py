@@ -1,0 +1,630 @@
+"""A person is brought before a login, and one answer comes back; nothing else is taken for it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import urllib.request
+import webbrowser
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pexpect  # type: ignore[import-untyped]
+import pytest
+from anyio.abc import SocketAttribute
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_client import AuthError, ConfigError
+from mcp_client.auth import browser
+from mcp_client.auth.browser import Browser, shown_host
+from mcp_client.auth.redirect import Redirects, judge, read_redirect
+from mcp_client.auth.steps import Consent, Listen
+
+URI = "http://127.0.0.1:5000/callback"
+STATE = "st-4711"
+PAGE = "https://as.example.com/authorize?client_id=c&state=st-4711"
+
+
+def head(
+    target: str = f"/callback?code=c1&state={STATE}", *lines: str, method: str = "GET"
+) -> bytes:
+    return "\r\n".join(
+        [f"{method} {target} HTTP/1.1", *(lines or ["Host: 127.0.0.1:5000"])]
+    ).encode()
+
+
+def consent(uri: str, url: str = PAGE) -> Consent:
+    return Consent(url, uri, STATE, "files")
+
+
+async def fetched(url: str, method: str = "GET", **headers: str) -> httpx.Response:
+    async with httpx.AsyncClient(trust_env=False, timeout=None) as client:
+        return await client.request(method, url, headers=headers)
+
+
+# --------------------------------------------------------------------- what is an answer
+
+
+def test_the_answer_of_this_login_is_taken() -> None:
+    answer = judge(head(f"/callback?code=a%2Bb&state={STATE}&iss=https%3A%2F%2Fas"), URI, STATE)
+    assert answer.status == 200
+    assert answer.params == {"code": "a+b", "state": STATE, "iss": "https://as"}
+
+
+def test_a_no_of_the_authorization_server_is_an_answer_too() -> None:
+    answer = judge(head(f"/callback?error=access_denied&state={STATE}"), URI, STATE)
+    assert answer.params == {"error": "access_denied", "state": STATE}
+    assert "not logged in" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("request_head", "status"),
+    [
+        (head("/favicon.ico"), 404),
+        (head("/"), 404),
+        (head(f"/callback/?code=c&state={STATE}"), 404),
+        (head(f"//callback?code=c&state={STATE}"), 404),
+        (head(f"http://127.0.0.1:5000/callback?code=c&state={STATE}"), 404),
+        (head(method="POST"), 405),
+        (head(method="HEAD"), 405),
+        (head(method="OPTIONS"), 405),
+        (head("/callback"), 400),
+        (head("/callback?code=c"), 400),
+        (head("/callback?code=c&state="), 400),
+        (head("/callback?code=c&state=other"), 400),
+        (head(f"/callback?code=c&state={STATE}x"), 400),
+        (head(f"/callback?code=c&state={STATE}&state={STATE}"), 400),
+        (head(f"/callback?code=c&code=d&state={STATE}"), 400),
+        (head(f"/callback?state={STATE}"), 400),
+        (head(f"/callback?code=c&error=e&state={STATE}"), 400),
+        (head(f"/callback?code=%ff&state={STATE}"), 400),
+        (head("/callback?" + "a=1&" * 100 + f"code=c&state={STATE}"), 400),
+        (head(f"/callback?code=c&state={STATE}", "Host: evil.example.com:5000"), 421),
+        (head(f"/callback?code=c&state={STATE}", "Host: localhost:5000"), 421),
+        (head(f"/callback?code=c&state={STATE}", "Host: 127.0.0.1"), 421),
+        (head(f"/callback?code=c&state={STATE}", "Host: 127.0.0.1:5001"), 421),
+        (head(f"/callback?code=c&state={STATE}", "Accept: */*"), 421),
+        (
+            head(f"/callback?code=c&state={STATE}", "Host: 127.0.0.1:5000", "host: 127.0.0.1:5000"),
+            421,
+        ),
+        (b"GET /callback", 400),
+        (b"SSH-2.0-x", 400),
+        (b"", 400),
+    ],
+)
+def test_anything_else_is_refused_and_is_no_answer(request_head: bytes, status: int) -> None:
+    answer = judge(request_head, URI, STATE)
+    assert (answer.status, answer.params) == (status, None)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.binary(max_size=200), st.booleans())
+def test_no_bytes_that_lack_the_state_are_an_answer(data: bytes, shaped: bool) -> None:
+    if shaped:
+        data = b"GET /callback?" + data.replace(b" ", b"") + b" HTTP/1.1\r\nHost: 127.0.0.1:5000"
+    answer = judge(data, URI, "0123456789abcdef")
+    assert answer.params is None
+    assert answer.status in (400, 404, 405, 421)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.text(max_size=80))
+def test_any_text_as_a_query_is_read_or_refused(query: str) -> None:
+    found = read_redirect(query, STATE)
+    assert isinstance(found, str) or found["state"] == STATE
+
+
+# ------------------------------------------------------------------- the page on this machine
+
+
+async def answered(redirects: Redirects, *asks: Callable[[], Awaitable[Any]]) -> Any:
+    found: list[Any] = []
+
+    async def wait() -> None:
+        found.append(await redirects.wait(STATE))
+
+    async with redirects, anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        for ask in asks:
+            await ask()
+    return found[0]
+
+
+async def test_the_page_waits_through_all_that_is_no_answer() -> None:
+    redirects = await Redirects.listen()
+    assert redirects.uri.startswith("http://127.0.0.1:")
+    statuses: list[int] = []
+
+    def ask(rest: str, method: str = "GET", **headers: str) -> Callable[[], Awaitable[None]]:
+        async def asked() -> None:
+            url = redirects.uri.replace("/callback", rest)
+            statuses.append((await fetched(url, method, **headers)).status_code)
+
+        return asked
+
+    params = await answered(
+        redirects,
+        ask("/favicon.ico"),
+        ask("/callback?code=forged&state=guessed"),
+        ask(f"/callback?code=rebound&state={STATE}", Host="evil.example.com"),
+        ask(f"/callback?code=posted&state={STATE}", "POST"),
+        ask(f"/callback?code=right&state={STATE}"),
+    )
+    assert params["code"] == "right"
+    assert statuses == [404, 400, 421, 405, 200]
+    with pytest.raises(httpx.ConnectError):
+        await fetched(f"{redirects.uri}?code=again&state={STATE}")
+
+
+async def test_the_page_runs_nothing_shows_nothing_and_is_kept_nowhere() -> None:
+    redirects = await Redirects.listen()
+    pages: list[httpx.Response] = []
+
+    async def ask() -> None:
+        query = f"?code=%3Cscript%3Ealert%281%29%3C%2Fscript%3E&state={STATE}&hello=sailor"
+        pages.append(await fetched(redirects.uri + query))
+
+    assert (await answered(redirects, ask))["code"] == "<script>alert(1)</script>"
+    page = pages[0]
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+    assert page.headers["cache-control"] == "no-store"
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert page.headers["referrer-policy"] == "no-referrer"
+    assert page.headers["content-type"].startswith("text/html")
+    for sent in ("script", "sailor", STATE):
+        assert sent not in page.text
+    assert "close this window" in page.text
+
+
+async def test_a_connection_that_says_nothing_keeps_no_answer_out() -> None:
+    redirects = await Redirects.listen()
+    port = int(redirects.uri.split(":")[2].split("/")[0])
+
+    async def ask() -> None:
+        async with (
+            await anyio.connect_tcp("127.0.0.1", port),
+            await anyio.connect_tcp("127.0.0.1", port) as slow,
+        ):
+            await slow.send(b"GET /callback")
+            assert (await fetched(f"{redirects.uri}?code=c&state={STATE}")).status_code == 200
+
+    assert (await answered(redirects, ask))["code"] == "c"
+
+
+async def test_a_head_that_is_too_long_is_not_read() -> None:
+    redirects = await Redirects.listen()
+
+    def ask(code: str, **headers: str) -> Callable[[], Awaitable[None]]:
+        async def asked() -> None:
+            with suppress(httpx.TransportError):
+                await fetched(f"{redirects.uri}?code={code}&state={STATE}", **headers)
+
+        return asked
+
+    params = await answered(redirects, ask("long", padding="x" * 40_000), ask("short"))
+    assert params["code"] == "short"
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+async def test_a_chosen_redirect_uri_is_listened_at(host: str) -> None:
+    uri = f"http://{host}:{await free_port()}/oauth/back"
+    redirects = await Redirects.listen(uri)
+
+    async def ask() -> None:
+        assert (await fetched(f"{uri}?code=c&state={STATE}")).status_code == 200
+
+    assert (await answered(redirects, ask))["code"] == "c"
+
+
+async def test_nobody_else_waits_at_localhost() -> None:
+    try:
+        other = await anyio.create_tcp_listener(local_host="::1")
+    except OSError:
+        pytest.skip("this machine has no ::1")
+    async with other:
+        uri = f"http://localhost:{other.extra(SocketAttribute.local_port)}/callback"
+        with pytest.raises(OSError, match="in use"):
+            await Redirects.listen(uri)
+
+
+async def free_port() -> int:
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
+        return int(listener.extra(SocketAttribute.local_port))
+
+
+# ------------------------------------------------------------------------------ the browser
+
+
+class Fake:
+    """A browser that goes where it is sent, and is redirected at once."""
+
+    def __init__(self, redirect: str | None = None, opens: bool = True, name: str = "fake") -> None:
+        self.name = name
+        self.urls: list[str] = []
+        self._redirect = redirect
+        self._opens = opens
+
+    def open(self, url: str) -> bool:
+        self.urls.append(url)
+        if self._redirect is not None:
+            # To our own listener, on a free port of this machine.
+            with urllib.request.urlopen(self._redirect) as page:
+                page.read()
+        return self._opens
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Callable[[Fake], Fake]:
+    def installed(fake: Fake) -> Fake:
+        monkeypatch.setattr(webbrowser, "get", lambda: fake)
+        monkeypatch.setattr(browser, "person_is_there", lambda: False)
+        return fake
+
+    return installed
+
+
+async def test_the_url_is_opened_and_the_redirect_is_the_answer(
+    install: Callable[[Fake], Fake], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    person = Browser()
+    uri = (await person.listen(Listen())).redirect_uri
+    fake = install(Fake(f"{uri}?code=very-secret&state={STATE}"))
+    outcome = await person.consent(consent(uri))
+    assert outcome.params["code"] == "very-secret"
+    assert fake.urls == [PAGE]
+    assert "as.example.com" in caplog.text
+    for secret in ("very-secret", STATE):
+        assert secret not in caplog.text + repr(outcome) + repr(consent(uri))
+
+
+async def test_without_browser_or_terminal_the_error_names_the_option(
+    install: Callable[[Fake], Fake],
+) -> None:
+    for fake in (Fake(opens=False), Fake(name="/usr/bin/lynx")):
+        install(fake)
+        person = Browser()
+        uri = (await person.listen(Listen())).redirect_uri
+        with pytest.raises(AuthError, match=r"on_url"):
+            await person.consent(consent(uri))
+        with pytest.raises(httpx.ConnectError):
+            await fetched(uri)
+    assert fake.urls == []
+
+
+async def test_a_browser_that_cannot_be_started_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_browser() -> Any:
+        raise webbrowser.Error("could not locate runnable browser")
+
+    monkeypatch.setattr(webbrowser, "get", no_browser)
+    monkeypatch.setattr(browser, "person_is_there", lambda: False)
+    person = Browser()
+    uri = (await person.listen(Listen())).redirect_uri
+    with pytest.raises(AuthError, match=r"neither a browser to open nor a terminal"):
+        await person.consent(consent(uri))
+
+
+async def test_headless_without_a_terminal_says_so(install: Callable[[Fake], Fake]) -> None:
+    fake = install(Fake())
+    person = Browser(headless=True)
+    uri = (await person.listen(Listen())).redirect_uri
+    with pytest.raises(AuthError, match=r"on_url"):
+        await person.consent(consent(uri))
+    assert fake.urls == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)",
+        "file:///etc/passwd",
+        "ftp://as.example.com/",
+        "vscode://extension",
+        "http://as.example.com/authorize",
+        "http://192.168.0.1/authorize",
+        "--version",
+        "-https://as.example.com/",
+        "https://as.example.com/ --flag",
+        'https://as.example.com/";id;"',
+        "https://as.example.com/'$(id)'",
+        "https://as.example.com/`id`",
+        "https://as.example.com/a|id",
+        "https://as.example.com/\\..\\x",
+        "https://as.example.com/\n",
+        "https://as.example.com/\x1b[2J",
+        "https://as.example.com/\u202egpj",
+        "https://p\u0430ypal.example.com/",
+        "https://user:pass@as.example.com/",
+        "https://",
+    ],
+)
+async def test_a_url_that_may_not_be_opened_is_not(
+    url: str, install: Callable[[Fake], Fake]
+) -> None:
+    fake = install(Fake())
+    seen: list[str] = []
+    for person in (Browser(), Browser(on_url=seen.append), Browser(headless=True)):
+        uri = (await person.listen(Listen())).redirect_uri
+        with pytest.raises(AuthError, match="was not opened") as caught:
+            await person.consent(consent(uri, url))
+        assert str(caught.value).isprintable()
+    assert fake.urls == seen == []
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://as.example.com/x", "as.example.com"),
+        ("https://as.example.com:8443/x", "as.example.com:8443"),
+        (
+            "https://xn--ypal-43d9g.com/x",
+            "xn--ypal-43d9g.com (an international name, which may look like another one)",
+        ),
+    ],
+)
+def test_the_host_is_shown_as_it_is(url: str, host: str) -> None:
+    assert shown_host(url) == host
+
+
+# ---------------------------------------------------------------------- the host's function
+
+
+@pytest.mark.parametrize("form", ["sync", "async", "awaitable"])
+async def test_a_function_may_return_where_the_browser_ended(form: str) -> None:
+    seen: list[str] = []
+
+    def address(url: str) -> str:
+        seen.append(url)
+        return f"{uri}?code=c&state={STATE}&iss=i#"
+
+    async def later(url: str) -> str:
+        await anyio.lowlevel.checkpoint()
+        return address(url)
+
+    on_url: Any = {"sync": address, "async": later, "awaitable": lambda url: later(url)}[form]
+    person = Browser(on_url=on_url)
+    uri = (await person.listen(Listen())).redirect_uri
+    outcome = await person.consent(consent(uri))
+    assert outcome.params == {"code": "c", "state": STATE, "iss": "i"}
+    assert seen == [PAGE]
+
+
+async def test_a_function_may_leave_the_answer_to_the_redirect() -> None:
+    async def on_url(url: str) -> None:
+        tasks.start_soon(fetched, f"{uri}?code=c&state={STATE}")
+
+    person = Browser(on_url=on_url)
+    uri = (await person.listen(Listen())).redirect_uri
+    async with anyio.create_task_group() as tasks:
+        assert (await person.consent(consent(uri))).params["code"] == "c"
+
+
+@pytest.mark.parametrize(
+    ("returned", "why"),
+    [
+        ("{uri}?code=c&state=other", "another login"),
+        ("{uri}?code=c", "another login"),
+        ("{uri}?code=c&code=d&state=" + STATE, "twice"),
+        ("http://evil.example.com/callback?code=c&state=" + STATE, "does not begin with"),
+        ("{uri}x?code=c&state=" + STATE, "does not begin with"),
+        ("", "does not begin with"),
+        (7, "no text"),
+    ],
+)
+async def test_what_a_function_returns_is_checked(returned: Any, why: str) -> None:
+    def on_url(url: str) -> Any:
+        return returned.replace("{uri}", uri) if isinstance(returned, str) else returned
+
+    person = Browser(on_url=on_url)
+    uri = (await person.listen(Listen())).redirect_uri
+    with pytest.raises(AuthError, match=why) as caught:
+        await person.consent(consent(uri))
+    assert "code=c" not in str(caught.value)
+
+
+async def test_an_error_of_the_function_is_an_error_of_the_login() -> None:
+    def on_url(url: str) -> str:
+        raise KeyError("secret")
+
+    person = Browser(on_url=on_url)
+    uri = (await person.listen(Listen())).redirect_uri
+    with pytest.raises(AuthError, match="on_url raised KeyError") as caught:
+        await person.consent(consent(uri))
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_login_that_nobody_finishes_ends() -> None:
+    person = Browser(on_url=lambda url: None, seconds=0.1)
+    uri = (await person.listen(Listen())).redirect_uri
+    with pytest.raises(AuthError, match=r"nobody finished the login at as\.example\.com") as caught:
+        await person.consent(consent(uri))
+    assert caught.value.retryable
+    with pytest.raises(httpx.ConnectError):
+        await fetched(uri)
+
+
+async def test_a_login_can_be_called_off() -> None:
+    person = Browser(on_url=lambda url: None)
+    uri = (await person.listen(Listen())).redirect_uri
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(person.consent, consent(uri))
+        while True:
+            assert (await fetched(uri)).status_code == 400
+            tasks.cancel_scope.cancel()
+            break
+    with pytest.raises(httpx.ConnectError):
+        await fetched(uri)
+
+
+# ------------------------------------------------------------------------- the redirect URI
+
+
+async def test_a_redirect_uri_of_an_earlier_registration_is_used_again() -> None:
+    port, person = await free_port(), Browser()
+    uri = f"http://127.0.0.1:{port}/callback"
+    assert (
+        await person.listen(Listen(("https://elsewhere.example.com/", uri)))
+    ).redirect_uri == uri
+    other = Browser()
+    assert (await other.listen(Listen((uri,)))).redirect_uri != uri
+    await other.aclose()
+    await person.aclose()
+
+
+async def test_a_chosen_redirect_uri_that_is_taken_is_an_error() -> None:
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
+        uri = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/callback"
+        with pytest.raises(AuthError, match="leave redirect_uri out"):
+            await Browser(redirect_uri=uri).listen(Listen())
+        # Whoever listens there may be the host itself, whose function has the answer.
+        person = Browser(redirect_uri=uri, on_url=lambda url: f"{uri}?code=c&state={STATE}")
+        assert (await person.listen(Listen())).redirect_uri == uri
+        assert (await person.consent(consent(uri))).params["code"] == "c"
+
+
+async def test_a_redirect_to_elsewhere_needs_a_function_that_returns_it(
+    install: Callable[[Fake], Fake],
+) -> None:
+    install(Fake())
+    uri = "https://app.example.com/back"
+    for person in (Browser(redirect_uri=uri), Browser(redirect_uri=uri, on_url=lambda url: None)):
+        assert (await person.listen(Listen())).redirect_uri == uri
+        with pytest.raises(AuthError, match="nobody here receives the redirect"):
+            await person.consent(consent(uri))
+    person = Browser(redirect_uri=uri, on_url=lambda url: f"{uri}?code=c&state={STATE}")
+    await person.listen(Listen())
+    assert (await person.consent(consent(uri))).params["code"] == "c"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://app.example.com/back",
+        "http://127.0.0.1/callback",
+        "https://app.example.com/back#here",
+        "myapp://back",
+        "not a url",
+        "",
+    ],
+)
+def test_a_redirect_uri_that_cannot_be_is_refused_at_once(uri: str) -> None:
+    with pytest.raises(ConfigError, match="redirect_uri"):
+        Browser(redirect_uri=uri)
+
+
+# -------------------------------------------------------------------------- real processes
+
+SCRIPT = """
+import json, sys
+import anyio
+from mcp_client import AuthError
+from mcp_client.auth.browser import Browser
+from mcp_client.auth.steps import Consent, Listen
+
+options, url, backend = json.loads(sys.argv[1])
+
+async def main():
+    person = Browser(**options)
+    uri = (await person.listen(Listen())).redirect_uri
+    try:
+        answer = await person.consent(Consent(url.replace("URI", uri), uri, "st-4711", "files"))
+        print("RESULT", answer.params["code"])
+    except AuthError as error:
+        print("ERROR", error)
+
+anyio.run(main, backend=backend)
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+STUB = """
+import sys, urllib.parse, urllib.request
+url = sys.argv[1]
+uri = urllib.parse.parse_qs(url.partition("?")[2])["redirect_uri"][0]
+code = urllib.parse.quote(url)
+urllib.request.urlopen(f"{uri}?code={code}&state=st-4711").read()
+"""
+
+
+def test_the_browser_is_given_the_url_as_it_is_and_no_shell_sees_it(
+    script: Path, tmp_path: Path
+) -> None:
+    stub, trap = tmp_path / "stub.py", tmp_path / "trap"
+    stub.write_text(STUB)
+    url = f"https://as.example.com/?a=$(touch${{IFS}}{trap})&b=;touch%20{trap}&redirect_uri=URI"
+    url = url.replace("{", "(").replace("}", ")")
+    done = subprocess.run(
+        [sys.executable, str(script), json.dumps([{}, url, "asyncio"])],
+        env={**os.environ, "BROWSER": f"{sys.executable} {stub} %s", "no_proxy": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    opened = done.stdout.removeprefix("RESULT ").strip()
+    assert opened.partition("redirect_uri=")[0] == url.partition("redirect_uri=")[0], done.stderr
+    assert not trap.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+class TestAtATerminal:
+    @pytest.fixture(params=["asyncio", "trio"])
+    def screen(self, request: pytest.FixtureRequest, script: Path) -> Any:
+        given = json.dumps([{"headless": True}, PAGE, request.param])
+        child = pexpect.spawn(
+            sys.executable, [str(script), given], encoding="utf-8", timeout=60, dimensions=(50, 500)
+        )
+        yield child
+        child.close(force=True)
+
+    def shown(self, screen: Any) -> str:
+        screen.expect_exact("  > ")
+        return str(screen.before)
+
+    def uri(self, shown: str) -> str:
+        return shown.split("It begins with")[1].split("?")[0].strip()
+
+    def test_the_url_is_printed_and_the_redirect_is_read_back(self, screen: Any) -> None:
+        shown = self.shown(screen)
+        for part in ("files", "as.example.com", PAGE):
+            assert part in shown
+        uri = self.uri(shown)
+        screen.sendline(f"{uri}?code=c&state=another")
+        assert "another login" in self.shown(screen)
+        screen.sendline(f"{uri}?code=from-the-terminal&state={STATE}")
+        screen.expect_exact("RESULT from-the-terminal")
+
+    def test_the_redirect_may_come_by_itself(self, screen: Any) -> None:
+        uri = self.uri(self.shown(screen))
+        urllib.request.urlopen(f"{uri}?code=by-itself&state={STATE}").read()
+        screen.expect_exact("RESULT by-itself")
+
+    def test_three_wrong_answers_are_enough(self, screen: Any) -> None:
+        for _ in range(3):
+            self.shown(screen)
+            screen.sendline("what?")
+        screen.expect_exact("ERROR")
+
+    def test_the_end_of_input_ends_it(self, screen: Any) -> None:
+        self.shown(screen)
+        screen.sendeof()
+        screen.expect_exact("ERROR files: the address of the redirect was not given")

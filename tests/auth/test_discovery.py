@@ -1,0 +1,228 @@
+"""From a server's URL to its authorization server, in the specification's order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_client import AuthError
+from mcp_client.auth.discovery import Place, canonical, covers, discover
+from tests.auth.flows import ISSUER, SERVER, World, metadata
+
+WELL_KNOWN = "https://mcp.example/.well-known/oauth-protected-resource"
+RESOURCE = {"resource": SERVER, "authorization_servers": [ISSUER]}
+METADATA = f"{ISSUER}/.well-known/oauth-authorization-server"
+
+
+def found(world: World, url: str = SERVER, metadata_url: str | None = None) -> Place:
+    place = world.run(discover(url, metadata_url, lambda issuers: issuers[0]))
+    assert isinstance(place, Place)
+    return place
+
+
+def test_the_challenge_says_where_the_resource_is_described() -> None:
+    world = World({"https://mcp.example/elsewhere": RESOURCE})
+    place = found(world, metadata_url="https://mcp.example/elsewhere")
+    assert world.urls == ["https://mcp.example/elsewhere", METADATA]
+    assert (place.resource, place.server.issuer) == (SERVER, ISSUER)
+
+
+def test_without_it_the_path_is_asked_before_the_root() -> None:
+    world = World({f"{WELL_KNOWN}/mcp": 404, WELL_KNOWN: RESOURCE})
+    found(world)
+    assert world.urls == [f"{WELL_KNOWN}/mcp", WELL_KNOWN, METADATA]
+
+
+def test_the_root_is_not_asked_when_the_path_answers() -> None:
+    world = World()
+    found(world)
+    assert world.urls == [f"{WELL_KNOWN}/mcp", METADATA]
+
+
+@pytest.mark.parametrize(
+    ("issuer", "asked"),
+    [
+        (
+            "https://as.example/tenant",
+            [
+                "https://as.example/.well-known/oauth-authorization-server/tenant",
+                "https://as.example/.well-known/openid-configuration/tenant",
+                "https://as.example/tenant/.well-known/openid-configuration",
+            ],
+        ),
+        (
+            "https://as.example",
+            [
+                "https://as.example/.well-known/oauth-authorization-server",
+                "https://as.example/.well-known/openid-configuration",
+            ],
+        ),
+        (
+            "https://as.example/",
+            [
+                "https://as.example/.well-known/oauth-authorization-server",
+                "https://as.example/.well-known/openid-configuration",
+            ],
+        ),
+    ],
+)
+def test_each_place_of_the_metadata_is_tried_in_order(issuer: str, asked: list[str]) -> None:
+    described = {**RESOURCE, "authorization_servers": [issuer]}
+    nowhere = dict.fromkeys(asked, 404)
+    for number, place in enumerate(asked):
+        pages = {**nowhere, f"{WELL_KNOWN}/mcp": described, place: metadata(issuer)}
+        world = World(pages)
+        assert found(world).server.issuer == issuer
+        assert world.urls[1:] == asked[: number + 1]
+    world = World({**nowhere, f"{WELL_KNOWN}/mcp": described})
+    with pytest.raises(AuthError, match="publishes no metadata"):
+        found(world)
+
+
+def test_a_server_error_at_one_place_of_the_metadata_is_not_the_end() -> None:
+    world = World({METADATA: 500, f"{ISSUER}/.well-known/openid-configuration": metadata()})
+    assert found(world).server.issuer == ISSUER
+
+
+def test_a_page_for_everything_is_no_metadata() -> None:
+    world = World({f"{WELL_KNOWN}/mcp": b"<html>", WELL_KNOWN: RESOURCE, METADATA: metadata()})
+    assert found(world).resource == SERVER
+
+
+REFUSED_RESOURCES: list[tuple[Any, str]] = [
+    (503, "HTTP 503"),
+    ("it took too long", "it took too long"),
+    ({"authorization_servers": [ISSUER]}, "no resource"),
+    ({**RESOURCE, "resource": 5}, "no resource"),
+    ({**RESOURCE, "resource": "https://evil.example/mcp"}, "about another resource"),
+    ({**RESOURCE, "resource": "https://mcp.example/other"}, "about another resource"),
+    ({**RESOURCE, "resource": "https://mcp.example/mcp#x"}, "about another resource"),
+    ({"resource": SERVER}, "names no authorization server"),
+    ({**RESOURCE, "authorization_servers": "https://as.example"}, "names no authorization server"),
+    ({**RESOURCE, "authorization_servers": ["http://as.example"]}, "plain http"),
+    ({**RESOURCE, "authorization_servers": ["https://as.example?a=b"]}, "query"),
+    ({**RESOURCE, "authorization_servers": ["https://u:p@as.example"]}, "user name"),
+    ({**RESOURCE, "authorization_servers": ["file:///etc/passwd"]}, "not https"),
+]
+
+
+@pytest.mark.parametrize(("page", "why"), REFUSED_RESOURCES)
+def test_a_resource_document_that_cannot_be_used_is_refused(page: Any, why: str) -> None:
+    world = World({f"{WELL_KNOWN}/mcp": page})
+    with pytest.raises(AuthError, match=why):
+        found(world)
+    assert world.urls == [f"{WELL_KNOWN}/mcp"]
+
+
+REFUSED_METADATA = [
+    ({"issuer": "https://evil.example"}, "says that it is of"),
+    ({"issuer": f"{ISSUER}/"}, "says that it is of"),
+    ({"issuer": "https://AS.example"}, "says that it is of"),
+    ({"issuer": None}, "says that it is of"),
+    ({"token_endpoint": None}, "no token_endpoint"),
+    ({"token_endpoint": "http://as.example/token"}, "plain http"),
+    ({"token_endpoint": 7}, "no string"),
+    ({"authorization_endpoint": "javascript:alert(1)"}, "not https"),
+    ({"authorization_endpoint": "https://as.example/a b"}, "characters"),
+    ({"authorization_endpoint": "https://as.example/a#b"}, "fragment"),
+    ({"registration_endpoint": "ftp://as.example/r"}, "not https"),
+]
+
+
+@pytest.mark.parametrize(("changes", "why"), REFUSED_METADATA)
+def test_metadata_that_cannot_be_used_is_refused(changes: dict[str, Any], why: str) -> None:
+    with pytest.raises(AuthError, match=why):
+        found(World({METADATA: metadata(**changes)}))
+
+
+def test_without_a_description_the_origin_is_the_authorization_server() -> None:
+    origin = "https://mcp.example"
+    place = f"{origin}/.well-known/oauth-authorization-server"
+    world = World({f"{WELL_KNOWN}/mcp": 404, place: metadata(origin)})
+    found_place = found(world)
+    assert world.urls == [f"{WELL_KNOWN}/mcp", WELL_KNOWN, place]
+    assert (found_place.server.issuer, found_place.resource) == (origin, SERVER)
+    assert not found_place.server.guessed
+
+
+def test_an_origin_that_nobody_named_may_write_its_name_with_a_slash() -> None:
+    place = "https://mcp.example/.well-known/oauth-authorization-server"
+    world = World({f"{WELL_KNOWN}/mcp": 404, place: metadata("https://mcp.example/")})
+    assert found(world).server.issuer == "https://mcp.example/"
+
+
+def test_without_any_metadata_three_default_paths_are_used() -> None:
+    server = found(World({f"{WELL_KNOWN}/mcp": 404})).server
+    assert server.guessed
+    assert server.authorization_endpoint == "https://mcp.example/authorize"
+    assert server.token_endpoint == "https://mcp.example/token"
+    assert server.registration_endpoint == "https://mcp.example/register"
+
+
+def test_the_default_paths_are_no_way_round_metadata_that_is_refused() -> None:
+    place = "https://mcp.example/.well-known/oauth-authorization-server"
+    with pytest.raises(AuthError, match="says that it is of"):
+        found(World({f"{WELL_KNOWN}/mcp": 404, place: metadata("https://evil.example")}))
+
+
+def test_the_revision_goes_along() -> None:
+    world = World()
+    world.run(discover(SERVER, None, lambda issuers: issuers[0], "2025-06-18"))
+    assert {step.headers.get("mcp-protocol-version") for step in world.fetched} == {"2025-06-18"}
+
+
+COVERED = [
+    ("https://a.example", "https://a.example/mcp", True),
+    ("https://a.example/", "https://a.example/mcp", True),
+    ("HTTPS://A.example:443/mcp", "https://a.example/mcp", True),
+    ("https://a.example/mcp/", "https://a.example/mcp", True),
+    ("https://a.example/mcp", "https://a.example/mcp/", True),
+    ("https://a.example/mcp", "https://a.example/mcp/v1", True),
+    ("https://a.example/mcp?x=1", "https://a.example/mcp?x=1", True),
+    ("https://a.example/mcp?x=1", "https://a.example/mcp?x=2", False),
+    ("https://a.example/mc", "https://a.example/mcp", False),
+    ("https://a.example/mcp/v1", "https://a.example/mcp", False),
+    ("https://a.example/MCP", "https://a.example/mcp", False),
+    ("https://a.example:8443", "https://a.example/mcp", False),
+    ("http://a.example", "https://a.example/mcp", False),
+    ("https://a.example.evil.example", "https://a.example/mcp", False),
+    ("https://a.example@evil.example", "https://a.example/mcp", False),
+    ("https://u@a.example", "https://a.example/mcp", False),
+    ("https://a.example#", "https://a.example/mcp", False),
+    ("https://[", "https://a.example/mcp", False),
+    ("", "https://a.example/mcp", False),
+]
+
+
+@pytest.mark.parametrize(("resource", "url", "expected"), COVERED)
+def test_a_resource_covers_what_lies_within_it(resource: str, url: str, expected: bool) -> None:
+    assert covers(resource, url) is expected
+
+
+def test_a_server_that_publishes_no_name_is_called_by_its_url() -> None:
+    assert canonical("https://MCP.example/") == "https://mcp.example"
+    assert canonical("https://mcp.example/Mcp/#top") == "https://mcp.example/Mcp/"
+    assert canonical("https://u:p@mcp.example:8443/mcp?a=B") == "https://mcp.example:8443/mcp?a=B"
+
+
+DOCUMENTS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=30),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*metadata(), "scopes_supported"]), DOCUMENTS))
+def test_whatever_metadata_says_the_outcome_is_a_place_or_an_auth_error(
+    changes: dict[str, Any],
+) -> None:
+    world = World({METADATA: {**metadata(), **changes}})
+    try:
+        place = found(world)
+    except AuthError:
+        return
+    assert place.server.issuer == ISSUER
+    assert place.server.token_endpoint.startswith("https://")

@@ -1,0 +1,331 @@
+"""The authorization-code flow, told as a table: what is asked, what is checked, what is refused."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Any
+
+import pytest
+
+from mcp_client import AuthError
+from mcp_client.auth.discovery import Place, ServerMetadata
+from mcp_client.auth.flow import Login, Want, authorize, refresh, scopes_wanted
+from mcp_client.auth.registration import Client
+from mcp_client.auth.tokens import Key, Registration, Source, Token
+from mcp_client.protocol.challenge import Challenge
+from tests.auth.flows import ISSUER, REDIRECT, SERVER, World, metadata
+
+METADATA = f"{ISSUER}/.well-known/oauth-authorization-server"
+RESOURCE = "https://mcp.example/.well-known/oauth-protected-resource/mcp"
+TOKEN = f"{ISSUER}/token"
+
+
+def now() -> float:
+    return 1_000.0
+
+
+def logged_in(
+    world: World,
+    client: Client | None = None,
+    scopes: frozenset[str] | None = None,
+    **want: Any,
+) -> Login:
+    wanted = Want(SERVER, "example", now=now, **want)
+    login = world.run(authorize(wanted, client or Client(), scopes))
+    assert isinstance(login, Login)
+    return login
+
+
+def test_a_login_ends_in_a_token_and_where_it_came_from() -> None:
+    login = logged_in(World())
+    assert login.token.access_token == "at"
+    assert login.token.expires_at == 1_060.0
+    assert login.source == Source(Key(ISSUER, SERVER, "registered"), TOKEN, "none")
+
+
+def test_the_code_is_bound_to_us_and_to_the_resource() -> None:
+    world = World()
+    logged_in(world)
+    asked, form = world.consents[0], world.form(TOKEN)
+    assert asked["response_type"] == "code"
+    assert asked["client_id"] == form["client_id"] == "registered"
+    assert asked["redirect_uri"] == form["redirect_uri"] == REDIRECT
+    assert asked["resource"] == form["resource"] == SERVER
+    assert asked["code_challenge_method"] == "S256"
+    digest = hashlib.sha256(form["code_verifier"].encode()).digest()
+    assert asked["code_challenge"] == base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+    assert 43 <= len(form["code_verifier"]) <= 128
+    assert form["code"] == "c0de"
+    assert form["grant_type"] == "authorization_code"
+    assert "scope" not in asked
+
+
+def test_no_two_logins_share_a_state_or_a_verifier() -> None:
+    world = World()
+    logged_in(world)
+    verifier = world.form(TOKEN)["code_verifier"]
+    logged_in(world)
+    assert world.consents[0]["state"] != world.consents[1]["state"]
+    assert world.form(TOKEN)["code_verifier"] != verifier
+
+
+def test_the_resource_goes_out_byte_for_byte_as_it_was_published() -> None:
+    published = "HTTPS://MCP.example"
+    world = World({RESOURCE: {"resource": published, "authorization_servers": [ISSUER]}})
+    logged_in(world)
+    assert world.consents[0]["resource"] == published
+    assert world.form(TOKEN)["resource"] == published
+
+
+def test_an_authorization_endpoint_keeps_its_own_query() -> None:
+    world = World({METADATA: metadata(authorization_endpoint=f"{ISSUER}/authorize?tenant=7")})
+    logged_in(world)
+    assert world.consents[0]["tenant"] == "7"
+
+
+# ------------------------------------------------------------------- the redirect
+
+REDIRECTS: list[tuple[dict[str, str], bool, str | None]] = [
+    ({"iss": ISSUER}, True, None),
+    ({}, False, None),
+    ({"iss": ISSUER}, False, None),
+    ({}, True, "does not say that it comes from"),
+    ({"iss": "https://evil.example"}, True, "comes from 'https://evil.example'"),
+    ({"iss": "https://evil.example"}, False, "comes from 'https://evil.example'"),
+    ({"iss": f"{ISSUER}/"}, True, "comes from"),
+    ({"iss": "https://AS.example"}, True, "comes from"),
+    ({"iss": "https://as.example:443"}, True, "comes from"),
+    ({"iss": ""}, False, "comes from"),
+    ({"iss": ISSUER, "state": "another"}, True, "another state"),
+    ({"iss": ISSUER, "state": ""}, True, "another state"),
+    ({"iss": ISSUER, "state": "ü"}, True, "another state"),
+    ({"iss": ISSUER, "code": ""}, True, "no code"),
+]
+
+
+@pytest.mark.parametrize(("redirect", "says_iss", "why"), REDIRECTS)
+def test_a_redirect_is_used_only_if_it_answers_our_question(
+    redirect: dict[str, str], says_iss: bool, why: str | None
+) -> None:
+    described = metadata(authorization_response_iss_parameter_supported=says_iss)
+    world = World({METADATA: described}, **redirect)
+    if why is None:
+        assert logged_in(world).token.access_token == "at"
+        return
+    with pytest.raises(AuthError, match=why):
+        logged_in(world)
+    assert TOKEN not in world.urls
+
+
+def test_a_refusal_is_told_with_its_code() -> None:
+    world = World(error="access_denied", error_description="not \x1b[1mtoday")
+    with pytest.raises(AuthError, match=r"not \\u\{1b\}\[1mtoday") as caught:
+        logged_in(world)
+    assert caught.value.oauth_error == "access_denied"
+    assert TOKEN not in world.urls
+
+
+def test_an_error_of_another_server_is_not_shown() -> None:
+    world = World(error="access_denied", error_description="call me", iss="https://evil.example")
+    with pytest.raises(AuthError, match="comes from") as caught:
+        logged_in(world)
+    assert caught.value.oauth_error is None
+    assert "call me" not in str(caught.value)
+
+
+# ------------------------------------------------------------------ the server
+
+UNFIT = [
+    ({"code_challenge_methods_supported": None}, "PKCE"),
+    ({"code_challenge_methods_supported": ["plain"]}, "PKCE"),
+    ({"authorization_endpoint": None}, "no authorization_endpoint"),
+    ({"response_types_supported": ["token"]}, "no authorization codes"),
+    ({"authorization_endpoint": f"{ISSUER}/a?redirect_uri=https://evil.example"}, "ours to give"),
+    ({"authorization_endpoint": f"{ISSUER}/a?state="}, "ours to give"),
+]
+
+
+@pytest.mark.parametrize(("changes", "why"), UNFIT)
+def test_nobody_is_asked_where_the_login_could_not_be_safe(
+    changes: dict[str, Any], why: str
+) -> None:
+    world = World({METADATA: metadata(**changes)})
+    with pytest.raises(AuthError, match=why):
+        logged_in(world)
+    assert world.consents == []
+
+
+def test_without_pkce_a_host_may_insist_and_we_send_it_nevertheless() -> None:
+    world = World({METADATA: metadata(code_challenge_methods_supported=None)})
+    want = Want(SERVER, "example", now=now)
+    world.run(authorize(want, Client(), None, without_pkce=True))
+    assert world.consents[0]["code_challenge_method"] == "S256"
+
+
+def test_of_several_servers_the_one_our_credentials_belong_to_is_chosen() -> None:
+    second = "https://second.example"
+    described = {"resource": SERVER, "authorization_servers": [ISSUER, second]}
+    pages = {
+        RESOURCE: described,
+        f"{second}/.well-known/oauth-authorization-server": metadata(second),
+        f"{second}/token": {"access_token": "at2", "token_type": "Bearer"},
+        f"{second}/register": {"client_id": "registered"},
+    }
+    client = Client(client_id="given", issuer=second)
+    assert logged_in(World(pages), client).source.key.issuer == second
+    last = Source(Key(second, SERVER, "registered"), f"{second}/token")
+    assert logged_in(World(pages), last=last).source.key.issuer == second
+    assert logged_in(World(pages)).source.key.issuer == ISSUER
+
+
+def test_given_credentials_are_not_sent_where_they_do_not_belong() -> None:
+    world = World()
+    client = Client(client_id="given", client_secret="s3cret", issuer="https://first.example")
+    with pytest.raises(AuthError, match="belongs to"):
+        logged_in(world, client)
+    assert world.consents == []
+    assert not [step for step in world.fetched if step.method == "POST"]
+
+
+# -------------------------------------------------------------------- the scopes
+
+_NONE: frozenset[str] = frozenset()
+SCOPES = [
+    ("", _NONE, None, _NONE, _NONE, ""),
+    ("a b", {"c"}, None, _NONE, _NONE, "a b"),
+    ("", {"c", "d"}, None, _NONE, _NONE, "c d"),
+    ("w", {"c"}, None, {"r"}, _NONE, "r w"),
+    ("", {"c"}, {"mine"}, _NONE, _NONE, "mine"),
+    ("w", {"c"}, {"mine"}, _NONE, _NONE, "mine w"),
+    ("a", _NONE, None, _NONE, {"offline_access"}, "a offline_access"),
+    ("", _NONE, None, _NONE, {"offline_access"}, ""),
+    ("", _NONE, {"mine"}, _NONE, {"offline_access"}, "mine"),
+]
+
+
+@pytest.mark.parametrize(("challenge", "resource", "own", "held", "server", "expected"), SCOPES)
+def test_scopes_are_the_challenges_or_the_resources_and_those_we_had(
+    challenge: str, resource: Any, own: Any, held: Any, server: Any, expected: str
+) -> None:
+    params = {"scope": challenge} if challenge else {}
+    want = Want(SERVER, "example", Challenge("bearer", params), frozenset(held))
+    place = Place(SERVER, ServerMetadata(ISSUER, TOKEN, scopes=frozenset(server)), resource)
+    wanted = scopes_wanted(want, place, None if own is None else frozenset(own))
+    assert wanted == set(expected.split())
+
+
+def test_scopes_are_asked_for_and_remembered() -> None:
+    world = World()
+    challenge = Challenge("bearer", {"scope": "write"})
+    login = logged_in(world, challenge=challenge, held=frozenset({"read"}))
+    assert world.consents[0]["scope"] == "read write"
+    assert login.scopes == login.token.scope == {"read", "write"}
+
+
+# ------------------------------------------------------------- a forgotten client
+
+
+def kept(world: World) -> World:
+    world.kept[ISSUER] = Registration("old", redirect_uris=(REDIRECT,), issuer=ISSUER)
+    return world
+
+
+def test_a_forgotten_client_registers_anew_once() -> None:
+    granted = {"access_token": "at", "token_type": "Bearer"}
+    world = kept(World({TOKEN: [{"error": "invalid_client"}, granted]}))
+    assert logged_in(world).source.key.client == "registered"
+    assert [asked["client_id"] for asked in world.consents] == ["old", "registered"]
+    world = kept(World({TOKEN: {"error": "invalid_client"}}))
+    with pytest.raises(AuthError) as caught:
+        logged_in(world)
+    assert caught.value.oauth_error == "invalid_client"
+    assert len(world.consents) == 2
+
+
+@pytest.mark.parametrize("error", ["invalid_grant", "invalid_target", "server_error"])
+def test_nothing_else_is_tried_again(error: str) -> None:
+    world = kept(World({TOKEN: {"error": error}}))
+    with pytest.raises(AuthError) as caught:
+        logged_in(world)
+    assert caught.value.oauth_error == error
+    assert len(world.consents) == 1
+    assert world.kept[ISSUER].client_id == "old"
+
+
+def test_a_client_that_was_registered_just_now_is_not_registered_again() -> None:
+    world = World({TOKEN: {"error": "invalid_client"}})
+    with pytest.raises(AuthError):
+        logged_in(world)
+    assert world.urls.count(f"{ISSUER}/register") == 1
+
+
+# ------------------------------------------------------------------- the refresh
+
+SOURCE = Source(Key(ISSUER, SERVER, "old"), TOKEN, "none")
+STALE = Token("at0", refresh_token="rt0", scope=frozenset({"read"}))
+
+
+def refreshed(world: World, client: Client | None = None, source: Source = SOURCE) -> Token:
+    token = world.run(refresh(STALE, source, client or Client(), now))
+    assert isinstance(token, Token)
+    return token
+
+
+def test_a_refresh_needs_one_request_and_no_discovery() -> None:
+    world = kept(World())
+    token = refreshed(world)
+    assert world.urls == [TOKEN]
+    assert world.form(TOKEN) == {
+        "grant_type": "refresh_token",
+        "refresh_token": "rt0",
+        "resource": SERVER,
+        "client_id": "old",
+    }
+    assert (token.access_token, token.refresh_token) == ("at", "rt0")
+    assert token.scope == {"read"}
+
+
+def test_a_rotated_refresh_token_takes_the_place_of_the_old_one() -> None:
+    granted = {"access_token": "at", "token_type": "Bearer", "refresh_token": "rt1"}
+    assert refreshed(kept(World({TOKEN: granted}))).refresh_token == "rt1"
+
+
+def test_a_refresh_authenticates_as_the_login_did() -> None:
+    world = World()
+    source = Source(Key(ISSUER, SERVER, "given"), TOKEN, "client_secret_basic")
+    refreshed(world, Client(client_id="given", client_secret="s"), source)
+    pair = base64.b64encode(b"given:s").decode()
+    assert world.fetched[0].headers["authorization"] == f"Basic {pair}"
+
+
+@pytest.mark.parametrize(
+    "registration", [None, Registration("somebody else", issuer=ISSUER)], ids=["none", "another"]
+)
+def test_a_refresh_token_is_not_sent_under_another_name(registration: Registration | None) -> None:
+    world = World()
+    if registration is not None:
+        world.kept[ISSUER] = registration
+    with pytest.raises(AuthError) as caught:
+        refreshed(world)
+    assert caught.value.oauth_error == "invalid_grant"
+    assert world.urls == []
+
+
+def test_a_client_that_is_forgotten_at_a_refresh_is_not_kept() -> None:
+    world = kept(World({TOKEN: {"error": "invalid_client"}}))
+    with pytest.raises(AuthError):
+        refreshed(world)
+    assert world.kept == {}
+
+
+def test_no_secret_is_in_a_repr_or_an_error() -> None:
+    world = World({TOKEN: {"error": "invalid_grant", "error_description": "c0de is used"}})
+    with pytest.raises(AuthError) as caught:
+        logged_in(world)
+    assert "c0de" not in str(caught.value)
+    login = logged_in(World())
+    steps = repr(world.fetched) + repr(login) + repr(STALE)
+    verifier = world.form(TOKEN)["code_verifier"]
+    for secret in ("c0de", verifier, "'at'", "rt0"):
+        assert secret not in steps

@@ -1,0 +1,157 @@
+"""What a server's refusals may make the driver do, and what they may not."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import httpx
+import pytest
+
+from mcp_client import (
+    AuthError,
+    HttpServer,
+    MemoryTokens,
+    OAuth,
+    TokenStore,
+    connect,
+)
+from tests.auth.driving import SAID, OneSeat, Person, call, nobody, session_of
+from tests.server.authorization import guarded
+from tests.server.http_apps import Handshake
+from tests.server.http_server import Reply, Request, serving
+
+# --------------------------------------------------------------------- more scopes
+
+
+async def test_a_call_that_needs_more_scopes_is_sent_again_with_them() -> None:
+    async with guarded(scope="read", needs={"echo": "write"}) as world:
+        auth = OAuth(on_url=world.agree)
+        assert await call(world, auth) == SAID
+        assert [asked["scope"] for asked in world.consents] == ["read", "read write"]
+        assert len(world.server.saying("tools/call")) == 2
+
+
+async def test_a_scope_that_was_asked_for_in_vain_is_not_asked_for_again() -> None:
+    def less(document: dict[str, Any]) -> dict[str, Any]:
+        for grant in world.tokens.values():
+            grant.scope = "read"
+        return {**document, "scope": "read"}
+
+    async with guarded(scope="read", needs={"echo": "write"}, token=less) as world:
+        with pytest.raises(AuthError, match="insufficient_scope") as caught:
+            await call(world, OAuth(on_url=world.agree))
+        assert caught.value.http_status == 403
+        assert len(world.consents) == 2
+
+
+async def test_a_server_that_always_wants_more_is_given_up() -> None:
+    wanted = iter(range(100))
+
+    async def more(request: Request, reply: Reply) -> None:
+        if "authorization" not in request.headers:
+            await reply.send(401, headers={"WWW-Authenticate": "Bearer"})
+            return
+        said = f'Bearer error="insufficient_scope", scope="s{next(wanted)}"'
+        await reply.send(403, headers={"WWW-Authenticate": said})
+
+    async with guarded(pages={"/mcp": more}) as world:
+        with pytest.raises(AuthError) as caught:
+            await call(world, OAuth(on_url=world.agree))
+        assert caught.value.http_status == 403
+        assert [asked.get("scope") for asked in world.consents] == [None, "s0", "s0 s1"]
+
+
+async def test_a_server_that_refuses_every_token_is_given_up() -> None:
+    async def refuse(request: Request, reply: Reply) -> None:
+        await reply.send(401, headers={"WWW-Authenticate": 'Bearer scope="all"'})
+
+    async with guarded(pages={"/mcp": refuse}) as world:
+        with pytest.raises(AuthError, match="has just given us: it wants Bearer with scope 'all'"):
+            await call(world, OAuth(on_url=world.agree))
+        assert len(world.consents) == 1
+
+
+# ------------------------------------------------------------------ what is not sent
+
+
+async def test_the_end_of_a_session_asks_nobody() -> None:
+    async with guarded(Handshake()) as world:
+        auth = OAuth(on_url=(person := Person(world.agree)))
+        async with session_of(world, auth):
+            world.revoke()
+            world.refresh_tokens.clear()
+            person.mind = nobody
+        assert world.server.requests[-1].method == "DELETE"
+        assert len(world.consents) == 1
+
+
+async def test_a_server_that_wants_something_else_gets_no_login() -> None:
+    async with guarded(challenge=lambda said: 'Basic realm="x"') as world:
+        with pytest.raises(AuthError, match="it wants Basic") as caught:
+            await call(world, OAuth(on_url=nobody))
+        assert caught.value.challenge == 'Basic realm="x"'
+
+
+async def test_a_401_without_a_challenge_is_one_nevertheless() -> None:
+    async def silent(request: Request, reply: Reply) -> None:
+        if "authorization" in request.headers:
+            await world.app(request, reply)
+        else:
+            await reply.send(401)
+
+    async with guarded(pages={"/mcp": silent}) as world:
+        assert await call(world, OAuth(on_url=world.agree)) == SAID
+
+
+async def test_the_body_of_a_refusal_is_not_read_to_its_end() -> None:
+    async def endless(request: Request, reply: Reply) -> None:
+        if "authorization" in request.headers:
+            await world.app(request, reply)
+            return
+        await reply.raw(b"HTTP/1.1 401 Unauthorized\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while True:
+            await reply.raw(b"1000\r\n" + b"x" * 4096 + b"\r\n")
+
+    async with guarded(pages={"/mcp": endless}) as world:
+        assert await call(world, OAuth(on_url=world.agree)) == SAID
+
+
+async def test_without_auth_a_401_says_what_the_server_wants_and_how_to_give_it() -> None:
+    async with guarded(scope="read") as world:
+        with pytest.raises(AuthError) as caught:
+            async with connect(HttpServer(world.url)):
+                pass
+    said = str(caught.value)
+    assert "it wants Bearer with scope 'read': log in with HttpServer(url, auth=OAuth())" in said
+
+
+async def test_no_secret_is_in_a_log_or_a_repr(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    store: TokenStore = MemoryTokens()
+    async with guarded(lifetime=0) as world:
+        auth = OAuth(store=store, on_url=world.agree)
+        await call(world, auth)
+        told = "".join(r.getMessage() for r in caplog.records if r.name.startswith("mcp_client"))
+        assert told
+        told += repr(auth) + repr(auth._seats) + repr(store)
+        secrets = {*world.tokens, *world.refresh_tokens}
+        secrets |= {form["code"] for form in world.forms("/token") if "code" in form}
+        secrets |= {form["code_verifier"] for form in world.forms("/token")[:1]}
+        assert len(secrets) >= 4
+        assert not [secret for secret in secrets if secret in told]
+
+
+async def test_a_request_to_another_origin_carries_no_token() -> None:
+    seen: list[str | None] = []
+
+    async def other(request: Request, reply: Reply) -> None:
+        seen.append(request.headers.get("authorization"))
+        await reply.json({})
+
+    async with guarded() as world, serving(other) as elsewhere:
+        auth = OneSeat(world.url, on_url=world.agree)
+        async with httpx.AsyncClient(auth=auth, trust_env=False) as client:
+            assert (await client.post(world.url, json={})).status_code != 401
+            await client.post(elsewhere.url, json={})
+        assert seen == [None]

@@ -1,0 +1,212 @@
+"""Who we are to an authorization server, and that nobody else learns it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mcp_client import AuthError, ConfigError
+from mcp_client.auth.discovery import Place, ServerMetadata
+from mcp_client.auth.registration import Client, Known, identify, identify_anew
+from mcp_client.auth.steps import Listen
+from mcp_client.auth.tokens import Registration
+from tests.auth.flows import ISSUER, REDIRECT, SERVER, World
+
+DOCUMENT = "https://app.example/client.json"
+NOW = 1_000.0
+
+
+def place(**server: Any) -> Place:
+    known = {"registration_endpoint": f"{ISSUER}/register", "auth_methods": ("none",), **server}
+    return Place(SERVER, ServerMetadata(ISSUER, f"{ISSUER}/token", **known))
+
+
+def identified(world: World, where: Place, client: Client) -> Known:
+    known = world.run(identify(where, client, NOW))
+    assert isinstance(known, Known)
+    return known
+
+
+def test_given_credentials_come_first() -> None:
+    world = World()
+    client = Client(client_id="given", client_secret="s3cret", metadata_url=DOCUMENT)
+    known = identified(world, place(knows_client_documents=True), client)
+    assert (known.registration.client_id, known.registration.client_secret) == ("given", "s3cret")
+    assert world.urls == []
+
+
+def test_then_the_url_of_a_document_where_the_server_knows_such() -> None:
+    client = Client(metadata_url=DOCUMENT)
+    known = identified(World(), place(knows_client_documents=True), client)
+    assert known.registration.client_id == DOCUMENT
+    known = identified(World(), place(knows_client_documents=False), client)
+    assert known.registration.client_id == "registered"
+
+
+def test_then_a_client_that_is_kept_and_else_a_new_one() -> None:
+    world = World()
+    first = identified(world, place(), Client())
+    assert (first.registration.client_id, first.kept) == ("registered", False)
+    world.pages[f"{ISSUER}/register"] = {"client_id": "another"}
+    again = identified(world, place(), Client())
+    assert (again.registration.client_id, again.kept) == ("registered", True)
+    assert world.urls == [f"{ISSUER}/register"]
+
+
+def test_a_registration_says_what_kind_of_client_it_is_for() -> None:
+    world = World()
+    identified(world, place(), Client(name="a host"))
+    assert json.loads(world.fetched[0].body or b"") == {
+        "client_name": "a host",
+        "redirect_uris": [REDIRECT],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": "none",
+        "application_type": "native",
+    }
+
+
+def test_a_redirect_to_a_web_page_makes_it_a_web_client() -> None:
+    world = World()
+    world.redirect_uri = "https://app.example/callback"
+    identified(world, place(), Client(redirect_uri=world.redirect_uri))
+    assert json.loads(world.fetched[0].body or b"")["application_type"] == "web"
+
+
+@pytest.mark.parametrize(
+    ("offered", "wanted"),
+    [
+        (None, "none"),
+        (("client_secret_post", "none"), "none"),
+        (("client_secret_post",), "client_secret_post"),
+        (("client_secret_post", "client_secret_basic"), "client_secret_basic"),
+        (("private_key_jwt",), "none"),
+    ],
+)
+def test_a_registration_asks_for_a_method_the_server_has(
+    offered: tuple[str, ...] | None, wanted: str
+) -> None:
+    world = World()
+    identified(world, place(auth_methods=offered), Client())
+    assert json.loads(world.fetched[0].body or b"")["token_endpoint_auth_method"] == wanted
+
+
+def test_what_the_server_says_is_kept_under_its_own_name() -> None:
+    answer = {
+        "client_id": "c",
+        "client_secret": "s",
+        "client_secret_expires_at": 2000,
+        "token_endpoint_auth_method": "client_secret_post",
+    }
+    world = World({f"{ISSUER}/register": answer})
+    registration = identified(world, place(), Client()).registration
+    assert world.kept == {ISSUER: registration}
+    assert registration.issuer == ISSUER
+    assert registration.secret_expires_at == 2000
+    assert registration.token_endpoint_auth_method == "client_secret_post"
+    assert registration.redirect_uris == (REDIRECT,)
+
+
+def test_a_secret_that_never_expires_is_written_as_0() -> None:
+    answer = {"client_id": "c", "client_secret": "s", "client_secret_expires_at": 0}
+    world = World({f"{ISSUER}/register": answer})
+    assert identified(world, place(), Client()).registration.secret_expires_at is None
+
+
+OUTDATED = [
+    Registration("old", redirect_uris=(REDIRECT,), issuer="https://other.example"),
+    Registration("old", "s", None, NOW - 1, (REDIRECT,), ISSUER),
+    Registration("old", redirect_uris=("http://127.0.0.1:9/callback",), issuer=ISSUER),
+]
+
+
+@pytest.mark.parametrize("kept", OUTDATED, ids=["another issuer", "expired", "another port"])
+def test_a_kept_client_that_does_not_fit_is_not_used(kept: Registration) -> None:
+    world = World()
+    world.kept[ISSUER] = kept
+    assert identified(world, place(), Client()).registration.client_id == "registered"
+
+
+def test_the_redirect_goes_to_the_port_that_is_registered_if_it_can() -> None:
+    flow = identify(place(), Client(), NOW)
+    next(flow)
+    assert flow.send(Registration("old", redirect_uris=(REDIRECT,), issuer=ISSUER)) == Listen(
+        (REDIRECT,)
+    )
+
+
+def test_credentials_of_one_server_are_not_sent_to_another() -> None:
+    world = World()
+    client = Client(client_id="given", client_secret="s3cret", issuer="https://first.example")
+    with pytest.raises(AuthError, match=r"belongs to .* https://first.example") as caught:
+        identified(world, place(), client)
+    assert world.urls == []
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_server_that_registers_nobody_says_what_to_give() -> None:
+    with pytest.raises(AuthError, match="client_id=") as caught:
+        identified(World(), place(registration_endpoint=None), Client())
+    assert "client_metadata_url" not in str(caught.value)
+    where = place(registration_endpoint=None, knows_client_documents=True)
+    with pytest.raises(AuthError, match="client_metadata_url="):
+        identified(World(), where, Client())
+
+
+REFUSALS = [
+    ({"error": "invalid_redirect_uri"}, "redirect_uri="),
+    ({"error": "invalid_client_metadata", "error_description": "no \x1b[1m"}, r"no \\u\{1b\}"),
+    (403, "HTTP 403"),
+    (b"<html>", "HTTP 200"),
+    ({"client_name": "no id"}, "no client_id"),
+    ("refused to ask", "refused to ask"),
+]
+
+
+@pytest.mark.parametrize(("page", "why"), REFUSALS)
+def test_a_registration_that_fails_is_told_with_its_reason(page: Any, why: str) -> None:
+    world = World({f"{ISSUER}/register": page})
+    with pytest.raises(AuthError, match=why):
+        identified(world, place(), Client())
+    assert world.kept == {}
+
+
+def test_a_forgotten_client_makes_room_for_a_new_one() -> None:
+    world = World()
+    world.kept[ISSUER] = old = Registration("old", redirect_uris=(REDIRECT,), issuer=ISSUER)
+    known = world.run(identify_anew(place(), Client(), Known(old, REDIRECT, kept=True)))
+    assert known.registration.client_id == "registered"
+    assert world.kept[ISSUER].client_id == "registered"
+
+
+def test_a_forgotten_client_is_not_kept_even_if_there_will_be_no_other() -> None:
+    world = World({f"{ISSUER}/register": 403})
+    world.kept[ISSUER] = old = Registration("old", redirect_uris=(REDIRECT,), issuer=ISSUER)
+    with pytest.raises(AuthError, match="HTTP 403"):
+        world.run(identify_anew(place(), Client(), Known(old, REDIRECT, kept=True)))
+    assert world.kept == {}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"client_secret": "s"},
+        {"metadata_url": "http://app.example/client.json"},
+        {"metadata_url": "https://app.example"},
+        {"metadata_url": "https://app.example/"},
+        {"metadata_url": "https://app.example/c#x"},
+        {"redirect_uri": "http://app.example/callback"},
+        {"redirect_uri": "myapp:/callback"},
+    ],
+)
+def test_what_no_client_can_be_is_refused_when_it_is_made(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        Client(**options)
+
+
+def test_no_secret_is_in_a_repr() -> None:
+    client = Client(client_id="given", client_secret="s3cret")
+    known = identified(World(), place(), client)
+    assert "s3cret" not in repr(client) + repr(known)

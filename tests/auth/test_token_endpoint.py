@@ -1,0 +1,283 @@
+"""One request to a token endpoint: what is sent, and what is made of the answer."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote_plus
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcp_client import AuthError
+from mcp_client.auth.steps import Fetch, Fetched, Unreachable
+from mcp_client.auth.token_endpoint import ClientAuthentication, auth_method, token_request
+from mcp_client.auth.tokens import Registration
+
+SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
+ENDPOINT = "https://as.example/token"
+FORM = {"grant_type": "refresh_token", "refresh_token": "rt-SECRET", "resource": "https://m/mcp"}
+GRANTED = {"access_token": "at", "token_type": "Bearer"}
+PUBLIC = ClientAuthentication("the-client")
+
+
+def answer(payload: Any, status: int = 200, **headers: str) -> Fetched:
+    body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    return Fetched(status, {name.replace("_", "-"): headers[name] for name in headers}, body)
+
+
+def ask(
+    *outcomes: Fetched | Unreachable,
+    authentication: ClientAuthentication = PUBLIC,
+    form: Mapping[str, str] = FORM,
+    **options: Any,
+) -> tuple[list[Fetch], dict[str, Any]]:
+    """Feed the flow its outcomes; give back what it asked for and what it returned."""
+    flow = token_request(ENDPOINT, form, authentication, **options)
+    asked: list[Fetch] = []
+    left = list(outcomes)
+    try:
+        step = next(flow)
+        while True:
+            assert isinstance(step, Fetch)
+            asked.append(step)
+            step = flow.send(left.pop(0))
+    except StopIteration as stop:
+        assert not left
+        return asked, stop.value
+
+
+def form_of(step: Fetch) -> dict[str, str]:
+    return dict(parse_qsl((step.body or b"").decode(), strict_parsing=True))
+
+
+def refused(*outcomes: Fetched | Unreachable, **options: Any) -> AuthError:
+    with pytest.raises(AuthError) as caught:
+        ask(*outcomes, **options)
+    return caught.value
+
+
+def test_a_public_client_names_itself_in_the_form() -> None:
+    [step], payload = ask(answer(GRANTED))
+    assert (step.method, step.url) == ("POST", ENDPOINT)
+    assert step.headers["content-type"] == "application/x-www-form-urlencoded"
+    assert "authorization" not in step.headers
+    assert form_of(step) == {**FORM, "client_id": "the-client"}
+    assert payload == GRANTED
+
+
+def test_a_secret_goes_in_the_header_or_in_the_form_and_not_in_both() -> None:
+    basic = ClientAuthentication("the-client", "client_secret_basic", "cs-SECRET")
+    [step], _ = ask(answer(GRANTED), authentication=basic)
+    expected = base64.b64encode(b"the-client:cs-SECRET").decode()
+    assert step.headers["authorization"] == f"Basic {expected}"
+    assert form_of(step) == {**FORM, "client_id": "the-client"}
+
+    post = ClientAuthentication("the-client", "client_secret_post", "cs-SECRET")
+    [step], _ = ask(answer(GRANTED), authentication=post)
+    assert "authorization" not in step.headers
+    assert form_of(step) == {**FORM, "client_id": "the-client", "client_secret": "cs-SECRET"}
+
+
+def test_each_request_has_an_assertion_of_its_own() -> None:
+    made: list[str] = []
+
+    def sign() -> str:
+        made.append(f"assertion-{len(made)}")
+        return made[-1]
+
+    signed = ClientAuthentication("the-client", "private_key_jwt", sign=sign)
+    for number in range(2):
+        [step], _ = ask(answer(GRANTED), authentication=signed)
+        form = form_of(step)
+        assert form["client_assertion"] == f"assertion-{number}"
+        assert form["client_assertion_type"].endswith(":client-assertion-type:jwt-bearer")
+        assert "client_id" not in form
+
+
+@given(st.text(max_size=12), st.text(max_size=12))
+@settings(SLOW, max_examples=80)
+def test_what_is_in_a_basic_header_can_be_told_apart_again(name: str, secret: str) -> None:
+    name, secret = (text.encode("utf-8", "ignore").decode() for text in (name, secret))
+    basic = ClientAuthentication(name, "client_secret_basic", secret)
+    _, headers = basic.applied({})
+    pair = base64.b64decode(headers["authorization"].removeprefix("Basic ")).decode("ascii")
+    assert [unquote_plus(part) for part in pair.split(":")] == [name, secret]
+
+
+@pytest.mark.parametrize(
+    ("secret", "registered", "supported", "expected"),
+    [
+        (None, None, None, "none"),
+        (None, "client_secret_basic", ["client_secret_basic"], "none"),
+        ("s", "client_secret_post", ["client_secret_basic"], "client_secret_post"),
+        ("s", "client_secret_basic", ["client_secret_post"], "client_secret_basic"),
+        ("s", "none", None, "none"),
+        ("s", None, None, "client_secret_basic"),
+        ("s", None, ["client_secret_post", "client_secret_basic"], "client_secret_basic"),
+        ("s", None, ["client_secret_post", "none"], "client_secret_post"),
+        ("s", None, ["none"], "none"),
+        ("s", "private_key_jwt", ["client_secret_post"], "client_secret_post"),
+    ],
+)
+def test_how_a_client_authenticates_is_what_its_registration_or_the_metadata_says(
+    secret: str | None, registered: str | None, supported: list[str] | None, expected: str
+) -> None:
+    client = Registration("c", secret, registered)
+    assert auth_method(client, supported) == expected
+    assert ClientAuthentication.of(client, supported).method == expected
+
+
+def test_a_server_that_takes_nothing_a_secret_can_do_is_told_so() -> None:
+    with pytest.raises(AuthError, match="takes tls_client_auth from clients"):
+        auth_method(Registration("c", "s"), ["tls_client_auth"])
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "retryable", "words"),
+    [
+        (
+            answer({"error": "invalid_grant"}, 400),
+            "invalid_grant",
+            False,
+            r"refused with invalid_grant$",
+        ),
+        (
+            answer({"error": "invalid_client", "error_description": "who?"}, 401),
+            "invalid_client",
+            False,
+            r"invalid_client: who\?",
+        ),
+        (answer({"error": "slow\ndown"}, 400), None, False, "HTTP status 400"),
+        (answer({"error": {"a": 1}}, 400), None, False, "HTTP status 400"),
+        (answer({"error": "bad_verification_code"}), "bad_verification_code", False, "refused"),
+        (answer({"error": "x", "access_token": "at"}), "x", False, "refused with x"),
+        (answer(b"<html>", 502), None, True, "HTTP status 502"),
+        (answer({"error": "temporarily_unavailable"}, 400), "temporarily_unavailable", True, ""),
+        (answer(GRANTED, 201), None, False, "HTTP status 201"),
+        (answer(GRANTED, 302), None, False, "HTTP status 302"),
+        (answer(b"access_token=at&token_type=bearer"), None, False, "no JSON object"),
+        (answer([GRANTED]), None, False, "no JSON object"),
+        (answer({"token_type": "Bearer"}), None, False, "no access_token"),
+        (Unreachable("refused to ask: 10.0.0.1 is private"), None, True, r"10\.0\.0\.1 is private"),
+    ],
+)
+def test_a_refusal_says_why_and_whether_to_try_again(
+    outcome: Fetched | Unreachable, code: str | None, retryable: bool, words: str
+) -> None:
+    error = refused(outcome)
+    assert (error.oauth_error, error.retryable) == (code, retryable)
+    assert re.search(words, str(error)), str(error)
+    assert "https://as.example/token" in str(error)
+
+
+def test_a_busy_server_says_when_to_come_back() -> None:
+    error = refused(answer({"error": "slow_down"}, 429, retry_after="17"))
+    assert (error.http_status, error.retry_after, error.retryable) == (429, 17.0, True)
+    assert refused(answer({}, 503, retry_after="tomorrow")).retry_after is None
+
+
+def test_an_error_is_made_safe_to_look_at() -> None:
+    text = "\x1b[31mred\u202e" + "x" * 9000
+    error = refused(answer({"error": "invalid_grant", "error_description": text}, 400))
+    assert "\x1b" not in str(error)
+    assert "\u202e" not in str(error)
+    assert len(str(error)) < 600
+
+
+SECRETS = {
+    "authorization_code": {"code": "c+SECRET/1", "code_verifier": "v+SECRET/2"},
+    "refresh_token": {"refresh_token": "r+SECRET/3"},
+    "jwt-bearer": {"assertion": "a+SECRET/4"},
+    "token-exchange": {"subject_token": "s+SECRET/5"},
+    "client_credentials": {"client_secret": "p+SECRET/6"},
+}
+
+
+@pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post", "none"])
+@pytest.mark.parametrize("grant", SECRETS)
+@pytest.mark.parametrize("where", ["error", "error_description"])
+def test_a_server_that_says_a_secret_back_is_not_quoted(
+    grant: str, method: str, where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    form = {"grant_type": grant, **SECRETS[grant]}
+    client = ClientAuthentication("c", method, "k+SECRET/7")
+    [step], _ = ask(answer(GRANTED), authentication=client, form=form)
+    told = [*SECRETS[grant].values(), *([] if method == "none" else ["k+SECRET/7"])]
+    told += [quote(text, safe="") for text in told]
+    if "authorization" in step.headers:
+        told.append(step.headers["authorization"].removeprefix("Basic "))
+    for text in told:
+        echo = {"error": "invalid_request", where: text}
+        error = refused(answer(echo, 400), authentication=client, form=form)
+        assert "SECRET" not in f"{error} {error!r} {error.__dict__} {step!r} {client!r}"
+        assert text not in str(error)
+    assert "SECRET" not in caplog.text
+
+
+class Proofs:
+    """Stands for a prover: numbers its proofs and keeps the nonces it hears."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.nonce = "none yet"
+
+    def proof(self, method: str, url: str) -> str:
+        self.made += 1
+        return f"{method} {url} {self.made} {self.nonce}"
+
+    def heard(self, url: str, headers: Mapping[str, str]) -> bool:
+        before, self.nonce = self.nonce, headers.get("dpop-nonce", self.nonce)
+        return before != self.nonce
+
+
+WANTED = {"error": "use_dpop_nonce"}
+
+
+def test_a_server_that_wants_its_nonce_is_asked_once_more_with_a_new_proof() -> None:
+    steps, payload = ask(
+        answer(WANTED, 400, dpop_nonce="n1"), answer(GRANTED, dpop_nonce="n2"), dpop=Proofs()
+    )
+    first, second = (step.headers["dpop"] for step in steps)
+    assert first == f"POST {ENDPOINT} 1 none yet"
+    assert second == f"POST {ENDPOINT} 2 n1"
+    assert form_of(steps[0]) == form_of(steps[1])
+    assert payload == GRANTED
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "dpop"),
+    [
+        ([answer(WANTED, 400, dpop_nonce="n1"), answer(WANTED, 400, dpop_nonce="n2")], True),
+        ([answer(WANTED, 400)], True),
+        ([answer({"error": "invalid_grant"}, 400, dpop_nonce="n1")], True),
+        ([answer(WANTED, 400, dpop_nonce="n1")], False),
+    ],
+)
+def test_it_is_asked_no_more_than_that(outcomes: list[Fetched], dpop: bool) -> None:
+    error = refused(*outcomes, dpop=Proofs() if dpop else None)
+    assert error.oauth_error in ("use_dpop_nonce", "invalid_grant")
+
+
+@given(
+    st.integers(100, 599),
+    st.binary(max_size=40)
+    | st.dictionaries(
+        st.sampled_from(["error", "error_description", "access_token", "x"]),
+        st.none() | st.integers() | st.text(max_size=10) | st.just("rt-SECRET"),
+    ).map(lambda payload: json.dumps(payload).encode()),
+)
+@settings(SLOW, max_examples=80)
+def test_any_answer_is_a_payload_with_a_token_or_one_error(status: int, body: bytes) -> None:
+    try:
+        _, payload = ask(Fetched(status, {}, body))
+    except AuthError as error:
+        assert "SECRET" not in str(error)  # noqa: PT017
+        assert error.http_status == status  # noqa: PT017
+    else:
+        assert status == 200
+        assert "access_token" in payload

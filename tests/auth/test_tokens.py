@@ -1,0 +1,270 @@
+"""A token is what the server said, read strictly, and none of it is shown."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcp_client import AuthError
+from mcp_client.auth.book import Book
+from mcp_client.auth.strict import json_object
+from mcp_client.auth.tokens import Key, Registration, Source, Token
+
+SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
+NOW = 1_800_000_000.0
+ANSWERED = ("access_token", "token_type", "expires_in", "refresh_token", "scope")
+GRANTED = {"access_token": "at-SECRET", "token_type": "Bearer", "expires_in": 3600}
+
+
+def token(now: float = NOW, **changes: Any) -> Token:
+    payload = {name: value for name, value in {**GRANTED, **changes}.items() if value is not None}
+    return Token.from_response(payload, now, ["asked"])
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (3600, NOW + 3600),
+        ("3600", NOW + 3600),
+        (0.5, NOW + 0.5),
+        (0, NOW),
+        (-5, NOW),
+        (None, None),
+        (True, None),
+        ("soon", None),
+        (math.nan, None),
+        ([], None),
+        (10**400, None),
+        (math.inf, NOW + 10 * 365 * 86_400),
+    ],
+)
+def test_an_expiry_becomes_a_time_or_nothing(given: Any, expected: float | None) -> None:
+    assert token(expires_in=given).expires_at == expected
+
+
+def test_a_token_is_fresh_until_a_minute_before_it_expires() -> None:
+    made = token()
+    assert made.fresh(NOW + 3539)
+    assert not made.fresh(NOW + 3540)
+    assert made.fresh(NOW + 3599, early=0)
+    assert not made.fresh(NOW + 3600, early=0)
+    assert token(expires_in=None).fresh(NOW + 10**9)
+
+
+def test_a_token_that_lives_shortly_is_fresh_for_most_of_its_life() -> None:
+    made = token(expires_in=20)
+    assert made.fresh(NOW + 14)
+    assert not made.fresh(NOW + 15)
+    assert not token(expires_in=0).fresh(NOW)
+
+
+def test_an_expiry_is_absolute_and_survives_being_written_down() -> None:
+    made = token()
+    kept = Token.from_wire(json.loads(json.dumps(made.to_wire())))
+    assert kept == made
+    assert not kept.fresh(NOW + 3600)
+
+
+def test_the_scope_is_what_was_granted_or_else_what_was_asked_for() -> None:
+    assert token(scope="b a").scope == {"a", "b"}
+    assert token(scope="").scope == frozenset()
+    assert token().scope == {"asked"}
+    assert token(scope=["a"]).scope == {"asked"}
+
+
+def test_a_refresh_keeps_what_its_answer_leaves_out() -> None:
+    first = token(refresh_token="rt-1", scope="a b")
+    second = Token.from_response({**GRANTED, "access_token": "at-2"}, NOW, previous=first)
+    assert (second.refresh_token, second.scope) == ("rt-1", frozenset("ab"))
+    rotated = Token.from_response(
+        {**GRANTED, "access_token": "at-3", "refresh_token": "rt-2", "scope": "a"},
+        NOW,
+        previous=second,
+    )
+    assert (rotated.refresh_token, rotated.scope) == ("rt-2", frozenset("a"))
+
+
+@pytest.mark.parametrize(
+    ("written", "read"), [("bearer", "Bearer"), ("BEARER", "Bearer"), ("Bearer", "Bearer")]
+)
+def test_the_scheme_is_read_in_any_case_and_sent_in_one(written: str, read: str) -> None:
+    assert token(token_type=written).authorization == f"{read} at-SECRET"
+
+
+def test_a_dpop_token_is_kept_with_its_key_and_a_bearer_token_without() -> None:
+    answer = {**GRANTED, "token_type": "dpop"}
+    bound = Token.from_response(answer, NOW, dpop_key="{}")
+    assert (bound.authorization, bound.dpop_key) == ("DPoP at-SECRET", "{}")
+    assert Token.from_response(GRANTED, NOW, dpop_key="{}").dpop_key is None
+    with pytest.raises(AuthError, match="no proof was sent"):
+        Token.from_response(answer, NOW)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"access_token": None}, "without an access_token"),
+        ({"access_token": ""}, "without an access_token"),
+        ({"access_token": 17}, "unusable access_token"),
+        ({"access_token": "at SECRET"}, "unusable access_token"),
+        ({"access_token": "at-SECRET\r\nX-Evil: 1"}, "unusable access_token"),
+        ({"access_token": "at-SECRET\n"}, "unusable access_token"),
+        ({"access_token": "at-SECRÉT"}, "unusable access_token"),
+        ({"refresh_token": {"a": 1}}, "unusable refresh_token"),
+        ({"token_type": None}, "of type none"),
+        ({"token_type": "mac"}, "of type 'mac'"),
+        ({"token_type": "N_A"}, "not Bearer, not DPoP"),
+    ],
+)
+def test_what_is_no_usable_token_is_refused_without_showing_it(
+    change: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(AuthError, match=reason) as caught:
+        token(**change)
+    assert "SECR" not in str(caught.value)
+
+
+def test_no_secret_is_in_a_repr() -> None:
+    made = token(refresh_token="rt-SECRET")
+    bound = Token.from_wire({**made.to_wire(), "dpop_key": "key-SECRET"})
+    client = Registration("the-client", "cs-SECRET", issuer="https://as.example")
+    book = Book(
+        {Key("i", "r", "c"): bound},
+        {"https://as.example": client},
+        {"https://mcp.example": Source(Key("i", "r", "c"), "https://as.example/token")},
+    )
+    for value in (made, bound, client, book):
+        assert "SECRET" not in repr(value)
+        assert "SECRET" not in str(value)
+    assert "the-client" in repr(client)
+
+
+def test_a_registration_is_usable_until_its_secret_expires() -> None:
+    assert Registration("c").usable(NOW)
+    assert Registration("c", "s", secret_expires_at=NOW + 1).usable(NOW)
+    assert not Registration("c", "s", secret_expires_at=NOW).usable(NOW)
+
+
+texts = st.text(max_size=20)
+tokens = st.builds(
+    Token,
+    st.text("abc-._~", min_size=1, max_size=9),
+    st.sampled_from(["Bearer", "DPoP"]),
+    st.none() | st.floats(0, 1e12),
+    st.none() | st.floats(0, 1e9),
+    st.none() | texts,
+    st.frozensets(st.text("abc:", min_size=1, max_size=5), max_size=3),
+    st.none() | texts,
+)
+keys = st.builds(Key, texts, texts, texts)
+registrations = st.builds(
+    Registration,
+    texts,
+    st.none() | texts,
+    st.none() | texts,
+    st.none() | st.floats(0, 1e12),
+    st.lists(texts, max_size=3).map(tuple),
+    texts,
+)
+books = st.builds(
+    Book,
+    st.dictionaries(keys, tokens, max_size=3),
+    st.lists(registrations, max_size=3).map(lambda found: {each.issuer: each for each in found}),
+    st.dictionaries(texts, st.builds(Source, keys, texts, texts), max_size=3),
+    st.dictionaries(keys, st.tuples(texts, st.floats(0, 1e12)), max_size=3),
+)
+
+
+@given(books)
+@settings(SLOW, max_examples=60)
+def test_whatever_is_written_down_is_read_again_as_it_was(book: Book) -> None:
+    assert Book.from_json(book.to_json()) == book
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text("SECRT", max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional=dict.fromkeys(ANSWERED, json_values),
+    )
+)
+@settings(SLOW, max_examples=80)
+def test_any_answer_makes_a_token_or_one_error(payload: dict[str, Any]) -> None:
+    try:
+        made = Token.from_response(payload, NOW)
+    except AuthError as error:
+        assert "SECRT" not in str(error)  # noqa: PT017
+    else:
+        assert Token.from_wire(made.to_wire()) == made
+
+
+@given(
+    st.sampled_from(["tokens", "registrations", "sources", "claims"]),
+    json_values
+    | st.lists(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "issuer": json_values,
+                "resource": texts,
+                "client": texts,
+                "token": json_values,
+                "client_id": json_values,
+                "redirect_uris": json_values,
+                "server": json_values,
+                "token_endpoint": json_values,
+                "until": json_values,
+                "mark": json_values,
+            },
+        ),
+        max_size=2,
+    ),
+)
+@settings(SLOW, max_examples=80)
+def test_a_broken_book_is_one_error_that_shows_nothing(name: str, value: Any) -> None:
+    try:
+        text = json.dumps({"version": 1, name: value}).encode()
+        Book.from_json(text)
+    except ValueError as error:
+        assert "SECRT" not in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"null",
+        b"[1]",
+        b'"x"',
+        b"{",
+        b'{"a": NaN}',
+        b'{"a": Infinity}',
+        b'{"a": 1, "a": 2}',
+        b'{"a": {"b": 1, "b": 1}}',
+        b"\xff\xfe{}",
+        b'{"a": "\xff"}',
+        b'{"a":' * 33 + b"1" + b"}" * 33,
+        b"[" * 200_000,
+        b'{"a": ' + b"1" * 5000 + b"}",
+    ],
+)
+def test_what_is_no_strict_json_object_is_none(text: bytes) -> None:
+    assert json_object(text) is None
+
+
+def test_an_object_is_read_with_a_byte_order_mark_and_to_a_depth_of_32() -> None:
+    assert json_object(b'\xef\xbb\xbf{"a": 1}') == {"a": 1}
+    assert json_object(b'{"a":' * 32 + b"1" + b"}" * 32) is not None
+    wide = json.dumps({str(number): [] for number in range(100)}).encode()
+    assert json_object(wide) is not None

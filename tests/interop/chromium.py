@@ -1,0 +1,157 @@
+"""A real browser, and a person in it who logs in and says yes.
+
+``python tests/interop/chromium.py URL`` is that too, and so may stand in ``BROWSER``. Chromium is
+driven over the W3C WebDriver protocol by its own driver; every wait is bounded, and what was
+started is gone in the end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+__all__ = ["Page", "browsing", "log_in"]
+
+_SECONDS = 60.0
+_ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+_ENV = "MCP_CLIENT_TEST_BROWSER"
+"""Chromium, its driver and their environment as JSON, for whoever starts this as a program."""
+
+T = TypeVar("T")
+
+
+class Page:
+    """What is in the browser's only window."""
+
+    def __init__(self, driver: str, session: str) -> None:
+        self._base = f"{driver}/session/{session}"
+
+    def open(self, url: str) -> None:
+        _ask("POST", f"{self._base}/url", {"url": url})
+
+    @property
+    def url(self) -> str:
+        return str(_ask("GET", f"{self._base}/url"))
+
+    @property
+    def text(self) -> str:
+        return str(_ask("GET", f"{self._element('body')}/text"))
+
+    def type(self, selector: str, text: str) -> None:
+        _ask("POST", f"{self._element(selector)}/value", {"text": text})
+
+    def click(self, selector: str) -> None:
+        _ask("POST", f"{self._element(selector)}/click", {})
+
+    def run(self, script: str) -> Any:
+        return _ask("POST", f"{self._base}/execute/sync", {"script": script, "args": []})
+
+    def _element(self, selector: str) -> str:
+        """The first element there is within bounds of time."""
+        wanted = {"using": "css selector", "value": selector}
+        found = until(lambda: _ask("POST", f"{self._base}/elements", wanted), f"no {selector}")
+        return f"{self._base}/element/{found[0][_ELEMENT]}"
+
+
+def log_in(page: Page, url: str, name: str, password: str) -> str:
+    """Log in at ``url`` and agree. What the page says at which this ends."""
+    page.open(url)
+    page.type("#name", name)
+    page.type("#password", password)
+    page.click("#log-in")
+    page.click("#agree")
+    until(lambda: "/callback" in page.url, "it did not come back")
+    return until(lambda: page.text, "the last page is empty")
+
+
+def until(found: Callable[[], T], otherwise: str) -> T:
+    """What ``found`` gives once it gives something."""
+    end = time.monotonic() + _SECONDS
+    while not (value := found()):
+        assert time.monotonic() < end, otherwise
+        time.sleep(0.05)
+    return value
+
+
+@contextmanager
+def browsing(chromium: Path, driver: Path, env: dict[str, str]) -> Iterator[Page]:
+    """A new Chromium without a window, with nothing in it."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
+        process = subprocess.Popen(
+            [driver, "--port=0"],
+            env={**os.environ, **env, "HOME": home, "TMPDIR": home},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            base = f"http://127.0.0.1:{_port(process)}"
+            session = _ask("POST", f"{base}/session", _wishes(chromium, home))["sessionId"]
+            yield Page(base, session)
+            _ask("DELETE", f"{base}/session/{session}")
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+def _port(process: subprocess.Popen[str]) -> int:
+    assert process.stdout is not None
+    said: list[str] = []
+    for line in process.stdout:
+        said.append(line)
+        if "started successfully on port" in line:
+            return int(line.rstrip().rstrip(".").rpartition(" ")[2])
+    raise AssertionError(f"chromedriver did not start: {''.join(said)}")
+
+
+def _wishes(chromium: Path, home: str) -> dict[str, Any]:
+    args = [
+        "--headless=new",
+        "--no-sandbox",  # root has none, and every page is our own
+        "--disable-dev-shm-usage",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--no-first-run",
+        f"--user-data-dir={home}/profile",
+    ]
+    options = {"binary": str(chromium), "args": args}
+    always = {"goog:chromeOptions": options, "timeouts": {"pageLoad": int(_SECONDS * 1000)}}
+    return {"capabilities": {"alwaysMatch": always}}
+
+
+_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def _ask(method: str, url: str, body: dict[str, Any] | None = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, data, headers, method=method)
+    try:
+        with _direct.open(request, timeout=_SECONDS) as reply:
+            return json.load(reply)["value"]
+    except urllib.error.HTTPError as error:
+        raise AssertionError(f"{method} {url}: {error.read(2000).decode()}") from None
+
+
+def as_program(chromium: Path, driver: Path, env: dict[str, str]) -> dict[str, str]:
+    """The environment in which the standard library's ``webbrowser`` opens this."""
+    found = json.dumps([str(chromium), str(driver), env])
+    return {"BROWSER": f"{sys.executable} {__file__} %s", _ENV: found}
+
+
+if __name__ == "__main__":
+    chromium_, driver_, env_ = json.loads(os.environ[_ENV])
+    with browsing(Path(chromium_), Path(driver_), env_) as page_:
+        log_in(page_, sys.argv[1], "ana", "correct horse")
