@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import anyio
 import pytest
 
 from mcp_client.stopwatch import Stopwatch
+from mcp_client.transports.http_session import PostedExchange
 
 
 class Loop:
@@ -77,3 +80,23 @@ async def test_a_scope_whose_time_is_over_is_cancelled() -> None:
     with watch.scope(watch.now()) as scope:
         await anyio.sleep_forever()
     assert scope.cancelled_caught
+
+
+async def test_a_wait_that_knows_the_loop_alone_looks_again_whether_its_time_is_over() -> None:
+    watch = Stopwatch(loop := Loop())
+    waits: list[float] = []
+
+    class Line:
+        async def receive(self, until: float) -> str:
+            waits.append(until)
+            loop.time = until
+            if len(waits) == 3:
+                watch.go()
+            raise TimeoutError
+
+    session: Any = SimpleNamespace(watch=watch)
+    line: Any = Line()
+    watch.stop()
+    with pytest.raises(TimeoutError):
+        await PostedExchange(session, line, anyio.CancelScope()).receive(105.0)
+    assert waits == [105.0, 110.0, 115.0, 120.0], "three looks, and then the five seconds it has"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -25,7 +27,7 @@ from mcp_client.auth.tokens import Key, Source
 from mcp_client.transports.http import HttpTransport
 from tests.auth.driving import AGAIN, SAID, OneSeat, Person, call, grants, names, nobody, session_of
 from tests.server.authorization import World, guarded
-from tests.server.http_apps import Handshake, Legacy
+from tests.server.http_apps import Handshake, Legacy, Stateless
 from tests.server.http_server import Reply, Request
 
 # ----------------------------------------------------------------------- the login
@@ -80,8 +82,10 @@ async def test_a_login_for_one_server_is_not_used_at_another() -> None:
         assert set(names(second)) == {"", *(f"Bearer {token}" for token in second.tokens)}
 
 
-async def test_the_clocks_stand_still_while_a_person_thinks() -> None:
+@pytest.mark.parametrize("app", [Stateless, Handshake, Legacy])
+async def test_the_clocks_stand_still_while_a_person_thinks(app: Callable[[], Any]) -> None:
     times: list[float] = []
+    deadlines: set[float] = set()
 
     class Watched(OAuth):
         def _received(self, request: httpx.Request) -> tuple[Visit, Seat]:
@@ -93,12 +97,17 @@ async def test_the_clocks_stand_still_while_a_person_thinks() -> None:
         times.append(auth.watch.now())
         await anyio.sleep(0.05)
         times.append(auth.watch.now())
+        deadlines.update(scope.deadline for scope in auth.watch._scopes)
         return await world.agree(url)
 
+    async def messages(request: Request, reply: Reply) -> None:
+        await world.app(request, reply)
+
     auth = Watched(on_url=slowly)
-    async with guarded() as world:
-        await call(world, auth)
+    async with guarded(app(), pages={"/messages": messages}) as world:
+        assert await call(world, auth) == SAID
         assert times[0] == times[1]
+        assert deadlines == {math.inf}, "there was a wait, and nothing could end it meanwhile"
         assert auth.watch.now() < anyio.current_time()
 
 
