@@ -18,7 +18,9 @@ The way to a token, and where each step lives::
     store.py            where tokens are kept
     steps.py            what a flow asks for and is given
     documents.py        sends what a flow asks for, to addresses that may be asked
+    addresses.py        which those are
     browser.py          has a person agree
+    redirect.py         the page on this machine at which that ends
 """
 
 from .bearer import BearerToken

@@ -102,11 +102,11 @@ class Browser:
                 raise AuthError(
                     f"the authorization server's page was not opened: {reason}", server=step.server
                 )
-            with anyio.move_on_after(self._seconds) as clock:
+            with anyio.move_on_after(self._seconds):
                 await waiting.until_answered(self._ask)
         finally:
             await self.aclose()
-        if clock.cancelled_caught or waiting.params is None:
+        if waiting.params is None:
             raise AuthError(
                 f"nobody finished the login at {shown_host(step.url)} within {self._seconds:g} s",
                 server=step.server,
@@ -129,10 +129,11 @@ class Browser:
         elif self._headless:
             await _ask_terminal(waiting)
         else:
-            if person_is_there():
+            invited = person_is_there()
+            if invited:
                 print(_invitation(step), file=sys.stderr, flush=True)
             if not await _opened(step.url):
-                await _ask_terminal(waiting)
+                await _ask_terminal(waiting, invited=invited)
         if waiting.params is None and not waiting.listens:
             raise AuthError(
                 f"nobody here receives the redirect to {step.redirect_uri}: give a redirect_uri on "
@@ -258,7 +259,7 @@ async def _opened(url: str) -> bool:
     return opened[0]
 
 
-async def _ask_terminal(waiting: _Waiting) -> None:
+async def _ask_terminal(waiting: _Waiting, *, invited: bool = False) -> None:
     step = waiting.step
     if not person_is_there():
         raise AuthError(
@@ -267,7 +268,8 @@ async def _ask_terminal(waiting: _Waiting) -> None:
             "before a person",
             server=step.server,
         )
-    print(_invitation(step), file=sys.stderr)
+    if not invited:
+        print(_invitation(step), file=sys.stderr)
     print("  Then paste the address at which the browser ended. It begins with", file=sys.stderr)
     print(f"  {step.redirect_uri}?", file=sys.stderr)
     for _ in range(_TRIES):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import urllib.request
 import webbrowser
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -589,7 +589,15 @@ def test_the_browser_is_given_the_url_as_it_is_and_no_shell_sees_it(
 class TestAtATerminal:
     @pytest.fixture(params=["asyncio", "trio"])
     def screen(self, request: pytest.FixtureRequest, script: Path) -> Any:
-        given = json.dumps([{"headless": True}, PAGE, request.param])
+        yield from self.started(script, {"headless": True}, request.param)
+
+    @pytest.fixture
+    def screen_without_browser(self, script: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+        monkeypatch.setenv("BROWSER", "false")
+        yield from self.started(script, {}, "asyncio")
+
+    def started(self, script: Path, options: dict[str, Any], backend: str) -> Iterator[Any]:
+        given = json.dumps([options, PAGE, backend])
         child = pexpect.spawn(
             sys.executable, [str(script), given], encoding="utf-8", timeout=60, dimensions=(50, 500)
         )
@@ -612,6 +620,15 @@ class TestAtATerminal:
         assert "another login" in self.shown(screen)
         screen.sendline(f"{uri}?code=from-the-terminal&state={STATE}")
         screen.expect_exact("RESULT from-the-terminal")
+
+    def test_where_no_browser_opens_the_terminal_is_asked(
+        self, screen_without_browser: Any
+    ) -> None:
+        screen = screen_without_browser
+        shown = self.shown(screen)
+        assert shown.count(PAGE) == 1
+        screen.sendline(f"{self.uri(shown)}?code=typed&state={STATE}")
+        screen.expect_exact("RESULT typed")
 
     def test_the_redirect_may_come_by_itself(self, screen: Any) -> None:
         uri = self.uri(self.shown(screen))

@@ -282,7 +282,10 @@ async def test_all_who_wait_for_a_login_learn_that_it_failed() -> None:
         raise AuthError("no")
 
     auth = OAuth(on_url=refuse)
-    async with guarded() as world, httpx.AsyncClient(auth=auth, trust_env=False) as client:
+    async with (
+        guarded() as world,
+        httpx.AsyncClient(auth=auth, trust_env=False, timeout=None) as client,
+    ):
 
         async def one() -> None:
             try:
@@ -320,7 +323,7 @@ async def test_a_refusal_of_an_old_token_that_comes_after_a_login_is_no_refusal_
     async with guarded(pages={"/mcp": late}) as world:
         auth = OneSeat(world.url, on_url=world.agree)
         async with (
-            httpx.AsyncClient(auth=auth, trust_env=False) as client,
+            httpx.AsyncClient(auth=auth, trust_env=False, timeout=None) as client,
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(one, "?late")

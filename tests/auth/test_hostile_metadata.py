@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 
 from mcp_client import AuthError, HttpServer, OAuth, allow_all, connect
@@ -311,6 +312,36 @@ async def test_an_answer_of_dns_that_changes_is_judged_each_time(
         assert f"as.localhost, which is {answers[-1]}, is a" in await refused(world, on_url=agree)
     assert [each.path.partition("?")[0] for each in world.authorization.requests] == asked
     assert not world.forms("/token")
+
+
+# ------------------------------------------------------------------------- forged answers
+
+
+async def test_forged_answers_before_the_right_one_change_nothing() -> None:
+    statuses: list[int] = []
+
+    async def on_url(url: str) -> None:
+        right = await world.agree(url)
+        uri, _, query = right.partition("?")
+        async with httpx.AsyncClient(trust_env=False, timeout=None) as anybody:
+            for method, address, headers in (
+                ("GET", f"{uri}?code=forged&state=guessed", {}),
+                ("GET", f"{uri}?error=access_denied", {}),
+                ("GET", f"{uri}?{query}&code=another", {}),
+                ("POST", right, {}),
+                ("GET", right, {"Host": "evil.example.com"}),
+                ("GET", right.replace("/callback", "/"), {}),
+                ("GET", right, {}),
+            ):
+                reply = await anybody.request(method, address, headers=headers)
+                statuses.append(reply.status_code)
+
+    async with guarded() as world:
+        auth = OAuth(on_url=on_url)
+        async with connect(HttpServer(world.url, auth=auth), approval=allow_all) as session:
+            assert (await session.call_tool("echo", {"a": 1})).text == "{'a': 1}"
+    assert statuses == [400, 400, 400, 405, 421, 404, 200]
+    assert len(world.forms("/token")) == 1
 
 
 # --------------------------------------------------------------------------- several servers
