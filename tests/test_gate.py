@@ -121,7 +121,14 @@ def test_every_public_function_of_the_package_is_known_to_this_test() -> None:
         for name in mcp_client.__all__
         if inspect.isfunction(getattr(mcp_client, name)) and name not in FACTORIES
     }
-    assert functions == {"allow_all", "ask_on_terminal", "deny_all", "safe_text", "verify_audit"}
+    assert functions == {
+        "allow_all",
+        "ask_on_terminal",
+        "deny_all",
+        "elicit_on_terminal",
+        "safe_text",
+        "verify_audit",
+    }
 
 
 @pytest.mark.parametrize("door", sorted(DOORS))
