@@ -19,7 +19,6 @@ from mcp_client import (
     Deny,
     InvalidArguments,
     MemoryServer,
-    ResourceLink,
     Session,
     ToolCall,
     allow_all,
@@ -55,7 +54,8 @@ class Recorder:
             case "resources/read":
                 return {"contents": [{"uri": "u:1", "text": "read"}]}
             case "prompts/get":
-                return {"messages": []}
+                link = {"type": "resource_link", "uri": "u:1", "name": "n"}
+                return {"messages": [{"role": "user", "content": link}]}
             case "completion/complete":
                 return {"completion": {"values": []}}
             case "prompts/list" | "resources/list" | "resources/templates/list":
@@ -68,7 +68,10 @@ class Recorder:
 
 
 REF = {"type": "ref/prompt", "name": "p"}
-LINK = ResourceLink("u:1", "n", None, None, None, {}, "memory")
+
+
+async def follow(session: Session) -> Any:
+    return await session.follow((await session.get_prompt("p")).links[0])
 
 
 async def _unknown_elicitation(session: Session) -> None:
@@ -80,7 +83,7 @@ DOORS: dict[str, Callable[[Session], Awaitable[Any]]] = {
     "aclose": lambda session: session.aclose(),
     "call_tool": lambda session: session.call_tool("echo", {"a": 1}),
     "complete": lambda session: session.complete(REF, {"name": "a", "value": ""}),
-    "follow": lambda session: session.follow(LINK),
+    "follow": follow,
     "get_prompt": lambda session: session.get_prompt("p"),
     "elicitation_completed": lambda session: _unknown_elicitation(session),
     "get_tool": lambda session: session.get_tool("echo"),

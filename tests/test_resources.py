@@ -440,10 +440,22 @@ async def test_a_link_is_followed_only_where_its_result_came_from() -> None:
         link = (await one.call_tool("find")).links[0]
         assert link.server == "one"
         assert first.count("resources/read") == 0, "a link is data"
-        with pytest.raises(InvalidArguments, match="the link is of 'one'"):
+        with pytest.raises(InvalidArguments, match="of another session, with 'one'"):
             await two.follow(link)
         assert (await one.follow(link)).contents[0].text == "Emma Woodhouse"
     assert (first.count("resources/read"), second.count("resources/read")) == (1, 0)
+
+
+async def test_two_servers_of_one_name_are_two_all_the_same() -> None:
+    async with reading(Stateless()) as one, reading(Stateless()) as two:
+        assert one.name == two.name
+        for link in (
+            (await one.call_tool("find")).links[0],
+            (await one.get_prompt("summary", {"title": "emma"})).links[0],
+        ):
+            with pytest.raises(InvalidArguments, match="of another session"):
+                await two.follow(link)
+            assert (await one.follow(link)).contents[0].text == "Emma Woodhouse"
 
 
 @pytest.mark.parametrize(
