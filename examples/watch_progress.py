@@ -10,7 +10,7 @@ from mcp_client import CallWithdrawn, StdioServer, allow_all, connect
 CAFE = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "cafe.py")])
 
 
-async def watch(progress: float, total: float | None, message: str | None) -> None:
+def watch(progress: float, total: float | None, message: str | None) -> None:
     print(f"{progress:g} of {total:g}" if total is not None else f"{progress:g}")
 
 

@@ -23,7 +23,7 @@ The way of a call, and where each step lives::
     redaction.py    what a record may show: no secrets, and not without end
     journal.py      the file of records, which lines are only ever added to
     chain.py        lines that vouch for one another, and how to check them
-    terminal.py     asking the person at the terminal
+    terminal/       a person at the terminal: yes or no to a call, and answers to a server
     handlers.py     what a server may ask of us: elicitation, sampling, roots
     questions.py    a server's question from the wire, its answer to the wire
     answering.py    asking the handlers, in either era, within bounds
@@ -134,7 +134,7 @@ from .resources import ResourceResult
 from .result import ToolResult
 from .rules import Explanation, Rule, Rules
 from .session import Session
-from .terminal import ask_on_terminal
+from .terminal import ask_on_terminal, elicit_on_terminal
 from .tool import Hints, Tool, ToolCall, ToolList
 from .transports.http import HttpServer
 from .transports.memory import JsonRpcError, MemoryServer
@@ -265,6 +265,7 @@ __all__ = [
     "ask_on_terminal",
     "connect",
     "deny_all",
+    "elicit_on_terminal",
     "safe_text",
     "verify_audit",
 ]

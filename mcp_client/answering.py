@@ -78,7 +78,7 @@ class Answering:
         self._capabilities = handlers.capabilities
         self._jobs: Jobs | None = None
         self._open: dict[tuple[Transport, Id], anyio.CancelScope] = {}
-        self._watching = False
+        self._watching = self._closed = False
         self._visits: dict[str, anyio.Event] = {}
 
     def start(self) -> None:
@@ -86,6 +86,7 @@ class Answering:
         self._jobs = Jobs(current(), self._server)
 
     async def aclose(self) -> None:
+        self._closed = True
         if self._jobs is not None:
             await self._jobs.aclose(self._close)
 
@@ -104,6 +105,8 @@ class Answering:
         stand_still: Callable[[], Callable[[], None]],
     ) -> None:
         """Answer a server's request, sooner or later. ``stand_still`` stops the clocks."""
+        if self._closed:
+            return
         key = transport, question.id
         if len(self._open) >= self._limits.questions or key in self._open:
             self._refuse(transport, question, Refused(_BUSY, "too many questions at once"))

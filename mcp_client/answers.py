@@ -9,7 +9,8 @@ A yes with ``remember="session"`` is kept by the session (``session.answers``), 
 
 - of the same server, by the name the host gave it and by what is run or where it is (never by what
   the server says of itself),
-- with the same definition, and the same trust: when either changes, it is asked anew,
+- with the same definition, and the same trust: when either changes, it is asked anew, and what is
+  answered then takes the old answer's place,
 - with arguments as the answer's ``where`` wants them, if it says so,
 - with no finding, on the arguments or in the catalogue, that was not there when the answer was
   given; drift from the ``pins`` is a finding.

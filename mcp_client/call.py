@@ -253,7 +253,7 @@ class Caller:
 
     async def _check(self, order: _Order, call: Approved, raw: dict[str, Any]) -> ToolResult:
         try:
-            result = ToolResult.from_wire(raw, call.server, call.tool.name)
+            result = ToolResult.from_wire(raw, call.server, call.tool.name, self._prefix)
         except ValueError as error:
             raise ProtocolViolation(f"the tool's result is none: {error}", result=raw) from None
         if result.is_error or order.strictness == "off":

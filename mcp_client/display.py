@@ -8,9 +8,15 @@ such characters instead of obeying them.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterator
 
 __all__ = ["safe_text"]
 
+_MOST_MARKS = 4
+"""On one letter: what languages need. More of them are a drawing over the lines around."""
+_MARKS = ("Mn", "Me", "Mc")
+_DRAWN_WITHIN = frozenset(map(chr, (*range(0x1160, 0x1200), *range(0xD7B0, 0xD800))))
+"""Vowels and finals of Korean syllables: drawn within the letter before them, as a mark is."""
 _FORBIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 # Letters and marks that Unicode wants drawn as nothing (Default_Ignorable_Code_Point): fillers, and
 # the variation selectors, which can carry any hidden message.
@@ -30,20 +36,33 @@ _DRAWN_AS_NOTHING = frozenset(
 def safe_text(text: object, limit: int = 2_000, *, lines: bool = False) -> str:
     """``text`` with every character that is not plainly seen written as ``\\u{...}``.
 
-    Those are control, format, private and unassigned characters, and all that is drawn as nothing.
-    At most ``limit`` characters of it, and then how many were left out. ``lines=True`` keeps line
-    feeds; otherwise they are shown like any other control character.
+    Those are control, format, private and unassigned characters, and all that is drawn as nothing;
+    also marks that stand on no letter, or too many on one. At most ``limit`` characters of the
+    text, and then how many were left out. ``lines=True`` keeps line feeds; otherwise they are shown
+    like any other control character.
     """
     text = str(text)
     shown = text[:limit]
     if not shown.isascii() or not shown.isprintable():
-        shown = "".join(
-            char if (lines and char == "\n") or _seen(char) else f"\\u{{{ord(char):x}}}"
-            for char in shown
-        )
+        shown = "".join(_spelled(shown, lines))
     left = len(text) - limit
     return f"{shown}… ({left} more characters)" if left > 0 else shown
 
 
-def _seen(char: str) -> bool:
-    return unicodedata.category(char) not in _FORBIDDEN and char not in _DRAWN_AS_NOTHING
+def _spelled(text: str, lines: bool) -> Iterator[str]:
+    marks = _MOST_MARKS  # at the start there is no letter for a mark to stand on
+    for char in text:
+        category = unicodedata.category(char)
+        marks = marks + 1 if category in _MARKS or char in _DRAWN_WITHIN else 0
+        if lines and char == "\n":
+            marks = _MOST_MARKS
+            yield char
+        elif _seen(char, category) and marks <= _MOST_MARKS:
+            yield char
+        else:
+            marks = max(marks, _MOST_MARKS)
+            yield f"\\u{{{ord(char):x}}}"
+
+
+def _seen(char: str, category: str) -> bool:
+    return category not in _FORBIDDEN and char not in _DRAWN_AS_NOTHING

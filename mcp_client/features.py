@@ -52,6 +52,7 @@ class Features:
     name: str
     _connection: Connection
     _limits: Limits
+    _origin: str
     _rounds: Rounds
     _timeouts: Timeouts
 
@@ -98,7 +99,7 @@ class Features:
         Only a link of a result of this server's; for any other, ``InvalidArguments``. It is the
         server that chose the link, so whether to read it is for the host to say.
         """
-        return await self.read_resource(linked(link, self.name), timeout=timeout)
+        return await self.read_resource(linked(link, self.name, self._origin), timeout=timeout)
 
     def subscribe_resource(self, uri: str) -> ResourceWatch:
         """A ``ResourceUpdate`` each time the server says that the resource changed.
@@ -138,7 +139,7 @@ class Features:
         Options as for ``call_tool``; it may ask questions, too (2026-07-28).
         """
         self._offered("prompts")
-        return await get(self._reader(timeout, meta), self.name, name, arguments)
+        return await get(self._reader(timeout, meta), self.name, self._origin, name, arguments)
 
     async def complete(
         self,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -111,20 +110,11 @@ class OwnFile:
         mode = 0o600 if self._private else 0o644
         if not self._private and target.exists():
             mode = target.stat().st_mode & 0o777
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        directory = os.open(target.parent, os.O_RDONLY)
         try:
-            with open(handle, "w", encoding="ascii") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-                stamp = _stamp(file.fileno())
-            os.chmod(name, mode)
-            os.replace(name, target)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(name)
-            raise
-        return stamp
+            return _stamp_of(replace(directory, target.name, text.encode("ascii"), mode))
+        finally:
+            os.close(directory)
 
     def _owned(self, stat: os.stat_result) -> None:
         if not self._private or os.name != "posix":
@@ -174,7 +164,6 @@ def replace(directory: int, name: str, data: bytes, mode: int) -> os.stat_result
     """Put ``data`` on the disk and then in place of the file ``name``, at once. Raises ``OSError``.
 
     By the directory's descriptor, for whoever has judged that directory and trusts no path to it.
-
     Until then it lies beside it as ``.NAME.`` and more, which nobody but the owner can read.
     """
     draft = f".{name}.{secrets.token_hex(8)}"

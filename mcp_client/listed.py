@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
+from .display import safe_text
+
 __all__ = ["Listed", "Rejected"]
 
 T = TypeVar("T", covariant=True)
@@ -56,7 +58,8 @@ class Listed(Sequence[T], Generic[T]):
         return type(self)(self._entries, self.rejected, (finding, *self.findings))
 
     def __repr__(self) -> str:
-        names = ", ".join(str(getattr(entry, "name", "?")) for entry in self._entries[:8])
+        shown = [safe_text(getattr(entry, "name", "?"), 64) for entry in self._entries[:8]]
+        names = ", ".join(shown)
         more = ", ..." if len(self) > 8 else ""
         kind = type(self).__name__
         return f"<{kind} of {len(self)}: {names}{more}; {len(self.rejected)} rejected>"

@@ -51,7 +51,7 @@ def prompt_list(*args: Any, **rest: Any) -> Entries[Prompt]:
 
 
 async def get(
-    read: Read, server: str, name: str, arguments: Mapping[str, str] | None
+    read: Read, server: str, origin: str, name: str, arguments: Mapping[str, str] | None
 ) -> PromptResult:
     fields: dict[str, Any] = {"name": _named("the prompt's name", name)}
     if arguments is not None:
@@ -61,7 +61,7 @@ async def get(
     try:
         if type(messages) is not list:
             raise ValueError("messages is no array")
-        found = tuple(PromptMessage.from_wire(message, server) for message in messages)
+        found = tuple(PromptMessage.from_wire(message, server, origin) for message in messages)
     except ValueError as error:
         raise ProtocolViolation(
             f"the prompt is none: {error}", result=result, server=server

@@ -137,15 +137,15 @@ def meta_of(meta: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return found
 
 
-def linked(link: object, server: str) -> str:
-    """What a link points to, if it is of a result of ``server``'s. Raises ``InvalidArguments``."""
+def linked(link: object, server: str, origin: str) -> str:
+    """What a link points to, if a result of this session has it. Raises ``InvalidArguments``."""
     if not isinstance(link, ResourceLink):
         raise InvalidArguments(
             f"follow takes a ResourceLink of a result, and not a {type(link).__name__}; "
             "read_resource reads a uri of your own"
         )
-    if link.server != server:
-        whose = repr(link.server) if link.server else "no server's result"
+    if link._origin != origin:
+        whose = f"another session, with {link.server!r}" if link._origin else "no session's result"
         raise InvalidArguments(
             f"the link is of {whose}: a link is followed only on the session whose result it is of",
             server=server,

@@ -35,7 +35,9 @@ class ToolResult:
     """The result as it came."""
 
     @classmethod
-    def from_wire(cls, result: dict[str, Any], server: str, tool: str) -> ToolResult:
+    def from_wire(
+        cls, result: dict[str, Any], server: str, tool: str, origin: str = ""
+    ) -> ToolResult:
         """Raises ``ValueError`` where the result is not what the specification says."""
         content = result.get("content", [])
         if type(content) is not list:
@@ -44,7 +46,7 @@ class ToolResult:
         if type(is_error) is not bool:
             raise ValueError("isError is neither true nor false")
         return cls(
-            tuple([content_block(block, server) for block in content]),
+            tuple([content_block(block, server, origin) for block in content]),
             result.get("structuredContent"),
             is_error,
             (),

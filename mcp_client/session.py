@@ -89,6 +89,7 @@ class Session(Features):
         self._setup = setup
         self._timeouts = setup.timeouts
         self._limits = setup.limits
+        self._origin = os.urandom(4).hex()
         self._opened = False
         self._backend: Backend | None = None
         self._connection = Connection(
@@ -119,7 +120,7 @@ class Session(Features):
             setup.validation,
             setup.argument_validation,
             setup.limits,
-            os.urandom(4).hex(),
+            self._origin,
             setup.pins,
             setup.audit,
         )

@@ -159,8 +159,6 @@ class ResourceSubscription(Subscription):
         return True  # who declares nothing may tell all the same: it is asked, and says
 
     def connected(self, wire: Wire) -> None:
-        if self._wire is not None and self.stood:
-            self._again = True
         self._held = False
         super().connected(wire)
 

@@ -128,9 +128,21 @@ async def called(callback: Callable[..., Any], *args: Any) -> Any:
     """What ``callback`` answers: awaited where it is async, and else run in a thread."""
     if is_async(callback):
         return await callback(*args)
-    # In a list, because trio refuses threads that return a bare coroutine.
-    (answer,) = await anyio.to_thread.run_sync(lambda: [callback(*args)], abandon_on_cancel=True)
-    return await answer if inspect.isawaitable(answer) else answer
+    given: list[Any] = []
+    left = False
+
+    def run() -> None:
+        given.append(callback(*args))
+        if left:
+            _drop(tuple(given))
+
+    try:
+        await anyio.to_thread.run_sync(run, abandon_on_cancel=True)
+    except BaseException:
+        left = True  # the thread goes on, and a coroutine it may give back is for nobody
+        _drop(tuple(given))
+        raise
+    return await given[0] if inspect.isawaitable(given[0]) else given[0]
 
 
 def is_async(callback: Any) -> bool:

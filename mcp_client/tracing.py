@@ -62,10 +62,12 @@ def span(method: str, fields: Mapping[str, Any], revision: str) -> AbstractConte
 
 @contextmanager
 def _spanned(trace: Any, method: str, fields: Mapping[str, Any], revision: str) -> Iterator[Span]:
+    started = None
     try:
         started = _started(trace, method, fields, revision)
     except Exception:  # noqa: BLE001 - a fault in tracing is not the request's
         _log.warning("no span could be started", exc_info=True)
+    if started is None:
         yield NO_SPAN
         return
     try:
@@ -100,13 +102,11 @@ class _Traced(Span):
         self._started = started
 
     def meta(self, own: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        propagate = import_module("opentelemetry.propagate")  # the host has loaded its package
         carrier: dict[str, str] = {}
         try:
-            propagate.inject(carrier)
-        except Exception:  # noqa: BLE001 - as above
-            _log.warning("no trace context could be added", exc_info=True)
-            return own
+            import_module("opentelemetry.propagate").inject(carrier)
+        except Exception:  # noqa: BLE001 - a fault in tracing is not the request's
+            _log.warning("the trace context could not be told", exc_info=True)
         given = set(own or ())
         if given & _TRACE:  # half of one trace with half of another is neither
             given |= _TRACE

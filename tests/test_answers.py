@@ -591,8 +591,9 @@ async def test_nothing_of_the_arguments_or_of_what_was_found_in_them_is_written_
 
 WRITER = """
 import sys
-from mcp_client import Answers, Remembered
-for n in range(40):
+from mcp_client import Answers, Remembered, files
+files._PATIENCE = 50
+for n in range(20):
     Answers(sys.argv[1]).add(
         Remembered(server=sys.argv[2], identity="i", tool=f"t{n}", fingerprint="f", trusted=False,
                    scope="always", when=0.0)
@@ -607,5 +608,5 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     ]
     assert [writer.wait(50) for writer in writers] == [0, 0]
     found = {(answer.server, answer.tool) for answer in Answers(file).list()}
-    assert found == {(name, f"t{n}") for name in "xy" for n in range(40)}
+    assert found == {(name, f"t{n}") for name in "xy" for n in range(20)}
     assert [path.name for path in tmp_path.iterdir()] == ["answers.json"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -127,6 +127,10 @@ class Book(list[dict[str, Any]]):
         same = ("call", "process", "server", "tool")
         assert [opened[k] for k in same] == [closed[k] for k in same]
         return opened, closed
+
+
+async def awaited(call: Awaitable[Any]) -> None:
+    await call
 
 
 class Abrupt(BaseException):
@@ -298,7 +302,7 @@ async def test_a_call_cancelled_while_somebody_is_asked_is_closed_as_not_sent() 
 
     server = Server()
     async with server.connect(book, approve) as session, anyio.create_task_group() as group:
-        group.start_soon(session.call_tool, "echo")
+        group.start_soon(awaited, session.call_tool("echo"))
         await asked.wait()
         group.cancel_scope.cancel()
     _, closed = book.pair
@@ -318,7 +322,7 @@ async def test_a_call_cancelled_while_it_runs_is_closed_as_unknown(tmp_path: Pat
     server, book = Server(), Book()
     sinks = [book, tmp_path / "calls.jsonl", slowly]
     async with server.connect(sinks) as session, anyio.create_task_group() as group:
-        group.start_soon(session.call_tool, "never")
+        group.start_soon(awaited, session.call_tool("never"))
         await server.arrived.wait()
         group.cancel_scope.cancel()
     for each in (book, late):
@@ -418,7 +422,7 @@ async def test_many_calls_at_once_make_one_sound_file(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     async with Server().connect(path) as session, anyio.create_task_group() as group:
         for number in range(50):
-            group.start_soon(session.call_tool, "echo", {"n": number})
+            group.start_soon(awaited, session.call_tool("echo", {"n": number}))
     verified = verify_audit(path)
     assert (verified.calls, verified.open_calls, verified.lines) == (50, (), 101)
 

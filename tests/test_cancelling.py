@@ -237,3 +237,64 @@ async def test_a_call_cancelled_as_its_answer_comes_ends_one_way_or_the_other() 
         assert (await session.call_tool("plain")).text == "plain"
     assert outcomes <= {"done", "cancelled"}
     assert outcomes
+
+
+@pytest.mark.parametrize("call_first", [True, False])
+async def test_a_call_and_its_task_cancelled_at_once_end_as_the_task(call_first: bool) -> None:
+    server = Slow(NEWEST_HANDSHAKE)
+    ended: list[BaseException] = []
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        await session.list_tools()
+        call = session.call_tool("ask")
+        async with anyio.create_task_group() as tasks:
+
+            async def await_it() -> None:
+                try:
+                    await call
+                except BaseException as error:
+                    ended.append(error)
+                    raise
+
+            tasks.start_soon(await_it)
+            await server.under_way.wait()
+            if call_first:
+                call.cancel("lunch")
+            tasks.cancel_scope.cancel()
+            call.cancel("lunch")
+        assert isinstance(ended[0], anyio.get_cancelled_exc_class())
+        assert (await session.call_tool("plain")).text == "plain"
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_task_of_asyncio_whose_call_was_called_off_goes_on_uncancelled(
+    anyio_backend: str,
+) -> None:
+    server = Slow(LATEST)
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+
+        async def one(call: Call[Any]) -> int:
+            with pytest.raises(CallCancelled):
+                await call
+            task = asyncio.current_task()
+            assert task is not None
+            return task.cancelling()
+
+        call = session.call_tool("ask")
+        task = asyncio.create_task(one(call))
+        await server.under_way.wait()
+        call.cancel()
+        assert await task == 0
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_task_of_asyncio_cancelled_with_its_call_is_cancelled(anyio_backend: str) -> None:
+    server = Slow(LATEST)
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        call = session.call_tool("ask")
+        task = asyncio.create_task(call)
+        await server.under_way.wait()
+        call.cancel()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert task.cancelled()

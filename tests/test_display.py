@@ -46,6 +46,23 @@ def test_what_is_not_plainly_seen_is_spelled_out(text: str, shown: str) -> None:
     assert safe_text(text) == shown
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\u0301a", "\\u{301}a"),
+        ("a\n\u0301", "a\n\\u{301}"),
+        ("a\u200b\u0301", "a\\u{200b}\\u{301}"),
+        ("a" + "\u0301" * 4 + "b\u0301", "a" + "\u0301" * 4 + "b\u0301"),
+        ("a" + "\u0301\u20dd\u0489" * 2, "a\u0301\u20dd\u0489\u0301\\u{20dd}\\u{489}"),
+        ("\u1112\u1161\u11ab", "\u1112\u1161\u11ab"),
+        ("\u11ab", "\\u{11ab}"),
+        ("\u0928\u093f\u092e", "\u0928\u093f\u092e"),
+    ],
+)
+def test_marks_stand_on_a_letter_and_not_many_on_one(text: str, shown: str) -> None:
+    assert safe_text(text, lines=True) == shown
+
+
 def test_lines_keeps_line_feeds_and_nothing_else() -> None:
     assert safe_text("a\nb\r\n\x1b\u2028", lines=True) == "a\nb\\u{d}\n\\u{1b}\\u{2028}"
 

@@ -19,7 +19,6 @@ from mcp_client import (
     Deny,
     InvalidArguments,
     MemoryServer,
-    ResourceLink,
     Session,
     ToolCall,
     allow_all,
@@ -55,7 +54,8 @@ class Recorder:
             case "resources/read":
                 return {"contents": [{"uri": "u:1", "text": "read"}]}
             case "prompts/get":
-                return {"messages": []}
+                link = {"type": "resource_link", "uri": "u:1", "name": "n"}
+                return {"messages": [{"role": "user", "content": link}]}
             case "completion/complete":
                 return {"completion": {"values": []}}
             case "prompts/list" | "resources/list" | "resources/templates/list":
@@ -68,7 +68,10 @@ class Recorder:
 
 
 REF = {"type": "ref/prompt", "name": "p"}
-LINK = ResourceLink("u:1", "n", None, None, None, {}, "memory")
+
+
+async def follow(session: Session) -> Any:
+    return await session.follow((await session.get_prompt("p")).links[0])
 
 
 async def _unknown_elicitation(session: Session) -> None:
@@ -80,7 +83,7 @@ DOORS: dict[str, Callable[[Session], Awaitable[Any]]] = {
     "aclose": lambda session: session.aclose(),
     "call_tool": lambda session: session.call_tool("echo", {"a": 1}),
     "complete": lambda session: session.complete(REF, {"name": "a", "value": ""}),
-    "follow": lambda session: session.follow(LINK),
+    "follow": follow,
     "get_prompt": lambda session: session.get_prompt("p"),
     "elicitation_completed": lambda session: _unknown_elicitation(session),
     "get_tool": lambda session: session.get_tool("echo"),
@@ -121,7 +124,14 @@ def test_every_public_function_of_the_package_is_known_to_this_test() -> None:
         for name in mcp_client.__all__
         if inspect.isfunction(getattr(mcp_client, name)) and name not in FACTORIES
     }
-    assert functions == {"allow_all", "ask_on_terminal", "deny_all", "safe_text", "verify_audit"}
+    assert functions == {
+        "allow_all",
+        "ask_on_terminal",
+        "deny_all",
+        "elicit_on_terminal",
+        "safe_text",
+        "verify_audit",
+    }
 
 
 @pytest.mark.parametrize("door", sorted(DOORS))

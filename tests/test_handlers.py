@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.telling import called
 from tests.server.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, form
 
 EACH_ERA = pytest.mark.parametrize("revision", REVISIONS)
@@ -779,3 +782,72 @@ async def test_lines_logged_while_the_session_closes_start_nothing_new() -> None
     assert lines == []
     assert logs._teller is not None
     assert not logs._teller._busy
+
+
+async def test_a_coroutine_that_comes_after_its_question_was_taken_back_is_closed() -> None:
+    let_go, running = threading.Event(), threading.Event()
+    given: list[Any] = []
+
+    async def late() -> None:
+        raise AssertionError("nobody waits for this any more")
+
+    def handler() -> Any:
+        running.set()
+        let_go.wait(30)
+        given.append(late())
+        return given[0]
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(called, handler)
+        while not running.is_set():
+            await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+    let_go.set()
+    while not given or inspect.getcoroutinestate(given[0]) != inspect.CORO_CLOSED:
+        await anyio.lowlevel.checkpoint()
+
+
+async def test_a_connection_made_anew_takes_back_the_questions_of_the_old_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mcp_client.answering._LOOK", 3_600.0)
+    shown, gone = anyio.Event(), anyio.Event()
+
+    async def handler(request: ElicitRequest) -> None:
+        try:
+            shown.set()
+            await anyio.sleep_forever()
+        finally:
+            gone.set()
+
+    server = Asking(NEWEST_HANDSHAKE)
+    transport = MemoryServer(server)
+    async with connect(transport, handlers=Handlers(elicitation=handler)) as session:
+        await session.list_tools()
+        server.put("q", FORM)
+        await shown.wait()
+        transport.end()
+        await session.list_tools(refresh=True)
+        await gone.wait()
+        assert session.generation == 2
+
+
+async def test_a_question_that_comes_while_the_session_closes_is_put_to_nobody() -> None:
+    shown: list[ElicitRequest] = []
+
+    server = Asking(NEWEST_HANDSHAKE)
+    transport = MemoryServer(server)
+    closing = transport.aclose
+
+    async def ask_and_close() -> None:
+        server.put("last", FORM)
+        await anyio.lowlevel.checkpoint()
+        await closing()
+
+    transport.aclose = ask_and_close  # type: ignore[method-assign]
+    handlers = Handlers(elicitation=shown.append)
+    async with connect(transport, approval=allow_all, handlers=handlers) as session:
+        await session.list_tools()
+    assert session._answering._jobs is not None
+    assert len(session._answering._jobs) == 0
+    assert shown == []

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
 import anyio
 import pytest
 
-from mcp_client import ConfigError, Handlers, Limits, LogMessage, MemoryServer, allow_all, connect
+from mcp_client import (
+    ConfigError,
+    Handlers,
+    Limits,
+    LogMessage,
+    MemoryServer,
+    Timeouts,
+    allow_all,
+    connect,
+)
+from mcp_client.protocol.capabilities import Client, Implementation, ServerFacts
+from mcp_client.protocol.stateless import StatelessEra
 from tests.server.asking import LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
 
 LEVEL = "io.modelcontextprotocol/logLevel"
@@ -213,6 +225,7 @@ async def test_a_handler_that_never_ends_costs_a_bounded_queue_and_no_call() -> 
         approval=allow_all,
         handlers=Handlers(log=log),
         limits=Limits(notices=8),
+        timeouts=Timeouts(close=0.05),
     ) as session:
         assert (await session.call_tool("ask")).text == "done"
         while not began:
@@ -256,8 +269,19 @@ async def test_a_plain_function_hears_lines_in_order_in_a_thread() -> None:
 
     server = Logging(LATEST, *({"level": "info", "data": n} for n in range(20)))
     async with connect(
-        MemoryServer(server), approval=allow_all, handlers=Handlers(log=log)
+        MemoryServer(server),
+        approval=allow_all,
+        handlers=Handlers(log=log),
+        timeouts=Timeouts(close=30),
     ) as session:
         await session.call_tool("ask")
     assert lines == list(range(20)), "closing lets what was said be heard"
     assert threading.get_ident() not in threads
+
+
+def test_a_request_asks_for_one_level_and_not_for_two() -> None:
+    client = Client(Implementation("c", "1"), {})
+    era = StatelessEra(LATEST, ServerFacts(None, {}, None), client)
+    era.log_level = "info"
+    assert era.params({}, {LEVEL: "debug"}, None).count(LEVEL) == 1
+    assert json.loads(era.params({}, None, None))["_meta"][LEVEL] == "info"

@@ -334,7 +334,7 @@ def test_a_reader_sees_the_old_file_or_the_new_one_and_never_a_part(
     pins.accept("a", [])
     before = lock.read_text()
 
-    def crash(*names: Any) -> None:
+    def crash(*names: Any, **directories: Any) -> None:
         assert lock.read_text() == before
         raise OSError(28, "No space left on device")
 

@@ -48,6 +48,7 @@ def test_every_example_is_tested_here() -> None:
     assert there == {
         "answer_questions.py",
         "approve_by_rules.py",
+        "approve_in_a_web_app.py",
         "ask_first.py",
         "follow_links.py",
         "list_and_call.py",
@@ -176,3 +177,12 @@ def test_follow_links_reads_what_it_chose_and_fetches_nothing() -> None:
         f"{web}: not read",
         f"{refused} {{'uri': '{web}'}}",
     ]
+
+
+def test_approve_in_a_web_app_asks_two_users_at_once_and_takes_silence_for_no() -> None:
+    done = run(sys.executable, "examples/approve_in_a_web_app.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert sorted(lines[:2]) == ["Alarm set for Rome.", "Oslo: not here"]
+    assert lines[2:] == ["Bern: none within 0.1 s, Timeouts(approval=...)"]

@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 
 from mcp_client import (
+    Accept,
     CallTimeout,
     ConnectionLost,
+    ElicitRequest,
+    Handlers,
     InvalidArguments,
     Limits,
+    McpError,
     MemoryServer,
     NotSent,
     ProtocolViolation,
@@ -133,6 +137,15 @@ async def test_a_bad_entry_is_left_out_with_its_reason_and_the_others_are_taken(
     ):
         assert part in reason
     assert "\x1b" not in repr(found.rejected)
+
+
+async def test_a_list_shows_what_it_has_and_obeys_none_of_it() -> None:
+    entries = [{"uri": f"a:{n}", "name": f"n{n}\x1b[2J"} for n in range(9)]
+    async with reading(Odd("resources/list", {"resources": [*entries, 7]})) as session:
+        shown = repr(await session.list_resources())
+    assert shown.startswith("<Listed of 9: n0\\u{1b}[2J, n1")
+    assert shown.endswith(", ...; 1 rejected>")
+    assert "\x1b" not in shown
 
 
 async def test_a_template_that_is_none_is_left_out() -> None:
@@ -306,6 +319,56 @@ async def test_a_reading_may_take_rounds_and_its_state_goes_back_as_it_came() ->
     assert (second["requestState"], second["uri"]) == ("s\u00e9cret", "a:1")
 
 
+QUESTION = {
+    "method": "elicitation/create",
+    "params": {
+        "mode": "form",
+        "message": "Whose book?",
+        "requestedSchema": {"type": "object", "properties": {"who": {"type": "string"}}},
+    },
+}
+READS: dict[str, tuple[Any, Callable[[Session], Any]]] = {
+    "resources/read": ({"contents": []}, lambda session: session.read_resource("a:1")),
+    "prompts/get": ({"messages": []}, lambda session: session.get_prompt("p")),
+}
+
+
+@pytest.mark.parametrize("method", sorted(READS))
+async def test_whoever_reads_may_be_asked_and_the_answer_goes_with_the_next_round(
+    method: str,
+) -> None:
+    done, ask = READS[method]
+    asks = {
+        "resultType": "input_required",
+        "requestState": "s",
+        "inputRequests": {"q": QUESTION},
+    }
+    library, asked = Odd(method, asks, done), []
+
+    def answer(request: ElicitRequest) -> Accept:
+        asked.append((request.server, request.message))
+        return Accept({"who": "Ana"})
+
+    async with reading(library, handlers=Handlers(elicitation=answer)) as session:
+        await ask(session)
+    first, second = (m["params"] for m in library.messages if m["method"] == method)
+    assert asked == [("library", "Whose book?")]
+    assert "inputResponses" not in first
+    assert second["inputResponses"] == {"q": {"action": "accept", "content": {"who": "Ana"}}}
+    assert second["requestState"] == "s"
+
+
+@pytest.mark.parametrize("method", sorted(READS))
+async def test_a_question_that_nobody_handles_ends_the_reading(method: str) -> None:
+    asks = {"resultType": "input_required", "inputRequests": {"q": QUESTION}}
+    library = Odd(method, asks)
+    async with reading(library) as session:
+        with pytest.raises(McpError) as caught:
+            await READS[method][1](session)
+    assert caught.value.server == "library"
+    assert library.count(method) == 1
+
+
 async def test_a_list_that_asks_back_is_a_broken_promise() -> None:
     asks = {"resultType": "input_required", "requestState": "s", "resources": []}
     async with reading(Odd("resources/list", asks)) as session:
@@ -337,6 +400,27 @@ async def test_a_reading_that_was_lost_is_asked_for_once_more_and_not_again() ->
         assert library.count("resources/read") == 4
 
 
+async def test_a_reading_that_asks_for_ever_is_given_up_and_says_where() -> None:
+    asks = {"resultType": "input_required", "requestState": "s"}
+    library = Odd("resources/read", asks)
+    async with reading(library, limits=Limits(rounds=3)) as session:
+        with pytest.raises(ProtocolViolation, match=r"Limits\.rounds") as caught:
+            await session.read_resource("a:1")
+    assert caught.value.server == "library"
+    assert library.count("resources/read") == 3
+
+
+async def test_lists_of_another_connection_are_not_relied_on(library: Library) -> None:
+    async with reading(library) as session:
+        await session.list_prompts()
+        await session.list_resources()
+        session._connection.transport.end()  # type: ignore[attr-defined]
+        await session.list_prompts()
+        await session.list_resources()
+    assert library.count("prompts/list") == 2
+    assert library.count("resources/list") == 4
+
+
 async def test_a_reading_has_a_clock() -> None:
     async with reading(Odd("resources/read", None)) as session:
         with pytest.raises(CallTimeout) as caught:
@@ -356,10 +440,22 @@ async def test_a_link_is_followed_only_where_its_result_came_from() -> None:
         link = (await one.call_tool("find")).links[0]
         assert link.server == "one"
         assert first.count("resources/read") == 0, "a link is data"
-        with pytest.raises(InvalidArguments, match="the link is of 'one'"):
+        with pytest.raises(InvalidArguments, match="of another session, with 'one'"):
             await two.follow(link)
         assert (await one.follow(link)).contents[0].text == "Emma Woodhouse"
     assert (first.count("resources/read"), second.count("resources/read")) == (1, 0)
+
+
+async def test_two_servers_of_one_name_are_two_all_the_same() -> None:
+    async with reading(Stateless()) as one, reading(Stateless()) as two:
+        assert one.name == two.name
+        for link in (
+            (await one.call_tool("find")).links[0],
+            (await one.get_prompt("summary", {"title": "emma"})).links[0],
+        ):
+            with pytest.raises(InvalidArguments, match="of another session"):
+                await two.follow(link)
+            assert (await one.follow(link)).contents[0].text == "Emma Woodhouse"
 
 
 @pytest.mark.parametrize(

@@ -320,3 +320,23 @@ async def test_prompts_and_resources_are_asked_about_and_answered_like_calls(met
     assert server.answers == {"q0": {"action": "accept", "content": {"name": "Ada"}}}
     assert second["requestState"] == "s~t="
     assert "requestState" not in first
+
+
+async def test_what_an_earlier_round_gave_is_not_sent_in_a_later_one() -> None:
+    class Forgetting(Asking):
+        def round(self, params: dict[str, Any]) -> Any:
+            asked = {"q": {"method": FORM[0], "params": FORM[1]}}
+            match len(self.all("tools/call")):
+                case 1:
+                    return {"resultType": "input_required", "requestState": "old"}
+                case 2:
+                    return {"resultType": "input_required", "inputRequests": asked}
+                case 3:
+                    return {"resultType": "input_required", "requestState": "new"}
+            return said("done")
+
+    server = Forgetting(LATEST)
+    await call(server)
+    extra = [set(p) & {"inputResponses", "requestState"} for p in server.all("tools/call")]
+    assert extra == [set(), {"requestState"}, {"inputResponses"}, {"requestState"}]
+    assert server.all("tools/call")[3]["requestState"] == "new"

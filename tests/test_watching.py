@@ -19,9 +19,12 @@ from mcp_client import (
     ServerError,
     Session,
     Timeouts,
+    connect,
 )
 from mcp_client.transports.memory import JsonRpcError
-from tests.server.library import ID, Handshake, Library, Stateless
+from tests.server.http_server import Reply, Request, serving
+from tests.server.library import ID, Handshake, Library, Refused, Stateless
+from tests.server.library_http import LibraryApp
 from tests.test_resources import library, reading
 
 __all__ = ["library"]  # the fixture: a library of each era
@@ -225,8 +228,6 @@ class Unwilling:
         library.answer = self  # type: ignore[method-assign]
 
     def __call__(self, message: dict[str, Any], say: Callable[[Any], None]) -> Any:
-        from tests.server.library import Refused
-
         if message.get("method") in ("subscriptions/listen", "resources/subscribe"):
             if isinstance(self.refuses, JsonRpcError):
                 raise Refused(self.refuses.code, self.refuses.message, self.refuses.data)
@@ -275,6 +276,19 @@ async def test_a_server_that_says_nothing_is_not_waited_for(library: Library) ->
         with pytest.raises(McpError) as caught:
             await anext(session.subscribe_resource(EMMA))
     assert isinstance(caught.value, CallTimeout)
+
+
+async def test_a_stream_that_http_refuses_is_not_waited_for() -> None:
+    class Refusing(LibraryApp):
+        async def __call__(self, request: Request, reply: Reply) -> None:
+            if request.says == "subscriptions/listen":
+                await reply.send(403, b"not for you")
+            else:
+                await super().__call__(request, reply)
+
+    async with serving(Refusing(Stateless())) as served, connect(served.url) as session:
+        with pytest.raises(McpError, match="403"):
+            await anext(session.subscribe_resource(EMMA))
 
 
 async def test_there_is_a_cap_on_how_many_are_watched(library: Library) -> None:

@@ -103,6 +103,8 @@ class ResourceLink(Carried):
     raw: Mapping[str, Any] = field(repr=False, compare=False)
     server: str = ""
     """The name the host gave the server whose result has the link."""
+    _origin: str = field(default="", repr=False, compare=False)
+    """Which session's result that is: two servers may have the same name."""
 
     type = "resource_link"
 
@@ -162,7 +164,7 @@ ContentBlock: TypeAlias = (
 )
 
 
-def content_block(block: Any, server: str = "") -> ContentBlock:
+def content_block(block: Any, server: str = "", origin: str = "") -> ContentBlock:
     kind = block.get("type") if isinstance(block, dict) else None
     if kind == "text" and type(text := block.get("text")) is str:  # the usual case, first and fast
         return TextContent(text, block)
@@ -174,7 +176,7 @@ def content_block(block: Any, server: str = "") -> ContentBlock:
         case {"type": "resource_link", "uri": str(uri), "name": str(name)}:
             title, about = text_or_none(block.get("title")), text_or_none(block.get("description"))
             media = text_or_none(block.get("mimeType"))
-            return ResourceLink(uri, name, title, about, media, block, server)
+            return ResourceLink(uri, name, title, about, media, block, server, origin)
         case {"type": "resource", "resource": {"uri": str(uri)} as resource}:
             inline, blob = text_or_none(resource.get("text")), text_or_none(resource.get("blob"))
             if (inline is None) != (blob is None):

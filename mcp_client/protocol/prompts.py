@@ -65,11 +65,12 @@ class PromptMessage:
     raw: Mapping[str, Any] = field(repr=False, compare=False)
 
     @classmethod
-    def from_wire(cls, message: Any, server: str) -> PromptMessage:
+    def from_wire(cls, message: Any, server: str, origin: str = "") -> PromptMessage:
         """Raises ``ValueError`` where it is none."""
         if type(message) is not dict or message.get("role") not in _ROLES:
             raise ValueError("a message is no JSON object with the role 'user' or 'assistant'")
-        return cls(message["role"], content_block(message.get("content"), server), message)
+        content = content_block(message.get("content"), server, origin)
+        return cls(message["role"], content, message)
 
     def __str__(self) -> str:
         return str(self.content)

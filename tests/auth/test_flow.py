@@ -7,6 +7,8 @@ import hashlib
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mcp_client import AuthError
 from mcp_client.auth.discovery import Place, ServerMetadata
@@ -329,3 +331,62 @@ def test_no_secret_is_in_a_repr_or_an_error() -> None:
     verifier = world.form(TOKEN)["code_verifier"]
     for secret in ("c0de", verifier, "'at'", "rt0"):
         assert secret not in steps
+
+
+# ---------------------------------------------------------------- whatever they say
+
+ODD = st.sampled_from([404, 403, 500, 302, "refused", b"", b"<html>", b"[]", {"error": "no"}])
+NAMES = st.sampled_from(
+    [SERVER, ISSUER, f"{ISSUER}/", "https://evil.example", "http://x", "", None]
+)
+RESOURCES = st.fixed_dictionaries(
+    {}, optional={"resource": NAMES, "authorization_servers": st.lists(NAMES, max_size=2)}
+)
+CHANGES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {},
+    optional={
+        "issuer": NAMES,
+        "authorization_endpoint": NAMES,
+        "token_endpoint": NAMES,
+        "registration_endpoint": NAMES,
+        "code_challenge_methods_supported": st.lists(st.sampled_from(["S256", "plain"])),
+        "authorization_response_iss_parameter_supported": st.booleans(),
+    },
+)
+TOKENS = st.fixed_dictionaries(
+    {}, optional={"access_token": st.sampled_from(["at", "", 7]), "token_type": NAMES}
+)
+PAGES = st.fixed_dictionaries(
+    {},
+    optional={
+        RESOURCE: ODD | RESOURCES,
+        METADATA: ODD | CHANGES.map(lambda changes: metadata(**changes)),
+        f"{ISSUER}/register": ODD | st.fixed_dictionaries({}, optional={"client_id": NAMES}),
+        TOKEN: ODD | TOKENS,
+    },
+)
+ANSWERS = st.fixed_dictionaries(
+    {}, optional={"state": st.just("another"), "iss": NAMES.map(str), "error": st.just("no")}
+)
+
+
+@given(PAGES, ANSWERS, st.booleans())
+@settings(deadline=None, max_examples=150)
+def test_whatever_the_servers_say_it_ends_in_a_token_or_an_auth_error(
+    pages: dict[str, Any], redirect: dict[str, str], known: bool
+) -> None:
+    world = World(pages, **redirect)
+    if known:
+        kept(world)
+    try:
+        login = logged_in(world)
+    except AuthError:
+        login = None
+    assert len(world.fetched) <= 12
+    assert len(world.consents) <= 2
+    posted = [step for step in world.fetched if step.url == TOKEN]
+    assert len(posted) <= len(world.consents)
+    if login is not None:
+        assert redirect.get("iss", login.source.key.issuer) == login.source.key.issuer
+        assert not {"state", "error"} & redirect.keys()
+        assert login.source.key.resource in (SERVER, SERVER.removesuffix("/mcp"))

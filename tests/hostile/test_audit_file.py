@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import hmac
 import json
@@ -12,6 +13,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -185,8 +187,6 @@ def test_threads_that_share_a_log_lose_no_line(path: Path) -> None:
 
 
 async def test_a_call_waits_in_a_thread_while_another_process_holds_the_log(path: Path) -> None:
-    import fcntl
-
     log = written(path, 1)
     held = os.open(path, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
@@ -623,6 +623,36 @@ def test_a_log_may_be_checked_while_it_is_rotated(keep: int | None, path: Path) 
         writer.join()
     assert lines == sorted(lines)
     assert verify_audit(path).open_calls == ()
+
+
+def test_a_file_that_is_rotated_as_it_is_opened_is_opened_anew(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, flock = written(path, 2, **SMALL), fcntl.flock
+    rotated: list[Any] = []
+
+    def late(file: Any, operation: int) -> None:
+        if operation == fcntl.LOCK_SH and not rotated:
+            rotated.append(file)
+            for number in range(40):
+                log.append(entry(number), entry(number, "closed"))
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    verified = verify_audit(path)
+    assert rotated
+    assert len(verified.files) > 4
+    assert verified.calls == 42
+
+
+def test_a_file_that_is_just_being_begun_is_waited_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = written(path, 2)
+    path.rename(path.with_name("calls.jsonl.000001"))
+    monkeypatch.setattr(time, "sleep", lambda seconds: log.append(entry(7)))
+    verified = verify_audit(path)
+    assert (len(verified.files), verified.calls) == (2, 3)
 
 
 WRONG: list[dict[str, Any]] = [

@@ -38,7 +38,17 @@ def test_bytes_come_out_as_they_went_in(data: bytes) -> None:
     "data",
     [
         *("A", "AA", "AAA", "AAA=A", "=AAA", "AA==AA==", "AAAA=", "AAAA====", "A A A A"),
-        *("AAAA\n", "AA\nAA", "AA-_", "AAé=", "AA\x00A", "data:image/png;base64,AAAA", "\ud800AAA"),
+        *(
+            "AAAA\n",
+            "AA\nAA",
+            "AA-_",
+            "AAAA-_-_",
+            "AAA\n",
+            "AAé=",
+            "AA\x00A",
+            "data:image/png;base64,AAAA",
+            "\ud800AAA",
+        ),
     ],
 )
 def test_what_is_no_strict_base64_is_the_servers_broken_promise(data: str) -> None:
