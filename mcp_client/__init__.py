@@ -52,6 +52,7 @@ Before the first call, and below it::
     listing.py      one list of a server's: pages, freshness, quarantine
     resources.py    the resources of a server: listed, read, followed
     prompts.py      the prompts of a server, and completion
+    library.py      what is kept of a server besides its tools, made when it is wanted
     listening.py    one thing a server tells of, and the stream on which it does
     subscriptions.py  what a server tells us unasked, in either era
     watching.py     changes as async iterators
@@ -63,13 +64,11 @@ Before the first call, and below it::
     auth/           OAuth for the HTTP transports: flows as plain generators inside httpx.Auth
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .answers import Answers, Remembered
-from .audit import AuditSink
 from .bounds import Limits, Timeouts
 from .cancelling import Call
-from .chain import OpenCall, Verified, verify_audit
 from .connecting import connect
 from .decision import Allow, ApprovalHook, Deny, Remember, allow_all, deny_all
 from .display import safe_text
@@ -98,23 +97,7 @@ from .errors import (
     UnknownTool,
     UrlElicitationRequired,
 )
-from .handlers import (
-    Accept,
-    Cancel,
-    Decline,
-    ElicitRequest,
-    Handlers,
-    LogMessage,
-    Root,
-    RootsRequest,
-    SamplingMessage,
-    SamplingRequest,
-    SamplingResult,
-)
-from .journal import AuditLog
 from .listed import Listed, Rejected
-from .pins import Drift, Pins
-from .prompts import PromptResult
 from .protocol.capabilities import Implementation
 from .protocol.carried import Annotations
 from .protocol.content import (
@@ -126,22 +109,14 @@ from .protocol.content import (
     TextContent,
     UnknownContent,
 )
-from .protocol.elicitation import Choice, FormField
-from .protocol.prompts import Completion, Prompt, PromptArgument, PromptMessage
-from .protocol.resources import Resource, ResourceContents, ResourceTemplate, ResourceUpdate
-from .redaction import Redaction
-from .resources import ResourceResult
 from .result import ToolResult
-from .rules import Explanation, Rule, Rules
 from .session import Session
-from .terminal import ask_on_terminal, elicit_on_terminal
 from .tool import Hints, Tool, ToolCall, ToolList
-from .transports.http import HttpServer
-from .transports.memory import JsonRpcError, MemoryServer
 from .transports.stdio import StdioServer
-from .watching import ListChanges, ListWatch, ResourceWatch, ToolChanges, ToolWatch
 
 if TYPE_CHECKING:
+    from .answers import Answers, Remembered
+    from .audit import AuditSink
     from .auth import (
         BearerToken,
         ClientCredentials,
@@ -155,6 +130,33 @@ if TYPE_CHECKING:
         TokenStore,
         WorkloadIdentity,
     )
+    from .chain import OpenCall, Verified, verify_audit
+    from .handlers import (
+        Accept,
+        Cancel,
+        Decline,
+        ElicitRequest,
+        Handlers,
+        LogMessage,
+        Root,
+        RootsRequest,
+        SamplingMessage,
+        SamplingRequest,
+        SamplingResult,
+    )
+    from .journal import AuditLog
+    from .pins import Drift, Pins
+    from .prompts import PromptResult
+    from .protocol.elicitation import Choice, FormField
+    from .protocol.prompts import Completion, Prompt, PromptArgument, PromptMessage
+    from .protocol.resources import Resource, ResourceContents, ResourceTemplate, ResourceUpdate
+    from .redaction import Redaction
+    from .resources import ResourceResult
+    from .rules import Explanation, Rule, Rules
+    from .terminal import ask_on_terminal, elicit_on_terminal
+    from .transports.http import HttpServer
+    from .transports.memory import JsonRpcError, MemoryServer
+    from .watching import ListChanges, ListWatch, ResourceWatch, ToolChanges, ToolWatch
 
 __version__ = "0.1.0"
 
@@ -270,8 +272,10 @@ __all__ = [
     "verify_audit",
 ]
 
-_OF_AUTH = frozenset(
-    {
+_LATER = {
+    "answers": ("Answers", "Remembered"),
+    "audit": ("AuditSink",),
+    "auth": (
         "BearerToken",
         "ClientCredentials",
         "EnterpriseAuthorization",
@@ -283,17 +287,45 @@ _OF_AUTH = frozenset(
         "Token",
         "TokenStore",
         "WorkloadIdentity",
-    }
-)
-"""Found in ``mcp_client.auth`` when they are asked for: they need httpx, which is slow to load."""
+    ),
+    "chain": ("OpenCall", "Verified", "verify_audit"),
+    "handlers": (
+        "Accept",
+        "Cancel",
+        "Decline",
+        "ElicitRequest",
+        "Handlers",
+        "LogMessage",
+        "Root",
+        "RootsRequest",
+        "SamplingMessage",
+        "SamplingRequest",
+        "SamplingResult",
+    ),
+    "journal": ("AuditLog",),
+    "pins": ("Drift", "Pins"),
+    "prompts": ("PromptResult",),
+    "protocol.elicitation": ("Choice", "FormField"),
+    "protocol.prompts": ("Completion", "Prompt", "PromptArgument", "PromptMessage"),
+    "protocol.resources": ("Resource", "ResourceContents", "ResourceTemplate", "ResourceUpdate"),
+    "redaction": ("Redaction",),
+    "resources": ("ResourceResult",),
+    "rules": ("Explanation", "Rule", "Rules"),
+    "terminal": ("ask_on_terminal", "elicit_on_terminal"),
+    "transports.http": ("HttpServer",),
+    "transports.memory": ("JsonRpcError", "MemoryServer"),
+    "watching": ("ListChanges", "ListWatch", "ResourceWatch", "ToolChanges", "ToolWatch"),
+}
+"""Found in these modules when they are asked for: who does not use them does not load them."""
+_MODULES = {name: module for module, names in _LATER.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _OF_AUTH:
-        from . import auth
-
-        return getattr(auth, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f".{module}", __name__), name)
+    return value
 
 
 def __dir__() -> list[str]:

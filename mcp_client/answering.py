@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -35,23 +35,17 @@ from .errors import (
     Unanswered,
     UrlElicitationRequired,
 )
-from .handlers import ElicitRequest, Handlers, SamplingRequest
 from .protocol.capabilities import declared_in
 from .protocol.era import Era, InputRequired
 from .protocol.jsonrpc import Id, Question, encode_answer, encode_failure
-from .questions import (
-    METHOD_NOT_FOUND,
-    REJECTED,
-    Asked,
-    Nonsense,
-    Refused,
-    elicitations_of,
-    read,
-    written,
-)
+from .protocol.refusals import METHOD_NOT_FOUND, REJECTED, Nonsense, Refused
 from .telling import called
 from .transports.base import Stats, Transport
 from .transports.jobs import Jobs
+
+if TYPE_CHECKING:
+    from .handlers import Handlers, SamplingRequest
+    from .questions import Asked
 
 __all__ = ["URL_REQUIRED", "Answering"]
 
@@ -64,10 +58,15 @@ _LOOK = 0.5
 
 
 class Answering:
-    """Answers for one session."""
+    """Answers for one session. What reads a question is loaded when one comes: few servers ask."""
 
     def __init__(
-        self, handlers: Handlers, server: str, timeouts: Timeouts, limits: Limits, stats: Stats
+        self,
+        handlers: Handlers | None,
+        server: str,
+        timeouts: Timeouts,
+        limits: Limits,
+        stats: Stats,
     ) -> None:
         self._handlers = handlers
         self._server = server
@@ -75,7 +74,7 @@ class Answering:
         self._close = timeouts.close
         self._limits = limits
         self._stats = stats
-        self._capabilities = handlers.capabilities
+        self._capabilities = {} if handlers is None else handlers.capabilities
         self._jobs: Jobs | None = None
         self._open: dict[tuple[Transport, Id], anyio.CancelScope] = {}
         self._watching = self._closed = False
@@ -240,6 +239,8 @@ class Answering:
         declared = declared_in(era.revision, self._capabilities)
         if not era.server_may_ask or "url" not in declared.get("elicitation", {}):
             return error
+        from .questions import elicitations_of
+
         try:
             wanted = elicitations_of(error.data, self._server)
         except Refused as refused:
@@ -266,6 +267,8 @@ class Answering:
         )
 
     def _expect(self, asked: Asked) -> None:
+        from .handlers import ElicitRequest
+
         if isinstance(asked, ElicitRequest) and asked.elicitation_id is not None:
             if len(self._visits) >= _MOST_VISITS:
                 del self._visits[next(iter(self._visits))]
@@ -289,6 +292,8 @@ class Answering:
     # ------------------------------------------------------------------------- asking
 
     def _read(self, method: object, params: object, era: Era | None) -> Asked:
+        from .questions import read
+
         declared = {} if era is None else declared_in(era.revision, self._capabilities)
         asked = read(method, params, self._server, declared, era is not None and era.full_forms)
         self._expect(asked)
@@ -296,6 +301,9 @@ class Answering:
 
     async def _ask(self, asked: Asked, era: Era | None) -> dict[str, Any]:
         """The result to send. Raises ``Refused`` or ``Nonsense``."""
+        from .handlers import SamplingRequest
+        from .questions import written
+
         with anyio.move_on_after(self._seconds):
             try:
                 if isinstance(asked, SamplingRequest):
@@ -313,7 +321,10 @@ class Answering:
         raise Nonsense(f"no answer within {self._seconds:g} s, Timeouts(approval=...)")
 
     async def _handled(self, asked: Asked) -> Any:
+        from .handlers import ElicitRequest, SamplingRequest
+
         handlers = self._handlers
+        assert handlers is not None  # or nothing would be declared, and nothing be asked
         if isinstance(asked, ElicitRequest):
             assert handlers.elicitation is not None
             return await called(handlers.elicitation, asked)
@@ -325,7 +336,7 @@ class Answering:
         return handlers.roots
 
     async def _approve(self, asked: SamplingRequest) -> None:
-        hook = self._handlers.sampling_approval
+        hook = None if self._handlers is None else self._handlers.sampling_approval
         if hook is None:
             return
         try:

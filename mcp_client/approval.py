@@ -18,10 +18,11 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.lowlevel import RunVar, checkpoint_if_cancelled
@@ -32,8 +33,10 @@ from .decision import Allow, Answer, ApprovalHook, Deny, Remember, Verdict, allo
 from .display import safe_text
 from .errors import CallDenied, ConfigError, InvalidArguments
 from .protocol.canonical import NotJson
-from .rules import Rules
 from .tool import ToolCall
+
+if TYPE_CHECKING:
+    from .rules import Rules
 
 __all__ = [
     "Allow",
@@ -65,7 +68,7 @@ class Gate:
         memory: Memory | None = None,
     ) -> None:
         self.memory = memory or Memory()
-        self._rules = hook if isinstance(hook, Rules) else None
+        self._rules = _rules_of(hook)
         asked = hook if self._rules is None else self._rules.ask
         self._hook = fallback if asked is None else asked
         self._seconds = seconds
@@ -177,6 +180,11 @@ def _in_a_list(hook: ApprovalHook, call: ToolCall) -> list[Any]:
 
 class _NoAnswer(Exception):
     """The clock of the question ran out."""
+
+
+def _rules_of(hook: Any) -> Rules | None:
+    module = sys.modules.get("mcp_client.rules")  # not loaded, and nobody has made any
+    return hook if module is not None and isinstance(hook, module.Rules) else None
 
 
 def _edited(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:

@@ -125,15 +125,11 @@ class Audit:
     def of(
         cls,
         server: str,
-        audit: AuditTo | None,
+        audit: AuditTo,
         failure: OnAuditFailure,
         redaction: Redaction | Callable[[Any], Any] | None,
-    ) -> Audit | None:
+    ) -> Audit:
         """Raises ``ConfigError`` for an option that is none."""
-        if failure not in ("refuse", "warn"):
-            raise ConfigError(f"audit_failure={failure!r}: give 'refuse' or 'warn'")
-        if audit is None:
-            return None
         several = isinstance(audit, Sequence) and not isinstance(audit, str) and not callable(audit)
         sinks = [_sink(each) for each in (audit if several else [audit])]  # type: ignore[union-attr]
         if not sinks:
@@ -141,6 +137,10 @@ class Audit:
         return cls(
             server, sinks, failure, Redaction() if redaction is None else redaction_of(redaction)
         )
+
+    def entry(self, id: str, name: str, arguments: Any) -> Entry:
+        """What is to be recorded of one call."""
+        return Entry(self, id, name, arguments)
 
     async def settle(self) -> None:
         """Try once more to write the closings that could not be written."""

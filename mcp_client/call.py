@@ -15,13 +15,12 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NewType, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NewType, TypeAlias
 
 import anyio
 
 from .answers import Once
 from .approval import Gate
-from .audit import Audit, Entry
 from .bounds import Limits, Timeouts
 from .cancelling import Call
 from .errors import (
@@ -35,7 +34,6 @@ from .errors import (
     ProtocolViolation,
     ServerError,
 )
-from .pins import Pins
 from .protocol.canonical import NotJson, canonical_of, plain
 from .protocol.jsonrpc import Json
 from .result import ToolResult
@@ -45,6 +43,10 @@ from .trust import hints_of
 from .validation import Checker, Problem, input_checker, output_checker
 from .wire import OnProgress, Wire
 from .worker import Workers
+
+if TYPE_CHECKING:
+    from .audit import Audit, Entry
+    from .pins import Pins
 
 __all__ = ["Approved", "Caller", "Strictness", "strictness_of"]
 
@@ -114,7 +116,7 @@ class Caller:
     ) -> ToolResult:
         if validation is not None:
             strictness_of("validation", validation)
-        entry = None if self._audit is None else Entry(self._audit, self._new_id(), name, arguments)
+        entry = None if self._audit is None else self._audit.entry(self._new_id(), name, arguments)
         strictness = validation or self._results
         order = _Order(name, arguments, timeouts, on_progress, meta, strictness, cancelling, entry)
         run = self._run if entry is None else self._recorded

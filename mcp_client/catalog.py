@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -24,11 +24,13 @@ from .findings import is_ordinary_name, look_alikes, name_findings, text_finding
 from .listed import Rejected
 from .listing import FetchPage, Kind, Listing
 from .metaschema import is_known_dialect, survey
-from .pins import Pins
 from .protocol.headers import BadMark, mirrors_of
 from .tool import Tool, ToolList
 from .trust import Trust, hint_findings, trusts
 from .validation import checker_for
+
+if TYPE_CHECKING:
+    from .pins import Pins
 
 __all__ = ["Catalog"]
 

@@ -5,25 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .answers import Answers, Memory
-from .approval import ApprovalHook, Gate
-from .audit import Audit, AuditTo, OnAuditFailure
+from .approval import Answer, ApprovalHook, Gate
 from .bounds import Limits, Timeouts
 from .call import Strictness, strictness_of
 from .errors import ConfigError
-from .handlers import Handlers
-from .pins import Pins
 from .protocol.capabilities import Client, Implementation
 from .protocol.versions import HANDSHAKE, STATELESS, is_known
-from .redaction import Redaction
 from .session import Session, Setup
-from .terminal import ask_on_terminal
+from .tool import ToolCall
 from .transports.base import Transport
-from .transports.http import HttpServer, HttpTransport
 from .transports.stdio import StdioServer, StdioTransport
 from .trust import Trust, trust_of
+
+if TYPE_CHECKING:
+    from .audit import Audit, AuditTo, OnAuditFailure
+    from .handlers import Handlers
+    from .pins import Pins
+    from .redaction import Redaction
+    from .transports.http import HttpServer
 
 __all__ = ["Connecting", "connect"]
 
@@ -95,9 +97,7 @@ def connect(
     strictness_of("argument_validation", argument_validation)
     if approval is not None and not callable(approval):
         raise ConfigError(f"approval={approval!r}: give a function from ToolCall to Allow or Deny")
-    if not isinstance(handlers, Handlers | None):
-        raise ConfigError(f"handlers={handlers!r}: give Handlers(elicitation=..., ...)")
-    questions = handlers or Handlers()
+    capabilities = {} if handlers is None else _handlers(handlers).capabilities
     return Connecting(
         Session(
             transport,
@@ -107,18 +107,18 @@ def connect(
                 gate=Gate(
                     approval,
                     (timeouts or Timeouts()).approval,
-                    ask_on_terminal,
+                    _ask_on_terminal,
                     Memory(lambda: transport.lasting_identity, Answers.of(answers)),
                 ),
                 timeouts=timeouts or Timeouts(),
                 limits=limits or Limits(),
                 validation=validation,
                 argument_validation=argument_validation,
-                client=Client(client_info or _ourselves(), questions.capabilities),
+                client=Client(client_info or _ourselves(), capabilities),
                 pin=None if revision == "auto" else revision,
-                pins=Pins.of(pins),
-                handlers=questions,
-                audit=Audit.of(name or transport.name, audit, audit_failure, redaction),
+                pins=None if pins is None else _pins(pins),
+                handlers=handlers,
+                audit=_audit(name or transport.name, audit, audit_failure, redaction),
             ),
         )
     )
@@ -129,16 +129,56 @@ def _transport(server: Any) -> Transport:
         return server
     if isinstance(server, StdioServer):
         return StdioTransport(server)
+    if isinstance(server, Sequence) and not isinstance(server, str | bytes) and server:
+        return StdioTransport(StdioServer(server[0], tuple(server[1:])))
+    from .transports.http import HttpServer, HttpTransport
+
     if isinstance(server, HttpServer):
         return HttpTransport(server)
     if isinstance(server, str):
         return HttpTransport(HttpServer(server))
-    if isinstance(server, Sequence) and not isinstance(server, str | bytes) and server:
-        return StdioTransport(StdioServer(server[0], tuple(server[1:])))
     raise ConfigError(
         f"cannot connect to a {type(server).__name__}: give a StdioServer, the words of a command "
         "as a list, an HttpServer, a URL, or a transport"
     )
+
+
+# What only some sessions have is loaded only for them: it would be half of ``import mcp_client``.
+
+
+async def _ask_on_terminal(call: ToolCall) -> Answer:
+    from .terminal import ask_on_terminal
+
+    return await ask_on_terminal(call)
+
+
+def _handlers(handlers: Any) -> Handlers:
+    from .handlers import Handlers
+
+    if not isinstance(handlers, Handlers):
+        raise ConfigError(f"handlers={handlers!r}: give Handlers(elicitation=..., ...)")
+    return handlers
+
+
+def _pins(pins: Pins | str | os.PathLike[str]) -> Pins | None:
+    from .pins import Pins
+
+    return Pins.of(pins)
+
+
+def _audit(
+    server: str,
+    audit: AuditTo | None,
+    failure: OnAuditFailure,
+    redaction: Redaction | Callable[[Any], Any] | None,
+) -> Audit | None:
+    if failure not in ("refuse", "warn"):
+        raise ConfigError(f"audit_failure={failure!r}: give 'refuse' or 'warn'")
+    if audit is None:
+        return None
+    from .audit import Audit
+
+    return Audit.of(server, audit, failure, redaction)
 
 
 def _ourselves() -> Implementation:

@@ -8,39 +8,29 @@ it goes through the approval hook, for nothing of it is a call.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
-from typing import Any, TypeVar
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .backend import current
 from .bounds import Limits, Timeouts
-from .catalog import Catalog
 from .connection import Connection, session_ended
 from .errors import ConnectError, ConnectionLost, McpError, NotSent, ProtocolViolation
 from .listed import Listed
-from .listening import Subscription
 from .listing import FetchPage, Kind, Listing
-from .prompts import PROMPTS, PromptResult, complete, get, prompt_list
 from .protocol.capabilities import may_offer
-from .protocol.content import ResourceLink
 from .protocol.era import Complete, Reading
-from .protocol.prompts import Completion, Prompt
-from .protocol.resources import Resource, ResourceTemplate
-from .resources import (
-    RESOURCES,
-    TEMPLATES,
-    Read,
-    ResourceResult,
-    linked,
-    meta_of,
-    read,
-    resource_list,
-    template_list,
-    uri_of,
-)
 from .rounds import Rounds
 from .subscriptions import Subscriptions
-from .watching import ListChanges, ListWatch, ResourceWatch, compared_by
 from .wire import Wire
+
+if TYPE_CHECKING:
+    from .library import Library
+    from .prompts import PromptResult
+    from .protocol.content import ResourceLink
+    from .protocol.prompts import Completion, Prompt
+    from .protocol.resources import Resource, ResourceTemplate
+    from .resources import Read, ResourceResult
+    from .watching import ListChanges, ListWatch, ResourceWatch
 
 __all__ = ["Features"]
 
@@ -54,6 +44,7 @@ class Features:
     _limits: Limits
     _origin: str
     _rounds: Rounds
+    _subscriptions: Subscriptions
     _timeouts: Timeouts
 
     # --------------------------------------------------------------- resources
@@ -64,16 +55,16 @@ class Features:
         Raises ``NotSent`` where the server does not declare that it has any; the same holds of
         templates, prompts and completion (``capabilities`` tells before).
         """
-        return await self._all("resources", self._resources, refresh)
+        return await self._all("resources", lambda library: library.resources, refresh)
 
     async def list_resource_templates(self, *, refresh: bool = False) -> Listed[ResourceTemplate]:
         """Every resource template; ``read_resource(template.expand(name=...))`` reads one."""
-        return await self._all("resources", self._templates, refresh)
+        return await self._all("resources", lambda library: library.templates, refresh)
 
     def resource_changes(self) -> ListWatch[ListChanges[Resource]]:
         """Which resources are listed from now on that were not, and the reverse."""
         self._offered("resources")
-        return self._changes(self._subscriptions.resources, self._resources)
+        return self._changes(self._library.resources)
 
     async def read_resource(
         self,
@@ -87,6 +78,8 @@ class Features:
         Options as for ``call_tool``; it may ask questions, too (2026-07-28). A ``ServerError`` of
         code -32002, or -32602 since 2026-07-28, says that there is no such resource.
         """
+        from .library import read, uri_of
+
         self._offered("resources")
         uri = uri_of(uri)
         return await read(self._reader(timeout, meta), self.name, uri)
@@ -99,6 +92,8 @@ class Features:
         Only a link of a result of this server's; for any other, ``InvalidArguments``. It is the
         server that chose the link, so whether to read it is for the host to say.
         """
+        from .library import linked
+
         return await self.read_resource(linked(link, self.name, self._origin), timeout=timeout)
 
     def subscribe_resource(self, uri: str) -> ResourceWatch:
@@ -108,23 +103,18 @@ class Features:
         a stream of its own. Raises ``NotSent`` where the server declares no subscriptions.
         """
         self._offered("resources", "subscribe")
-        return ResourceWatch(
-            self._subscriptions,
-            uri_of(uri),
-            self._limits.watched,
-            self._connection.live,
-        )
+        return self._library.watch(uri, self._connection.live)
 
     # ----------------------------------------------------------------- prompts
 
     async def list_prompts(self, *, refresh: bool = False) -> Listed[Prompt]:
         """Every prompt the server lists, kept and fetched anew as ``list_tools`` does."""
-        return await self._all("prompts", self._prompts, refresh)
+        return await self._all("prompts", lambda library: library.prompts, refresh)
 
     def prompt_changes(self) -> ListWatch[ListChanges[Prompt]]:
         """Which prompts are listed from now on that were not, and the reverse."""
         self._offered("prompts")
-        return self._changes(self._subscriptions.prompts, self._prompts)
+        return self._changes(self._library.prompts)
 
     async def get_prompt(
         self,
@@ -138,6 +128,8 @@ class Features:
 
         Options as for ``call_tool``; it may ask questions, too (2026-07-28).
         """
+        from .library import get
+
         self._offered("prompts")
         return await get(self._reader(timeout, meta), self.name, self._origin, name, arguments)
 
@@ -155,6 +147,8 @@ class Features:
         ``{"name": ..., "value": what is typed so far}``; ``context`` has the arguments that are
         known already, by name. Nothing is kept: do not ask at every key that is pressed.
         """
+        from .library import complete
+
         self._offered("completions")
         clocks = self._timeouts.for_call(timeout)
 
@@ -175,18 +169,17 @@ class Features:
     def _fetching(self, kind: Kind) -> FetchPage:
         return partial(self._answered, kind.method, self._timeouts)
 
-    def _make_features(self, catalog: Catalog, kept: dict[str, Any]) -> None:
-        both, now = (self.name, self._limits), current().now
-        self._resources = resource_list(*both, self._fetching(RESOURCES), now, **kept)
-        self._templates = template_list(*both, self._fetching(TEMPLATES), now, **kept)
-        self._prompts = prompt_list(*both, self._fetching(PROMPTS), now, **kept)
-        self._subscriptions = Subscriptions(
+    @cached_property
+    def _library(self) -> Library:
+        from .library import Library
+
+        return Library(
             self.name,
-            catalog,
-            self._prompts,
-            (self._resources, self._templates),
-            self._timeouts,
             self._limits,
+            self._fetching,
+            current().now,
+            self._lists_are_kept(),
+            self._subscriptions,
         )
 
     async def _latest(self, listing: Listing[Any]) -> Any:
@@ -204,14 +197,15 @@ class Features:
                 f"the server does not declare {named}, so it is not asked", server=self.name
             )
 
-    def _changes(self, subscription: Subscription, listing: Listing[Any]) -> ListWatch[Any]:
-        latest = partial(self._latest, listing)
-        return ListWatch(subscription, listing, latest, compared_by(listing.kind.key))
+    def _changes(self, listing: Listing[Any]) -> ListWatch[Any]:
+        return self._library.changes(listing, partial(self._latest, listing))
 
-    async def _all(self, feature: str, listing: Listing[L], refresh: bool) -> L:
+    async def _all(
+        self, feature: str, listing: Callable[[Library], Listing[L]], refresh: bool
+    ) -> L:
         await self._connection.live()
         self._offered(feature)
-        return await listing.all(refresh=refresh)
+        return await listing(self._library).all(refresh=refresh)
 
     async def _answered(
         self, method: str, timeouts: Timeouts, fields: Mapping[str, Any]
@@ -232,6 +226,8 @@ class Features:
 
     def _reader(self, timeout: float | Timeouts | None, meta: Mapping[str, Any] | None) -> Read:
         """A reading that may ask back."""
+        from .library import meta_of
+
         clocks, own = self._timeouts.for_call(timeout), meta_of(meta)
 
         async def read(method: str, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,16 +11,18 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .backend import current
 from .bounds import Limits
 from .display import safe_text
-from .handlers import LogHandler, LogMessage
 from .protocol.jsonrpc import dump
 from .protocol.notices import LOG_LEVELS
 from .telling import Teller
 from .transports.base import Stats
+
+if TYPE_CHECKING:
+    from .handlers import LogHandler
 
 __all__ = ["LogNotices"]
 
@@ -70,6 +72,8 @@ class LogNotices:
         if self._too_many():
             self._stats.dropped_notices += 1
             return
+        from .handlers import LogMessage
+
         message = LogMessage(self._server, level, logger, data, _line(data))
         named = "" if logger is None else safe_text(logger, 80) + ": "
         self._logger.log(_PYTHONS[level], "%s%s", named, message.text)

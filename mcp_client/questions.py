@@ -28,28 +28,15 @@ from .protocol.address import NotOpenable, address_of
 from .protocol.canonical import NotJson, plain
 from .protocol.content import content_block
 from .protocol.elicitation import Form, NotAForm, Wrong, form_of
+from .protocol.refusals import INVALID_PARAMS, METHOD_NOT_FOUND, REJECTED, Nonsense, Refused
 
-__all__ = ["METHOD_NOT_FOUND", "REJECTED"]
-__all__ += ["Asked", "Nonsense", "Refused", "elicitations_of", "read", "written"]
+__all__ = ["Asked", "elicitations_of", "read", "written"]
 
 Asked: TypeAlias = ElicitRequest | SamplingRequest | RootsRequest
 
-METHOD_NOT_FOUND, INVALID_PARAMS, REJECTED = -32601, -32602, -1
 _MOST_URLS = 16
 _BLOCKS = frozenset({"text", "image", "audio"})
 _TOOL_BLOCKS = frozenset({"tool_use", "tool_result"})
-
-
-class Refused(Exception):
-    """The question is not answered; the text may be told to the server."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class Nonsense(Exception):
-    """A handler's answer that cannot be sent. The text is the host's, not the server's."""
 
 
 def read(

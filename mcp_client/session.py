@@ -6,16 +6,15 @@ import logging
 import os
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from .answering import Answering
 from .answers import Answers
 from .approval import Gate
-from .audit import Audit
 from .backend import Backend, current
 from .bounds import Limits, Timeouts
 from .call import Caller, Strictness
@@ -30,28 +29,29 @@ from .errors import (
     ServerError,
 )
 from .features import Features
-from .handlers import Handlers
-from .listed import Listed
 from .log_notices import LogNotices
-from .pins import Pins
 from .protocol.capabilities import Client, Implementation
 from .protocol.headers import HEADER_MISMATCH
 from .protocol.jsonrpc import Notice, Question, encode_answer
 from .protocol.notices import CANCELLED, COMPLETED, LOG_LEVELS, LOGGED
 from .result import ToolResult
 from .rounds import Rounds
+from .subscriptions import Subscriptions
 from .tool import Tool, ToolList
 from .transports.base import Stats, Transport
 from .trust import Trust
-from .watching import ToolWatch
 from .wire import OnProgress, Wire
 from .worker import Workers
+
+if TYPE_CHECKING:
+    from .audit import Audit
+    from .handlers import Handlers
+    from .pins import Pins
+    from .watching import ToolWatch
 
 __all__ = ["Session", "Setup"]
 
 _log = logging.getLogger("mcp_client")
-L = TypeVar("L", bound=Listed[Any])
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Setup:
     client: Client
     pin: str | None
     pins: Pins | None = None
-    handlers: Handlers = field(default_factory=Handlers)
+    handlers: Handlers | None = None
     audit: Audit | None = None
 
 
@@ -107,8 +107,11 @@ class Session(Features):
         self._answering = Answering(
             setup.handlers, setup.name, setup.timeouts, setup.limits, self.stats
         )
-        self._logs = LogNotices(setup.handlers.log, setup.name, setup.limits, self.stats)
-        self._logs.least = setup.handlers.log_level
+        heard = setup.handlers
+        self._logs = LogNotices(
+            None if heard is None else heard.log, setup.name, setup.limits, self.stats
+        )
+        self._logs.least = None if heard is None else heard.log_level
         self._rounds = Rounds(self._answering, setup.limits)
         self._caller = Caller(
             self._find,
@@ -187,6 +190,8 @@ class Session(Features):
 
         An async iterator of ``ToolChanges``, and a context manager to let go of it; see there.
         """
+        from .watching import ToolWatch
+
         self._connection.agreed()
         return ToolWatch(
             self._subscriptions.tools, self._catalog, partial(self._latest, self._catalog)
@@ -309,7 +314,6 @@ class Session(Features):
             await anyio.to_thread.run_sync(setup.pins.read)  # unusable: then nothing is started
         if setup.gate.memory.store is not None:
             await anyio.to_thread.run_sync(setup.gate.memory.store.list)  # likewise
-        kept = self._lists_are_kept()
         self._catalog = Catalog(
             self.name,
             setup.trusted,
@@ -317,9 +321,9 @@ class Session(Features):
             self._fetching(Catalog.kind),
             current().now,
             pins=setup.pins,
-            **kept,
+            **self._lists_are_kept(),
         )
-        self._make_features(self._catalog, kept)
+        self._subscriptions = Subscriptions(self.name, self._catalog, self._timeouts, self._limits)
         self._answering.start()
         self._logs.start()
         try:
@@ -349,7 +353,8 @@ class Session(Features):
     def _connected(self, wire: Wire) -> None:
         self._catalog.mirrors = wire.mirrors
         if not wire.era.server_may_ask:
-            default = "info" if self._setup.handlers.log is not None else None
+            heard = self._setup.handlers
+            default = None if heard is None or heard.log is None else "info"
             wire.era.log_level = self._logs.least or default
         if wire.generation > 1:
             self._answering.ask_only_for(wire.transport)

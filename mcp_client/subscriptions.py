@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .bounds import Limits, Timeouts
 from .catalog import Catalog
@@ -19,9 +19,11 @@ from .errors import ConfigError, McpError
 from .listening import ListSubscription, Subscription
 from .listing import Listing
 from .protocol.jsonrpc import Notice
-from .protocol.notices import PROMPTS, RESOURCE_UPDATED, RESOURCES, TOOLS, updates_of
-from .protocol.resources import ResourceUpdate, usable_uri
+from .protocol.notices import RESOURCE_UPDATED, TOOLS, Topic, updates_of
 from .wire import Wire
+
+if TYPE_CHECKING:
+    from .protocol.resources import ResourceUpdate
 
 __all__ = ["ResourceSubscription", "Subscriptions"]
 
@@ -35,8 +37,6 @@ class Subscriptions:
         self,
         server: str,
         catalog: Catalog,
-        prompts: Listing[Any],
-        resources: tuple[Listing[Any], ...],
         timeouts: Timeouts,
         limits: Limits,
     ) -> None:
@@ -44,12 +44,19 @@ class Subscriptions:
         self._timeouts = timeouts
         self._limits = limits
         self._wire: Wire | None = None
-        self.tools = ListSubscription(server, TOOLS, (catalog,), timeouts.connect)
-        self.prompts = ListSubscription(server, PROMPTS, (prompts,), timeouts.connect)
-        self.resources = ListSubscription(server, RESOURCES, resources, timeouts.connect)
-        self._lists = (self.tools, self.prompts, self.resources)
+        self._lists: list[ListSubscription] = []
         self._watched: dict[str, ResourceSubscription] = {}
         self._closed = False
+        self.tools = self.add(TOOLS, (catalog,))
+
+    def add(self, topic: Topic, listings: tuple[Listing[Any], ...]) -> ListSubscription:
+        """Hear of changes of these lists from now on."""
+        added = ListSubscription(self._server, topic, listings, self._timeouts.connect)
+        added.closed = self._closed
+        self._lists.append(added)
+        if self._wire is not None:
+            added.connected(self._wire)
+        return added
 
     def connected(self, wire: Wire) -> None:
         """A connection stands. What was listed on the one before it is not to be relied on."""
@@ -141,16 +148,17 @@ class ResourceSubscription(Subscription):
 
     def heard(self, notice: Notice) -> None:
         uri = notice.params.get("uri")
-        if type(uri) is not str or usable_uri(uri) is not None:
-            uri = self.uri
-        self._tell(ResourceUpdate(uri))
+        self._tell(uri if type(uri) is str else self.uri)
 
     def opened(self, again: bool) -> None:
         self.stood = True
         if again:
-            self._tell(ResourceUpdate(self.uri, certain=False))
+            self._tell(self.uri, certain=False)
 
-    def _tell(self, update: ResourceUpdate) -> None:
+    def _tell(self, uri: str, *, certain: bool = True) -> None:
+        from .protocol.resources import ResourceUpdate, usable_uri
+
+        update = ResourceUpdate(self.uri if usable_uri(uri) else uri, certain=certain)
         for listener in tuple(self.listeners):
             listener(update)
         self.wake()

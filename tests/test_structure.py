@@ -45,6 +45,7 @@ LAYERS = [
     {"listening"},
     {"subscriptions"},
     {"resources", "prompts", "watching"},
+    {"library"},
     {"audit"},
     {"approval"},
     {"handlers"},

@@ -21,7 +21,8 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.questions import Refused, elicitations_of, read
+from mcp_client.protocol.refusals import Refused
+from mcp_client.questions import elicitations_of, read
 from tests.server.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
 
 DECLARED: dict[str, Any] = {
