@@ -61,6 +61,9 @@ class Call(Coroutine[Any, Any, T]):
         # anyio's ``start_soon`` took nothing, until 4.14, that does not give itself out for one.
         return CoroutineType
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._coroutine, name)  # cr_frame and the like, for who looks at it as one
+
     def __repr__(self) -> str:
         return f"<Call {self._server}/{self._tool}>"
 
