@@ -67,7 +67,7 @@ class Gate:
         fallback: ApprovalHook = deny_all,
         memory: Memory | None = None,
     ) -> None:
-        self.memory = memory or Memory()
+        self.memory = Memory() if memory is None else memory
         self._rules = _rules_of(hook)
         asked = hook if self._rules is None else self._rules.ask
         self._hook = fallback if asked is None else asked
@@ -85,7 +85,10 @@ class Gate:
             answer: Any = None if self._rules is None else self._rules.decide(call)
             if answer is None:
                 who = "memory"
-                answer = await self._recall(call, once)
+                answer = None if once is None else once.recall(call)
+                if answer is None:
+                    memory = self.memory
+                    answer = await self._recall(call) if memory.waits else memory.recall(call)
             if answer is None:
                 who = "the approval hook"
                 answer = self._hook(call) if self._immediate else await self._ask(call, once)
@@ -120,10 +123,7 @@ class Gate:
         reason = _what_befell(error, self._seconds)
         return _denied(call, f"{who} gave no answer ({reason})", reason)
 
-    async def _recall(self, call: ToolCall, once: Once | None) -> Allow | None:
-        answer = None if once is None else once.recall(call)
-        if answer is not None:
-            return answer
+    async def _recall(self, call: ToolCall) -> Allow | None:
         memory = self.memory
         if not memory.waits:
             return memory.recall(call)
@@ -154,7 +154,7 @@ class Gate:
     async def _ask(self, call: ToolCall, once: Once | None) -> Any:
         async with _turn(self._hook) as waited:
             # Who asked before us may have been told to ask no more.
-            answer = await self._recall(call, once) if waited else None
+            answer = await self._recall(call) if waited else None
             if answer is not None:
                 return answer
             with anyio.move_on_after(self._seconds) as clock:

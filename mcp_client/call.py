@@ -23,6 +23,7 @@ from .answers import Once
 from .approval import Gate
 from .bounds import Limits, Timeouts
 from .cancelling import Call
+from .connection import Connection
 from .errors import (
     ConfigError,
     ConnectError,
@@ -78,7 +79,7 @@ class Caller:
     def __init__(
         self,
         find: Callable[[str], Awaitable[Tool]],
-        wire: Callable[[], Awaitable[Wire]],
+        connection: Connection,
         renewed: Callable[[McpError], Awaitable[bool]],
         rounds: Rounds,
         workers: Workers,
@@ -91,7 +92,7 @@ class Caller:
         audit: Audit | None = None,
     ) -> None:
         self._find = find
-        self._wire = wire
+        self._connection = connection
         self._renewed = renewed
         self._rounds = rounds
         self._gate = gate
@@ -144,7 +145,6 @@ class Caller:
 
     async def _run(self, order: _Order) -> ToolResult:
         wire, tool = await self._in_force(order.name)
-        hints = hints_of(tool)
         try:
             call = await self._freeze(order, tool, wire)
             approved = await self._approve(order, call)
@@ -154,6 +154,7 @@ class Caller:
             error.server, error.tool = error.server or tool.server, error.tool or tool.name
             if isinstance(error, OutcomeUnknown):
                 # Repeating what may have run is safe only on a trusted server's word that it is.
+                hints = hints_of(tool)
                 error.retryable = hints.read_only or hints.idempotent
             raise
 
@@ -162,9 +163,9 @@ class Caller:
     async def _in_force(self, name: str) -> tuple[Wire, Tool]:
         """The tool's definition, and the connection on which it is in force."""
         while True:
-            wire = await self._wire()
+            wire = await self._connection.live()
             tool = await self._find(name)
-            if await self._wire() is wire:
+            if self._connection.stands(wire):
                 return wire, tool
 
     async def _freeze(self, order: _Order, tool: Tool, wire: Wire) -> ToolCall:
@@ -232,7 +233,7 @@ class Caller:
     # ----------------------------------------------------------------- it
 
     async def _send(self, order: _Order, call: Approved, wire: Wire) -> dict[str, Any]:
-        if await self._wire() is not wire:
+        if not self._connection.stands(wire) and await self._connection.live() is not wire:
             raise _made_anew()
         entry = order.entry
         if entry is not None:

@@ -94,6 +94,10 @@ class Connection:
                 wire = self.wire = await self._open()
             return wire
 
+    def stands(self, wire: Wire) -> bool:
+        """Whether ``wire`` is what ``live`` would give, and give at once."""
+        return wire is self.wire and wire.transport.alive and not self.closed
+
     async def aclose(self) -> None:
         self.closed = True
         await self.transport.aclose()

@@ -115,7 +115,7 @@ class Session(Features):
         self._rounds = Rounds(self._answering, setup.limits)
         self._caller = Caller(
             self._find,
-            self._connection.live,
+            self._connection,
             self._renewed,
             self._rounds,
             self._workers,

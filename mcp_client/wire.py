@@ -136,8 +136,7 @@ class Wire:
         asked = _Asked(
             method, fields, timeouts, progress, on_progress, mirrors, cancelling, traffic
         )
-        until = self.now() + min(timeouts.idle, timeouts.total)
-        tries = 0
+        began, tries = self.now(), 0
         while True:
             try:
                 with span(method, fields, self.era.revision) as traced:
@@ -145,6 +144,7 @@ class Wire:
             except ServerError as error:
                 tries += 1
                 pause = _pause(error, tries) if repeatable else None
+                until = began + min(timeouts.idle, timeouts.total)
                 if pause is None or self.now() + pause >= until:
                     raise
             await anyio.sleep(pause)
