@@ -19,10 +19,7 @@ The way of a call, and where each step lives::
     rules.py        an ordered policy: what needs no asking
     answers.py      what somebody has said yes to beforehand, kept and revoked
     approval.py     asking: the gate no call goes round
-    audit.py        the record of every call, opened before it is decided
-    redaction.py    what a record may show: no secrets, and not without end
-    journal.py      the file of records, which lines are only ever added to
-    chain.py        lines that vouch for one another, and how to check them
+    audit/          the record of every call, opened before it is decided, and how to check it
     terminal/       a person at the terminal: yes or no to a call, and answers to a server
     handlers.py     what a server may ask of us: elicitation, sampling, roots
     questions.py    a server's question from the wire, its answer to the wire
@@ -116,7 +113,7 @@ from .transports.stdio import StdioServer
 
 if TYPE_CHECKING:
     from .answers import Answers, Remembered
-    from .audit import AuditSink
+    from .audit import AuditLog, AuditSink, OpenCall, Redaction, Verified, verify_audit
     from .auth import (
         BearerToken,
         ClientCredentials,
@@ -130,7 +127,6 @@ if TYPE_CHECKING:
         TokenStore,
         WorkloadIdentity,
     )
-    from .chain import OpenCall, Verified, verify_audit
     from .handlers import (
         Accept,
         Cancel,
@@ -144,13 +140,11 @@ if TYPE_CHECKING:
         SamplingRequest,
         SamplingResult,
     )
-    from .journal import AuditLog
     from .pins import Drift, Pins
     from .prompts import PromptResult
     from .protocol.elicitation import Choice, FormField
     from .protocol.prompts import Completion, Prompt, PromptArgument, PromptMessage
     from .protocol.resources import Resource, ResourceContents, ResourceTemplate, ResourceUpdate
-    from .redaction import Redaction
     from .resources import ResourceResult
     from .rules import Explanation, Rule, Rules
     from .terminal import ask_on_terminal, elicit_on_terminal
@@ -274,7 +268,7 @@ __all__ = [
 
 _LATER = {
     "answers": ("Answers", "Remembered"),
-    "audit": ("AuditSink",),
+    "audit": ("AuditLog", "AuditSink", "OpenCall", "Redaction", "Verified", "verify_audit"),
     "auth": (
         "BearerToken",
         "ClientCredentials",
@@ -288,7 +282,6 @@ _LATER = {
         "TokenStore",
         "WorkloadIdentity",
     ),
-    "chain": ("OpenCall", "Verified", "verify_audit"),
     "handlers": (
         "Accept",
         "Cancel",
@@ -302,13 +295,11 @@ _LATER = {
         "SamplingRequest",
         "SamplingResult",
     ),
-    "journal": ("AuditLog",),
     "pins": ("Drift", "Pins"),
     "prompts": ("PromptResult",),
     "protocol.elicitation": ("Choice", "FormField"),
     "protocol.prompts": ("Completion", "Prompt", "PromptArgument", "PromptMessage"),
     "protocol.resources": ("Resource", "ResourceContents", "ResourceTemplate", "ResourceUpdate"),
-    "redaction": ("Redaction",),
     "resources": ("ResourceResult",),
     "rules": ("Explanation", "Rule", "Rules"),
     "terminal": ("ask_on_terminal", "elicit_on_terminal"),

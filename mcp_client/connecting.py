@@ -21,10 +21,9 @@ from .transports.stdio import StdioServer, StdioTransport
 from .trust import Trust, trust_of
 
 if TYPE_CHECKING:
-    from .audit import Audit, AuditTo, OnAuditFailure
+    from .audit import Audit, AuditTo, OnAuditFailure, Redaction
     from .handlers import Handlers
     from .pins import Pins
-    from .redaction import Redaction
     from .transports.http import HttpServer
 
 __all__ = ["Connecting", "connect"]

@@ -734,7 +734,7 @@ async def test_a_sink_that_does_not_come_back_is_not_waited_for_without_end(
     async def sink(record: Mapping[str, Any]) -> None:
         await anyio.sleep_forever()
 
-    monkeypatch.setattr("mcp_client.audit._PATIENCE", 0.01)
+    monkeypatch.setattr("mcp_client.audit.record._PATIENCE", 0.01)
     server = Server()
     async with server.connect(sink) as session:
         with pytest.raises(CallDenied, match="TimeoutError"):

@@ -58,10 +58,9 @@ from typing import Any, Literal, TypeAlias
 import anyio
 from anyio.lowlevel import RunVar
 
-from .backend import being_cancelled
-from .cancelling import Call
-from .chain import now
-from .errors import (
+from ..backend import being_cancelled
+from ..cancelling import Call
+from ..errors import (
     AuditError,
     CallDenied,
     ConfigError,
@@ -72,12 +71,13 @@ from .errors import (
     NotSent,
     OutcomeUnknown,
 )
+from ..protocol.canonical import NotJson, canonical, sha256
+from ..result import ToolResult
+from ..tool import Tool, ToolCall
+from ..wire import Traffic
+from .chain import now
 from .journal import AuditLog
-from .protocol.canonical import NotJson, canonical, sha256
 from .redaction import Redaction, Shown, marked, redaction_of
-from .result import ToolResult
-from .tool import Tool, ToolCall
-from .wire import Traffic
 
 __all__ = ["Audit", "AuditSink", "AuditTo", "Entry", "OnAuditFailure"]
 

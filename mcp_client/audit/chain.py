@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .errors import AuditError, ConfigError
+from ..errors import AuditError, ConfigError
 
 try:
     import fcntl

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .errors import ConfigError
+from ..errors import ConfigError
 
 __all__ = ["KEYS", "PATTERNS", "REDACTED", "Redaction", "Shown", "marked", "redaction_of"]
 

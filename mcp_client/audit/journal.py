@@ -26,8 +26,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..errors import AuditError, ConfigError
 from .chain import LONGEST, NOTHING, Position, key_of, now, rotated, seal, unseal
-from .errors import AuditError, ConfigError
 
 try:
     import fcntl
