@@ -81,8 +81,10 @@ class Gate:
         ``once`` holds a yes to this one call, for when it comes again.
         """
         who = "the rules"
+        answer: Any = None
         try:
-            answer: Any = None if self._rules is None else self._rules.decide(call)
+            if self._rules is not None:
+                answer = self._rules.decide(call)
             if answer is None:
                 who = "memory"
                 answer = None if once is None else once.recall(call)

@@ -14,8 +14,8 @@ import itertools
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NewType, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NewType, TypeAlias
 
 import anyio
 
@@ -58,8 +58,7 @@ Approved = NewType("Approved", ToolCall)
 _log = logging.getLogger("mcp_client")
 
 
-@dataclass(slots=True)
-class _Order:
+class _Order(NamedTuple):
     """One call as the caller wants it, and what goes along with it on its way."""
 
     name: str
@@ -70,7 +69,7 @@ class _Order:
     strictness: Strictness
     cancelling: Call[Any] | None
     entry: Entry | None
-    once: Once = field(default_factory=Once)
+    once: Once
 
 
 class Caller:
@@ -119,7 +118,9 @@ class Caller:
             strictness_of("validation", validation)
         entry = None if self._audit is None else self._audit.entry(self._new_id(), name, arguments)
         strictness = validation or self._results
-        order = _Order(name, arguments, timeouts, on_progress, meta, strictness, cancelling, entry)
+        order = _Order(
+            name, arguments, timeouts, on_progress, meta, strictness, cancelling, entry, Once()
+        )
         run = self._run if entry is None else self._recorded
         try:
             return await run(order)
@@ -130,7 +131,7 @@ class Caller:
         # it goes the whole way anew: the approval was for that connection and that definition,
         # unless the approver said yes to this call for as long as it stays the same.
         if entry is not None:
-            order.entry = entry.again(self._new_id())
+            order = order._replace(entry=entry.again(self._new_id()))
         return await run(order)
 
     async def _recorded(self, order: _Order) -> ToolResult:

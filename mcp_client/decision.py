@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from .constraints import Constraints
 from .errors import ConfigError
@@ -83,8 +83,7 @@ class Deny:
     """Who decided, for the record: as in ``Allow``; "gate" where no answer was usable."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The gate's yes: to which call, whose, and why."""
 
     call: ToolCall

@@ -70,7 +70,13 @@ def hints_of(tool: Tool) -> Hints:
     Only JSON ``true`` and ``false`` are hints. A tool that is said to be read-only and destructive
     contradicts itself: nothing it says of itself counts.
     """
-    said = _said(tool)
+    hints: Hints | None = tool._memo.get("hints")
+    if hints is None:
+        hints = tool._memo["hints"] = _judged(_said(tool))
+    return hints
+
+
+def _judged(said: dict[str, bool]) -> Hints:
     if _contradicts(said):
         return replace(_WORST, contradicted=frozenset(said))
     if not said:

@@ -41,7 +41,8 @@ async def ask_on_terminal(call: ToolCall) -> Answer:
     if reason is not None:
         return Deny(
             f"{reason}; pass approval= to connect(): a function that decides, "
-            "or mcp_client.allow_all if every call may run"
+            "or mcp_client.allow_all if every call may run",
+            source="gate",
         )
     async with open_console() as console:
         return await _decided(console, call)
