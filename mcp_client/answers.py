@@ -30,16 +30,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, fields
 from functools import cache
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .constraints import Constraints
 from .decision import Allow, Remember
 from .display import safe_text
 from .errors import ConfigError
-from .files import OwnFile, Stamp
 from .protocol.canonical import sha256
 from .tool import ToolCall
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .files import OwnFile, Stamp
 
 __all__ = ["Answers", "Memory", "Once", "Remembered"]
 
@@ -108,7 +111,7 @@ class Answers:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        self._file = None if path is None else OwnFile(path, "answers", _REMEDY, private=True)
+        self._file = None if path is None else _own_file(path)
         self._last: tuple[Stamp | None, tuple[Remembered, ...]] = (None, ())
         self._turn = threading.Lock()
 
@@ -326,6 +329,12 @@ def _same_call(one: ToolCall, other: ToolCall) -> bool:
         and one.trusted is other.trusted
         and one.tool.fingerprint == other.tool.fingerprint
     )
+
+
+def _own_file(path: str | os.PathLike[str]) -> OwnFile:
+    from .files import OwnFile
+
+    return OwnFile(path, "answers", _REMEDY, private=True)
 
 
 def _digests(findings: Iterable[str]) -> tuple[str, ...]:

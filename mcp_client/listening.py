@@ -19,7 +19,6 @@ off what the others hear.
 from __future__ import annotations
 
 import logging
-import random
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
@@ -64,14 +63,14 @@ class Subscription(ABC):
         seconds: float,
         *,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
-        jitter: Callable[[], float] = random.random,
+        jitter: Callable[[], float] | None = None,
     ) -> None:
         """``seconds``: how long a server may take to acknowledge."""
         self.topic = topic
         self._server = server
         self._seconds = seconds
         self._sleep = sleep
-        self._jitter = jitter
+        self._jitter = jitter or _random
         self._backend = current()
         self._wire: Wire | None = None
         self._available = False
@@ -300,3 +299,9 @@ def _refusal(failure: Failure, server: str) -> ServerError:
         http_status=failure.status,
         server=server,
     )
+
+
+def _random() -> float:
+    import random  # here, for it loads OpenSSL
+
+    return random.random()  # noqa: S311 - spreads, hides nothing

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -324,5 +323,7 @@ def _pause(error: ServerError, tries: int) -> float | None:
     """Seconds to wait before asking a busy server again; None where that is no use."""
     if error.http_status not in _BUSY or tries >= _TRIES:
         return None
+    import random
+
     backoff = _PAUSE * 2**tries * (0.5 + random.random())  # noqa: S311 - spreads, hides nothing
     return float(max(backoff, error.retry_after or 0.0))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -130,6 +129,8 @@ class StdioTransport(Transport):
         self._process = process
 
     def _argv(self, env: Mapping[str, str]) -> list[str]:
+        import shutil
+
         command = self._server.command
         # As the system does it: a path is relative to the directory the server runs in.
         where = os.path.join(self._server.cwd or "", command) if os.sep in command else command
