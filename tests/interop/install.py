@@ -92,7 +92,7 @@ def _install_sdk(version: str) -> None:
     started = time.monotonic()
     _run([sys.executable, "-m", "venv", str(home)])
     pip = [str(home / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
-    _run([*pip, "install", "--quiet", "--no-input", *SDKS[version]])
+    _fetch([*pip, "install", "--quiet", "--no-input", *SDKS[version]])
     _mark(home, wanted, started)
 
 
@@ -110,7 +110,7 @@ def _install_packages() -> None:
         raise RuntimeError(
             "npm is not on PATH, and the servers and the suite written in it need it"
         )
-    _run([npm, "install", "--no-audit", "--no-fund", "--loglevel=error"], home)
+    _fetch([npm, "install", "--no-audit", "--no-fund", "--loglevel=error"], home)
     _mark(home, wanted, started)
 
 
@@ -132,8 +132,8 @@ def _install_browser() -> None:
         "APT::Install-Recommends": "false",
     }
     apt = ["apt-get", "-qq", *(f"-o{name}={value}" for name, value in options.items())]
-    _run([*apt, "update"])
-    _run([*apt, "install", "--download-only", "--yes", "chromium", "chromium-driver"])
+    _fetch([*apt, "update"])
+    _fetch([*apt, "install", "--download-only", "--yes", "chromium", "chromium-driver"])
     for archive in sorted((cache / "archives").glob("*.deb")):
         _run(["dpkg-deb", "--extract", str(archive), str(root)])
     shutil.rmtree(lists)
@@ -151,6 +151,18 @@ def _is_there(home: Path, wanted: str) -> bool:
 def _mark(home: Path, wanted: str, started: float) -> None:
     (home / "complete").write_text(wanted)
     print(f"{home.name}: installed in {time.monotonic() - started:.0f} s", flush=True)
+
+
+def _fetch(command: Sequence[str], where: Path = PEERS) -> None:
+    """Run what asks a registry, which may have a bad moment."""
+    for pause in (2, 10):
+        try:
+            _run(command, where)
+            return
+        except RuntimeError as error:
+            print(f"once more in {pause} s, for {str(error).splitlines()[-1][:200]}", flush=True)
+            time.sleep(pause)
+    _run(command, where)
 
 
 def _run(command: Sequence[str], where: Path = PEERS) -> None:
