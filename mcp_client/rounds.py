@@ -13,7 +13,7 @@ from typing import Any
 
 from .answering import URL_REQUIRED, Answering
 from .bounds import Limits, Timeouts
-from .errors import CallTimeout, ProtocolViolation, ServerError
+from .errors import CallTimeout, ConnectError, ConnectionLost, ProtocolViolation, ServerError
 from .protocol.era import Complete
 from .wire import Wire
 
@@ -37,9 +37,13 @@ class Rounds:
     ) -> dict[str, Any]:
         """The request's result. ``options`` go to ``Wire.request`` in every round."""
         asked, clocks, began, thought = fields, timeouts, wire.now(), 0.0
-        for _ in range(self._limits.rounds):
+        for number in range(self._limits.rounds):
             try:
                 reading = await wire.request(method, asked, clocks, **options)
+            except ConnectError as error:
+                if not number:
+                    raise
+                raise _lost(error) from error  # this round was not sent, but those before were
             except ServerError as error:
                 if error.code == URL_REQUIRED:
                     raise await self._answering.visit_first(wire.era, error) from None
@@ -63,3 +67,13 @@ class Rounds:
             result=reading.result,
             server=wire.server,
         )
+
+
+def _lost(error: ConnectError) -> ConnectionLost:
+    return ConnectionLost(
+        f"the server asked back, and our answer did not reach it: {error.args[0]}; it may have run",
+        exit_code=error.exit_code,
+        stderr_tail=error.stderr_tail,
+        http_status=error.http_status,
+        server=error.server,
+    )

@@ -474,10 +474,10 @@ async def test_a_call_that_was_answered_with_a_question_is_not_said_to_be_unsent
     server, book = Server(), Book()
     server.transport = Leaving(server.handle)
     async with server.connect(book) as session:
-        with pytest.raises(ConnectError, match="gone"):
+        with pytest.raises(ConnectionLost, match="gone"):
             await session.call_tool("asks again")
     _, closed = book.pair
-    assert (closed["outcome"], closed["delivery"]) == ("ConnectError", "unknown")
+    assert (closed["outcome"], closed["delivery"]) == ("ConnectionLost", "unknown")
 
 
 # ------------------------------------------------------------------------- secrets

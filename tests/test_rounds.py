@@ -14,6 +14,7 @@ from mcp_client import (
     Accept,
     CallDenied,
     CallTimeout,
+    ConnectionLost,
     Decline,
     ElicitRequest,
     Handlers,
@@ -272,6 +273,20 @@ async def test_rounds_share_one_total_clock() -> None:
             await session.call_tool("ask", timeout=350)
     assert caught.value.clock == "total"
     assert len(server.all("tools/call")) == 4
+
+
+async def test_a_connection_lost_between_two_rounds_leaves_open_what_was_done() -> None:
+    async def answer(request: ElicitRequest) -> Accept:
+        await session._connection.transport.aclose()
+        return Accept({"name": "Ada"})
+
+    server = Asking(LATEST, FORM)
+    handlers = Handlers(elicitation=answer)
+    async with connect(MemoryServer(server), approval=allow_all, handlers=handlers) as session:
+        with pytest.raises(ConnectionLost, match="it may have run") as caught:
+            await session.call_tool("ask")
+    assert caught.value.tool == "ask"
+    assert len([m for m in server.messages if m["method"] == "tools/call"]) == 1
 
 
 async def test_an_error_between_two_rounds_is_the_calls() -> None:
