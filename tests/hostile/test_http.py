@@ -25,7 +25,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.transports import http_reply
+from mcp_client.transports import http_client, http_reply
 from tests.server.http_apps import Handshake, Stateless, answer, text
 from tests.server.http_server import Reply, Request, serving
 
@@ -331,7 +331,10 @@ async def test_a_session_id_that_would_break_a_header_is_not_sent_back() -> None
         assert session.protocol_version == "2025-11-25"
 
 
-async def test_two_hundred_sessions_to_one_origin_open_and_close() -> None:
+async def test_two_hundred_sessions_to_one_origin_open_and_close(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_client, "_KEPT_ALIVE", 600.0)  # however long all of it takes
     async with serving(Stateless()) as server:
         sessions = [await _connect(server.url) for _ in range(200)]
         with _within(20):
