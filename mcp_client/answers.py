@@ -32,7 +32,6 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from .constraints import Constraints
 from .decision import Allow, Remember
 from .display import safe_text
 from .errors import ConfigError
@@ -42,6 +41,7 @@ from .tool import ToolCall
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .constraints import Constraints
     from .files import OwnFile, Stamp
 
 __all__ = ["Answers", "Memory", "Once", "Remembered"]
@@ -71,11 +71,11 @@ class Remembered:
     """Seconds since the beginning of 1970, UTC."""
     findings: tuple[str, ...] = ()
     """Digests of what was found when the answer was given."""
-    _constraints: Constraints = field(
-        default_factory=lambda: Constraints(None), init=False, repr=False, compare=False
-    )
+    _constraints: Constraints = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        from .constraints import Constraints
+
         constraints = Constraints(self.where)
         object.__setattr__(self, "where", constraints.wanted or None)
         object.__setattr__(self, "_constraints", constraints)

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from .constraints import Constraints
 from .errors import ConfigError
 from .tool import ToolCall
 
@@ -48,6 +47,8 @@ class Remember:
     def __post_init__(self) -> None:
         if not isinstance(self.scope, str) or self.scope not in _SCOPES:
             raise ConfigError(f"remember={self.scope!r}: give 'call', 'session' or 'always'")
+        from .constraints import Constraints  # most answers set none
+
         where = Constraints(self.where).wanted or None
         if where and self.scope == "call":
             raise ConfigError("Remember('call', where=...): one call has its arguments already")
