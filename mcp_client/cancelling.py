@@ -62,7 +62,9 @@ class Call(Coroutine[Any, Any, T]):
         return CoroutineType
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._coroutine, name)  # cr_frame and the like, for who looks at it as one
+        # cr_frame and the like, for who looks at it as one. Not by self._coroutine: a call that
+        # was never made (copy, pickle) has none, and would look for it here without end.
+        return getattr(object.__getattribute__(self, "_coroutine"), name)
 
     def __repr__(self) -> str:
         return f"<Call {self._server}/{self._tool}>"

@@ -186,6 +186,11 @@ async def test_what_call_tool_returns_is_good_for_every_way_to_run_a_coroutine()
         closed.close()
 
 
+def test_a_call_that_was_never_made_has_no_attributes_and_looks_for_none_without_end() -> None:
+    with pytest.raises(AttributeError):
+        Call.__new__(Call).cr_frame  # noqa: B018
+
+
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_asyncio_makes_a_task_of_it(anyio_backend: str) -> None:
     server = Slow(LATEST)
