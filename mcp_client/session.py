@@ -328,10 +328,6 @@ class Session(Features):
         self._logs.start()
         try:
             await self._connection.open()
-        except BaseException:
-            await self._answering.aclose()
-            raise
-        try:
             await self._ask_for_logs(self._connection.agreed())
         except BaseException:
             with anyio.CancelScope(shield=True):

@@ -11,7 +11,9 @@ import pytest
 
 from mcp_client import (
     ConfigError,
+    ConnectError,
     Handlers,
+    JsonRpcError,
     Limits,
     LogMessage,
     MemoryServer,
@@ -285,3 +287,24 @@ def test_a_request_asks_for_one_level_and_not_for_two() -> None:
     era.log_level = "info"
     assert era.params({}, {LEVEL: "debug"}, None).count(LEVEL) == 1
     assert json.loads(era.params({}, None, None))["_meta"][LEVEL] == "info"
+
+
+async def test_a_connect_that_fails_leaves_nobody_listening_to_a_log_line() -> None:
+    heard, let_go = anyio.Event(), anyio.Event()
+
+    async def log(message: LogMessage) -> None:
+        heard.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            let_go.set()
+
+    async def server(message: dict[str, Any], send: Any) -> Any:
+        params = {"level": "info", "data": "starting"}
+        send({"jsonrpc": "2.0", "method": "notifications/message", "params": params})
+        await heard.wait()
+        raise JsonRpcError(-32603, "not today")
+
+    with pytest.raises(ConnectError):
+        await connect(MemoryServer(server), handlers=Handlers(log=log), revision="2025-06-18")
+    assert let_go.is_set()
