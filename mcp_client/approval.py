@@ -15,8 +15,6 @@ operations, and show the inputs before calling.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import logging
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -33,6 +31,7 @@ from .decision import Allow, Answer, ApprovalHook, Deny, Remember, Verdict, allo
 from .display import safe_text
 from .errors import CallDenied, ConfigError, InvalidArguments
 from .protocol.canonical import NotJson
+from .telling import called
 from .tool import ToolCall
 
 if TYPE_CHECKING:
@@ -73,7 +72,6 @@ class Gate:
         self._hook = fallback if asked is None else asked
         self._seconds = seconds
         self._immediate = bool(getattr(self._hook, "immediate", False))
-        self._async = _is_async(self._hook)
 
     async def approve(self, call: ToolCall, once: Once | None = None) -> Verdict:
         """Yes, to ``call`` or to the call the approver made of it. Raises ``CallDenied``.
@@ -160,24 +158,12 @@ class Gate:
             if answer is not None:
                 return answer
             with anyio.move_on_after(self._seconds) as clock:
-                answer = await self._answer(call)
+                answer = await called(self._hook, call)
                 # A yes that comes as the caller leaves is a yes to nobody.
                 await checkpoint_if_cancelled()
                 return answer
             assert clock.cancelled_caught
             raise _NoAnswer
-
-    async def _answer(self, call: ToolCall) -> Any:
-        if self._async:
-            return await self._hook(call)  # type: ignore[misc]
-        (answer,) = await anyio.to_thread.run_sync(
-            _in_a_list, self._hook, call, abandon_on_cancel=True
-        )
-        return await answer if inspect.isawaitable(answer) else answer
-
-
-def _in_a_list(hook: ApprovalHook, call: ToolCall) -> list[Any]:
-    return [hook(call)]  # trio refuses threads that return a bare coroutine
 
 
 class _NoAnswer(Exception):
@@ -229,13 +215,6 @@ def _what_befell(error: BaseException, seconds: float) -> str:
     if isinstance(error, _NoAnswer):
         return f"none within {seconds:g} s, Timeouts(approval=...)"
     return f"it raised {type(error).__name__}"
-
-
-def _is_async(hook: Any) -> bool:
-    while isinstance(hook, functools.partial):
-        hook = hook.func
-    call = getattr(type(hook), "__call__", None)  # noqa: B004 - the method is wanted, not a test
-    return inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(call)
 
 
 @dataclass(slots=True)
