@@ -14,7 +14,7 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, settings
 
-from mcp_client import opening
+from mcp_client.connection import establish
 from tests.ledger import Ledger
 
 BOUND = 60.0
@@ -64,7 +64,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> None:
     """A port is used again by another server, which is not what an earlier test's server was."""
-    opening._wants_initialize.clear()
+    establish._wants_initialize.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -18,9 +18,9 @@ import pyte
 import pytest
 
 from mcp_client import Tool, ToolCall, ask_on_terminal
-from mcp_client.decision import Answer
-from mcp_client.protocol.canonical import canonical
-from mcp_client.trust import hints_of
+from mcp_client.approval.decision import Answer
+from mcp_client.catalog.trust import hints_of
+from mcp_client.protocol.canonical_json import canonical
 
 PATIENCE = 30.0
 _PROMPT = rb"(\n|\A)(\w[\w ]*\? \[[\w/]+\]|\d+/\d+>) \Z"

@@ -21,10 +21,10 @@ from typing import Any
 
 import pytest
 
-from mcp_client.approval import Gate, Verdict
-from mcp_client.call import Caller
-from mcp_client.protocol.canonical import canonical
-from mcp_client.rounds import Rounds
+from mcp_client.approval.gate import Gate, Verdict
+from mcp_client.handlers.input_rounds import InputRequiredLoop
+from mcp_client.protocol.canonical_json import canonical
+from mcp_client.session.call import Caller
 from mcp_client.transports.base import Transport
 from mcp_client.transports.http import HttpTransport
 from mcp_client.transports.memory import MemoryServer
@@ -98,7 +98,7 @@ class Ledger:
             self._rounds.reset(token)
 
     def listen(self, patch: pytest.MonkeyPatch) -> None:
-        approve, run, go_round = Gate.approve, Caller.run, Rounds.run
+        approve, run, go_round = Gate.approve, Caller.run, InputRequiredLoop.run
 
         @functools.wraps(approve)
         async def approving(gate: Gate, *args: Any, **options: Any) -> Verdict:
@@ -112,13 +112,13 @@ class Ledger:
                 return await run(caller, *args, **options)
 
         @functools.wraps(go_round)
-        async def going_round(rounds: Rounds, *args: Any, **options: Any) -> Any:
+        async def going_round(rounds: InputRequiredLoop, *args: Any, **options: Any) -> Any:
             with self.all_rounds():
                 return await go_round(rounds, *args, **options)
 
         patch.setattr(Gate, "approve", approving)
         patch.setattr(Caller, "run", running)
-        patch.setattr(Rounds, "run", going_round)
+        patch.setattr(InputRequiredLoop, "run", going_round)
         for kind in TRANSPORTS:
             patch.setattr(kind, "exchange", self._heard(kind.exchange, 2))
             patch.setattr(kind, "send", self._heard(kind.send, 1))

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from mcp_client import Allow, MemoryServer, Session, Timeouts, allow_all, connect
-from mcp_client.approval import Gate, Verdict
-from mcp_client.call import Approved, Caller
+from mcp_client.approval.gate import Gate, Verdict
 from mcp_client.protocol.jsonrpc import Json
+from mcp_client.session.call import Approved, Caller
 from mcp_client.transports.base import Transport
 from tests.ledger import TRANSPORTS, Ledger
 

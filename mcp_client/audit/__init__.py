@@ -8,8 +8,8 @@
     chain.py        lines that vouch for one another, and how to check them
 """
 
-from .chain import OpenCall, Verified, verify_audit
-from .journal import AuditLog
+from .hash_chain import OpenCall, Verified, verify_audit
+from .log_file import AuditLog
 from .record import Audit, AuditSink, AuditTo, Entry, OnAuditFailure
 from .redaction import Redaction
 

@@ -58,8 +58,10 @@ from typing import Any, Literal, TypeAlias
 import anyio
 from anyio.lowlevel import RunVar
 
-from ..backend import being_cancelled
-from ..cancelling import Call
+from ..catalog.result import ToolResult
+from ..catalog.tool import Tool, ToolCall
+from ..connection.cancellation import Call
+from ..connection.rpc import Traffic
 from ..errors import (
     AuditError,
     CallDenied,
@@ -71,12 +73,10 @@ from ..errors import (
     NotSent,
     OutcomeUnknown,
 )
-from ..protocol.canonical import NotJson, canonical, sha256
-from ..result import ToolResult
-from ..tool import Tool, ToolCall
-from ..wire import Traffic
-from .chain import now
-from .journal import AuditLog
+from ..protocol.canonical_json import NotJson, canonical, sha256
+from ..runtime.event_loop import being_cancelled
+from .hash_chain import now
+from .log_file import AuditLog
 from .redaction import Redaction, Shown, marked, redaction_of
 
 __all__ = ["Audit", "AuditSink", "AuditTo", "Entry", "OnAuditFailure"]
@@ -101,7 +101,7 @@ class _Sink:
     name: str
     put: Callable[[Sequence[Record], bool], Coroutine[Any, Any, None]]
     """Takes records; with True, even when the caller is being cancelled."""
-    owed: list[Record] = field(default_factory=list)
+    pending: list[Record] = field(default_factory=list)
 
 
 class Audit:
@@ -145,19 +145,19 @@ class Audit:
     async def settle(self) -> None:
         """Try once more to write the closings that could not be written."""
         for sink in self.sinks:
-            if sink.owed:
-                await self.pay(sink)
+            if sink.pending:
+                await self.flush_pending(sink)
 
-    async def pay(self, sink: _Sink, shield: bool = False) -> Exception | None:
+    async def flush_pending(self, sink: _Sink, shield: bool = False) -> Exception | None:
         """Write what ``sink`` is owed. Why it could not be written, or None."""
-        owed, sink.owed = sink.owed, []
+        pending, sink.pending = sink.pending, []
         try:
-            failure = await _tried(sink, owed, shield) if owed else None
+            failure = await _tried(sink, pending, shield) if pending else None
         except BaseException:
-            sink.owed[:0] = owed
+            sink.pending[:0] = pending
             raise
         if failure is not None:
-            sink.owed[:0] = owed
+            sink.pending[:0] = pending
         return failure
 
 
@@ -258,7 +258,7 @@ class Entry:
         self._call = call
         self._first = self._opening()
         for sink in self._audit.sinks:
-            failure = await self._audit.pay(sink) or await _tried(sink, [self._first])
+            failure = await self._audit.flush_pending(sink) or await _tried(sink, [self._first])
             if failure is None:
                 self._opened.append(sink)
                 continue
@@ -392,12 +392,14 @@ class Entry:
         for sink in self._audit.sinks:
             was_open = sink in self._opened
             records = [last] if was_open else [first, last]
-            failure = await self._audit.pay(sink, True) or await _tried(sink, records, True)
+            failure = await self._audit.flush_pending(sink, True) or await _tried(
+                sink, records, True
+            )
             if failure is None:
                 continue
             failures.append(_why(sink, failure))
             if was_open and self._audit.refuses:
-                sink.owed.append(last)
+                sink.pending.append(last)
         if not failures:
             return None
         told = f"the audit record of this call could not be closed: {'; '.join(failures)}"

@@ -26,9 +26,9 @@ The way to a token, and where each step lives::
 from .bearer import BearerToken
 from .client_credentials import ClientCredentials
 from .enterprise import EnterpriseAuthorization, IdentityProvider
+from .keyring_store import KeyringTokens
 from .oauth import OAuth
 from .store import FileTokens, MemoryTokens
-from .system_keyring import KeyringTokens
 from .tokens import Token, TokenStore
 from .workload import WorkloadIdentity
 

@@ -7,10 +7,10 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
-from .strict import json_object
+from .strict_json import json_object
 from .tokens import Key, Registration, Source, Token
 
-__all__ = ["Book"]
+__all__ = ["TokenFile"]
 
 _VERSION = 1
 _LONGEST = 600.0
@@ -18,7 +18,7 @@ _LONGEST = 600.0
 
 
 @dataclass(slots=True)
-class Book:
+class TokenFile:
     """Everything a store knows."""
 
     tokens: dict[Key, Token] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Book:
         return json.dumps(whole, indent=1, allow_nan=False).encode() + b"\n"
 
     @classmethod
-    def from_json(cls, text: bytes) -> Book:
+    def from_json(cls, text: bytes) -> TokenFile:
         """Raises ``ValueError``, without a secret in it, where ``text`` is no book."""
         whole = json_object(text)
         if whole is None:

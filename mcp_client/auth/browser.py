@@ -23,12 +23,12 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from ..display import safe_text
 from ..errors import AuthError, ConfigError, McpError
-from ..keyboard import forget_what_was_typed, line_from_terminal, person_is_there
-from .addresses import refused_url
+from ..runtime.keyboard import forget_what_was_typed, line_from_terminal, person_is_there
+from ..runtime.safe_text import safe_text
 from .redirect import Redirects, listens_at, read_redirect
 from .steps import Consent, Listen, Listening, Redirected
+from .url_policy import refused_url
 
 __all__ = ["Browser", "OnUrl", "shown_host"]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
-from .driver import Authorization
-from .flow import Login, Want
-from .machines import Machine, Unattended, obtain, place_of
+from .flow import Login, LoginRequest
+from .httpx_auth import Authorization
+from .service import Machine, Unattended, obtain, place_of
 from .steps import Flow
 from .tokens import TokenStore
 
@@ -66,7 +66,7 @@ class ClientCredentials(Authorization):
         super().__init__(grant, store, client)
 
 
-def client_credentials(want: Want, machine: Machine) -> Flow[Login]:
+def client_credentials(want: LoginRequest, machine: Machine) -> Flow[Login]:
     """The client's own credentials for a token. Raises ``AuthError``."""
     place = yield from place_of(want, machine)
     return (yield from obtain(want, place, machine, {"grant_type": "client_credentials"}))

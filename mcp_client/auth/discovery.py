@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..display import safe_text
 from ..errors import AuthError
-from ..protocol.challenge import scopes_of
+from ..protocol.www_authenticate import scopes_of
+from ..runtime.safe_text import safe_text
 from ..transports.http_client import origin_of, shown
-from .addresses import refused_url
 from .steps import Fetch, Fetched, Flow, Unreachable
-from .strict import json_object
+from .strict_json import json_object
+from .url_policy import refused_url
 
-__all__ = ["Place", "ServerMetadata", "canonical", "discover"]
+__all__ = ["DiscoveredServer", "ServerMetadata", "canonical", "discover"]
 
 _RESOURCE = "/.well-known/oauth-protected-resource"
 _OAUTH = "/.well-known/oauth-authorization-server"
@@ -66,7 +66,7 @@ class ServerMetadata:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DiscoveredServer:
     """What discovery found: where tokens for this server come from, and what to ask for."""
 
     resource: str
@@ -83,7 +83,7 @@ def discover(
     metadata_url: str | None,
     choose: Choose,
     revision: str | None = None,
-) -> Flow[Place]:
+) -> Flow[DiscoveredServer]:
     """Find who gives tokens for the MCP server at ``url``.
 
     ``metadata_url`` is the ``resource_metadata`` of its challenge; ``revision`` goes out as
@@ -105,7 +105,7 @@ def discover(
             f"the authorization server {shown(issuer)} publishes no metadata at any of the "
             "well-known places"
         )
-    return Place(
+    return DiscoveredServer(
         resource,
         server,
         scopes_of(" ".join(_names(document, "scopes_supported"))),
@@ -216,7 +216,7 @@ def _server_places(issuer: str) -> Iterator[str]:
         yield f"{base}{path}{_OPENID}"
 
 
-def _without_resource_metadata(url: str, headers: Mapping[str, str]) -> Flow[Place]:
+def _without_resource_metadata(url: str, headers: Mapping[str, str]) -> Flow[DiscoveredServer]:
     parts = urlsplit(url)
     issuer = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
     server = yield from _server(issuer, headers, guessed=True)
@@ -228,7 +228,7 @@ def _without_resource_metadata(url: str, headers: Mapping[str, str]) -> Flow[Pla
             f"{issuer}/register",
             guessed=True,
         )
-    return Place(canonical(url), server)
+    return DiscoveredServer(canonical(url), server)
 
 
 def _checked(document: Mapping[str, Any], issuer: str, *, guessed: bool = False) -> ServerMetadata:

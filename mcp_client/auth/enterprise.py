@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..display import safe_text
 from ..errors import AuthError, ConfigError
+from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
-from .addresses import refused_url
-from .driver import Authorization
-from .flow import Login, Want
-from .machines import (
+from .flow import Login, LoginRequest
+from .httpx_auth import Authorization
+from .service import (
     JWT_BEARER,
     Assertion,
     Machine,
@@ -26,6 +25,7 @@ from .machines import (
 from .steps import Flow
 from .token_endpoint import ClientAuthentication, token_request
 from .tokens import TokenStore
+from .url_policy import refused_url
 
 if TYPE_CHECKING:
     import httpx
@@ -120,7 +120,7 @@ class EnterpriseAuthorization(Authorization):
         super().__init__(grant, store, client)
 
 
-def enterprise(want: Want, machine: Machine, provider: IdentityProvider) -> Flow[Login]:
+def enterprise(want: LoginRequest, machine: Machine, provider: IdentityProvider) -> Flow[Login]:
     """A person's ID token for an ID-JAG, at the provider; that for a token. Raises ``AuthError``.
 
     The provider is told the issuer and the resource as they were published.

@@ -25,12 +25,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from ..display import safe_text
 from ..errors import AuthError
-from ..protocol.challenge import Challenge
+from ..protocol.www_authenticate import Challenge
+from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
-from .discovery import Place, ServerMetadata, discover
-from .registration import Client, Known, identify, identify_anew
+from .discovery import DiscoveredServer, ServerMetadata, discover
+from .registration import ClientIdentity, RegisteredClient, identify, identify_anew
 from .steps import Consent, Flow, Forget, Recall, Redirected
 from .token_endpoint import ClientAuthentication, token_request
 from .tokens import Key, Registration, Source, Token
@@ -38,14 +38,14 @@ from .tokens import Key, Registration, Source, Token
 if TYPE_CHECKING:
     from .dpop import Prover
 
-__all__ = ["Login", "Want", "authorize", "refresh", "scopes_wanted"]
+__all__ = ["Login", "LoginRequest", "authorize", "refresh", "scopes_wanted"]
 
 _FORGOTTEN = frozenset({"invalid_client", "unauthorized_client"})
 _OFFLINE = "offline_access"
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class LoginRequest:
     """What a login is for."""
 
     url: str
@@ -64,7 +64,7 @@ class Want:
     now: Callable[[], float] = time.time
     """Unix time in seconds."""
 
-    def by_dpop(self, place: Place) -> bool:
+    def by_dpop(self, place: DiscoveredServer) -> bool:
         asked = self.challenge is not None and self.challenge.scheme == "dpop"
         return asked or place.dpop_only
 
@@ -83,7 +83,7 @@ class Login:
 class _Question:
     """One authorization request, and what its answer has to fit."""
 
-    known: Known
+    known: ClientIdentity
     scopes: frozenset[str]
     issuer: str
     state: str = field(repr=False)
@@ -91,8 +91,8 @@ class _Question:
 
 
 def authorize(
-    want: Want,
-    client: Client,
+    want: LoginRequest,
+    client: RegisteredClient,
     scopes: frozenset[str] | None,
     *,
     without_pkce: bool = False,
@@ -121,11 +121,11 @@ def authorize(
     return (yield from _login(want, place, known, asked, prover, random))
 
 
-def _metadata_url(want: Want) -> str | None:
+def _metadata_url(want: LoginRequest) -> str | None:
     return None if want.challenge is None else want.challenge.resource_metadata
 
 
-def _chosen(issuers: tuple[str, ...], client: Client, want: Want) -> str:
+def _chosen(issuers: tuple[str, ...], client: RegisteredClient, want: LoginRequest) -> str:
     """The issuer our credentials belong to, else the one of the last time, else the first."""
     last = want.last.key.issuer if want.last is not None else None
     return next((issuer for issuer in (client.issuer, last) if issuer in issuers), issuers[0])
@@ -150,7 +150,9 @@ def _check_server(server: ServerMetadata, *, without_pkce: bool) -> None:
         )
 
 
-def scopes_wanted(want: Want, place: Place, own: frozenset[str] | None) -> frozenset[str]:
+def scopes_wanted(
+    want: LoginRequest, place: DiscoveredServer, own: frozenset[str] | None
+) -> frozenset[str]:
     """What to ask for: the challenge's scopes, or else the resource's, and what we had before.
 
     The host's ``own`` take the place of the resource's. A refresh token is asked for, by
@@ -170,9 +172,9 @@ def scopes_wanted(want: Want, place: Place, own: frozenset[str] | None) -> froze
 
 
 def _login(
-    want: Want,
-    place: Place,
-    known: Known,
+    want: LoginRequest,
+    place: DiscoveredServer,
+    known: ClientIdentity,
     scopes: frozenset[str],
     prover: Prover | None,
     random: Callable[[int], str],
@@ -197,7 +199,7 @@ def _login(
     return Login(token, Source(key, endpoint, authentication.method), scopes, prover)
 
 
-def _url(place: Place, question: _Question, prover: Prover | None) -> str:
+def _url(place: DiscoveredServer, question: _Question, prover: Prover | None) -> str:
     endpoint = place.server.authorization_endpoint
     assert endpoint is not None
     params = {
@@ -262,7 +264,7 @@ def _code(params: Mapping[str, str], question: _Question, *, says_iss: bool) -> 
 def refresh(
     token: Token,
     source: Source,
-    client: Client,
+    client: RegisteredClient,
     now: Callable[[], float],
     prover: Prover | None = None,
 ) -> Flow[Token]:

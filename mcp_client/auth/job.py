@@ -16,17 +16,17 @@ from contextlib import contextmanager
 import anyio
 from anyio.lowlevel import current_token
 
-from ..backend import current
 from ..errors import AuthError, McpError
-from ..stopwatch import Stopwatch
-from ..transports.jobs import Jobs
+from ..runtime.background import BackgroundTasks
+from ..runtime.event_loop import current
+from ..runtime.pausable_clock import PausableClock
 
-__all__ = ["Job"]
+__all__ = ["SharedTask"]
 
 _log = logging.getLogger("mcp_client")
 
 
-class Job:
+class SharedTask:
     """Begun by ``begin``; its outcome is whatever the work left behind, or an error to all."""
 
     def __init__(self, server: str) -> None:
@@ -34,11 +34,11 @@ class Job:
         self._over = anyio.Event()
         self._loop = current_token()
         self._error: McpError | None = None
-        self._waiting: Counter[Stopwatch] = Counter()
+        self._waiting: Counter[PausableClock] = Counter()
         self._people = 0
 
-    def begin(self, work: Callable[[Job], Awaitable[None]]) -> None:
-        self._scope = Jobs(current(), self._server).start(lambda: self._run(work))
+    def begin(self, work: Callable[[SharedTask], Awaitable[None]]) -> None:
+        self._scope = BackgroundTasks(current(), self._server).start(lambda: self._run(work))
 
     @property
     def joinable(self) -> bool:
@@ -46,7 +46,7 @@ class Job:
         over = self._over.is_set() or self._scope.cancel_called
         return not over and self._loop == current_token()
 
-    async def _run(self, work: Callable[[Job], Awaitable[None]]) -> None:
+    async def _run(self, work: Callable[[SharedTask], Awaitable[None]]) -> None:
         self._error = AuthError("the login was given up", server=self._server, retryable=True)
         try:
             await work(self)
@@ -59,7 +59,7 @@ class Job:
         finally:
             self._over.set()
 
-    async def joined(self, watch: Stopwatch) -> None:
+    async def joined(self, watch: PausableClock) -> None:
         """Wait until it is over. Raises what it raised, as an error of the caller's own."""
         self._waiting[watch] += 1
         for _ in range(self._people):

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
-from ..display import safe_text
 from ..errors import AuthError, ConfigError
+from ..runtime.safe_text import safe_text
 
 __all__ = ["PrivateKey"]
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
 from .browser import Browser, OnUrl
-from .driver import Authorization
-from .flow import Login, Want, authorize, refresh
-from .registration import Client
+from .flow import Login, LoginRequest, authorize, refresh
+from .httpx_auth import Authorization
+from .registration import RegisteredClient
 from .steps import Flow
 from .tokens import Source, Token, TokenStore
 
@@ -64,7 +64,7 @@ class OAuth(Authorization):
         if isinstance(scopes, str):
             raise ConfigError("OAuth(scopes=...): give a list of scopes, such as ['files:read']")
         grant = _Person(
-            Client(
+            RegisteredClient(
                 client_name, client_id, client_secret, issuer, client_metadata_url, redirect_uri
             ),
             None if scopes is None else frozenset(scopes),
@@ -80,7 +80,7 @@ class OAuth(Authorization):
 class _Person:
     """The grant that asks a person."""
 
-    client: Client
+    client: RegisteredClient
     scopes: frozenset[str] | None
     on_url: OnUrl | None
     headless: bool
@@ -94,7 +94,7 @@ class _Person:
         mine = source.key.client == client.client_id
         return mine and client.issuer in (None, source.key.issuer)
 
-    def obtain(self, want: Want) -> Flow[Login]:
+    def obtain(self, want: LoginRequest) -> Flow[Login]:
         client, last = self.client, want.last
         if client.client_id is not None and client.issuer is None and last is not None:
             # Nobody said whose credentials these are: they stay with the first who got them.

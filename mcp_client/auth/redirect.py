@@ -26,9 +26,9 @@ import anyio
 from anyio.abc import Listener, SocketAttribute, SocketStream
 
 from ..errors import ConfigError
-from .addresses import is_loopback_name
+from .url_policy import is_loopback_name
 
-__all__ = ["Answer", "Redirects", "judge", "listens_at", "read_redirect"]
+__all__ = ["AuthorizationResponse", "Redirects", "judge", "listens_at", "read_redirect"]
 
 _log = logging.getLogger("mcp_client")
 _HEAD = 32 * 1024
@@ -59,7 +59,7 @@ _SAID_NO = "You were not logged in. You can close this window and go back to the
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AuthorizationResponse:
     """What one request is answered with; ``params`` where it is the one that was waited for."""
 
     status: int
@@ -86,12 +86,12 @@ def read_redirect(query: str, state: str) -> Mapping[str, str] | str:
     return params
 
 
-def judge(head: bytes, redirect_uri: str, state: str) -> Answer:
+def judge(head: bytes, redirect_uri: str, state: str) -> AuthorizationResponse:
     """What a request is answered with, by its first line and headers."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
-        return Answer(400, "This is not HTTP/1.1.")
+        return AuthorizationResponse(400, "This is not HTTP/1.1.")
     hosts = [
         value.strip().lower()
         for name, colon, value in (line.partition(":") for line in lines)
@@ -99,16 +99,16 @@ def judge(head: bytes, redirect_uri: str, state: str) -> Answer:
     ]
     own = urlsplit(redirect_uri)
     if hosts != [own.netloc.lower()]:
-        return Answer(421, "This page has another name.")
+        return AuthorizationResponse(421, "This page has another name.")
     path, _, query = words[1].partition("?")
     if path != (own.path or "/"):
-        return Answer(404, "There is nothing here.")
+        return AuthorizationResponse(404, "There is nothing here.")
     if words[0] != "GET":
-        return Answer(405, "This page can only be fetched.")
+        return AuthorizationResponse(405, "This page can only be fetched.")
     found = read_redirect(query, state)
     if isinstance(found, str):
-        return Answer(400, f"This is not the answer that is waited for: {found}.")
-    return Answer(200, _SAID_NO if "error" in found else _ARRIVED, found)
+        return AuthorizationResponse(400, f"This is not the answer that is waited for: {found}.")
+    return AuthorizationResponse(200, _SAID_NO if "error" in found else _ARRIVED, found)
 
 
 class Redirects:
@@ -216,7 +216,7 @@ def listens_at(uri: str) -> bool:
         return False
 
 
-def _page(answer: Answer) -> bytes:
+def _page(answer: AuthorizationResponse) -> bytes:
     body = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Log in</title></head>'
         f"<body><p>{answer.text}</p></body></html>\n"

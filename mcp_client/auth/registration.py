@@ -13,22 +13,22 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..display import safe_text
 from ..errors import AuthError, ConfigError
+from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
-from .addresses import is_loopback_name, refused_url
-from .discovery import Place, ServerMetadata
+from .discovery import DiscoveredServer, ServerMetadata
 from .steps import Fetch, Fetched, Flow, Forget, Listen, Listening, Recall, Remember, Unreachable
-from .strict import json_object
+from .strict_json import json_object
 from .tokens import Registration
+from .url_policy import is_loopback_name, refused_url
 
-__all__ = ["Client", "Known", "identify"]
+__all__ = ["ClientIdentity", "RegisteredClient", "identify"]
 
 _WHAT = "a client registration"
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class RegisteredClient:
     """What the host says about itself."""
 
     name: str = "mcp-client"
@@ -58,7 +58,7 @@ class Client:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ClientIdentity:
     """A client as one login uses it."""
 
     registration: Registration
@@ -67,7 +67,7 @@ class Known:
     """Whether it was registered in an earlier run, and may be forgotten by now."""
 
 
-def identify(place: Place, client: Client, now: float) -> Flow[Known]:
+def identify(place: DiscoveredServer, client: RegisteredClient, now: float) -> Flow[ClientIdentity]:
     """Get a client id at the authorization server, by the specification's order of preference.
 
     Raises ``AuthError`` where there is no way to one.
@@ -76,29 +76,31 @@ def identify(place: Place, client: Client, now: float) -> Flow[Known]:
     if client.client_id is not None:
         _bound(client, server)
         given = Registration(client.client_id, client.client_secret, issuer=server.issuer)
-        return Known(given, (yield from _listen(client)))
+        return ClientIdentity(given, (yield from _listen(client)))
     if client.metadata_url is not None and server.knows_client_documents:
         document = Registration(client.metadata_url, issuer=server.issuer)
-        return Known(document, (yield from _listen(client)))
+        return ClientIdentity(document, (yield from _listen(client)))
     kept: Registration | None = yield Recall(server.issuer)
     if kept is not None and kept.issuer == server.issuer and kept.usable(now):
         redirect_uri = yield from _listen(client, kept.redirect_uris)
         if redirect_uri in kept.redirect_uris:
-            return Known(kept, redirect_uri, kept=True)
+            return ClientIdentity(kept, redirect_uri, kept=True)
         # Its port is taken. A server may know no other, so this login gets a client of its own.
-        return Known((yield from _register(server, client, redirect_uri)), redirect_uri)
+        return ClientIdentity((yield from _register(server, client, redirect_uri)), redirect_uri)
     redirect_uri = yield from _listen(client)
-    return Known((yield from _register(server, client, redirect_uri)), redirect_uri)
+    return ClientIdentity((yield from _register(server, client, redirect_uri)), redirect_uri)
 
 
-def identify_anew(place: Place, client: Client, forgotten: Known) -> Flow[Known]:
+def identify_anew(
+    place: DiscoveredServer, client: RegisteredClient, forgotten: ClientIdentity
+) -> Flow[ClientIdentity]:
     """The authorization server does not know a kept client any more: register another."""
     yield Forget(place.server.issuer)
     redirect_uri = forgotten.redirect_uri
-    return Known((yield from _register(place.server, client, redirect_uri)), redirect_uri)
+    return ClientIdentity((yield from _register(place.server, client, redirect_uri)), redirect_uri)
 
 
-def _bound(client: Client, server: ServerMetadata) -> None:
+def _bound(client: RegisteredClient, server: ServerMetadata) -> None:
     if client.issuer is not None and client.issuer != server.issuer:
         raise AuthError(
             f"the client_id given belongs to the authorization server {shown(client.issuer)}, and "
@@ -107,7 +109,7 @@ def _bound(client: Client, server: ServerMetadata) -> None:
         )
 
 
-def _listen(client: Client, preferred: tuple[str, ...] = ()) -> Flow[str]:
+def _listen(client: RegisteredClient, preferred: tuple[str, ...] = ()) -> Flow[str]:
     if client.redirect_uri is not None:
         preferred = (client.redirect_uri,)
     listening: Listening = yield Listen(preferred)
@@ -117,7 +119,9 @@ def _listen(client: Client, preferred: tuple[str, ...] = ()) -> Flow[str]:
 # ------------------------------------------------------------------ registration
 
 
-def _register(server: ServerMetadata, client: Client, redirect_uri: str) -> Flow[Registration]:
+def _register(
+    server: ServerMetadata, client: RegisteredClient, redirect_uri: str
+) -> Flow[Registration]:
     if server.registration_endpoint is None:
         raise AuthError(_no_way(server, client))
     endpoint = server.registration_endpoint
@@ -138,7 +142,9 @@ def _register(server: ServerMetadata, client: Client, redirect_uri: str) -> Flow
     return registration
 
 
-def _metadata(server: ServerMetadata, client: Client, redirect_uri: str) -> dict[str, Any]:
+def _metadata(
+    server: ServerMetadata, client: RegisteredClient, redirect_uri: str
+) -> dict[str, Any]:
     native = is_loopback_name(urlsplit(redirect_uri).hostname or "")
     return {
         "client_name": client.name,
@@ -202,7 +208,7 @@ def _refused(
     )
 
 
-def _no_way(server: ServerMetadata, client: Client) -> str:
+def _no_way(server: ServerMetadata, client: RegisteredClient) -> str:
     text = (
         f"the authorization server {shown(server.issuer)} registers no clients by itself: register "
         "one there by hand, and give OAuth(client_id=..., client_secret=...)"

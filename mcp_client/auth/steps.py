@@ -32,13 +32,13 @@ __all__ = [
     "Fetch",
     "Fetched",
     "Flow",
+    "FlowStep",
     "Forget",
     "Listen",
     "Listening",
     "Recall",
     "Redirected",
     "Remember",
-    "Step",
     "Supply",
     "Unreachable",
 ]
@@ -154,6 +154,6 @@ class Supply:
         return text
 
 
-Step: TypeAlias = Fetch | Listen | Consent | Recall | Remember | Forget | Supply
-Flow: TypeAlias = Generator[Step, Any, Result]
+FlowStep: TypeAlias = Fetch | Listen | Consent | Recall | Remember | Forget | Supply
+Flow: TypeAlias = Generator[FlowStep, Any, Result]
 """Yields steps, is sent their outcomes, returns a ``Result``."""

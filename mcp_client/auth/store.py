@@ -24,10 +24,10 @@ from typing import Any, TypeVar
 
 import anyio.to_thread
 
-from .. import files
-from ..display import safe_text
 from ..errors import ConfigError
-from .book import Book
+from ..runtime import atomic_file as files
+from ..runtime.safe_text import safe_text
+from .book import TokenFile
 from .tokens import Key, Registration, Source, Token
 
 __all__ = ["FileTokens", "MemoryTokens", "default_directory"]
@@ -41,10 +41,10 @@ class _Kept:
 
     _clock: Callable[[], float] = time.time
 
-    async def _read(self) -> Book:
+    async def _read(self) -> TokenFile:
         raise NotImplementedError
 
-    async def _change(self, change: Callable[[Book], Found]) -> Found:
+    async def _change(self, change: Callable[[TokenFile], Found]) -> Found:
         raise NotImplementedError
 
     async def load(self, key: Key) -> Token | None:
@@ -84,15 +84,15 @@ class MemoryTokens(_Kept):
     """Tokens for as long as this object lives. Sessions that are given it share them."""
 
     def __init__(self) -> None:
-        self._book = Book()
+        self._book = TokenFile()
 
     def __repr__(self) -> str:
         return f"<MemoryTokens: {len(self._book.tokens)} tokens>"
 
-    async def _read(self) -> Book:
+    async def _read(self) -> TokenFile:
         return self._book
 
-    async def _change(self, change: Callable[[Book], Found]) -> Found:
+    async def _change(self, change: Callable[[TokenFile], Found]) -> Found:
         return change(self._book)
 
 
@@ -111,17 +111,17 @@ class FileTokens(_Kept):
     def __repr__(self) -> str:
         return f"FileTokens({str(self.path)!r})"
 
-    async def _read(self) -> Book:
+    async def _read(self) -> TokenFile:
         return await anyio.to_thread.run_sync(self._read_now)
 
-    async def _change(self, change: Callable[[Book], Found]) -> Found:
+    async def _change(self, change: Callable[[TokenFile], Found]) -> Found:
         return await anyio.to_thread.run_sync(self._change_now, change)
 
-    def _read_now(self) -> Book:
+    def _read_now(self) -> TokenFile:
         with self._directory(make=False) as directory:
-            return Book() if directory is None else self._book(self._text(directory))
+            return TokenFile() if directory is None else self._book(self._text(directory))
 
-    def _change_now(self, change: Callable[[Book], Found]) -> Found:
+    def _change_now(self, change: Callable[[TokenFile], Found]) -> Found:
         with self._directory(make=True) as directory, files.in_turn(directory):
             before = self._text(directory)
             book = self._book(before)
@@ -175,9 +175,9 @@ class FileTokens(_Kept):
             raise self._unusable(f"it has more than {_MOST_BYTES} bytes")
         return text
 
-    def _book(self, text: bytes | None) -> Book:
+    def _book(self, text: bytes | None) -> TokenFile:
         try:
-            return Book() if text is None else Book.from_json(text)
+            return TokenFile() if text is None else TokenFile.from_json(text)
         except ValueError as error:
             raise self._unusable(f"{error}; delete it, and log in again") from None
 

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus, urlencode
 
-from ..display import safe_text
 from ..errors import AuthError
+from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 from .steps import Fetch, Fetched, Flow, Unreachable
-from .strict import json_object
+from .strict_json import json_object
 from .tokens import Registration
 
 if TYPE_CHECKING:

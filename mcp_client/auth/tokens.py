@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from ..display import safe_text
 from ..errors import AuthError
-from ..protocol.challenge import scopes_of
+from ..protocol.www_authenticate import scopes_of
+from ..runtime.safe_text import safe_text
 
 __all__ = ["Key", "Registration", "Source", "Token", "TokenStore"]
 

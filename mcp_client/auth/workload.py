@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
-from .driver import Authorization
-from .flow import Login, Want
-from .machines import JWT_BEARER, Assertion, Machine, Unattended, obtain, place_of, supplied
+from .flow import Login, LoginRequest
+from .httpx_auth import Authorization
+from .service import JWT_BEARER, Assertion, Machine, Unattended, obtain, place_of, supplied
 from .steps import Flow
 from .tokens import TokenStore
 
@@ -52,7 +52,7 @@ class WorkloadIdentity(Authorization):
         super().__init__(grant, store, client)
 
 
-def workload_identity(want: Want, machine: Machine, assertion: Assertion) -> Flow[Login]:
+def workload_identity(want: LoginRequest, machine: Machine, assertion: Assertion) -> Flow[Login]:
     """The platform's JWT about this workload for a token. Raises ``AuthError``."""
     place = yield from place_of(want, machine)
     text = yield from supplied(assertion, _WHAT)

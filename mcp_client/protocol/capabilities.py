@@ -13,7 +13,14 @@ from typing import Any
 
 from .versions import ELICITS, FULL_FORMS, STATELESS
 
-__all__ = ["Client", "Implementation", "ServerFacts", "declared_in", "declares", "may_offer"]
+__all__ = [
+    "ClientDeclaration",
+    "Implementation",
+    "ServerFacts",
+    "declared_in",
+    "declares",
+    "may_offer",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +51,13 @@ class Implementation:
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ClientDeclaration:
     """What we tell a server about ourselves."""
 
     info: Implementation
     capabilities: Mapping[str, Any]
 
-    def with_extensions(self, names: Iterable[str]) -> Client:
+    def with_extensions(self, names: Iterable[str]) -> ClientDeclaration:
         """The same client, which supports these extensions, too (2026-07-28 ``basic/versioning``).
 
         An extension without settings is an empty object.

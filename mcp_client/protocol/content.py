@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from .carried import Carried, decoded, decoded_size, shown, text_or_none
+from .metadata import Metadata, decoded, decoded_size, shown, text_or_none
 
 __all__ = [
     "AudioContent",
@@ -29,7 +29,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class TextContent(Carried):
+class TextContent(Metadata):
     text: str
     raw: Mapping[str, Any] = field(repr=False, compare=False)
     """The block as it came; the same for every kind."""
@@ -41,7 +41,7 @@ class TextContent(Carried):
 
 
 @dataclass(frozen=True, slots=True)
-class ImageContent(Carried):
+class ImageContent(Metadata):
     data: str
     """Base64, as it came."""
     mime_type: str
@@ -67,7 +67,7 @@ class ImageContent(Carried):
 
 
 @dataclass(frozen=True, slots=True)
-class AudioContent(Carried):
+class AudioContent(Metadata):
     data: str
     """Base64, as it came."""
     mime_type: str
@@ -89,7 +89,7 @@ class AudioContent(Carried):
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceLink(Carried):
+class ResourceLink(Metadata):
     """A pointer to a resource. It is data: nothing is read until the caller asks.
 
     ``Session.follow`` reads it, through the server that gave it and no other.
@@ -124,7 +124,7 @@ class ResourceLink(Carried):
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddedResource(Carried):
+class EmbeddedResource(Metadata):
     """A resource's contents: ``text``, or ``blob`` in base64; one of them is None."""
 
     uri: str

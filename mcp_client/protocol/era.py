@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from .capabilities import ServerFacts
-from .headers import PROTOCOL_VERSION, Mirror
-from .jsonrpc import Id, Notice
+from .headers import PROTOCOL_VERSION, HeaderParam
+from .jsonrpc import Id, Notification
 from .versions import FULL_FORMS, VERSION_HEADER
 
 __all__ = ["Complete", "Era", "InputRequired", "Malformed", "Reading"]
@@ -59,7 +59,7 @@ class Era(ABC):
         """Whether questions may have titled choices, choices of several, tools, several blocks."""
         self.log_level: str | None = None
         """The level of log notices asked for with every request, where the era does it so."""
-        self.standing: Mapping[str, str] = (
+        self.session_headers: Mapping[str, str] = (
             {PROTOCOL_VERSION: revision} if revision in VERSION_HEADER else {}
         )
         """The HTTP headers of every message once the revision is agreed on."""
@@ -74,7 +74,7 @@ class Era(ABC):
         """
 
     def headers(
-        self, method: str, fields: Mapping[str, Any], mirrors: Sequence[Mirror] = ()
+        self, method: str, fields: Mapping[str, Any], mirrors: Sequence[HeaderParam] = ()
     ) -> Mapping[str, str]:
         """The HTTP headers that go with one message, besides ``standing``.
 
@@ -86,7 +86,7 @@ class Era(ABC):
     def read(self, result: object) -> Reading:
         """What a result means. Raises ``Malformed``."""
 
-    def owner(self, notice: Notice) -> Id | None:
+    def owner(self, notice: Notification) -> Id | None:
         """The request a notification belongs to; None where it belongs to none.
 
         Progress carries the token we gave, and the token we give is the request's id.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .capabilities import Client, ServerFacts, declared_in
+from .capabilities import ClientDeclaration, ServerFacts, declared_in
 from .era import Complete, Era, Malformed, Reading
 from .jsonrpc import Id, Json, encode_fields
 
@@ -39,7 +39,7 @@ class HandshakeEra(Era):
         return Complete(result)
 
 
-def initialize_params(revision: str, client: Client) -> str:
+def initialize_params(revision: str, client: ClientDeclaration) -> str:
     return encode_fields(
         {
             "protocolVersion": revision,

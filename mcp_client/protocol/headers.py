@@ -19,11 +19,11 @@ from ..errors import InvalidArguments
 __all__ = [
     "HEADER_MISMATCH",
     "PROTOCOL_VERSION",
-    "BadMark",
-    "Mirror",
+    "HeaderParam",
+    "InvalidHeaderParam",
+    "header_params_of",
     "header_value",
     "mirrored",
-    "mirrors_of",
     "request_headers",
 ]
 
@@ -41,11 +41,11 @@ _NO_SCHEMAS = frozenset({"const", "default", "enum", "example", "examples", "req
 _NAMED_SCHEMAS = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties"})
 
 
-class BadMark(ValueError):
+class InvalidHeaderParam(ValueError):
     """An ``x-mcp-header`` that breaks a rule; the text says which."""
 
 
-class Mirror(NamedTuple):
+class HeaderParam(NamedTuple):
     """An argument that is repeated in a header: where it is found, and the header's name."""
 
     path: tuple[str, ...]
@@ -61,7 +61,7 @@ def request_headers(method: str, fields: Mapping[str, Any]) -> dict[str, str]:
     return headers
 
 
-def mirrored(mirrors: Sequence[Mirror], arguments: str) -> dict[str, str]:
+def mirrored(mirrors: Sequence[HeaderParam], arguments: str) -> dict[str, str]:
     """The ``Mcp-Param-*`` of a call; ``arguments`` is the JSON text that is sent.
 
     Raises ``InvalidArguments`` for an integer that JavaScript could not hold.
@@ -108,34 +108,36 @@ def _text(value: Any, path: tuple[str, ...]) -> str | None:
     return str(value)
 
 
-def mirrors_of(schema: Any) -> tuple[Mirror, ...]:
-    """The marks of an ``inputSchema``. Raises ``BadMark``."""
-    found: list[Mirror] = []
+def header_params_of(schema: Any) -> tuple[HeaderParam, ...]:
+    """The marks of an ``inputSchema``. Raises ``InvalidHeaderParam``."""
+    found: list[HeaderParam] = []
     taken: dict[str, str] = {}
     for path, reachable, place in _marked(schema, (), True):
         name = place[_MARK]
         shown = ".".join(path) or "the schema itself"
         _check(name, shown, place, reachable and bool(path))
         if name.lower() in taken:
-            raise BadMark(f"{_MARK} {name!r} of {shown} is also that of {taken[name.lower()]}")
+            raise InvalidHeaderParam(
+                f"{_MARK} {name!r} of {shown} is also that of {taken[name.lower()]}"
+            )
         taken[name.lower()] = shown
-        found.append(Mirror(path, "Mcp-Param-" + name))
+        found.append(HeaderParam(path, "Mcp-Param-" + name))
     return tuple(found)
 
 
 def _check(name: Any, shown: str, place: Mapping[str, Any], reachable: bool) -> None:
     if not isinstance(name, str):
-        raise BadMark(f"{_MARK} of {shown} is no string")
+        raise InvalidHeaderParam(f"{_MARK} of {shown} is no string")
     if not name:
-        raise BadMark(f"{_MARK} of {shown} is empty")
+        raise InvalidHeaderParam(f"{_MARK} of {shown} is empty")
     if not _TOKEN.fullmatch(name):
-        raise BadMark(f"{_MARK} {name[:40]!r} of {shown} is no HTTP field name")
+        raise InvalidHeaderParam(f"{_MARK} {name[:40]!r} of {shown} is no HTTP field name")
     if not reachable:
-        raise BadMark(f"{_MARK} {name!r} stands where no chain of properties leads")
+        raise InvalidHeaderParam(f"{_MARK} {name!r} stands where no chain of properties leads")
     kind = place.get("type")
     kinds = [one for one in kind if one != "null"] if isinstance(kind, list) else [kind]
     if not kinds or not all(isinstance(one, str) and one in _PRIMITIVE for one in kinds):
-        raise BadMark(f"{_MARK} {name!r} of {shown} is on no string, integer or boolean")
+        raise InvalidHeaderParam(f"{_MARK} {name!r} of {shown} is on no string, integer or boolean")
 
 
 def _marked(

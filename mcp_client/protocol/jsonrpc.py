@@ -2,7 +2,7 @@
 
 A server's bytes are hostile until proven otherwise, so reading goes in this order: depth before
 parsing, strict UTF-8, strict JSON (no NaN, no Infinity), then the shape of the envelope. What
-cannot be read raises ``Unusable``. Where the request it meant to answer can still be told, the
+cannot be read raises ``InvalidFrame``. Where the request it meant to answer can still be told, the
 error names it, so that one broken frame fails one call and not the connection: an answer that is
 cut off or too long usually still shows its id, first thing or last thing in the line.
 
@@ -20,20 +20,20 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 __all__ = [
-    "Answer",
-    "Failure",
+    "ErrorResponse",
     "Id",
+    "InvalidFrame",
     "Json",
     "Message",
-    "Notice",
-    "Question",
-    "Unusable",
+    "Notification",
+    "Request",
+    "Response",
     "dump",
-    "encode_answer",
-    "encode_failure",
+    "encode_error_response",
     "encode_fields",
-    "encode_notice",
+    "encode_notification",
     "encode_request",
+    "encode_response",
     "owner_of_fragment",
     "parse",
 ]
@@ -47,7 +47,7 @@ class Json(str):
     __slots__ = ()
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """A response with a result."""
 
     id: Id
@@ -56,7 +56,7 @@ class Answer(NamedTuple):
     """Bytes of the frame it came in."""
 
 
-class Failure(NamedTuple):
+class ErrorResponse(NamedTuple):
     """A response with an error. ``id`` is None where the server could not read ours."""
 
     id: Id | None
@@ -71,7 +71,7 @@ class Failure(NamedTuple):
     """Bytes of the frame it came in."""
 
 
-class Question(NamedTuple):
+class Request(NamedTuple):
     """A request from the server."""
 
     id: Id
@@ -79,17 +79,17 @@ class Question(NamedTuple):
     params: dict[str, Any]
 
 
-class Notice(NamedTuple):
+class Notification(NamedTuple):
     """A notification."""
 
     method: str
     params: dict[str, Any]
 
 
-Message: TypeAlias = Answer | Failure | Question | Notice
+Message: TypeAlias = Response | ErrorResponse | Request | Notification
 
 
-class Unusable(ValueError):
+class InvalidFrame(ValueError):
     """A frame that is no JSON-RPC message. ``owner``: the request it tried to answer, if known."""
 
     def __init__(self, reason: str, owner: Id | None = None, raw: Any = None) -> None:
@@ -120,33 +120,33 @@ _METHOD_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"method"
 _ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 
 
-def parse(frame: bytes, depth: int) -> list[Message | Unusable]:
-    """The messages of one frame: one, or those of a batch, a bad one among them as ``Unusable``.
+def parse(frame: bytes, depth: int) -> list[Message | InvalidFrame]:
+    """The messages of one frame: one, or those of a batch, where a bad one is an ``InvalidFrame``.
 
-    Raises ``Unusable`` where the frame as a whole cannot be read.
+    Raises ``InvalidFrame`` where the frame as a whole cannot be read.
     """
     if _may_be_deeper(frame, depth) and _deeper_than(frame, depth):
-        raise Unusable(f"nested deeper than {depth} levels", owner_of_fragment(frame))
+        raise InvalidFrame(f"nested deeper than {depth} levels", owner_of_fragment(frame))
     try:
         text = frame.decode()
         value, end = _scan(text, 0)
         if end != len(text):
             raise ValueError("more than one value in a frame")
     except StopIteration:
-        raise Unusable("it is not JSON", owner_of_fragment(frame)) from None
+        raise InvalidFrame("it is not JSON", owner_of_fragment(frame)) from None
     except (ValueError, RecursionError) as error:
         reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else "it is not JSON"
-        raise Unusable(reason, owner_of_fragment(frame)) from None
+        raise InvalidFrame(reason, owner_of_fragment(frame)) from None
     if type(value) is dict:
         return [_message(value, len(frame))]
     if type(value) is list and value:
         return [_batched(item, len(frame)) for item in value]
-    raise Unusable("it is JSON but no JSON-RPC message", raw=value)
+    raise InvalidFrame("it is JSON but no JSON-RPC message", raw=value)
 
 
 def _message(value: Any, size: int) -> Message:
     if type(value) is not dict:
-        raise Unusable("it is JSON but no JSON-RPC message", raw=value)
+        raise InvalidFrame("it is JSON but no JSON-RPC message", raw=value)
     owner = value.get("id")
     if "method" in value:
         return _request(value, owner)
@@ -157,27 +157,27 @@ def _message(value: Any, size: int) -> Message:
     ):
         # A number such as 7.0 still tells whose answer it is; JSON-RPC in MCP has no such ids.
         whose = int(owner) if type(owner) is float and owner.is_integer() else None
-        raise Unusable(f"its id is {_short(owner)}, neither string nor integer", whose, value)
+        raise InvalidFrame(f"its id is {_short(owner)}, neither string nor integer", whose, value)
     if "error" in value:
         error = value["error"]
         if "result" in value or type(error) is not dict:
-            raise Unusable(
+            raise InvalidFrame(
                 "it has both result and error, or an error that is no object", owner, value
             )
         code, text = error.get("code"), error.get("message")
         if type(code) is not int:
-            raise Unusable(f"its error code is {_short(code)}, no integer", owner, value)
+            raise InvalidFrame(f"its error code is {_short(code)}, no integer", owner, value)
         text = text if type(text) is str else ""
-        return Failure(owner, code, text, error.get("data"), size=size)
+        return ErrorResponse(owner, code, text, error.get("data"), size=size)
     if "result" not in value or owner is None:
-        raise Unusable("it has neither method, result nor error", owner, value)
-    return Answer(owner, value["result"], size)
+        raise InvalidFrame("it has neither method, result nor error", owner, value)
+    return Response(owner, value["result"], size)
 
 
-def _batched(item: Any, size: int) -> Message | Unusable:
+def _batched(item: Any, size: int) -> Message | InvalidFrame:
     try:
         return _message(item, size)
-    except Unusable as error:
+    except InvalidFrame as error:
         return error
 
 
@@ -189,12 +189,12 @@ def _request(value: dict[str, Any], owner: Any) -> Message:
         # The server counts its own requests, so its id names one of ours only in an answer.
         answers = "result" in value or "error" in value
         whose = owner if answers and (type(owner) is int or type(owner) is str) else None
-        raise Unusable("its method is no string or its params are no object", whose, value)
+        raise InvalidFrame("its method is no string or its params are no object", whose, value)
     if "id" not in value:
-        return Notice(method, params)
+        return Notification(method, params)
     if type(owner) is not int and type(owner) is not str:
-        raise Unusable(f"its id is {_short(owner)}, neither string nor integer", raw=value)
-    return Question(owner, method, params)
+        raise InvalidFrame(f"its id is {_short(owner)}, neither string nor integer", raw=value)
+    return Request(owner, method, params)
 
 
 def owner_of_fragment(head: bytes, tail: bytes | None = None) -> Id | None:
@@ -265,16 +265,16 @@ def encode_request(id: Id, method: str, params: str) -> str:
     return _sendable(f'{{"jsonrpc":"2.0","id":{shown},"method":"{method}","params":{params}}}')
 
 
-def encode_notice(method: str, params: Mapping[str, Any] | None = None) -> str:
+def encode_notification(method: str, params: Mapping[str, Any] | None = None) -> str:
     tail = f',"params":{encode_fields(params)}' if params else ""
     return _sendable(f'{{"jsonrpc":"2.0","method":"{method}"{tail}}}')
 
 
-def encode_answer(id: Id, result: Mapping[str, Any]) -> str:
+def encode_response(id: Id, result: Mapping[str, Any]) -> str:
     return _sendable(f'{{"jsonrpc":"2.0","id":{dump(id)},"result":{encode_fields(result)}}}')
 
 
-def encode_failure(id: Id, code: int, message: str) -> str:
+def encode_error_response(id: Id, code: int, message: str) -> str:
     error = dump({"code": code, "message": message})
     return _sendable(f'{{"jsonrpc":"2.0","id":{dump(id)},"error":{error}}}')
 

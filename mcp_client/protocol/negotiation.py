@@ -16,7 +16,7 @@ The rules, from 2026-07-28 ``basic/versioning`` and ``basic/transports/stdio`` a
 - Servers exist that die of the probe, or refuse ``initialize`` once they have seen it. So if
   ``initialize`` fails after a probe, the server is started again and hears ``initialize`` first.
 - A server may be slow and not deaf: if ``initialize`` fails after a silent probe, the probe's
-  answer may have come meanwhile (``Recall``), and then it counts.
+  answer may have come meanwhile (``CheckLateAnswer``), and then it counts.
 
 At most four questions are asked, whatever the server does.
 """
@@ -27,14 +27,24 @@ from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import ConnectError, McpError, NegotiationError
-from .capabilities import Client
+from .capabilities import ClientDeclaration
 from .era import Era
 from .handshake import HandshakeEra, initialize_params
 from .headers import PROTOCOL_VERSION, request_headers
 from .stateless import StatelessEra, discover_params
 from .versions import HANDSHAKE, LATEST_HANDSHAKE, LATEST_STATELESS, STATELESS
 
-__all__ = ["Ask", "Failed", "Outcome", "Recall", "Refused", "Restart", "Said", "Silent", "Step"]
+__all__ = [
+    "Answered",
+    "AnsweredWithError",
+    "Ask",
+    "CheckLateAnswer",
+    "Failed",
+    "Outcome",
+    "Restart",
+    "Silent",
+    "Step",
+]
 __all__ += ["Tell", "negotiate"]
 
 _UNSUPPORTED_VERSION = -32022
@@ -64,20 +74,20 @@ class Restart:
     """Start the server afresh; what was asked before counts no more. Send None or ``Failed``."""
 
 
-class Recall:
-    """Has the silent probe been answered meanwhile? Send ``Said`` or ``Silent``."""
+class CheckLateAnswer:
+    """Has the silent probe been answered meanwhile? Send ``Answered`` or ``Silent``."""
 
 
-Step: TypeAlias = Ask | Tell | Restart | Recall
+Step: TypeAlias = Ask | Tell | Restart | CheckLateAnswer
 
 
-class Said(NamedTuple):
+class Answered(NamedTuple):
     """The server answered with a result."""
 
     result: Any
 
 
-class Refused(NamedTuple):
+class AnsweredWithError(NamedTuple):
     """The server answered with an error."""
 
     code: int
@@ -95,14 +105,16 @@ class Failed(NamedTuple):
     error: McpError
 
 
-Outcome: TypeAlias = Said | Refused | Silent | Failed
+Outcome: TypeAlias = Answered | AnsweredWithError | Silent | Failed
 Talk: TypeAlias = Generator[Step, Outcome | None, Era]
 _Try: TypeAlias = Generator[Step, Outcome | None, "Era | McpError"]
 
 MOST_ASKS = 4
 
 
-def negotiate(client: Client, pin: str | None = None, *, skip_probe: bool = False) -> Talk:
+def negotiate(
+    client: ClientDeclaration, pin: str | None = None, *, skip_probe: bool = False
+) -> Talk:
     """The whole conversation. ``pin`` fixes the revision; ``skip_probe`` trusts an older answer.
 
     Raises ``NegotiationError``, or the error of the last ``Failed``.
@@ -122,7 +134,7 @@ def negotiate(client: Client, pin: str | None = None, *, skip_probe: bool = Fals
         outcome = yield step
 
 
-def _negotiate(client: Client, pin: str | None, skip_probe: bool) -> Talk:
+def _negotiate(client: ClientDeclaration, pin: str | None, skip_probe: bool) -> Talk:
     if pin in HANDSHAKE:
         return _agreed((yield from _initialize(client, (pin,), pin)))
     if skip_probe and pin is None:
@@ -148,22 +160,24 @@ def _agreed(found: Era | McpError) -> Era:
     return found
 
 
-def _probe(client: Client, wanted: str) -> Generator[Step, Outcome | None, Era | tuple[str, ...]]:
+def _probe(
+    client: ClientDeclaration, wanted: str
+) -> Generator[Step, Outcome | None, Era | tuple[str, ...]]:
     """The stateless era, or the handshake revisions worth offering."""
     for _ in range(2):
         method = "server/discover"
         headers = {PROTOCOL_VERSION: wanted, **request_headers(method, {})}
         outcome = yield Ask(method, discover_params(wanted, client), wanted, True, headers)
         match outcome:
-            case Said(result):
+            case Answered(result):
                 found = _discovered(client, wanted, result)
                 return HANDSHAKE if found is None else found
-            case Refused(code=code) if code == _UNSUPPORTED_VERSION:
+            case AnsweredWithError(code=code) if code == _UNSUPPORTED_VERSION:
                 chosen = _choose(_supported(outcome.data), wanted, outcome.message)
                 if isinstance(chosen, tuple):
                     return chosen
                 wanted = chosen
-            case Refused(code=code) if code in _STATELESS_CODES:
+            case AnsweredWithError(code=code) if code in _STATELESS_CODES:
                 raise NegotiationError(
                     f"the server refuses to introduce itself: {outcome.message} (code {code})"
                 )
@@ -174,7 +188,9 @@ def _probe(client: Client, wanted: str) -> Generator[Step, Outcome | None, Era |
     )
 
 
-def _discovered(client: Client, wanted: str, result: Any) -> Era | tuple[str, ...] | None:
+def _discovered(
+    client: ClientDeclaration, wanted: str, result: Any
+) -> Era | tuple[str, ...] | None:
     """What a result of the probe means; None where it is no ``DiscoverResult`` at all."""
     versions = result.get("supportedVersions") if isinstance(result, dict) else None
     if not isinstance(versions, list):
@@ -205,12 +221,12 @@ def _supported(data: Any) -> list[Any]:
     return versions if isinstance(versions, list) else []
 
 
-def _initialize_after_probe(client: Client, offers: tuple[str, ...]) -> Talk:
+def _initialize_after_probe(client: ClientDeclaration, offers: tuple[str, ...]) -> Talk:
     found = yield from _initialize(client, offers, None)
     if isinstance(found, Era):
         return found
-    late = yield Recall()
-    if isinstance(late, Said):
+    late = yield CheckLateAnswer()
+    if isinstance(late, Answered):
         discovered = _discovered(client, LATEST_STATELESS, late.result)
         if isinstance(discovered, Era):
             return discovered
@@ -224,21 +240,21 @@ def _restart() -> Generator[Step, Outcome | None, None]:
         raise outcome.error
 
 
-def _initialize(client: Client, offers: tuple[str, ...], pin: str | None) -> _Try:
+def _initialize(client: ClientDeclaration, offers: tuple[str, ...], pin: str | None) -> _Try:
     """The era; or, returned and not raised, an error that a fresh start may cure."""
     offer = offers[0]
     outcome = yield Ask("initialize", initialize_params(offer, client), offer)
-    named = _supported(outcome.data) if isinstance(outcome, Refused) else []
+    named = _supported(outcome.data) if isinstance(outcome, AnsweredWithError) else []
     other = next((version for version in HANDSHAKE if version in named and not pin), None)
     if other is not None and other != offer:
         offer = other
         outcome = yield Ask("initialize", initialize_params(offer, client), offer)
     match outcome:
-        case Said(result):
+        case Answered(result):
             era = HandshakeEra.from_initialize(_accepted(result, pin), result)
             yield Tell("notifications/initialized", era)
             return era
-        case Refused(code=code, message=said):
+        case AnsweredWithError(code=code, message=said):
             return NegotiationError(
                 f"the server refuses initialize with {offer}: {said[:200]} (code {code})"
             )

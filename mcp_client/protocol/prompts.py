@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .carried import Carried, text_or_none
 from .content import ContentBlock, content_block
+from .metadata import Metadata, text_or_none
 
 __all__ = ["Completion", "Prompt", "PromptArgument", "PromptMessage"]
 
@@ -19,7 +19,7 @@ _ROLES = ("user", "assistant")
 
 
 @dataclass(frozen=True, slots=True)
-class PromptArgument(Carried):
+class PromptArgument(Metadata):
     name: str
     title: str | None
     description: str | None
@@ -28,7 +28,7 @@ class PromptArgument(Carried):
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt(Carried):
+class Prompt(Metadata):
     """A prompt a person may pick; ``get_prompt(prompt.name, arguments)`` brings its messages."""
 
     name: str

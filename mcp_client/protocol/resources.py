@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import InvalidArguments
-from ..findings import unseen
-from .carried import Carried, text_or_none
+from ..runtime.safe_text import invisible
 from .content import _bytes, _contents
+from .metadata import Metadata, text_or_none
 from .uri_template import BadTemplate, expand, variables
 
 __all__ = ["Resource", "ResourceContents", "ResourceTemplate", "ResourceUpdate", "usable_uri"]
@@ -23,7 +23,7 @@ _LONGEST_URI = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Resource(Carried):
+class Resource(Metadata):
     """Something a server lets be read, by its URI. ``read_resource(resource.uri)`` reads it."""
 
     uri: str
@@ -57,7 +57,7 @@ class Resource(Carried):
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceTemplate(Carried):
+class ResourceTemplate(Metadata):
     """A family of resources: a URI template (RFC 6570) whose variables the host fills in."""
 
     uri_template: str
@@ -109,7 +109,7 @@ class ResourceTemplate(Carried):
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceContents(Carried):
+class ResourceContents(Metadata):
     """What a resource holds: ``text``, or ``blob`` in Base64; one of them is None."""
 
     uri: str
@@ -154,7 +154,7 @@ def usable_uri(uri: str) -> str | None:
         return "is empty"
     if len(uri) > _LONGEST_URI:
         return f"has more than {_LONGEST_URI} characters"
-    if not uri.isprintable() or unseen(uri):
+    if not uri.isprintable() or invisible(uri):
         return "has characters that nobody can see"
     return None
 

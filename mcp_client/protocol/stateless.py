@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .capabilities import Client, ServerFacts, declared_in
+from .capabilities import ClientDeclaration, ServerFacts, declared_in
 from .era import Complete, Era, InputRequired, Malformed, Reading, _id
-from .headers import Mirror, mirrored, request_headers
-from .jsonrpc import Id, Json, Notice, dump, encode_fields
+from .headers import HeaderParam, mirrored, request_headers
+from .jsonrpc import Id, Json, Notification, dump, encode_fields
 
 __all__ = ["StatelessEra", "discover_params"]
 
@@ -26,14 +26,14 @@ class StatelessEra(Era):
     listens = True
     mirrors = True
 
-    def __init__(self, revision: str, server: ServerFacts, client: Client) -> None:
+    def __init__(self, revision: str, server: ServerFacts, client: ClientDeclaration) -> None:
         super().__init__(revision, server)
         self._stamp = _stamp(revision, client)
         self._reserved = tuple(_own_meta(revision, client))
 
     @classmethod
     def from_discover(
-        cls, revision: str, result: Mapping[str, Any], client: Client
+        cls, revision: str, result: Mapping[str, Any], client: ClientDeclaration
     ) -> StatelessEra:
         meta = result.get("_meta")
         said = meta.get(_PREFIX + "serverInfo") if isinstance(meta, dict) else None
@@ -58,7 +58,7 @@ class StatelessEra(Era):
         return f'{{{body},"_meta":{{{own}}}}}' if body else f'{{"_meta":{{{own}}}}}'
 
     def headers(
-        self, method: str, fields: Mapping[str, Any], mirrors: Sequence[Mirror] = ()
+        self, method: str, fields: Mapping[str, Any], mirrors: Sequence[HeaderParam] = ()
     ) -> Mapping[str, str]:
         headers = request_headers(method, fields)
         if mirrors:
@@ -80,18 +80,18 @@ class StatelessEra(Era):
             raise Malformed("inputRequests is no object, or requestState is no string")
         return InputRequired(questions or {}, state, result)
 
-    def owner(self, notice: Notice) -> Id | None:
+    def owner(self, notice: Notification) -> Id | None:
         meta = notice.params.get("_meta")
         if isinstance(meta, dict) and _PREFIX + "subscriptionId" in meta:
             return _id(meta[_PREFIX + "subscriptionId"])
         return super().owner(notice)
 
 
-def discover_params(revision: str, client: Client) -> str:
+def discover_params(revision: str, client: ClientDeclaration) -> str:
     return encode_fields({"_meta": Json("{" + _stamp(revision, client) + "}")})
 
 
-def _own_meta(revision: str, client: Client) -> dict[str, Any]:
+def _own_meta(revision: str, client: ClientDeclaration) -> dict[str, Any]:
     return {
         _PREFIX + "protocolVersion": revision,
         _PREFIX + "clientInfo": client.info.to_wire(),
@@ -99,5 +99,5 @@ def _own_meta(revision: str, client: Client) -> dict[str, Any]:
     }
 
 
-def _stamp(revision: str, client: Client) -> str:
+def _stamp(revision: str, client: ClientDeclaration) -> str:
     return encode_fields(_own_meta(revision, client))[1:-1]

@@ -23,51 +23,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
-from ..bounds import Limits, Timeouts
 from ..errors import ConnectError
 from ..protocol.era import Era
-from ..protocol.jsonrpc import Answer, Failure, Id, Notice, Question
-from ..stopwatch import Stopwatch
+from ..protocol.jsonrpc import ErrorResponse, Id, Notification, Request, Response
+from ..runtime.limits import Limits, Timeouts
+from ..runtime.pausable_clock import PausableClock
+from ..runtime.stats import Stats
 
-__all__ = ["Exchange", "Link", "Owner", "Stats", "Transport", "Unasked"]
+__all__ = ["Exchange", "Owner", "Transport", "TransportContext", "Unasked"]
 
-Unasked: TypeAlias = Callable[[Question | Notice], None]
+Unasked: TypeAlias = Callable[[Request | Notification], None]
 """Is handed what belongs to no request of ours. Must not wait or raise."""
 
-Owner: TypeAlias = Callable[[Notice], Id | None]
+Owner: TypeAlias = Callable[[Notification], Id | None]
 """Tells which of our requests a notification belongs to."""
 
 
-@dataclass(slots=True)
-class Stats:
-    """Counts of what happened on a connection, mostly of what was survived."""
-
-    requests: int = 0
-    """Requests sent, of any method; those that open a stream of notices are in ``streams``."""
-    streams: int = 0
-    """Streams of notices that were asked for."""
-    junk_lines: int = 0
-    """Frames that were no JSON-RPC message."""
-    late_answers: int = 0
-    """Answers to requests that had been given up."""
-    stray_answers: int = 0
-    """Answers that belong to no request of ours."""
-    dropped_notices: int = 0
-    """Notifications dropped because too many waited."""
-    refused_questions: int = 0
-    """Requests from the server that were answered with an error."""
-    unsent: int = 0
-    """Answers and notifications of ours dropped because the server does not read."""
-    restarts: int = 0
-    """Times the server was started again."""
-    last_junk: str = ""
-    """The beginning of the last frame that was no message, made safe to show."""
-
-
-class Link(NamedTuple):
+class TransportContext(NamedTuple):
     """What a session gives its transport: where unowned messages go, and the bounds."""
 
     server: str
@@ -75,14 +49,14 @@ class Link(NamedTuple):
     limits: Limits
     timeouts: Timeouts
     stats: Stats
-    watch: Stopwatch | None = None
+    watch: PausableClock | None = None
     """The connection's own; None for one that nothing stops."""
 
 
 class Exchange(Protocol):
     """One request under way."""
 
-    async def receive(self, until: float) -> Answer | Failure | Notice:
+    async def receive(self, until: float) -> Response | ErrorResponse | Notification:
         """The next message for this request; ``until`` is a time of the link's watch."""
 
     async def aclose(self) -> None:
@@ -90,15 +64,15 @@ class Exchange(Protocol):
 
 
 class Transport(ABC):
-    shared: ClassVar[bool]
+    multiplexed: ClassVar[bool]
     """Whether all requests share one line, so that giving one up must be said on it."""
 
-    headed: ClassVar[bool] = False
+    has_headers: ClassVar[bool] = False
     """Whether messages travel with headers, which an era then gives them."""
-    prompt: ClassVar[bool] = False
+    always_responds: ClassVar[bool] = False
     """Whether every request is answered by itself, if only with a refusal, so that a server which
     does not answer a probe is slow and not deaf to it."""
-    remote: ClassVar[bool] = False
+    is_remote: ClassVar[bool] = False
     """Whether the server was running before we came, and starting it again is not ours to do."""
 
     name: str = "server"
@@ -109,7 +83,7 @@ class Transport(ABC):
     """What was agreed on, from before the server is told."""
 
     @abstractmethod
-    async def open(self, link: Link) -> None: ...
+    async def open(self, link: TransportContext) -> None: ...
 
     def agree(self, era: Era) -> None:
         """Told which era holds from now on: in the handshake era before ``initialized`` is sent."""
@@ -171,7 +145,7 @@ class Transport(ABC):
         """How many bytes we sent that the server has not taken yet; None where unknown."""
         return None
 
-    def may_not_know_it(self, error: ConnectError) -> bool:
+    def maybe_unknown_method(self, error: ConnectError) -> bool:
         """Whether a request failed in a way in which it may be the method that is not known."""
         return True
 

@@ -19,16 +19,16 @@ from typing import Any
 
 import anyio
 
-from ..backend import current
 from ..errors import AuthError, ConnectError, McpError
 from ..protocol.era import Era
-from ..protocol.jsonrpc import Answer, Failure, Id, Notice, Unusable, parse
-from .base import Exchange, Link, Transport
-from .http_client import HttpServer, Web, lasting_identity_of, origin_of
-from .http_reply import Reply
+from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, Notification, Response, parse
+from ..runtime.background import BackgroundTasks
+from ..runtime.event_loop import current
+from .base import Exchange, Transport, TransportContext
+from .http_client import HttpClient, HttpServer, lasting_identity_of, origin_of
+from .http_errors import NOT_KNOWN, http_error
+from .http_response import HttpResponse
 from .http_session import HttpSession
-from .jobs import Jobs
-from .refusal import NOT_KNOWN, refusal
 from .sse import SseTransport
 
 __all__ = ["ACCEPT", "HttpServer", "HttpTransport"]
@@ -46,19 +46,19 @@ _STATELESS_CODES = (_METHOD_NOT_FOUND, -32020, -32021, -32022)
 
 
 class HttpTransport(Transport):
-    shared = False
-    headed = True
-    prompt = True
-    remote = True
+    multiplexed = False
+    has_headers = True
+    always_responds = True
+    is_remote = True
 
     def __init__(self, server: HttpServer) -> None:
         self._server = server
         self._closed = False
-        self._web: Web | None = None
+        self._web: HttpClient | None = None
         self._session: HttpSession | None = None
         self._refused: int | None = None
         self._offered: str | None = None
-        self._standing: Mapping[str, str] = {}
+        self._session_headers: Mapping[str, str] = {}
         self._exchanges: set[HttpExchange] = set()
         self._soon = 0
         self.agreed = False
@@ -90,15 +90,15 @@ class HttpTransport(Transport):
             return False
         return self._session is None or not self._session.gone
 
-    async def open(self, link: Link) -> None:
+    async def open(self, link: TransportContext) -> None:
         self.link = link
         self.backend = current()
-        self._jobs = Jobs(self.backend, link.server)
-        self._web = Web(self._server, link)
+        self._jobs = BackgroundTasks(self.backend, link.server)
+        self._web = HttpClient(self._server, link)
 
     # -------------------------------------------------------------- negotiation
 
-    def may_not_know_it(self, error: ConnectError) -> bool:
+    def maybe_unknown_method(self, error: ConnectError) -> bool:
         if isinstance(error, AuthError):
             return False
         # No status: an answer came and could not be read, or no connection was made at all.
@@ -114,11 +114,16 @@ class HttpTransport(Transport):
         if self.agreed:
             return
         self.agreed = True
-        self._standing = era.standing
+        self._session_headers = era.session_headers
         if era.server_may_ask:
             assert self._web is not None
             self._session = HttpSession(
-                self._web, self._jobs, self.backend, self._offered, era.standing, self._owner_of
+                self._web,
+                self._jobs,
+                self.backend,
+                self._offered,
+                era.session_headers,
+                self._owner_of,
             )
 
     def _owner_of(self) -> Any:
@@ -128,12 +133,12 @@ class HttpTransport(Transport):
         if self._session is not None:
             await self._session.listen()
 
-    def noted(self, reply: Reply, outcome: object) -> None:
+    def noted(self, reply: HttpResponse, outcome: object) -> None:
         """What a reply says besides its message, while no era is agreed."""
         if self.agreed:
             return
         self._offered = reply.response.headers.get("mcp-session-id")
-        modern = isinstance(outcome, Failure) and outcome.code in _STATELESS_CODES
+        modern = isinstance(outcome, ErrorResponse) and outcome.code in _STATELESS_CODES
         self._refused = None if reply.ok or modern else reply.status
 
     # ---------------------------------------------------------------- messages
@@ -142,12 +147,12 @@ class HttpTransport(Transport):
         self, id: Id, text: str, headers: Mapping[str, str], until: float
     ) -> Exchange:
         web = self._open_web()
-        own = {**ACCEPT, **self._standing, **headers}
+        own = {**ACCEPT, **self._session_headers, **headers}
         if self._session is not None:
             return self._session.exchange(id, text, own)
         return HttpExchange(self, web, id, text, own)
 
-    def _open_web(self) -> Web:
+    def _open_web(self) -> HttpClient:
         if self._web is None or self._closed:
             raise ConnectError("the session was closed", retryable=True)
         return self._web
@@ -183,7 +188,7 @@ class HttpTransport(Transport):
 
     async def _post(self, text: str, headers: Mapping[str, str]) -> None:
         """A one-way message. Whatever the server says to it is noted at most."""
-        own = {**ACCEPT, **self._standing, **headers}
+        own = {**ACCEPT, **self._session_headers, **headers}
         if self._session is not None:
             own.update(self._session.headers)
         reply = await self._open_web().open("POST", own, text)
@@ -241,19 +246,24 @@ class HttpExchange:
     """One POST and its reply, in the caller's task."""
 
     def __init__(
-        self, transport: HttpTransport, web: Web, id: Id, text: str, headers: Mapping[str, str]
+        self,
+        transport: HttpTransport,
+        web: HttpClient,
+        id: Id,
+        text: str,
+        headers: Mapping[str, str],
     ) -> None:
         self._transport = transport
         self._web = web
         self._id = id
         self._text = text
         self._headers = headers
-        self._reply: Reply | None = None
-        self._inbox: deque[Answer | Failure | Notice] = deque()
+        self._reply: HttpResponse | None = None
+        self._inbox: deque[Response | ErrorResponse | Notification] = deque()
         self._scope: anyio.CancelScope | None = None
         self._spent = False
 
-    async def receive(self, until: float) -> Answer | Failure | Notice:
+    async def receive(self, until: float) -> Response | ErrorResponse | Notification:
         if self._inbox:
             return self._inbox.popleft()
         transport = self._transport
@@ -274,13 +284,15 @@ class HttpExchange:
         if self._scope is not None:
             self._scope.cancel()
 
-    async def _next(self) -> Answer | Failure | Notice:
+    async def _next(self) -> Response | ErrorResponse | Notification:
         reply = self._reply
         if reply is None:
             reply = await self._web.open("POST", self._headers, self._text)
             self._reply = reply
             if not reply.ok:
-                refused = await refusal(self._web, reply, self._id, agreed=self._transport.agreed)
+                refused = await http_error(
+                    self._web, reply, self._id, agreed=self._transport.agreed
+                )
                 self._transport.noted(reply, refused)
                 if isinstance(refused, McpError):
                     raise refused
@@ -293,54 +305,54 @@ class HttpExchange:
             await self._take(reply, frame)
         return self._inbox.popleft()
 
-    def _unanswered(self, reply: Reply) -> Exception:
+    def _unanswered(self, reply: HttpResponse) -> Exception:
         if reply.streaming:
             return self._web.lost("the stream of events ended without the answer")
         if reply.status == 202:
-            return Unusable("it is HTTP 202, which is for notifications, to a request")
-        return Unusable("it has no body")
+            return InvalidFrame("it is HTTP 202, which is for notifications, to a request")
+        return InvalidFrame("it has no body")
 
-    async def _take(self, reply: Reply, frame: bytes) -> None:
+    async def _take(self, reply: HttpResponse, frame: bytes) -> None:
         try:
             messages = parse(frame.strip(), self._transport.link.limits.depth)
-        except Unusable as error:
+        except InvalidFrame as error:
             if not reply.streaming and "json" not in reply.kind:
-                raise Unusable(f"it is {reply.unlike(frame)}") from None
+                raise InvalidFrame(f"it is {reply.unlike(frame)}") from None
             if not reply.streaming or error.owner == self._id:
                 raise
             self._junk(error)
             return
         for message in messages:
-            if type(message) in (Answer, Failure):
+            if type(message) in (Response, ErrorResponse):
                 if self._is_ours(message, reply):
                     await self._finish(reply)
                     self._inbox.append(message)  # type: ignore[arg-type]
                     return  # what comes after the answer is not read
-            elif type(message) is Notice and self._transport.owner(message) == self._id:
+            elif type(message) is Notification and self._transport.owner(message) == self._id:
                 self._inbox.append(message)
-            elif isinstance(message, Unusable):
+            elif isinstance(message, InvalidFrame):
                 self._junk(message)
             else:
                 self._transport.link.unasked(message)  # type: ignore[arg-type]
 
-    async def _finish(self, reply: Reply) -> None:
+    async def _finish(self, reply: HttpResponse) -> None:
         """The connection can be used again once the stream is at its end: wait for it, a moment,
         from a server that usually ends its streams."""
         if self._web.held_open < 3 and not await reply.finish():
             self._web.held_open += 1
 
-    def _is_ours(self, message: Any, reply: Reply) -> bool:
+    def _is_ours(self, message: Any, reply: HttpResponse) -> bool:
         id = message.id
         if id == self._id and type(id) is type(self._id):
             return True
-        if id is None and type(message) is Failure:
+        if id is None and type(message) is ErrorResponse:
             return True  # the server could not read ours, and nobody else's can be meant
         if not reply.streaming or (type(id) is str and id == str(self._id)):
-            raise Unusable(f"its id is {str(id)[:40]!r}, not that of the request ({self._id})")
+            raise InvalidFrame(f"its id is {str(id)[:40]!r}, not that of the request ({self._id})")
         self._transport.link.stats.stray_answers += 1
         return False
 
-    def _junk(self, error: Unusable) -> None:
+    def _junk(self, error: InvalidFrame) -> None:
         stats = self._transport.link.stats
         stats.junk_lines += 1
         _log.log(

@@ -1,8 +1,8 @@
 """The HTTP under the HTTP transports: one server's address, its client, and what can go wrong.
 
-Everything that knows httpx is here. ``Web.open`` sends one request and gives back a ``Reply`` as
-soon as its headers are there. Foreign exceptions are translated at this border, by one question:
-could the server have taken the request up?
+Everything that knows httpx is here. ``HttpClient.open`` sends one request and gives back an
+``HttpResponse`` as soon as its headers are there. Foreign exceptions are translated at this border,
+by one question: could the server have taken the request up?
 
 Three rules hold for every request. Redirects are followed within the origin only, with method and
 body kept, so that neither credentials nor session ids nor messages leave it. Traffic to this
@@ -20,13 +20,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
-from ..backend import current
-from ..display import safe_text
 from ..errors import AuthError, ConfigError, ConnectError, ConnectionLost, McpError
-from ..protocol.canonical import sha256
-from ..stopwatch import Stopwatch
-from .base import Link
-from .http_reply import Reply
+from ..protocol.canonical_json import sha256
+from ..runtime.event_loop import current
+from ..runtime.pausable_clock import PausableClock
+from ..runtime.safe_text import safe_text
+from .base import TransportContext
+from .http_response import HttpResponse
 
 if TYPE_CHECKING:
     import ssl
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     import httpx
 
 __all__ = [
+    "HttpClient",
     "HttpServer",
-    "Web",
     "lasting_identity_of",
     "origin_of",
     "shown",
@@ -207,14 +207,14 @@ def _client(url: str) -> httpx.AsyncClient:
     )
 
 
-class Web:
+class HttpClient:
     """One session's way to one server."""
 
-    def __init__(self, server: HttpServer, link: Link) -> None:
+    def __init__(self, server: HttpServer, link: TransportContext) -> None:
         import httpx
 
         self.link = link
-        self.watch = link.watch or Stopwatch(current().now)
+        self.watch = link.watch or PausableClock(current().now)
         self.url = server.url
         """Where the server is: where it said that it moved to for good, if it did."""
         self.given_url = server.url
@@ -248,7 +248,7 @@ class Web:
 
     async def open(
         self, method: str, headers: Headers, text: str | None = None, url: str | None = None
-    ) -> Reply:
+    ) -> HttpResponse:
         """Send a request and wait for the headers of its reply.
 
         Raises ``ConnectError`` where the server did not get it, else ``ConnectionLost``.
@@ -275,7 +275,9 @@ class Web:
                 self.url = target
         raise ConnectError(f"{self.shown} redirects without end", http_status=reply.status)
 
-    async def _send(self, method: str, url: str, headers: Headers, body: bytes | None) -> Reply:
+    async def _send(
+        self, method: str, url: str, headers: Headers, body: bytes | None
+    ) -> HttpResponse:
         import httpx
 
         from .http_body import Body
@@ -313,7 +315,7 @@ class Web:
             ) from None
         except Exception as error:  # noqa: BLE001 - httpx, a stream closed under it, a user's auth
             raise self.lost(_said(error)) from None
-        return Reply(response, self.link.limits, self.lost)
+        return HttpResponse(response, self.link.limits, self.lost)
 
     def lost(self, why: str, status: int | None = None) -> ConnectionLost:
         return ConnectionLost(

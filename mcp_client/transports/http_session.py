@@ -3,7 +3,8 @@
 2025-11-25, 2025-06-18 and 2025-03-26 ``basic/transports``. Every request is a POST with a stream
 of its own, and beside them stands a GET for what the server says by itself. But servers do not
 keep to that: progress comes on the GET, an answer on the stream that resumes a lost one. So all
-streams feed one ``Channel``, which sorts what comes by owner, and each POST is a job that reads.
+streams feed one ``Multiplexer``, which sorts what comes by owner, and each POST is a task that
+reads.
 
 *Resumption.* A stream that ends before its answer is asked for again with the id of its last
 event, after the time the server named. Without an event id there is nothing to resume, and the
@@ -21,14 +22,14 @@ from typing import Any
 
 import anyio
 
-from ..backend import Backend
 from ..errors import ConnectError, McpError
-from ..protocol.jsonrpc import Answer, Failure, Id, Notice, Unusable, parse
-from .channel import Channel, LineExchange
-from .http_client import Web
-from .http_reply import Reply
-from .jobs import Jobs
-from .refusal import refusal, session_ended
+from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, Notification, Response, parse
+from ..runtime.background import BackgroundTasks
+from ..runtime.event_loop import Backend
+from .http_client import HttpClient
+from .http_errors import http_error, session_ended
+from .http_response import HttpResponse
+from .multiplexer import LineExchange, Multiplexer
 
 __all__ = ["HttpSession"]
 
@@ -53,7 +54,7 @@ class PostedExchange:
         self._inner = inner
         self._job = job
 
-    async def receive(self, until: float) -> Answer | Failure | Notice:
+    async def receive(self, until: float) -> Response | ErrorResponse | Notification:
         watch = self._session.watch
         while True:
             try:
@@ -74,11 +75,11 @@ class PostedExchange:
 class HttpSession:
     def __init__(
         self,
-        web: Web,
-        jobs: Jobs,
+        web: HttpClient,
+        jobs: BackgroundTasks,
         backend: Backend,
         session_id: str | None,
-        standing: Mapping[str, str],
+        session_headers: Mapping[str, str],
         owner: Callable[[], Any],
     ) -> None:
         self.gone = False
@@ -90,8 +91,8 @@ class HttpSession:
         self._jobs = jobs
         self._link = web.link
         self._closed = False
-        self._channel = Channel(backend, web.link, owner)
-        self._standing = standing
+        self._channel = Multiplexer(backend, web.link, owner)
+        self._session_headers = session_headers
         self._listening = False
         self._id = _sound(session_id, web.link.server)
         self.headers: Mapping[str, str] = {"Mcp-Session-Id": self._id} if self._id else {}
@@ -117,23 +118,23 @@ class HttpSession:
                 await self._refused(exchange, reply)
                 return
             await self._read_out(exchange, reply)
-        except (McpError, Unusable) as error:
+        except (McpError, InvalidFrame) as error:
             if not exchange.settled:
                 exchange.fail(error)
 
-    async def _refused(self, exchange: LineExchange, reply: Reply) -> None:
-        outcome = await refusal(self._web, reply, exchange.id, agreed=True)
-        said = outcome.message if isinstance(outcome, Failure) else str(outcome)
+    async def _refused(self, exchange: LineExchange, reply: HttpResponse) -> None:
+        outcome = await http_error(self._web, reply, exchange.id, agreed=True)
+        said = outcome.message if isinstance(outcome, ErrorResponse) else str(outcome)
         ended = session_ended(self._web, reply.status, said.encode()) if self._id else None
         if ended is not None:
             self.gone = True
             exchange.fail(ended)
-        elif isinstance(outcome, Failure):
+        elif isinstance(outcome, ErrorResponse):
             exchange.deliver(outcome)
         else:
             exchange.fail(outcome)
 
-    async def _read_out(self, exchange: LineExchange, reply: Reply) -> None:
+    async def _read_out(self, exchange: LineExchange, reply: HttpResponse) -> None:
         """Read until the request is answered, resuming its stream as often as it takes."""
         resume_from: str | None = None
         tries = 0
@@ -154,8 +155,8 @@ class HttpSession:
                 raise lost or self._unanswered(reply)
             reply = await self._resumed(resume_from, _clamped(reply.events.retry))
 
-    async def _resumed(self, last_id: str, pause: float) -> Reply:
-        headers = {**_STREAM, **self._standing, **self.headers, "Last-Event-ID": last_id}
+    async def _resumed(self, last_id: str, pause: float) -> HttpResponse:
+        headers = {**_STREAM, **self._session_headers, **self.headers, "Last-Event-ID": last_id}
         for attempt in range(_TRIES):
             await anyio.sleep(pause * 2**attempt)
             try:
@@ -171,34 +172,36 @@ class HttpSession:
                 break
         raise self._web.lost(f"its stream ended without the answer, and {why}")
 
-    def _unanswered(self, reply: Reply) -> Exception:
+    def _unanswered(self, reply: HttpResponse) -> Exception:
         if reply.streaming:
             return self._web.lost("the stream of events ended without the answer")
-        return Unusable("it has no answer to the request in it")
+        return InvalidFrame("it has no answer to the request in it")
 
-    async def _read(self, reply: Reply, exchange: LineExchange | None) -> None:
+    async def _read(self, reply: HttpResponse, exchange: LineExchange | None) -> None:
         """Sort what comes, until the end of the stream or the answer to ``exchange``."""
         while (frame := await reply.frame()) is not None:
             frame = frame.strip()
             try:
                 messages = parse(frame, self._link.limits.depth)
-            except Unusable as error:
+            except InvalidFrame as error:
                 if exchange is not None and not reply.streaming:
                     raise (
-                        error if "json" in reply.kind else Unusable(f"it is {reply.unlike(frame)}")
+                        error
+                        if "json" in reply.kind
+                        else InvalidFrame(f"it is {reply.unlike(frame)}")
                     ) from None
                 self._channel.junk(frame, error)
                 continue
-            if exchange is not None and any(type(m) in (Answer, Failure) for m in messages):
+            if exchange is not None and any(type(m) in (Response, ErrorResponse) for m in messages):
                 await self._finish(reply)
             for message in messages:
-                if exchange is not None and type(message) is Failure and message.id is None:
+                if exchange is not None and type(message) is ErrorResponse and message.id is None:
                     message = message._replace(id=exchange.id)
                 self._channel.sort(frame, message)
             if exchange is not None and exchange.settled:
                 return
 
-    async def _finish(self, reply: Reply) -> None:
+    async def _finish(self, reply: HttpResponse) -> None:
         if self._web.held_open < 3 and reply.streaming and not await reply.finish():
             self._web.held_open += 1
 
@@ -229,9 +232,9 @@ class HttpSession:
         finally:
             stands.set()
 
-    async def _heard(self, last_id: str | None, stands: anyio.Event) -> Reply | None:
+    async def _heard(self, last_id: str | None, stands: anyio.Event) -> HttpResponse | None:
         """One GET, read to its end; None where the server has no such stream."""
-        headers = {**_STREAM, **self._standing, **self.headers}
+        headers = {**_STREAM, **self._session_headers, **self.headers}
         if last_id:
             headers["Last-Event-ID"] = last_id
         try:
@@ -244,7 +247,7 @@ class HttpSession:
                 return None
             stands.set()
             await self._read(reply, None)
-        except (McpError, Unusable) as error:
+        except (McpError, InvalidFrame) as error:
             _log.debug("%s: the GET stream was lost: %s", self._link.server, error)
         finally:
             await reply.aclose()
@@ -266,7 +269,7 @@ class HttpSession:
             return
         with anyio.move_on_after(within, shield=True):
             try:
-                reply = await self._web.open("DELETE", {**self._standing, **self.headers})
+                reply = await self._web.open("DELETE", {**self._session_headers, **self.headers})
                 await reply.excerpt()
                 await reply.aclose()
             except McpError as error:

@@ -23,11 +23,11 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from ..backend import current
 from ..errors import ConfigError, ConnectError, ConnectionLost, McpError
 from ..protocol.jsonrpc import Id
-from .base import Link, Transport
-from .channel import Channel, LineExchange
+from ..runtime.event_loop import current
+from .base import Transport, TransportContext
+from .multiplexer import LineExchange, Multiplexer
 
 __all__ = ["JsonRpcError", "MemoryServer"]
 
@@ -54,7 +54,7 @@ class MemoryServer(Transport):
     a real wire.
     """
 
-    shared = True
+    multiplexed = True
     name = "memory"
 
     def __init__(self, handler: Handler) -> None:
@@ -74,7 +74,7 @@ class MemoryServer(Transport):
     def unread(self) -> int:
         return 0
 
-    async def open(self, link: Link) -> None:
+    async def open(self, link: TransportContext) -> None:
         if self._open:
             raise ConfigError(
                 "this MemoryServer already has a session: give each its own, they may share the "
@@ -82,7 +82,7 @@ class MemoryServer(Transport):
             )
         self._link = link
         self._backend = current()
-        self._channel = Channel(self._backend, link, lambda: self.owner)
+        self._channel = Multiplexer(self._backend, link, lambda: self.owner)
         self._open = True
 
     async def exchange(

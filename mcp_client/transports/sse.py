@@ -12,17 +12,17 @@ from collections.abc import Hashable, Mapping
 
 import anyio
 
-from ..backend import current
-from ..display import safe_text
 from ..errors import ConnectError, McpError
 from ..protocol.era import Era
-from ..protocol.jsonrpc import Failure, Id, Unusable, parse
-from .base import Link, Transport
-from .channel import Channel, LineExchange
-from .http_client import HttpServer, Web, lasting_identity_of, origin_of
-from .http_reply import Reply
-from .jobs import Jobs
-from .refusal import refusal
+from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, parse
+from ..runtime.background import BackgroundTasks
+from ..runtime.event_loop import current
+from ..runtime.safe_text import safe_text
+from .base import Transport, TransportContext
+from .http_client import HttpClient, HttpServer, lasting_identity_of, origin_of
+from .http_errors import http_error
+from .http_response import HttpResponse
+from .multiplexer import LineExchange, Multiplexer
 
 __all__ = ["SseTransport"]
 
@@ -34,20 +34,20 @@ _ENDPOINT = 10.0
 
 
 class SseTransport(Transport):
-    shared = True
-    headed = True
-    prompt = False
-    remote = True
+    multiplexed = True
+    has_headers = True
+    always_responds = False
+    is_remote = True
 
     def __init__(self, server: HttpServer) -> None:
         self._server = server
-        self._web: Web | None = None
+        self._web: HttpClient | None = None
         self._endpoint: str | None = None
         self._over = False
         self._closed = False
         self._agreed = False
         self._why = "the stream of events ended"
-        self._standing: Mapping[str, str] = {}
+        self._session_headers: Mapping[str, str] = {}
         self.name = origin_of(server.url)[1] or "server"
 
     def fresh(self) -> SseTransport:
@@ -68,15 +68,15 @@ class SseTransport(Transport):
     def agree(self, era: Era) -> None:
         super().agree(era)
         self._agreed = True
-        self._standing = era.standing
+        self._session_headers = era.session_headers
 
-    async def open(self, link: Link) -> None:
+    async def open(self, link: TransportContext) -> None:
         self.link = link
         self._backend = current()
-        self._jobs = Jobs(self._backend, link.server)
-        self._web = web = Web(self._server, link)
+        self._jobs = BackgroundTasks(self._backend, link.server)
+        self._web = web = HttpClient(self._server, link)
         self._watch = web.watch
-        self._channel = Channel(self._backend, link, lambda: self.owner)
+        self._channel = Multiplexer(self._backend, link, lambda: self.owner)
         settled = anyio.Event()
         self._error: McpError | None = None
         self._jobs.start(lambda: self._listen(web, settled))
@@ -92,7 +92,7 @@ class SseTransport(Transport):
 
     # ---------------------------------------------------------------- the stream
 
-    async def _listen(self, web: Web, settled: anyio.Event) -> None:
+    async def _listen(self, web: HttpClient, settled: anyio.Event) -> None:
         try:
             reply = await web.open("GET", {"Accept": "text/event-stream"})
             try:
@@ -101,7 +101,7 @@ class SseTransport(Transport):
                 await reply.aclose()
         except McpError as error:
             self._error = error
-        except Unusable as error:
+        except InvalidFrame as error:
             self._why = f"an event cannot be used: {error.reason}"
         finally:
             self._over = True
@@ -109,13 +109,13 @@ class SseTransport(Transport):
             settled.set()
             self._channel.end(lambda: web.lost(self._why))
 
-    def _nothing(self, web: Web) -> ConnectError:
+    def _nothing(self, web: HttpClient) -> ConnectError:
         return ConnectError(f"{web.shown} ended its stream of events before it had begun")
 
-    async def _read(self, web: Web, reply: Reply, settled: anyio.Event) -> None:
+    async def _read(self, web: HttpClient, reply: HttpResponse, settled: anyio.Event) -> None:
         if not reply.ok:
-            refused = await refusal(web, reply, None, agreed=False)
-            if isinstance(refused, Failure):
+            refused = await http_error(web, reply, None, agreed=False)
+            if isinstance(refused, ErrorResponse):
                 refused = ConnectError(
                     f"{web.shown} answered HTTP {reply.status}: {safe_text(refused.message, 200)}",
                     http_status=reply.status,
@@ -142,7 +142,7 @@ class SseTransport(Transport):
     def _take(self, frame: bytes) -> None:
         try:
             messages = parse(frame, self.link.limits.depth)
-        except Unusable as error:
+        except InvalidFrame as error:
             self._channel.junk(frame, error)
             return
         for message in messages:
@@ -202,13 +202,13 @@ class SseTransport(Transport):
                 server=self.link.server,
                 retryable=True,
             )
-        own = {**_POSTED, **self._standing, **headers}
+        own = {**_POSTED, **self._session_headers, **headers}
         reply = await web.open("POST", own, text, endpoint)
         try:
             if reply.ok:
                 await reply.excerpt()
                 return
-            refused = await refusal(web, reply, id, agreed=self._agreed)
+            refused = await http_error(web, reply, id, agreed=self._agreed)
             if isinstance(refused, McpError):
                 raise refused
             if exchange is not None:

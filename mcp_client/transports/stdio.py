@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from ..backend import current
 from ..errors import ConfigError, ConnectError, ConnectionLost, McpError
-from ..protocol.canonical import sha256
+from ..protocol.canonical_json import sha256
 from ..protocol.jsonrpc import Id
-from .base import Link, Transport
-from .channel import Channel, LineExchange
-from .process import Pending, Process, Ring
+from ..runtime.event_loop import current
+from ..runtime.subprocess import Pending, Process, Ring
+from .base import Transport, TransportContext
+from .multiplexer import LineExchange, Multiplexer
 
 __all__ = ["INHERITED", "StdioServer", "StdioTransport"]
 
@@ -80,7 +80,7 @@ class StdioServer:
 
 
 class StdioTransport(Transport):
-    shared = True
+    multiplexed = True
 
     def __init__(self, server: StdioServer) -> None:
         self._server = server
@@ -115,11 +115,11 @@ class StdioTransport(Transport):
     def unread(self) -> int | None:
         return self._process.unread() if self._process is not None else None
 
-    async def open(self, link: Link) -> None:
+    async def open(self, link: TransportContext) -> None:
         self._link = link
         backend = current()
         self._backend = backend
-        self._channel = Channel(backend, link, lambda: self.owner)
+        self._channel = Multiplexer(backend, link, lambda: self.owner)
         self._ring = Ring(link.limits.stderr_bytes, self._server.stderr)
         self._settled = anyio.Event()
         process = Process(backend, self._ring, self._channel.feed, self._ended)

@@ -8,15 +8,9 @@ from typing import Any
 
 import httpx
 
-from mcp_client import (
-    HttpServer,
-    OAuth,
-    Session,
-    allow_all,
-    connect,
-)
+from mcp_client import HttpServer, OAuth, Session, allow_all, connect
 from mcp_client.auth.browser import OnUrl
-from mcp_client.auth.seat import Seat, Visit
+from mcp_client.auth.token_manager import RequestContext, TokenManager
 from tests.server.authorization import World
 
 __all__ = ["AGAIN", "SAID", "OneSeat", "Person", "call", "grants", "names", "nobody", "session_of"]
@@ -67,7 +61,7 @@ class OneSeat(OAuth):
         super().__init__(**options)
         self._url = url
 
-    def _received(self, request: httpx.Request) -> tuple[Visit, Seat]:
+    def _received(self, request: httpx.Request) -> tuple[RequestContext, TokenManager]:
         return super()._received(httpx.Request("POST", self._url))
 
     def waiting(self) -> int:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import AuthError
-from mcp_client.auth.discovery import Place, canonical, covers, discover
+from mcp_client.auth.discovery import DiscoveredServer, canonical, covers, discover
 from tests.auth.flows import ISSUER, SERVER, World, metadata
 
 WELL_KNOWN = "https://mcp.example/.well-known/oauth-protected-resource"
@@ -17,9 +17,9 @@ RESOURCE = {"resource": SERVER, "authorization_servers": [ISSUER]}
 METADATA = f"{ISSUER}/.well-known/oauth-authorization-server"
 
 
-def found(world: World, url: str = SERVER, metadata_url: str | None = None) -> Place:
+def found(world: World, url: str = SERVER, metadata_url: str | None = None) -> DiscoveredServer:
     place = world.run(discover(url, metadata_url, lambda issuers: issuers[0]))
-    assert isinstance(place, Place)
+    assert isinstance(place, DiscoveredServer)
     return place
 
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_client import AuthError
-from mcp_client.auth.discovery import Place, ServerMetadata
-from mcp_client.auth.flow import Login, Want, authorize, refresh, scopes_wanted
-from mcp_client.auth.registration import Client
+from mcp_client.auth.discovery import DiscoveredServer, ServerMetadata
+from mcp_client.auth.flow import Login, LoginRequest, authorize, refresh, scopes_wanted
+from mcp_client.auth.registration import RegisteredClient
 from mcp_client.auth.tokens import Key, Registration, Source, Token
-from mcp_client.protocol.challenge import Challenge
+from mcp_client.protocol.www_authenticate import Challenge
 from tests.auth.flows import ISSUER, REDIRECT, SERVER, World, metadata
 
 METADATA = f"{ISSUER}/.well-known/oauth-authorization-server"
@@ -29,12 +29,12 @@ def now() -> float:
 
 def logged_in(
     world: World,
-    client: Client | None = None,
+    client: RegisteredClient | None = None,
     scopes: frozenset[str] | None = None,
     **want: Any,
 ) -> Login:
-    wanted = Want(SERVER, "example", now=now, **want)
-    login = world.run(authorize(wanted, client or Client(), scopes))
+    wanted = LoginRequest(SERVER, "example", now=now, **want)
+    login = world.run(authorize(wanted, client or RegisteredClient(), scopes))
     assert isinstance(login, Login)
     return login
 
@@ -160,8 +160,8 @@ def test_nobody_is_asked_where_the_login_could_not_be_safe(
 
 def test_without_pkce_a_host_may_insist_and_we_send_it_nevertheless() -> None:
     world = World({METADATA: metadata(code_challenge_methods_supported=None)})
-    want = Want(SERVER, "example", now=now)
-    world.run(authorize(want, Client(), None, without_pkce=True))
+    want = LoginRequest(SERVER, "example", now=now)
+    world.run(authorize(want, RegisteredClient(), None, without_pkce=True))
     assert world.consents[0]["code_challenge_method"] == "S256"
 
 
@@ -174,7 +174,7 @@ def test_of_several_servers_the_one_our_credentials_belong_to_is_chosen() -> Non
         f"{second}/token": {"access_token": "at2", "token_type": "Bearer"},
         f"{second}/register": {"client_id": "registered"},
     }
-    client = Client(client_id="given", issuer=second)
+    client = RegisteredClient(client_id="given", issuer=second)
     assert logged_in(World(pages), client).source.key.issuer == second
     last = Source(Key(second, SERVER, "registered"), f"{second}/token")
     assert logged_in(World(pages), last=last).source.key.issuer == second
@@ -183,7 +183,9 @@ def test_of_several_servers_the_one_our_credentials_belong_to_is_chosen() -> Non
 
 def test_given_credentials_are_not_sent_where_they_do_not_belong() -> None:
     world = World()
-    client = Client(client_id="given", client_secret="s3cret", issuer="https://first.example")
+    client = RegisteredClient(
+        client_id="given", client_secret="s3cret", issuer="https://first.example"
+    )
     with pytest.raises(AuthError, match="belongs to"):
         logged_in(world, client)
     assert world.consents == []
@@ -211,8 +213,10 @@ def test_scopes_are_the_challenges_or_the_resources_and_those_we_had(
     challenge: str, resource: Any, own: Any, held: Any, server: Any, expected: str
 ) -> None:
     params = {"scope": challenge} if challenge else {}
-    want = Want(SERVER, "example", Challenge("bearer", params), frozenset(held))
-    place = Place(SERVER, ServerMetadata(ISSUER, TOKEN, scopes=frozenset(server)), resource)
+    want = LoginRequest(SERVER, "example", Challenge("bearer", params), frozenset(held))
+    place = DiscoveredServer(
+        SERVER, ServerMetadata(ISSUER, TOKEN, scopes=frozenset(server)), resource
+    )
     wanted = scopes_wanted(want, place, None if own is None else frozenset(own))
     assert wanted == set(expected.split())
 
@@ -268,8 +272,10 @@ SOURCE = Source(Key(ISSUER, SERVER, "old"), TOKEN, "none")
 STALE = Token("at0", refresh_token="rt0", scope=frozenset({"read"}))
 
 
-def refreshed(world: World, client: Client | None = None, source: Source = SOURCE) -> Token:
-    token = world.run(refresh(STALE, source, client or Client(), now))
+def refreshed(
+    world: World, client: RegisteredClient | None = None, source: Source = SOURCE
+) -> Token:
+    token = world.run(refresh(STALE, source, client or RegisteredClient(), now))
     assert isinstance(token, Token)
     return token
 
@@ -296,7 +302,7 @@ def test_a_rotated_refresh_token_takes_the_place_of_the_old_one() -> None:
 def test_a_refresh_authenticates_as_the_login_did() -> None:
     world = World()
     source = Source(Key(ISSUER, SERVER, "given"), TOKEN, "client_secret_basic")
-    refreshed(world, Client(client_id="given", client_secret="s"), source)
+    refreshed(world, RegisteredClient(client_id="given", client_secret="s"), source)
     pair = base64.b64encode(b"given:s").decode()
     assert world.fetched[0].headers["authorization"] == f"Basic {pair}"
 

@@ -8,14 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mcp_client import (
-    AuthError,
-    HttpServer,
-    MemoryTokens,
-    OAuth,
-    TokenStore,
-    connect,
-)
+from mcp_client import AuthError, HttpServer, MemoryTokens, OAuth, TokenStore, connect
 from tests.auth.driving import SAID, OneSeat, Person, call, nobody, session_of
 from tests.server.authorization import guarded
 from tests.server.http_apps import Handshake

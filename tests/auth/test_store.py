@@ -23,9 +23,9 @@ from keyring.backend import KeyringBackend
 from keyring.backends.fail import Keyring as NoKeyring
 
 from mcp_client import ConfigError
-from mcp_client.auth.book import Book
+from mcp_client.auth.book import TokenFile
+from mcp_client.auth.keyring_store import KeyringTokens
 from mcp_client.auth.store import FileTokens, MemoryTokens
-from mcp_client.auth.system_keyring import KeyringTokens
 from mcp_client.auth.tokens import Key, Registration, Source, Token, TokenStore
 
 SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
@@ -173,14 +173,14 @@ async def test_no_store_shows_a_secret(store: TokenStore, caplog: pytest.LogCapt
 
 
 def test_a_claim_made_while_the_clock_was_wrong_does_not_last_for_ever() -> None:
-    book = Book()
+    book = TokenFile()
     assert book.claim(KEY, 60, now=9_000_000.0) is not None
     assert book.claim(KEY, 60, now=9_000_059.0) is None
     assert book.claim(KEY, 60, now=1_000_000.0) is not None
 
 
 def test_a_claim_ends_at_its_second() -> None:
-    book = Book()
+    book = TokenFile()
     assert book.claim(KEY, 60, now=100.0) is not None
     assert book.claim(KEY, 60, now=159.9) is None
     assert book.claim(KEY, 60, now=160.0) is not None
@@ -194,7 +194,7 @@ def test_a_claim_ends_at_its_second() -> None:
 )
 @settings(SLOW, max_examples=80)
 def test_no_two_marks_are_good_at_once(steps: list[tuple[bool, int, float, float]]) -> None:
-    book, now = Book(), 1_000.0
+    book, now = TokenFile(), 1_000.0
     given_out: dict[str, float] = {}
     for claims, which, passed, seconds in steps:
         now += passed
@@ -383,7 +383,7 @@ async def test_a_disk_that_is_full_leaves_the_file_as_it_was(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("mcp_client.files.os.replace", full)
+        patched.setattr("mcp_client.runtime.atomic_file.os.replace", full)
         with pytest.raises(ConfigError, match="No space left on device"):
             await store.save(KEY, Token("at-2"))
     assert await store.load(KEY) == TOKEN
@@ -415,7 +415,7 @@ async def test_what_a_process_that_died_was_writing_is_swept_away(home: Path) ->
 async def test_who_never_gets_a_turn_is_told_and_does_not_wait_for_ever(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_client.files.PATIENCE", 0.02)
+    monkeypatch.setattr("mcp_client.runtime.atomic_file.PATIENCE", 0.02)
     store = FileTokens(home / "tokens.json")
     directory = os.open(home, os.O_RDONLY)
     try:

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_client import AuthError
-from mcp_client.auth.book import Book
-from mcp_client.auth.strict import json_object
+from mcp_client.auth.book import TokenFile
+from mcp_client.auth.strict_json import json_object
 from mcp_client.auth.tokens import Key, Registration, Source, Token
 
 SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
@@ -133,7 +133,7 @@ def test_no_secret_is_in_a_repr() -> None:
     made = token(refresh_token="rt-SECRET")
     bound = Token.from_wire({**made.to_wire(), "dpop_key": "key-SECRET"})
     client = Registration("the-client", "cs-SECRET", issuer="https://as.example")
-    book = Book(
+    book = TokenFile(
         {Key("i", "r", "c"): bound},
         {"https://as.example": client},
         {"https://mcp.example": Source(Key("i", "r", "c"), "https://as.example/token")},
@@ -172,7 +172,7 @@ registrations = st.builds(
     texts,
 )
 books = st.builds(
-    Book,
+    TokenFile,
     st.dictionaries(keys, tokens, max_size=3),
     st.lists(registrations, max_size=3).map(lambda found: {each.issuer: each for each in found}),
     st.dictionaries(texts, st.builds(Source, keys, texts, texts), max_size=3),
@@ -182,8 +182,8 @@ books = st.builds(
 
 @given(books)
 @settings(SLOW, max_examples=60)
-def test_whatever_is_written_down_is_read_again_as_it_was(book: Book) -> None:
-    assert Book.from_json(book.to_json()) == book
+def test_whatever_is_written_down_is_read_again_as_it_was(book: TokenFile) -> None:
+    assert TokenFile.from_json(book.to_json()) == book
 
 
 json_values = st.recursive(
@@ -235,7 +235,7 @@ def test_any_answer_makes_a_token_or_one_error(payload: dict[str, Any]) -> None:
 def test_a_broken_book_is_one_error_that_shows_nothing(name: str, value: Any) -> None:
     try:
         text = json.dumps({"version": 1, name: value}).encode()
-        Book.from_json(text)
+        TokenFile.from_json(text)
     except ValueError as error:
         assert "SECRT" not in str(error)  # noqa: PT017
 

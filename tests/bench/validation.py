@@ -17,8 +17,8 @@ import jsonschema
 from jsonschema.exceptions import best_match
 
 from mcp_client import Limits
-from mcp_client.validation import Checker, checker_for
-from mcp_client.worker import Workers
+from mcp_client.validation.checker import Checker, checker_for
+from mcp_client.validation.worker_pool import WorkerPool
 
 FIELDS: dict[str, Any] = {
     **{f"text{i}": {"type": "string"} for i in range(8)},
@@ -69,8 +69,8 @@ def bare(schema: Any) -> Callable[[Any], Any]:
     return lambda value: best_match(validator.iter_errors(value))
 
 
-async def ours(checker: Checker, value: Any, workers: Workers, budget: float = 1.0) -> Any:
-    if checker.surely_valid(value):
+async def ours(checker: Checker, value: Any, workers: WorkerPool, budget: float = 1.0) -> Any:
+    if checker.is_known_valid(value):
         return None
     return await checker.problem(value, workers, budget)
 
@@ -86,7 +86,7 @@ async def per_call(function: Callable[[], Awaitable[Any]], times: int) -> float:
     return min(rounds)
 
 
-async def beside_bare(what: str, schema: Any, value: Any, workers: Workers, times: int) -> None:
+async def beside_bare(what: str, schema: Any, value: Any, workers: WorkerPool, times: int) -> None:
     checker, judge = checker_for(schema, Limits()), bare(schema)
 
     async def floor() -> Any:
@@ -99,7 +99,7 @@ async def beside_bare(what: str, schema: Any, value: Any, workers: Workers, time
     )
 
 
-async def first_use(workers: Workers) -> None:
+async def first_use(workers: WorkerPool) -> None:
     checker = checker_for({"pattern": "^(a+)+$"}, Limits())
     for what in ("worker, first use", "worker, used again"):
         start = time.perf_counter()
@@ -107,7 +107,7 @@ async def first_use(workers: Workers) -> None:
         print(f"{what:42} {(time.perf_counter() - start) * 1e3:9.1f} ms wall")
 
 
-async def longest_stop(what: str, schema: Any, workers: Workers) -> None:
+async def longest_stop(what: str, schema: Any, workers: WorkerPool) -> None:
     stops: list[float] = []
 
     async def tick() -> None:
@@ -129,7 +129,7 @@ async def longest_stop(what: str, schema: Any, workers: Workers) -> None:
 
 
 async def main() -> None:
-    workers = Workers()
+    workers = WorkerPool()
     await beside_bare("20 fields, valid", OBJECT, VALUE, workers, 500)
     await beside_bare("20 fields with a pattern, valid", WITH_A_PATTERN, VALUE, workers, 500)
     await beside_bare("20 fields, one broken", OBJECT, BROKEN, workers, 500)

@@ -485,7 +485,7 @@ async def test_a_full_disk_refuses_the_call_and_leaves_no_half_line(
         return write(file, data[:50])
 
     with monkeypatch.context() as patch:
-        patch.setattr("mcp_client.audit.journal.os.write", full)
+        patch.setattr("mcp_client.audit.log_file.os.write", full)
         assert "No space left on device" in await refused(path)
         assert path.read_bytes() == before
     AuditLog(path).append(entry(2))
@@ -520,7 +520,7 @@ async def test_a_disk_that_fails_to_sync_refuses_the_call(
     def fails(file: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr("mcp_client.audit.journal.os.fsync", fails)
+    monkeypatch.setattr("mcp_client.audit.log_file.os.fsync", fails)
     assert "Input/output error" in await refused(AuditLog(path, fsync=True))
 
 

@@ -25,7 +25,8 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.transports import http_client, http_reply
+from mcp_client.transports import http_client
+from mcp_client.transports import http_response as http_reply
 from tests.server.http_apps import Handshake, Stateless, answer, text
 from tests.server.http_server import Reply, Request, serving
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcp_client import NegotiationError, Timeouts, allow_all, connect, opening
+from mcp_client import NegotiationError, Timeouts, allow_all, connect
+from mcp_client.connection import establish as opening
 from tests.server.start import scripted
 
 

@@ -225,15 +225,15 @@ async def test_answers_to_a_server_that_does_not_read_are_dropped_at_a_cap() -> 
 
 
 async def test_a_call_given_up_before_it_left_never_runs(tmp_path: Path) -> None:
-    go_on = tmp_path / "go-on"
+    resume = tmp_path / "go-on"
     async with _session() as session:
-        await session.call_tool("stop-reading", {"until": str(go_on)})
+        await session.call_tool("stop-reading", {"until": str(resume)})
         blocked = {"text": "x" * 300_000}
         for _ in range(3):
             with pytest.raises(CallTimeout):
                 await session.call_tool("length", blocked, timeout=0.1)
         assert session._connection.transport.unread() < 2 * 300_000
-        go_on.touch()
+        resume.touch()
         await _goes_on(session)
         told = json.loads((await session.call_tool("seen")).text)
         assert "notifications/cancelled" in [notice["method"] for notice in told]

@@ -21,8 +21,8 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.protocol.refusals import Refused
-from mcp_client.questions import elicitations_of, read
+from mcp_client.handlers.refusals import RequestRefused
+from mcp_client.handlers.wire_format import elicitations_of, read
 from tests.server.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
 
 DECLARED: dict[str, Any] = {
@@ -154,7 +154,7 @@ async def test_a_question_never_answered_by_a_hanging_handler_ends_with_its_cloc
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine may be slow: what is said last is to be heard all the same."""
-    monkeypatch.setattr("mcp_client.wire._LAST_WORDS", 30.0)
+    monkeypatch.setattr("mcp_client.connection.rpc._LAST_WORDS", 30.0)
 
 
 def progressed(token: Any, *values: Any) -> list[dict[str, Any]]:
@@ -307,7 +307,7 @@ _PARAMS = st.dictionaries(
 def test_any_question_is_read_or_refused(method: Any, params: Any, full: bool) -> None:
     try:
         asked = read(method, params, "desk", DECLARED, full)
-    except Refused as error:
+    except RequestRefused as error:
         told, code = str(error), error.code
     else:
         told, code = asked.server, -32602
@@ -320,6 +320,6 @@ def test_any_question_is_read_or_refused(method: Any, params: Any, full: bool) -
 def test_any_list_of_urls_is_read_or_refused(data: Any) -> None:
     try:
         wanted = elicitations_of(data, "desk")
-    except Refused:
+    except RequestRefused:
         return
     assert all(request.url is not None and request.host for request in wanted)

@@ -19,10 +19,10 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from tests.catalog.test_resources import Odd, reading
 from tests.server.http_server import Reply, Request, serving
 from tests.server.library import ID, Handshake, Library, Stateless
 from tests.server.start import in_memory
-from tests.test_resources import Odd, reading
 
 KINDS: dict[str, tuple[str, Callable[[Session], Any]]] = {
     "resources/list": ("resources", lambda session: session.list_resources()),

@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from mcp_client import InvalidSchema, Limits
-from mcp_client.validation import Problem, checker_for
-from mcp_client.worker import Workers
+from mcp_client.validation.checker import Problem, checker_for
+from mcp_client.validation.worker_pool import WorkerPool
 
 BUDGET = 0.5
 STARTING = 10.0
@@ -154,10 +154,10 @@ async def lags(found: list[float]) -> None:
         found.append(anyio.current_time() - before - 0.005)
 
 
-async def settle(schema: Any, value: Any, workers: Workers) -> Problem | str | None:
+async def settle(schema: Any, value: Any, workers: WorkerPool) -> Problem | str | None:
     try:
         checker = checker_for(schema, Limits())
-        if checker.surely_valid(value):
+        if checker.is_known_valid(value):
             return None
         return await checker.problem(value, workers, BUDGET)
     except InvalidSchema as error:
@@ -176,7 +176,7 @@ async def test_a_hostile_schema_settles_in_time_and_the_loop_runs_on(name: str) 
 
 async def lag_while_settling(schema: Any, value: Any) -> float:
     found: list[float] = []
-    workers = Workers()
+    workers = WorkerPool()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(lags, found)
@@ -199,7 +199,7 @@ def test_the_corpus_is_as_large_as_promised() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux bounds a process's memory")
 async def test_a_worker_that_wants_too_much_memory_gives_up_and_not_the_host() -> None:
-    workers = Workers()
+    workers = WorkerPool()
     checker = checker_for(
         {"anyOf": [{"type": "integer", "title": str(i)} for i in range(3_000)]}, Limits()
     )

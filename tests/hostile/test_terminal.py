@@ -17,11 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_client import Decline, Deny, ElicitRequest, elicit_on_terminal
-from mcp_client.decision import Answer
+from mcp_client.approval.call_summary import everything, question
+from mcp_client.approval.decision import Answer
+from mcp_client.catalog.tool import ToolCall
 from mcp_client.protocol.elicitation import form_of
-from mcp_client.terminal.layout import NARROWEST, Page
-from mcp_client.terminal.question import everything, question
-from mcp_client.tool import ToolCall
+from mcp_client.runtime.console_layout import NARROWEST, Page
 from tests.desk import Desk, Program, call_of, screen_of
 
 pytestmark = [

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from mcp_client.bounds import Limits
 from mcp_client.errors import InvalidSchema
-from mcp_client.validation import Checker, checker_for
-from mcp_client.worker import Workers
+from mcp_client.runtime.limits import Limits
+from mcp_client.validation.checker import Checker, checker_for
+from mcp_client.validation.worker_pool import WorkerPool
 
 SUITE = Path(__file__).resolve().parents[2] / ".interop" / "json-schema-suite"
 DRAFTS = {
@@ -64,11 +64,11 @@ def alone(schema: Any, value: Any) -> bool:
     return verdict
 
 
-async def ours(checker: Checker, value: Any, workers: Workers) -> bool:
-    return checker.surely_valid(value) or await checker.problem(value, workers, 20.0) is None
+async def ours(checker: Checker, value: Any, workers: WorkerPool) -> bool:
+    return checker.is_known_valid(value) or await checker.problem(value, workers, 20.0) is None
 
 
-async def in_worker(schema: Any, value: Any, id: int, workers: Workers) -> bool:
+async def in_worker(schema: Any, value: Any, id: int, workers: WorkerPool) -> bool:
     answer = await workers.ask(id, schema, value, True, 20.0)
     assert "unusable" not in answer, answer
     return "problem" not in answer
@@ -78,7 +78,7 @@ async def in_worker(schema: Any, value: Any, id: int, workers: Workers) -> bool:
 @pytest.mark.parametrize("draft", DRAFTS)
 async def test_every_schema_of_the_suite_gets_the_verdict_of_jsonschema_alone(draft: str) -> None:
     need_suite()
-    workers = Workers()
+    workers = WorkerPool()
     judged, wrong, refused = 0, [], set()
     for number, (name, schema, tests) in enumerate(groups(draft)):
         for test in tests:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_client.protocol.address import NotOpenable, address_of
+from mcp_client.protocol.consent_url import NotOpenable, address_of
 from mcp_client.protocol.elicitation import Choice, Form, NotAForm, Wrong, form_of
 
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.protocol.capabilities import Client, Implementation, ServerFacts
+from mcp_client.protocol.capabilities import ClientDeclaration, Implementation, ServerFacts
 from mcp_client.protocol.era import Complete, Era, InputRequired, Malformed
 from mcp_client.protocol.handshake import HandshakeEra
-from mcp_client.protocol.jsonrpc import Id, Json, Notice
+from mcp_client.protocol.jsonrpc import Id, Json, Notification
 from mcp_client.protocol.stateless import StatelessEra
 from mcp_client.protocol.versions import HANDSHAKE, STATELESS, is_known
 
 PREFIX = "io.modelcontextprotocol/"
-CLIENT = Client(Implementation("tester", "1", "Tester é"), {"elicitation": {}})
+CLIENT = ClientDeclaration(Implementation("tester", "1", "Tester é"), {"elicitation": {}})
 NOBODY = ServerFacts(None, {}, None)
 OWN = {
     PREFIX + "protocolVersion": STATELESS[0],
@@ -165,18 +165,18 @@ def test_input_required_that_breaks_its_rules_is_malformed(
 @pytest.mark.parametrize(
     ("notice", "owner"),
     [
-        (Notice("notifications/progress", {"progressToken": 7}), 7),
-        (Notice("notifications/progress", {"progressToken": "7"}), "7"),
-        (Notice("notifications/progress", {"progressToken": True}), None),
-        (Notice("notifications/progress", {"progressToken": 7.0}), None),
-        (Notice("notifications/progress", {"progressToken": [7]}), None),
-        (Notice("notifications/progress", {}), None),
-        (Notice("notifications/message", {"progressToken": 7}), None),
-        (Notice("notifications/tools/list_changed", {}), None),
+        (Notification("notifications/progress", {"progressToken": 7}), 7),
+        (Notification("notifications/progress", {"progressToken": "7"}), "7"),
+        (Notification("notifications/progress", {"progressToken": True}), None),
+        (Notification("notifications/progress", {"progressToken": 7.0}), None),
+        (Notification("notifications/progress", {"progressToken": [7]}), None),
+        (Notification("notifications/progress", {}), None),
+        (Notification("notifications/message", {"progressToken": 7}), None),
+        (Notification("notifications/tools/list_changed", {}), None),
     ],
 )
 def test_progress_belongs_to_the_request_whose_token_it_has(
-    era: Era, notice: Notice, owner: Id | None
+    era: Era, notice: Notification, owner: Id | None
 ) -> None:
     assert era.owner(notice) == owner
 
@@ -187,14 +187,14 @@ def test_progress_belongs_to_the_request_whose_token_it_has(
 def test_a_notice_of_a_subscription_belongs_to_it_in_the_stateless_era_only(
     meta: Any, owner: Id | None
 ) -> None:
-    notice = Notice("notifications/tools/list_changed", {"_meta": meta})
+    notice = Notification("notifications/tools/list_changed", {"_meta": meta})
     assert STANDALONE.owner(notice) == owner
     assert HANDSHAKEN.owner(notice) is None
 
 
 def test_a_subscription_id_of_a_wrong_type_names_nobody() -> None:
     meta = {PREFIX + "subscriptionId": {"a": 1}}
-    assert STANDALONE.owner(Notice("notifications/progress", {"_meta": meta})) is None
+    assert STANDALONE.owner(Notification("notifications/progress", {"_meta": meta})) is None
 
 
 # ------------------------------------------------------------ who the server is

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from mcp_client import InvalidArguments
 from mcp_client.protocol.headers import (
-    BadMark,
+    InvalidHeaderParam,
+    header_params_of,
     header_value,
     mirrored,
-    mirrors_of,
     request_headers,
 )
 
@@ -109,8 +109,8 @@ def test_method_and_name_are_repeated(method: str, fields: dict[str, Any], name:
     ],
 )
 def test_a_mark_that_breaks_a_rule_is_refused_with_its_reason(schema: Any, reason: str) -> None:
-    with pytest.raises(BadMark, match=reason):
-        mirrors_of(schema)
+    with pytest.raises(InvalidHeaderParam, match=reason):
+        header_params_of(schema)
 
 
 @pytest.mark.parametrize(
@@ -123,12 +123,12 @@ def test_a_mark_that_breaks_a_rule_is_refused_with_its_reason(schema: Any, reaso
     ],
 )
 def test_what_only_looks_like_a_mark_is_none(schema: Any) -> None:
-    assert mirrors_of(schema) == ()
+    assert header_params_of(schema) == ()
 
 
 def test_marked_arguments_are_repeated_in_their_own_form() -> None:
     inner = {"type": "object", "properties": {"deep": _marked("Deep")}}
-    mirrors = mirrors_of(
+    mirrors = header_params_of(
         _schema(
             text=_marked("Text"),
             whole=_marked("Whole", "integer"),
@@ -165,7 +165,7 @@ def test_marked_arguments_are_repeated_in_their_own_form() -> None:
 
 @pytest.mark.parametrize("beyond", [2**53, -(2**53), 10**400])
 def test_an_integer_javascript_cannot_hold_is_not_sent(beyond: int) -> None:
-    mirrors = mirrors_of(_schema(n=_marked("N", "integer")))
+    mirrors = header_params_of(_schema(n=_marked("N", "integer")))
     assert mirrored(mirrors, f'{{"n":{2**53 - 1}}}') == {"Mcp-Param-N": str(2**53 - 1)}
     with pytest.raises(InvalidArguments):
         mirrored(mirrors, f'{{"n":{beyond}}}')

@@ -1,4 +1,4 @@
-"""Bytes to messages and back: whatever comes, it is messages or one ``Unusable``."""
+"""Bytes to messages and back: whatever comes, it is messages or one ``InvalidFrame``."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.protocol.jsonrpc import (
-    Answer,
-    Failure,
+    ErrorResponse,
     Id,
+    InvalidFrame,
     Json,
     Message,
-    Notice,
-    Question,
-    Unusable,
-    encode_answer,
-    encode_failure,
+    Notification,
+    Request,
+    Response,
+    encode_error_response,
     encode_fields,
-    encode_notice,
+    encode_notification,
     encode_request,
+    encode_response,
     owner_of_fragment,
     parse,
 )
@@ -42,18 +42,18 @@ objects = st.dictionaries(st.text(), json_values, max_size=4)
 ids: st.SearchStrategy[Id] = st.integers(-(2**62), 2**62) | st.text()
 
 
-def one(frame: bytes | str) -> Message | Unusable:
+def one(frame: bytes | str) -> Message | InvalidFrame:
     frame = frame.encode() if isinstance(frame, str) else frame
     (message,) = parse(frame, DEPTH)
-    if isinstance(message, Answer | Failure):
+    if isinstance(message, Response | ErrorResponse):
         assert message.size == len(frame)
         return message._replace(size=0)
     return message
 
 
-def refused(frame: bytes | str, depth: int = DEPTH) -> Unusable:
+def refused(frame: bytes | str, depth: int = DEPTH) -> InvalidFrame:
     frame = frame.encode() if isinstance(frame, str) else frame
-    with pytest.raises(Unusable) as caught:
+    with pytest.raises(InvalidFrame) as caught:
         parse(frame, depth)
     return caught.value
 
@@ -64,11 +64,11 @@ def refused(frame: bytes | str, depth: int = DEPTH) -> Unusable:
 def messages_or_unusable(frame: bytes) -> None:
     try:
         messages = parse(frame, DEPTH)
-    except Unusable:
+    except InvalidFrame:
         return
     assert messages
     for message in messages:
-        assert isinstance(message, Answer | Failure | Question | Notice | Unusable)
+        assert isinstance(message, Response | ErrorResponse | Request | Notification | InvalidFrame)
 
 
 @given(st.binary())
@@ -107,20 +107,20 @@ def test_any_envelope_whole_or_cut_off_gives_messages_or_one_unusable(value: Any
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        ('{"jsonrpc":"2.0","id":1,"result":{}}', Answer(1, {})),
-        ('{"id":1,"result":null}', Answer(1, None)),
-        ('{"jsonrpc":"2.0","id":"a","result":{"x":[1]}}', Answer("a", {"x": [1]})),
+        ('{"jsonrpc":"2.0","id":1,"result":{}}', Response(1, {})),
+        ('{"id":1,"result":null}', Response(1, None)),
+        ('{"jsonrpc":"2.0","id":"a","result":{"x":[1]}}', Response("a", {"x": [1]})),
         (
             '{"id":1,"error":{"code":-32601,"message":"no","data":[1]}}',
-            Failure(1, -32601, "no", [1]),
+            ErrorResponse(1, -32601, "no", [1]),
         ),
-        ('{"error":{"code":-32700,"message":"what?"}}', Failure(None, -32700, "what?", None)),
-        ('{"id":null,"error":{"code":-32700}}', Failure(None, -32700, "", None)),
-        ('{"id":1,"error":{"code":0,"message":7}}', Failure(1, 0, "", None)),
-        ('{"id":3,"method":"ping"}', Question(3, "ping", {})),
-        ('{"id":"q","method":"ping","params":null}', Question("q", "ping", {})),
-        ('{"method":"n","params":{"a":1}}', Notice("n", {"a": 1})),
-        ('{"id":1,"result":1,"id":2}', Answer(2, 1)),
+        ('{"error":{"code":-32700,"message":"what?"}}', ErrorResponse(None, -32700, "what?", None)),
+        ('{"id":null,"error":{"code":-32700}}', ErrorResponse(None, -32700, "", None)),
+        ('{"id":1,"error":{"code":0,"message":7}}', ErrorResponse(1, 0, "", None)),
+        ('{"id":3,"method":"ping"}', Request(3, "ping", {})),
+        ('{"id":"q","method":"ping","params":null}', Request("q", "ping", {})),
+        ('{"method":"n","params":{"a":1}}', Notification("n", {"a": 1})),
+        ('{"id":1,"result":1,"id":2}', Response(2, 1)),
     ],
 )
 def test_an_envelope_is_read(frame: str, message: Message) -> None:
@@ -261,7 +261,7 @@ def nested(levels: int, opening: str = "[", closing: str = "]") -> str:
 
 @pytest.mark.parametrize("levels", [1, 2, 127, 128])
 def test_a_frame_within_the_depth_is_read(levels: int) -> None:
-    assert isinstance(one(nested(levels)), Answer)
+    assert isinstance(one(nested(levels)), Response)
 
 
 @pytest.mark.parametrize("levels", [129, 130, 1_000, 200_000])
@@ -278,7 +278,7 @@ def objects_nested(levels: int) -> str:
 def test_the_depth_of_a_large_frame_is_measured_as_exactly(levels: int, fits: bool) -> None:
     frame = nested(levels).replace("0", json.dumps("x" * 70_000))
     if fits:
-        assert isinstance(one(frame), Answer)
+        assert isinstance(one(frame), Response)
     else:
         assert "deeper" in refused(frame).reason
 
@@ -296,7 +296,7 @@ def alternating(levels: int) -> str:
 @pytest.mark.parametrize(("levels", "fits"), [(127, True), (128, True), (129, False), (240, False)])
 def test_arrays_in_objects_in_arrays_count_each(levels: int, fits: bool) -> None:
     if fits:
-        assert isinstance(one(alternating(levels)), Answer)
+        assert isinstance(one(alternating(levels)), Response)
     else:
         assert "deeper" in refused(alternating(levels)).reason
 
@@ -304,7 +304,7 @@ def test_arrays_in_objects_in_arrays_count_each(levels: int, fits: bool) -> None
 @pytest.mark.parametrize(("levels", "fits"), [(127, True), (128, True), (129, False)])
 def test_objects_count_as_arrays_do(levels: int, fits: bool) -> None:
     if fits:
-        assert isinstance(one(objects_nested(levels)), Answer)
+        assert isinstance(one(objects_nested(levels)), Response)
     else:
         assert "deeper" in refused(objects_nested(levels)).reason
 
@@ -314,11 +314,11 @@ def test_objects_count_as_arrays_do(levels: int, fits: bool) -> None:
 )
 def test_brackets_inside_strings_are_no_depth(text: str) -> None:
     body = json.dumps({"id": 1, "result": {"text": text, "wide": [[0]] * 200}})
-    assert isinstance(one(body), Answer)
+    assert isinstance(one(body), Response)
 
 
 def test_width_is_no_depth() -> None:
-    assert isinstance(one(json.dumps({"id": 1, "result": [[{}] * 3] * 5_000})), Answer)
+    assert isinstance(one(json.dumps({"id": 1, "result": [[{}] * 3] * 5_000})), Response)
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_the_depth_bound_is_exact_whatever_it_is(kinds: list[str], bound: int) -
     frame = f"[{opening}0{closing}]".encode()
     try:
         parse(frame, bound)
-    except Unusable as error:
+    except InvalidFrame as error:
         deeper = "deeper" in error.reason
     else:
         deeper = False
@@ -356,12 +356,12 @@ def test_the_depth_bound_is_exact_whatever_it_is(kinds: list[str], bound: int) -
 def test_a_batch_gives_its_messages_in_order_and_a_bad_one_spoils_only_itself() -> None:
     frame = b'[{"id":1,"result":1},{"id":2},7,[{"id":3,"result":3}],{"method":"n"}]'
     first, second, third, fourth, fifth = parse(frame, DEPTH)
-    assert first == Answer(1, 1, len(frame))
-    assert isinstance(second, Unusable)
+    assert first == Response(1, 1, len(frame))
+    assert isinstance(second, InvalidFrame)
     assert second.owner == 2
-    assert isinstance(third, Unusable)
-    assert isinstance(fourth, Unusable)
-    assert fifth == Notice("n", {})
+    assert isinstance(third, InvalidFrame)
+    assert isinstance(fourth, InvalidFrame)
+    assert fifth == Notification("n", {})
 
 
 # ----------------------------------------------------------------- encoding
@@ -369,22 +369,24 @@ def test_a_batch_gives_its_messages_in_order_and_a_bad_one_spoils_only_itself() 
 
 @given(ids, st.sampled_from(["ping", "tools/call"]), objects)
 def test_a_request_comes_back_as_it_went(id: Id, method: str, params: dict[str, Any]) -> None:
-    assert one(encode_request(id, method, encode_fields(params))) == Question(id, method, params)
+    assert one(encode_request(id, method, encode_fields(params))) == Request(id, method, params)
 
 
 @given(objects)
 def test_a_notice_comes_back_as_it_went(params: dict[str, Any]) -> None:
-    assert one(encode_notice("notifications/x", params)) == Notice("notifications/x", params)
+    assert one(encode_notification("notifications/x", params)) == Notification(
+        "notifications/x", params
+    )
 
 
 @given(ids, objects)
 def test_an_answer_comes_back_as_it_went(id: Id, result: dict[str, Any]) -> None:
-    assert one(encode_answer(id, result)) == Answer(id, result)
+    assert one(encode_response(id, result)) == Response(id, result)
 
 
 @given(ids, st.integers(-40_000, 40_000), st.text())
 def test_a_failure_comes_back_as_it_went(id: Id, code: int, message: str) -> None:
-    assert one(encode_failure(id, code, message)) == Failure(id, code, message, None)
+    assert one(encode_error_response(id, code, message)) == ErrorResponse(id, code, message, None)
 
 
 @given(objects, objects)
@@ -407,9 +409,9 @@ def test_a_lone_surrogate_that_a_server_sent_goes_back_escaped(lone: str) -> Non
     params = encode_fields({"name": lone})
     for text in (
         encode_request(1, "tools/call", params),
-        encode_notice("n", {"name": lone}),
-        encode_answer(lone, {}),
-        encode_failure(lone, 1, "no"),
+        encode_notification("n", {"name": lone}),
+        encode_response(lone, {}),
+        encode_error_response(lone, 1, "no"),
     ):
         assert lone in json.dumps(json.loads(text.encode()), ensure_ascii=False)
 
@@ -417,8 +419,8 @@ def test_a_lone_surrogate_that_a_server_sent_goes_back_escaped(lone: str) -> Non
 def test_no_encoded_message_has_a_line_feed() -> None:
     for text in (
         encode_request("a\nb", "m", encode_fields({"k\n": "v\n"})),
-        encode_notice("m", {"k": "\r\n"}),
-        encode_answer("\n", {"a": "\n"}),
-        encode_failure("\n", 1, "\n"),
+        encode_notification("m", {"k": "\r\n"}),
+        encode_response("\n", {"a": "\n"}),
+        encode_error_response("\n", 1, "\n"),
     ):
         assert "\n" not in text

@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.errors import ConnectError, McpError, NegotiationError
-from mcp_client.protocol.capabilities import Client, Implementation
+from mcp_client.protocol.capabilities import ClientDeclaration, Implementation
 from mcp_client.protocol.era import Era
 from mcp_client.protocol.handshake import HandshakeEra
 from mcp_client.protocol.negotiation import (
     MOST_ASKS,
+    Answered,
+    AnsweredWithError,
     Ask,
+    CheckLateAnswer,
     Failed,
     Outcome,
-    Recall,
-    Refused,
     Restart,
-    Said,
     Silent,
     Step,
     Tell,
@@ -31,25 +31,25 @@ from mcp_client.protocol.negotiation import (
 from mcp_client.protocol.stateless import StatelessEra
 from mcp_client.protocol.versions import HANDSHAKE, LATEST_HANDSHAKE, LATEST_STATELESS
 
-CLIENT = Client(Implementation("tester", "1"), {"roots": {}})
+CLIENT = ClientDeclaration(Implementation("tester", "1"), {"roots": {}})
 DIED = Failed(ConnectError("it died"))
-UNKNOWN_METHOD = Refused(-32601, "method not found")
+UNKNOWN_METHOD = AnsweredWithError(-32601, "method not found")
 S = LATEST_STATELESS
 NEW, MIDDLE, OLD, OLDEST = HANDSHAKE
 
 Log: TypeAlias = list[str]
 
 
-def discovered(*versions: str) -> Said:
-    return Said({"supportedVersions": list(versions), "capabilities": {"tools": {}}})
+def discovered(*versions: str) -> Answered:
+    return Answered({"supportedVersions": list(versions), "capabilities": {"tools": {}}})
 
 
-def accepted(revision: str) -> Said:
-    return Said({"protocolVersion": revision, "capabilities": {}, "serverInfo": {"name": "s"}})
+def accepted(revision: str) -> Answered:
+    return Answered({"protocolVersion": revision, "capabilities": {}, "serverInfo": {"name": "s"}})
 
 
-def unsupported(*versions: Any) -> Refused:
-    return Refused(-32022, "unsupported", {"supported": list(versions)})
+def unsupported(*versions: Any) -> AnsweredWithError:
+    return AnsweredWithError(-32022, "unsupported", {"supported": list(versions)})
 
 
 @dataclass
@@ -97,7 +97,7 @@ def play(
             case Restart():
                 played.log.append("restart")
                 sent = restart
-            case Recall():
+            case CheckLateAnswer():
                 played.log.append("recall")
                 sent = recall or Silent()
 
@@ -121,14 +121,14 @@ AGREED: list[tuple[str, list[Outcome], str, Log]] = [
         [P, f"initialize:{OLD}", "tell"],
     ),
     ("an unknown method means handshake", [UNKNOWN_METHOD, accepted(NEW)], NEW, [P, I0, "tell"]),
-    ("error code 0 likewise", [Refused(0, "eh"), accepted(NEW)], NEW, [P, I0, "tell"]),
-    ("-32602 likewise", [Refused(-32602, "eh"), accepted(NEW)], NEW, [P, I0, "tell"]),
-    ("-32000 likewise", [Refused(-32000, "eh"), accepted(OLD)], OLD, [P, I0, "tell"]),
-    ("an empty result likewise", [Said({}), accepted(NEW)], NEW, [P, I0, "tell"]),
-    ("a result that is no object likewise", [Said([1]), accepted(NEW)], NEW, [P, I0, "tell"]),
+    ("error code 0 likewise", [AnsweredWithError(0, "eh"), accepted(NEW)], NEW, [P, I0, "tell"]),
+    ("-32602 likewise", [AnsweredWithError(-32602, "eh"), accepted(NEW)], NEW, [P, I0, "tell"]),
+    ("-32000 likewise", [AnsweredWithError(-32000, "eh"), accepted(OLD)], OLD, [P, I0, "tell"]),
+    ("an empty result likewise", [Answered({}), accepted(NEW)], NEW, [P, I0, "tell"]),
+    ("a result that is no object likewise", [Answered([1]), accepted(NEW)], NEW, [P, I0, "tell"]),
     (
         "versions that are no list likewise",
-        [Said({"supportedVersions": S}), accepted(NEW)],
+        [Answered({"supportedVersions": S}), accepted(NEW)],
         NEW,
         [P, I0, "tell"],
     ),
@@ -136,7 +136,11 @@ AGREED: list[tuple[str, list[Outcome], str, Log]] = [
     ("a death of the probe is tried at once", [DIED, accepted(NEW)], NEW, [P, I0, "tell"]),
     (
         "-32602 that says what is supported is offered that",
-        [UNKNOWN_METHOD, Refused(-32602, "no", {"supported": [OLDEST, OLD]}), accepted(OLD)],
+        [
+            UNKNOWN_METHOD,
+            AnsweredWithError(-32602, "no", {"supported": [OLDEST, OLD]}),
+            accepted(OLD),
+        ],
         OLD,
         [P, I0, f"initialize:{OLD}", "tell"],
     ),
@@ -148,7 +152,7 @@ AGREED: list[tuple[str, list[Outcome], str, Log]] = [
     ),
     (
         "a server that refuses initialize after the probe is started again",
-        [UNKNOWN_METHOD, Refused(-32600, "too late"), accepted(NEW)],
+        [UNKNOWN_METHOD, AnsweredWithError(-32600, "too late"), accepted(NEW)],
         NEW,
         [P, I0, "recall", "restart", I0, "tell"],
     ),
@@ -177,12 +181,12 @@ def test_a_server_is_agreed_with(outcomes: list[Outcome], revision: str, log: Lo
 
 
 def test_a_late_answer_to_the_probe_counts_where_initialize_failed() -> None:
-    played = play([Silent(), Refused(-32601, "no such method")], recall=discovered(S))
+    played = play([Silent(), AnsweredWithError(-32601, "no such method")], recall=discovered(S))
     assert isinstance(played.era, StatelessEra)
     assert played.log == [P, I0, "recall"]
 
 
-@pytest.mark.parametrize("late", [Said({}), discovered(NEW), Silent()])
+@pytest.mark.parametrize("late", [Answered({}), discovered(NEW), Silent()])
 def test_a_late_answer_that_is_no_stateless_one_changes_nothing(late: Outcome) -> None:
     played = play([Silent(), DIED, accepted(NEW)], recall=late)
     assert isinstance(played.era, HandshakeEra)
@@ -190,11 +194,16 @@ def test_a_late_answer_that_is_no_stateless_one_changes_nothing(late: Outcome) -
 
 
 FAILED: list[tuple[str, list[Outcome], str, Log]] = [
-    ("-32020", [Refused(-32020, "header")], "refuses to introduce itself: header", [P]),
-    ("-32021", [Refused(-32021, "capability")], "refuses to introduce itself", [P]),
+    ("-32020", [AnsweredWithError(-32020, "header")], "refuses to introduce itself: header", [P]),
+    ("-32021", [AnsweredWithError(-32021, "capability")], "refuses to introduce itself", [P]),
     ("-32022 with versions unknown to us", [unsupported("2099-01-01")], "lists 2099-01-01", [P]),
-    ("-32022 with none", [Refused(-32022, "no")], "the server lists none", [P]),
-    ("-32022 with data that is no object", [Refused(-32022, "no", [S])], "lists none", [P]),
+    ("-32022 with none", [AnsweredWithError(-32022, "no")], "the server lists none", [P]),
+    (
+        "-32022 with data that is no object",
+        [AnsweredWithError(-32022, "no", [S])],
+        "lists none",
+        [P],
+    ),
     ("-32022 with odd versions", [unsupported(7, None, {"a": 1})], "lists 7, None", [P]),
     ("-32022 naming ours twice", [unsupported(S)], "refuses it all the same", [P, P]),
     ("a DiscoverResult of no known version", [discovered("2099-01-01")], "in common", [P]),
@@ -213,14 +222,14 @@ FAILED: list[tuple[str, list[Outcome], str, Log]] = [
     ),
     (
         "initialize answered with no revision",
-        [UNKNOWN_METHOD, Said({"capabilities": {}})],
+        [UNKNOWN_METHOD, Answered({"capabilities": {}})],
         "names no protocolVersion",
         [P, I0],
     ),
-    ("initialize answered with null", [UNKNOWN_METHOD, Said(None)], "names no", [P, I0]),
+    ("initialize answered with null", [UNKNOWN_METHOD, Answered(None)], "names no", [P, I0]),
     (
         "initialize refused twice",
-        [UNKNOWN_METHOD, Refused(-32603, "broken")],
+        [UNKNOWN_METHOD, AnsweredWithError(-32603, "broken")],
         f"refuses initialize with {NEW}: broken (code -32603)",
         [P, I0, "recall", "restart", I0],
     ),
@@ -245,8 +254,8 @@ def test_a_server_cannot_be_agreed_with(outcomes: list[Outcome], said: str, log:
 
 
 def test_a_fifth_question_is_not_asked() -> None:
-    other = Refused(-32602, "no", {"supported": [OLD]})
-    played = play([unsupported(S), UNKNOWN_METHOD, other, Refused(-32600, "no")])
+    other = AnsweredWithError(-32602, "no", {"supported": [OLD]})
+    played = play([unsupported(S), UNKNOWN_METHOD, other, AnsweredWithError(-32600, "no")])
     assert isinstance(played.error, NegotiationError)
     assert "no agreement after 4 questions" in str(played.error)
     assert played.log == [P, P, I0, f"initialize:{OLD}", "recall", "restart"]
@@ -276,7 +285,7 @@ def test_a_handshake_pin_refuses_another_revision() -> None:
 
 
 def test_a_handshake_pin_does_not_try_what_the_server_names_instead() -> None:
-    played = play([Refused(-32602, "no", {"supported": [OLD]})], pin=NEW)
+    played = play([AnsweredWithError(-32602, "no", {"supported": [OLD]})], pin=NEW)
     assert isinstance(played.error, NegotiationError)
     assert played.log == [I0]
 
@@ -345,7 +354,7 @@ any_outcome: st.SearchStrategy[Outcome] = st.one_of(
     st.just(Silent()),
     st.just(DIED),
     st.builds(
-        Said,
+        Answered,
         st.none()
         | st.builds(lambda v: {"supportedVersions": v}, any_versions | st.text())
         | st.builds(
@@ -353,7 +362,7 @@ any_outcome: st.SearchStrategy[Outcome] = st.one_of(
         ),
     ),
     st.builds(
-        Refused,
+        AnsweredWithError,
         st.sampled_from([-32022, -32021, -32020, -32602, -32601, -32600, 0]),
         st.text(max_size=5),
         st.none() | st.text() | st.builds(lambda v: {"supported": v}, any_versions),
@@ -390,7 +399,7 @@ def test_any_outcomes_end_in_an_era_or_an_error_within_four_asks(
 def test_a_recognised_stateless_error_without_handshake_versions_never_falls_back(
     code: int, versions: list[Any] | None, then: list[Outcome]
 ) -> None:
-    first = Refused(code, "no", None if versions is None else {"supported": versions})
+    first = AnsweredWithError(code, "no", None if versions is None else {"supported": versions})
     played = play([first, *then])
     # Whatever a second probe brings is another answer, judged by itself.
     if len([line for line in played.log if line == P]) == 1:

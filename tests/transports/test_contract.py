@@ -11,10 +11,11 @@ from typing import Any, TypeAlias
 import anyio
 import pytest
 
-from mcp_client.bounds import Limits, Timeouts
 from mcp_client.errors import ConnectError, ConnectionLost
-from mcp_client.protocol.jsonrpc import Answer, Notice, Question
-from mcp_client.transports.base import Link, Stats, Transport
+from mcp_client.protocol.jsonrpc import Notification, Request, Response
+from mcp_client.runtime.limits import Limits, Timeouts
+from mcp_client.runtime.stats import Stats
+from mcp_client.transports.base import Transport, TransportContext
 from mcp_client.transports.memory import MemoryServer
 from mcp_client.transports.stdio import StdioTransport
 from tests.server.start import scripted
@@ -57,14 +58,14 @@ def make(request: pytest.FixtureRequest) -> Make:
     return _memory if request.param == "memory" else lambda: StdioTransport(scripted())
 
 
-def _ignore(message: Question | Notice) -> None:
+def _ignore(message: Request | Notification) -> None:
     return None
 
 
 @asynccontextmanager
 async def _opened(make: Make) -> AsyncIterator[tuple[Transport, Stats]]:
     transport, stats = make(), Stats()
-    await transport.open(Link("server", _ignore, Limits(), Timeouts(close=1), stats))
+    await transport.open(TransportContext("server", _ignore, Limits(), Timeouts(close=1), stats))
     try:
         yield transport, stats
     finally:
@@ -81,7 +82,7 @@ async def _ask(transport: Transport, id: int, name: str, **arguments: Any) -> st
     exchange = await transport.exchange(id, _call(id, name, **arguments), {}, until)
     try:
         answer = await exchange.receive(until)
-        assert isinstance(answer, Answer) and answer.id == id
+        assert isinstance(answer, Response) and answer.id == id
         said: str = answer.result["content"][0]["text"]
         return said
     finally:
@@ -145,7 +146,7 @@ async def test_a_timeout_leaves_the_exchange_usable(make: Make) -> None:
             with pytest.raises(TimeoutError):
                 await exchange.receive(anyio.current_time() + 0.02)
         await _ask(transport, 2, "release")
-        assert isinstance(await exchange.receive(until), Answer)
+        assert isinstance(await exchange.receive(until), Response)
         await exchange.aclose()
 
 

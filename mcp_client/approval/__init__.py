@@ -1,0 +1,1 @@
+"""The gate that every tool call passes, and what decides there."""

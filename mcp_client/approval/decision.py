@@ -1,0 +1,112 @@
+"""What an approval hook answers: yes or no, and how far a yes goes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from ..catalog.tool import ToolCall
+from ..errors import ConfigError
+
+__all__ = [
+    "Allow",
+    "Answer",
+    "ApprovalHook",
+    "Deny",
+    "Remember",
+    "Scope",
+    "Verdict",
+    "allow_all",
+    "deny_all",
+]
+
+Scope: TypeAlias = Literal["call", "session", "always"]
+_SCOPES = ("call", "session", "always")
+
+
+@dataclass(frozen=True, slots=True)
+class Remember:
+    """How far a yes goes. Raises ``ConfigError`` where it says nothing that can be kept.
+
+    - "call": this one call, also where it has to be made again because the server refused it
+      before running it: its session had ended, or it missed a header. Without it, that is asked
+      about again.
+    - "session": calls of this tool until the session ends.
+    - "always": the same, and kept in the store given as ``connect(answers=...)``.
+
+    "session" and "always" cover any arguments, unless ``where`` narrows them: see ``constraints``
+    (``{"/path": {"glob": "/srv/*"}}``). They hold for the same server, the same definition of the
+    tool and the same trust, and for no call with a finding that this one did not have. A call
+    whose arguments the approver edited is remembered in neither way.
+    """
+
+    scope: Scope
+    where: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.scope, str) or self.scope not in _SCOPES:
+            raise ConfigError(f"remember={self.scope!r}: give 'call', 'session' or 'always'")
+        from .constraints import Constraints  # most answers set none
+
+        where = Constraints(self.where).wanted or None
+        if where and self.scope == "call":
+            raise ConfigError("Remember('call', where=...): one call has its arguments already")
+        object.__setattr__(self, "where", where)
+
+    @classmethod
+    def of(cls, value: Any) -> Remember | None:
+        """From what ``Allow(remember=...)`` may be given. Raises ``ConfigError``."""
+        if value is None or type(value) is cls:
+            return value
+        return cls(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """Yes. With ``arguments``, yes to these instead of the caller's: they are checked again."""
+
+    arguments: Mapping[str, Any] | None = None
+    remember: Scope | Remember | None = None
+    """How far the yes goes: see ``Remember``. None: not beyond this question."""
+    reason: str | None = None
+    """Why, for the record."""
+    source: str = "hook"
+    """Who decided, for the record: "hook", "person", "rule" or "memory"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """No, and why; the caller gets the reason in ``CallDenied``. A no is never remembered."""
+
+    reason: str = "refused"
+    source: str = "hook"
+    """Who decided, for the record: as in ``Allow``; "gate" where no answer was usable."""
+
+
+class Verdict(NamedTuple):
+    """The gate's yes: to which call, whose, and why."""
+
+    call: ToolCall
+    source: str
+    reason: str | None
+
+
+Answer: TypeAlias = Allow | Deny
+ApprovalHook: TypeAlias = Callable[[ToolCall], Answer | Awaitable[Answer]]
+
+_ALLOWED = Allow()
+
+
+def allow_all(call: ToolCall) -> Answer:
+    """Yes to everything. For tests, and for servers that cannot do harm."""
+    return _ALLOWED
+
+
+def deny_all(call: ToolCall) -> Answer:
+    """No to everything: tools can be looked at, not run."""
+    return Deny("deny_all refuses every call")
+
+
+allow_all.immediate = True  # type: ignore[attr-defined]
+deny_all.immediate = True  # type: ignore[attr-defined]

@@ -1,0 +1,118 @@
+"""A call's arguments, as JSON in the person's own editor."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from ..runtime.safe_text import safe_text
+
+__all__ = ["EditorFailed", "arguments_of", "draft_of", "edited", "editor"]
+
+_LARGEST = 10_000_000
+
+
+class EditorFailed(Exception):
+    """What came back from the editor is no arguments; the text says why, and is safe to show."""
+
+
+def editor() -> list[str] | None:
+    """The command of $VISUAL or $EDITOR, as words; None where there is none."""
+    import shlex
+
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    try:
+        return shlex.split(command) or None
+    except ValueError:  # an open quotation mark
+        return None
+
+
+async def edited(command: list[str], text: str) -> str:
+    """What the person makes of ``text``. Raises ``EditorFailed`` where the editor fails.
+
+    The file can be read by nobody else, and is gone afterwards. The editor is started as it is,
+    with no shell between.
+    """
+    with _file(text) as path:
+        await _run([*command, str(path)])
+        try:
+            if path.stat().st_size > _LARGEST:
+                raise EditorFailed(f"the file is larger than {_LARGEST:,} bytes")
+            return path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise EditorFailed(f"the file cannot be read: {safe_text(error, 200)}") from None
+
+
+def draft_of(text: str) -> str:
+    """JSON ``text`` on many lines, with what cannot be seen written as JSON's own escapes."""
+    draft = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    if not draft.isascii():
+        draft = "".join(char if _seen(char) else json.dumps(char)[1:-1] for char in draft)
+    return draft + "\n"
+
+
+def arguments_of(draft: str) -> dict[str, Any]:
+    """The object that ``draft`` is. Raises ``EditorFailed``."""
+    try:
+        value = json.loads(draft, object_pairs_hook=_once, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise EditorFailed(f"it is no JSON: line {error.lineno}, {error.msg}") from None
+    except (RecursionError, ValueError) as error:
+        raise EditorFailed(f"it is no JSON: {safe_text(error, 200)}") from None
+    if not isinstance(value, dict):
+        raise EditorFailed("it is no JSON object: { ... }")
+    return value
+
+
+@contextmanager
+def _file(text: str) -> Iterator[Path]:
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="mcp-") as directory:  # made with mode 0700
+        path = Path(directory) / "arguments.json"
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(fd, "w", encoding="utf-8") as file:
+            file.write(text)
+        yield path
+
+
+async def _run(command: list[str]) -> None:
+    # Its screen is where the question is: standard output may be a pipe.
+    stdin, screen = sys.stdin.fileno(), sys.stderr.fileno()
+    try:
+        process = await anyio.open_process(command, stdin=stdin, stdout=screen, stderr=screen)
+    except OSError as error:
+        raise EditorFailed(f"the editor {command[0]!r} does not start: {error.strerror}") from None
+    async with process:
+        try:
+            code = await process.wait()
+        except BaseException:
+            with suppress(ProcessLookupError):
+                process.terminate()  # and not kill: it puts its screen back
+            with anyio.move_on_after(5, shield=True):
+                await process.wait()
+            raise
+    if code:
+        raise EditorFailed(f"the editor ended with status {code}, so nothing was changed")
+
+
+def _seen(char: str) -> bool:
+    return char.isascii() or safe_text(f"x{char}") == f"x{char}"
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a member is there twice")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")

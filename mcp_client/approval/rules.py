@@ -1,0 +1,342 @@
+"""An ordered policy, so that nobody is asked about what needs no asking.
+
+```python
+rules = Rules(
+    [
+        Rule("deny", tool="delete_*"),
+        Rule("allow", server="files", tool="read_file", arguments={"/path": {"glob": "/srv/*"}}),
+        Rule("allow", read_only=True),
+    ]
+)
+connect(server, approval=rules)
+```
+
+The first rule that matches a call decides it; where none matches, the outcome is "ask". A rule
+matches when everything it says holds:
+
+- ``server`` and ``tool`` are globs over the whole name, the one the host gave the server and the
+  one the tool has: ``*``, ``?``, ``[abc]``; upper and lower case differ. ``fingerprint`` is that of
+  one definition. A glob allows a tool that comes tomorrow as it allows those of today: where that
+  is not meant, allow by ``fingerprint``, or connect with ``pins``: then a new tool is a finding.
+- ``read_only``, ``destructive``, ``idempotent``, ``open_world`` are the call's hints, so the worst
+  case unless the host trusts the server; ``trusted`` is that trust.
+- ``arguments`` are constraints (see ``constraints``) on the arguments that will be sent.
+- ``findings``, for a rule that asks or denies: True, calls with findings; False, those without;
+  None, both. A rule that allows matches no call with findings, unless it says ``findings=True``.
+
+Where a constraint cannot be judged (there is no such argument, or it is of another type), a rule
+that allows does not match, and one that asks or denies does: name the tools it is about.
+
+Rules know nothing of what a tool does, and nothing of paths: ``/srv/*`` matches
+``/srv/../etc/passwd``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, get_args
+
+from ..catalog.tool import ToolCall
+from ..errors import ConfigError
+from ..runtime.safe_text import safe_text
+from .constraints import Constraints, glob
+from .decision import Allow, Answer, ApprovalHook, Deny
+
+__all__ = ["Explanation", "Outcome", "Rule", "Rules"]
+
+Outcome: TypeAlias = Literal["allow", "ask", "deny"]
+
+_OUTCOMES = get_args(Outcome)
+_GLOBS = ("server", "tool")
+_HINTS = ("read_only", "destructive", "idempotent", "open_world")
+_FLAGS = (*_HINTS, "trusted", "findings")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What happens to calls that are like this: see ``rules``. Raises ``ConfigError``."""
+
+    outcome: Outcome = field(kw_only=False)
+    server: str | None = None
+    tool: str | None = None
+    fingerprint: str | None = None
+    trusted: bool | None = None
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+    arguments: Mapping[str, Mapping[str, Any]] | None = field(default=None, hash=False)
+    findings: bool | None = None
+    _globs: tuple[tuple[str, Callable[[str], object]], ...] = field(
+        default=(), init=False, repr=False, compare=False
+    )
+    _hints: tuple[tuple[str, bool], ...] = field(default=(), init=False, repr=False, compare=False)
+    _constraints: Constraints = field(
+        default_factory=lambda: Constraints(None), init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.outcome, str) or self.outcome not in _OUTCOMES:
+            raise ConfigError(f"outcome {self.outcome!r}: give 'allow', 'ask' or 'deny'")
+        for name in (*_GLOBS, "fingerprint"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, str) or not value):
+                raise ConfigError(f"{name} {value!r}: give a text that is not empty, or leave it")
+        for name in _FLAGS:
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, bool):
+                raise ConfigError(f"{name} {value!r}: give true or false, or leave it out")
+        try:
+            constraints = Constraints(self.arguments)
+        except ConfigError as error:
+            raise ConfigError(f"arguments: {error}") from None
+        if self.outcome == "allow" and not (self._says() or constraints):
+            raise ConfigError(
+                "an 'allow' without a condition allows everything: if that is meant, say tool='*'"
+            )
+        globs = ((name, getattr(self, name)) for name in _GLOBS)
+        hints = ((name, getattr(self, name)) for name in _HINTS)
+        set = object.__setattr__
+        set(self, "arguments", constraints.wanted or None)
+        set(self, "_constraints", constraints)
+        set(self, "_globs", tuple((name, glob(text)) for name, text in globs if text is not None))
+        set(self, "_hints", tuple((name, value) for name, value in hints if value is not None))
+
+    def matches(self, call: ToolCall) -> bool:
+        for name, match in self._globs:
+            if not match(call.server if name == "server" else call.tool.name):
+                return False
+        for name, wanted in self._hints:
+            if getattr(call.hints, name) is not wanted:
+                return False
+        if self.trusted is not None and call.trusted is not self.trusted:
+            return False
+        if self.outcome == "allow":
+            if call.findings and self.findings is not True:
+                return False
+        elif self.findings is not None and bool(call.findings) is not self.findings:
+            return False
+        if self.fingerprint is not None and call.tool.fingerprint != self.fingerprint:
+            return False
+        if not self._constraints:
+            return True
+        hold = self._constraints.hold(call.arguments)
+        return hold is True if self.outcome == "allow" else hold is not False
+
+    def __str__(self) -> str:
+        """On one line, safe to show."""
+        words = [
+            f"{name}={value!r}" if name in _GLOBS else f"{name}={value}"
+            for name, value in self._says()
+        ]
+        if self._constraints:
+            words.append(f"where {self._constraints}")
+        if self.findings is not None:
+            words.append(f"findings={self.findings}")
+        return safe_text(" ".join([self.outcome, *(words or ["everything"])]), 500)
+
+    def _says(self) -> list[tuple[str, Any]]:
+        names = (*_GLOBS, "fingerprint", "trusted", *_HINTS)
+        return [(name, value) for name in names if (value := getattr(self, name)) is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What the rules say of a call, and which of them says so."""
+
+    outcome: Outcome
+    rule: Rule | None
+    """None where no rule matches."""
+    number: int | None
+    """Which one it is, counted from 1."""
+    text: str
+    """The same as a sentence, safe to show."""
+
+
+class Rules:
+    """The policy, immutable. Give it to ``connect(approval=...)``.
+
+    What a rule allows or denies nobody is asked about, and a remembered answer never overrides a
+    denial. What is left goes to remembered answers and then to ``ask``, an approval hook; without
+    one, to the person at the terminal. Arguments that ``ask`` edited are held against the rules
+    again, and are refused where these deny them.
+    """
+
+    __slots__ = ("_decided", "_explained", "ask", "rules")
+
+    rules: tuple[Rule, ...]
+    ask: ApprovalHook | None
+    _explained: tuple[Explanation, ...]
+    _decided: tuple[Answer | None, ...]
+
+    def __init__(self, rules: Iterable[Rule], ask: ApprovalHook | None = None) -> None:
+        """Raises ``ConfigError`` for what are no rules, or no hook."""
+        rules = tuple(rules)
+        for number, rule in enumerate(rules, 1):
+            if type(rule) is not Rule:
+                raise ConfigError(f"rule {number} is a {type(rule).__name__}: give a Rule(...)")
+        if ask is not None and (not callable(ask) or isinstance(ask, Rules)):
+            raise ConfigError(f"Rules(ask={ask!r}): give a function from ToolCall to Allow or Deny")
+        set = object.__setattr__
+        set(self, "rules", rules)
+        set(self, "ask", ask)
+        texts = [f"rule {number}: {rule}" for number, rule in enumerate(rules, 1)]
+        set(
+            self,
+            "_explained",
+            tuple(
+                Explanation(rule.outcome, rule, number, texts[number - 1])
+                for number, rule in enumerate(rules, 1)
+            ),
+        )
+        set(self, "_decided", tuple(map(_answer, rules, texts)))
+
+    @classmethod
+    def read_only_without_asking(cls, ask: ApprovalHook | None = None) -> Rules:
+        """Allow what a trusted server says is read-only; ask about the rest, and about findings.
+
+        Reading may reach outside, and what asks there also tells there: where that matters, write
+        ``Rule("allow", read_only=True, open_world=False)``.
+        """
+        return cls([Rule("allow", trusted=True, read_only=True)], ask)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], ask: ApprovalHook | None = None) -> Rules:
+        """The rules of a TOML or JSON file, by its extension: a list ``rules`` of tables.
+
+        ```toml
+        [[rules]]
+        outcome = "allow"
+        tool = "read_*"
+        arguments = { "/path" = { glob = "/srv/*" } }
+        ```
+
+        The keys are those of ``Rule``. Raises ``ConfigError``, which names the file, the rule and
+        the key, for anything it does not know.
+        """
+        return cls(_read(path), ask)
+
+    def explain(self, call: ToolCall) -> Explanation:
+        """Which rule decides ``call``, and how."""
+        number = self._first(call)
+        return _NONE if number is None else self._explained[number]
+
+    def decide(self, call: ToolCall) -> Answer | None:
+        """The answer to ``call``; None where somebody has to be asked."""
+        number = self._first(call)
+        return None if number is None else self._decided[number]
+
+    def __call__(self, call: ToolCall) -> Answer | Awaitable[Answer]:
+        """As an approval hook, which may be asked by another."""
+        answer = self.decide(call)
+        if answer is not None:
+            return answer
+        if self.ask is None:
+            return Deny("no rule decides this call, and Rules(ask=...) names nobody to ask")
+        return self.ask(call)
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self.rules)
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Rules and (self.rules, self.ask) == (other.rules, other.ask)
+
+    def __hash__(self) -> int:
+        return hash(self.rules)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("rules are immutable: make new ones")
+
+    def __str__(self) -> str:
+        """One line a rule, and what happens where none matches."""
+        lines = [f"{number:>3}. {rule}" for number, rule in enumerate(self.rules, 1)]
+        return "\n".join([*lines, "     ask everything else"])
+
+    def __repr__(self) -> str:
+        return f"<Rules, {len(self.rules)} of them>"
+
+    def _first(self, call: ToolCall) -> int | None:
+        for number, rule in enumerate(self.rules):
+            if rule.matches(call):
+                return number
+        return None
+
+
+_NONE = Explanation("ask", None, None, "no rule matches: somebody is asked")
+
+
+def _answer(rule: Rule, text: str) -> Answer | None:
+    if rule.outcome == "allow":
+        return Allow(reason=text, source="rule")
+    return Deny(text, source="rule") if rule.outcome == "deny" else None
+
+
+# ---------------------------------------------------------------------- the file
+
+
+def _read(path: str | os.PathLike[str]) -> Iterator[Rule]:
+    where = os.fspath(path)
+    whole = _parsed(where)
+    if type(whole) is not dict or set(whole) != {"rules"} or type(whole["rules"]) is not list:
+        keys = ", ".join(safe_text(key, 40) for key in whole) if type(whole) is dict else "no keys"
+        raise ConfigError(f"{where}: give one list 'rules' and nothing else; it has {keys}")
+    known = [name for name in Rule.__dataclass_fields__ if not name.startswith("_")]
+    for number, entry in enumerate(whole["rules"], 1):
+        place = f"{where}: rule {number}"
+        if type(entry) is not dict:
+            raise ConfigError(f"{place} is a {type(entry).__name__}: give a table of keys")
+        unknown = [safe_text(key, 40) for key in entry if key not in known]
+        if unknown:
+            raise ConfigError(
+                f"{place}: there is no {unknown[0]!r}; the keys are {', '.join(known)}"
+            )
+        if "outcome" not in entry:
+            raise ConfigError(f"{place}: outcome is missing: give 'allow', 'ask' or 'deny'")
+        if any(value is None for value in entry.values()):
+            raise ConfigError(f"{place}: a key is null: give it a value or leave it out")
+        try:
+            yield Rule(entry.pop("outcome"), **entry)
+        except ConfigError as error:
+            raise ConfigError(f"{place}: {error}") from None
+
+
+def _parsed(where: str) -> Any:
+    extension = os.path.splitext(where)[1].lower()
+    if extension not in (".toml", ".json"):
+        raise ConfigError(f"{where}: rules are read from a .toml or a .json file")
+    try:
+        with open(where, "rb") as file:
+            text = file.read().decode()
+    except OSError as error:
+        raise ConfigError(f"{where}: the rules cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{where}: the rules are no UTF-8 text") from None
+    try:
+        return _toml(text) if extension == ".toml" else _json(text)
+    except (ValueError, RecursionError) as error:
+        kind = extension[1:].upper()
+        raise ConfigError(f"{where}: the rules are no {kind}: {safe_text(error, 200)}") from None
+
+
+def _toml(text: str) -> Any:
+    import tomllib
+
+    return tomllib.loads(text)
+
+
+def _json(text: str) -> Any:
+    import json
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys = [key for key, _ in pairs]
+        twice = [key for key in keys if keys.count(key) > 1]
+        if twice:
+            raise ValueError(f"the key {twice[0]!r} comes twice")
+        return dict(pairs)
+
+    return json.loads(text, object_pairs_hook=once)

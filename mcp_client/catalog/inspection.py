@@ -1,0 +1,216 @@
+"""What a person should look at before trusting a tool: plain inspection of its texts.
+
+A hint, and not a proof. What is looked for here is what has been used against people before:
+characters that a model reads and nobody sees, escape sequences that draw on a terminal, text that
+gives the model orders, names that pass for other names. A tool with no finding may be hostile
+all the same, and one with a finding may be harmless. Nothing is refused for a finding.
+
+Every finding is one sentence that is safe to show: what it quotes went through ``safe_text``.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..runtime.safe_text import is_invisible, safe_text
+
+__all__ = ["is_ordinary_name", "look_alikes", "name_findings", "text_findings"]
+
+LONGEST_TEXT = 4_000
+"""Characters of one description, above which a person will not read it to its end."""
+_ORDINARY = re.compile(r"[A-Za-z0-9_.-]{1,128}").fullmatch
+_KINDS = (
+    (range(0xE0000, 0xE0080), "tag characters"),
+    (range(0x202A, 0x202F), "bidirectional controls"),
+    (range(0x2066, 0x206A), "bidirectional controls"),
+    (range(0x200E, 0x2010), "bidirectional controls"),
+    (range(0x061C, 0x061D), "bidirectional controls"),
+    (range(0x200B, 0x200E), "zero-width characters"),
+    (range(0x2060, 0x2065), "zero-width characters"),
+    (range(0xFEFF, 0xFF00), "zero-width characters"),
+    (range(0xFE00, 0xFE10), "variation selectors"),
+    (range(0xE0100, 0xE01F0), "variation selectors"),
+    (range(0x0080, 0x00A0), "control characters"),
+    (range(0x0020), "control characters"),
+    (range(0x007F, 0x0080), "control characters"),
+)
+_ESCAPES = re.compile(r"\x1b|\x9b")
+_TAGS = re.compile("[\U000e0020-\U000e007e]")
+_SEEN = frozenset("\n\t\r\x1b\x9b")
+_FEW = 8
+_MOST_KINDS = 200
+_READ = 10_000
+"""Characters of one tool's texts that are searched for orders: what is longer is a finding."""
+_SUSPECT = re.compile(r"[^\n\t\r -~]")
+
+_TRIGGERS = (
+    "ignore",
+    "disregard",
+    "forget",
+    "override",
+    "do not ",
+    "don't ",
+    "never ",
+    "without telling",
+    "without asking",
+    "secretly",
+    "system prompt",
+    "instruction",
+    "<important",
+    "<system",
+    "before using",
+    "before calling",
+    "you must",
+    "as an ai",
+)
+"""A word of each order below: most texts have none, and looking for them costs next to nothing."""
+
+_ORDERS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        (
+            r"\b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b(?:previous|prior|above"
+            r"|earlier|all|any|other|these|those|your|the)\b[^.\n]{0,30}\b(?:instructions?|prompts?"
+            r"|rules|messages?|tools?|guidelines)"
+        ),
+        r"\bignore (?:all )?(?:the )?(?:previous|prior|above|earlier)\b",
+        (
+            r"\b(?:do not|don't|never) (?:ever )?(?:tell|mention|inform|reveal|show|notify|alert"
+            r"|warn|say|disclose|ask|let)\b[^.\n]{0,40}\b(?:users?|human|person|anyone|anybody"
+            r"|them)\b"
+        ),
+        (
+            r"\bwithout (?:telling|informing|asking|notifying|alerting|the knowledge of) "
+            r"(?:the )?(?:users?|human|person|anyone|anybody)\b"
+        ),
+        r"\b(?:secretly|covertly|silently) (?:send|read|call|copy|include|append|forward|pass)\b",
+        r"\b(?:your|the) (?:system prompt|system message|hidden instructions?)\b",
+        r"\bnew instructions?:",
+        r"<(?:important|system|secret|instructions?)>",
+        (
+            r"\bbefore (?:using|calling) (?:this|any|other)\b[^.\n]{0,60}\b(?:read|call|send"
+            r"|include|access|open)\b"
+        ),
+        r"\byou must (?:always |first |now )?(?:read|call|send|include|pass|append|forward|use)\b",
+        r"\bas an ai\b[^.\n]{0,40}\byou\b",
+    )
+)
+
+
+def is_ordinary_name(name: str) -> bool:
+    """Whether ``name`` keeps to what 2026-07-28 ``server/tools`` says a tool name SHOULD be."""
+    return _ORDINARY(name) is not None
+
+
+def name_findings(name: str) -> list[str]:
+    """What is unusual about a name that can be used all the same."""
+    if is_ordinary_name(name):
+        return []
+    if len(name) > 128:
+        return [f"its name has {len(name)} characters; a tool's name should have at most 128"]
+    odd = safe_text("".join(dict.fromkeys(c for c in name if not _ORDINARY(c))), 40)
+    return [f"its name has characters that a tool's name should not have: {odd!r}"]
+
+
+def text_findings(texts: Sequence[str]) -> list[str]:
+    """What is suspicious in the texts of one tool: title, descriptions, names of parameters."""
+    whole = "\n".join(texts)
+    if whole.isascii():
+        found = _controls(whole, texts) if not whole.replace("\n", "").isprintable() else []
+    else:
+        found = _controls(whole, texts) if _SUSPECT.search(whole) else []
+    if len(whole) > LONGEST_TEXT:
+        longest = max(map(len, texts))
+        if longest > LONGEST_TEXT:
+            found.append(f"one of its texts has {longest} characters: more than a person reads")
+        if len(whole) > _READ:
+            found.append(f"its texts have {len(whole)} characters: not all were looked through")
+    lowered = whole.lower()
+    for word in _TRIGGERS:
+        if word in lowered:
+            found += _orders(texts)
+            break
+    return found
+
+
+def _controls(whole: str, texts: Sequence[str]) -> list[str]:
+    found = []
+    if _ESCAPES.search(whole):
+        found.append("its text has terminal escape sequences, which draw instead of being read")
+    hidden = [c for c in set(whole) - _SEEN if is_invisible(c)]
+    counts: dict[str, int] = {}
+    for char in hidden[:_MOST_KINDS]:
+        kind = _kind(char)
+        counts[kind] = counts.get(kind, 0) + whole.count(char)
+    for kind, count in counts.items():
+        if kind == "variation selectors" and count < _FEW:
+            continue  # a few of them only choose how an emoji looks
+        where = next(text for text in texts if any(_kind(c) == kind for c in hidden if c in text))
+        spelled = _smuggled(whole) if kind == "tag characters" else ""
+        found.append(
+            f"its text has {count} {kind}, which a model reads and a person does not see, in "
+            f"'{safe_text(where, 80)}'{spelled}"
+        )
+    return found
+
+
+def _smuggled(whole: str) -> str:
+    """What tag characters spell, for they are ASCII in disguise."""
+    tags = _TAGS.findall(whole)
+    spelled = "".join(chr(ord(char) - 0xE0000) for char in tags[:200])
+    return f"; they spell '{safe_text(spelled, 120)}'" if spelled else ""
+
+
+def _kind(char: str) -> str:
+    point = ord(char)
+    return next((kind for points, kind in _KINDS if point in points), "invisible characters")
+
+
+def _orders(texts: Sequence[str]) -> list[str]:
+    left = _READ
+    for whole in texts:
+        text, left = whole[: max(left, 0)], left - len(whole)
+        # Spelled apart by characters that nobody sees, an order is still an order.
+        lowered = "".join(c for c in text.lower() if c in "\n\t" or not is_invisible(c))
+        lowered = re.sub(r"[^\S\n]+", " ", lowered)
+        for order in _ORDERS:
+            match = order.search(lowered)
+            if match:
+                said = safe_text(match[0], 100)
+                return [f"its text seems to give the model orders: '{said}'"]
+    return []
+
+
+# ------------------------------------------------------------------ look-alikes
+
+_TWINS: Mapping[int, Any] = str.maketrans(
+    # Cyrillic, Greek and others, each above the Latin letter that it looks like.
+    "аеорсухіјѕһԁԛԝвкмнтгпЅІЈАВЕКМНОРСТХУαενορτυικγχΑΒΕΖΗΙΚΜΝΟΡΤΥΧıɑɡʟօս０１Iℓ|10",  # noqa: RUF001
+    "aeopcyxijshdqwbkmhtrnSIJABEKMHOPCTXYaevoptuikyxABEZHIKMNOPTYXiagLouolllllo",
+)
+
+
+def _look(name: str) -> str:
+    """A text that is equal for names which look alike."""
+    if not name.isascii():
+        name = unicodedata.normalize("NFKD", name)
+        name = "".join(c for c in name if not unicodedata.combining(c) and not is_invisible(c))
+    return name.translate(_TWINS).translate(_TWINS).lower().replace("-", "_")
+
+
+def look_alikes(names: Iterable[str]) -> dict[str, str]:
+    """The names that can be taken for another of ``names``, each with that other one.
+
+    They differ only by case, by a hyphen for an underscore, or by letters that look the same.
+    """
+    first: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for name in names:
+        other = first.setdefault(_look(name), name)
+        if other != name:
+            found[name] = other
+            found.setdefault(other, name)
+    return found

@@ -1,0 +1,65 @@
+"""What a server lists: the entries that can be used, and why others cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, overload
+
+from ..runtime.safe_text import safe_text
+
+__all__ = ["Listed", "Rejected"]
+
+T = TypeVar("T", covariant=True)
+L = TypeVar("L", bound="Listed[Any]")
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """An entry that was left out of a list, and why."""
+
+    name: str
+    """Its name or URI, made safe to show; empty where it has none."""
+    reason: str
+
+
+class Listed(Sequence[T], Generic[T]):
+    """A list of one server, in the server's order; ``[index]`` and ``in`` as in a list."""
+
+    __slots__ = ("_entries", "findings", "rejected")
+
+    def __init__(
+        self,
+        entries: Sequence[T],
+        rejected: Sequence[Rejected] = (),
+        findings: Sequence[str] = (),
+    ) -> None:
+        self._entries = tuple(entries)
+        self.rejected = tuple(rejected)
+        """What the server offered and the list leaves out, each with its reason."""
+        self.findings = tuple(findings)
+        """What a person should look at."""
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        return self._entries[index]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._entries)
+
+    def with_finding(self: L, finding: str) -> L:
+        """The same list, with one more thing to look at before the others."""
+        return type(self)(self._entries, self.rejected, (finding, *self.findings))
+
+    def __repr__(self) -> str:
+        shown = [safe_text(getattr(entry, "name", "?"), 64) for entry in self._entries[:8]]
+        names = ", ".join(shown)
+        more = ", ..." if len(self) > 8 else ""
+        kind = type(self).__name__
+        return f"<{kind} of {len(self)}: {names}{more}; {len(self.rejected)} rejected>"

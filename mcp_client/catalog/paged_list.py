@@ -1,0 +1,306 @@
+"""One list of a server's: every page, cached, and asked for anew where that is due.
+
+2026-07-28 ``server/utilities/pagination`` and ``server/utilities/caching``. The list is whole or
+it is an error: an empty-string cursor is a cursor, a cursor that comes twice or a cap that is
+reached raises. One bad entry spoils one entry: it is left out and named in ``rejected``.
+
+The list is fetched when it is first needed, once for all who wait for it, and again after the
+server said that it changed, or once its ``ttlMs`` is over. A notice that comes during a fetch
+makes what is being fetched stale already, and any number of notices cost one fetch. A list that
+is for us alone is forgotten with the authorization it was fetched under. One that cannot be
+fetched anew is served as it was, and says so in ``findings``.
+"""
+
+from __future__ import annotations
+
+import logging
+import marshal
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from ..errors import CallTimeout, ConfigError, McpError, ProtocolViolation, ServerError
+from ..protocol.era import Reading
+from ..runtime.limits import Limits
+from ..runtime.safe_text import safe_text
+from .inspection import text_findings
+from .listed import Listed, Rejected
+
+__all__ = ["FetchPage", "Kind", "PagedCache", "PagedEntries"]
+
+_log = logging.getLogger("mcp_client")
+_INVALID_PARAMS = -32602
+_SHOWN = 200
+_AT_ONCE = 25
+
+FetchPage: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Reading]]
+L = TypeVar("L", bound=Listed[Any])
+T = TypeVar("T")
+
+
+class Kind(NamedTuple):
+    """What is listed: in the protocol's words, and in ours."""
+
+    method: str
+    member: str
+    """The member of a page which has its entries."""
+    noun: str
+    key: Callable[[Any], str]
+    """What an entry goes by: no other has the same."""
+    cap: str
+    """The field of ``Limits`` that bounds how many there are."""
+
+
+class PagedCache(ABC, Generic[L]):
+    kind: ClassVar[Kind]
+
+    def __init__(
+        self,
+        server: str,
+        limits: Limits,
+        fetch: FetchPage,
+        now: Callable[[], float],
+        *,
+        seconds: float = math.inf,
+        credentials: Callable[[], Hashable] = lambda: None,
+        is_notified: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """``seconds`` bounds the fetching of one list."""
+        self._server = server
+        self._limits = limits
+        self._fetch = fetch
+        self._now = now
+        self._seconds = seconds
+        self._credentials = credentials
+        self.is_notified = is_notified
+        """Whether a change would be heard of."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when the server said that its list changed, and when it was fetched."""
+        self.on_used: Callable[[], None] = lambda: None
+        """Called when something is used that was fetched before."""
+        self._list: L | None = None
+        self._by_key: dict[str, Any] = {}
+        self._fresh_until = -math.inf
+        self._fetched_at = -math.inf
+        self._private = False
+        self._fetched_as: Hashable = None
+        self._changes = 0
+        self._seen = -1
+        self._loads = 0
+        self._failure: tuple[int, McpError] = (0, McpError("none yet"))
+        self._turn = anyio.Lock()
+
+    @abstractmethod
+    async def _sorted_out(self, found: list[Any]) -> L:
+        """What came, as what it is; a bad entry is left out with its reason."""
+
+    @property
+    def known(self) -> L | None:
+        """The list that was fetched last, fresh or not."""
+        self._drop_if_credentials_changed()
+        return self._list
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the server has said that its list changed, and it was not fetched since."""
+        return self._seen != self._changes
+
+    @property
+    def fresh(self) -> bool:
+        return not self.outdated and self._now() < self._fresh_until
+
+    def changed(self) -> None:
+        """The server said that its list changed, or is another server than before."""
+        self._changes += 1
+        self.on_change()
+
+    async def all(self, *, refresh: bool = False) -> L:
+        """The whole current list; the last one, with a finding, where it cannot be fetched."""
+        try:
+            return await self._current(refresh)
+        except ConfigError:
+            raise
+        except McpError as error:
+            if refresh or self._list is None:
+                raise
+            return self._stale_copy(self._list, error)
+
+    async def latest(self) -> L:
+        """The list as of the last notice, however old."""
+        self._drop_if_credentials_changed()
+        if self._list is not None and not self.outdated:
+            return self._list
+        return await self._current(refresh=False)
+
+    async def _current(self, refresh: bool) -> L:
+        self._drop_if_credentials_changed()
+        if not refresh and self._list is not None and self.fresh:
+            self.on_used()
+            return self._list
+        loads, failures = self._loads, self._failure[0]
+        async with self._turn:
+            # Whoever waited here while somebody else fetched takes what that fetch brought.
+            if (
+                self._list is not None
+                and self._seen == self._changes
+                and (self._loads > loads or (not refresh and self.fresh))
+            ):
+                return self._list
+            if self._failure[0] > failures:
+                raise self._failure[1].with_traceback(None)
+            try:
+                return await self._load()
+            except McpError as error:
+                self._failure = self._failure[0] + 1, error
+                raise
+
+    def _drop_if_credentials_changed(self) -> None:
+        """Forget a private list that was fetched under another authorization."""
+        if self._private and self._list is not None and self._credentials() != self._fetched_as:
+            self._list, self._by_key, self._seen = None, {}, -1
+
+    def _stale_copy(self, old: L, error: McpError) -> L:
+        age, noun = self._now() - self._fetched_at, self.kind.noun
+        _log.warning("%s: the list of %s could not be fetched anew: %s", self._server, noun, error)
+        return old.with_finding(
+            f"this list is {age:.0f} s old and may be out of date, for fetching it anew failed: "
+            f"{safe_text(error, _SHOWN)}"
+        )
+
+    # ----------------------------------------------------------------- loading
+
+    async def _load(self) -> L:
+        changes, fetched_as = self._changes, self._credentials()
+        with anyio.move_on_after(self._seconds) as clock:
+            found, fresh_until, private = await self._every_page()
+            entries = await self._sorted_out(found)
+        if clock.cancelled_caught:
+            raise CallTimeout(
+                f"the list of {self.kind.noun} was not whole within {self._seconds:g} s "
+                "(total clock)",
+                clock="total",
+                server=self._server,
+            )
+        self._list = entries
+        key = self.kind.key
+        self._by_key = {key(entry): entry for entry in entries}
+        self._seen, self._fresh_until, self._fetched_at = changes, fresh_until, self._now()
+        self._private, self._fetched_as = private, fetched_as
+        self._loads += 1
+        self.on_change()
+        return entries
+
+    async def _every_page(self) -> tuple[list[Any], float, bool]:
+        """All entries, until when they are fresh, and whether they are for us alone."""
+        try:
+            return await self._walk()
+        except _CursorGone:
+            return await self._walk(last=True)
+
+    async def _walk(self, *, last: bool = False) -> tuple[list[Any], float, bool]:
+        limits, kind = self._limits, self.kind
+        most: int = getattr(limits, kind.cap)
+        found: list[Any] = []
+        cursors: set[str] = set()
+        fields: dict[str, Any] = {}
+        fresh_until, private, size = math.inf, False, 0
+        for _ in range(limits.pages):
+            try:
+                page = await self._page(fields)
+            except ServerError as error:
+                if error.code == _INVALID_PARAMS and fields and not last:
+                    raise _CursorGone from None
+                raise
+            found += page[kind.member]
+            size += len(marshal.dumps(page, 2))  # not JSON's own length, but cheap and close to it
+            if len(found) > most:
+                raise self._broken(f"more than {most} {kind.noun} (Limits.{kind.cap})", page)
+            if size > limits.list_bytes:
+                raise self._broken(f"more than {limits.list_bytes} bytes (Limits.list_bytes)", page)
+            fresh_until = min(fresh_until, self._now() + self._seconds_fresh(page))
+            private = private or page.get("cacheScope") != "public"
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                return found, fresh_until, private
+            if type(cursor) is not str:
+                raise self._broken("a nextCursor that is no string", page)
+            if cursor in cursors:
+                raise self._broken("a cursor that came before: the list has no end", page)
+            cursors.add(cursor)
+            fields = {"cursor": cursor}
+        raise self._broken(f"more than {limits.pages} pages (Limits.pages)", page)
+
+    async def _page(self, fields: dict[str, Any]) -> dict[str, Any]:
+        reading = await self._fetch(fields)
+        page = reading.result
+        if type(page.get(self.kind.member)) is not list:
+            raise self._broken(f"a page without an array of {self.kind.noun}", page)
+        return page
+
+    def _seconds_fresh(self, page: dict[str, Any]) -> float:
+        """How long a page may be taken as fresh.
+
+        Without a usable ``ttlMs``: until the server says otherwise, where it is heard when it
+        does; else not at all.
+        """
+        ttl = page.get("ttlMs")
+        if type(ttl) is int or type(ttl) is float:
+            return max(0.0, min(ttl, 86_400_000) / 1000)
+        return math.inf if self.is_notified() else 0.0
+
+    def _broken(self, what: str, page: Any) -> ProtocolViolation:
+        return ProtocolViolation(
+            f"the server's {self.kind.method} has {what}", result=page, server=self._server
+        )
+
+
+class _CursorGone(Exception):
+    """A cursor the server gave is not valid any more."""
+
+
+class PagedEntries(PagedCache[Listed[T]]):
+    """A list of which each entry is read by itself: resources, their templates, prompts.
+
+    ``read`` makes an entry, or raises ``ValueError`` with the reason why it is none. Where two
+    have the same key the first one counts: between two pages a list may move.
+    """
+
+    def __init__(self, kind: Kind, read: Callable[[Any, str], T], *args: Any, **rest: Any) -> None:
+        super().__init__(*args, **rest)
+        self.kind = kind  # type: ignore[misc]  # one class, three kinds
+        self._read = read
+
+    async def _sorted_out(self, found: list[Any]) -> Listed[T]:
+        entries: dict[str, T] = {}
+        rejected: list[Rejected] = []
+        findings: list[str] = []
+        for number, entry in enumerate(found):
+            if number % _AT_ONCE == _AT_ONCE - 1:
+                await checkpoint()  # a long list takes its time: let others run, and stop
+            try:
+                read = self._read(entry, self._server)
+                key = self.kind.key(read)
+                if key in entries:
+                    raise ValueError("another came before it that goes by the same name")
+            except ValueError as error:
+                rejected.append(self._rejected(entry, error))
+                continue
+            entries[key] = read
+            texts = [text for text in map(entry.get, _TEXTS) if type(text) is str]
+            findings += [f"'{safe_text(key, 128)}': {found}" for found in text_findings(texts)]
+        return Listed(list(entries.values()), rejected, findings)
+
+    def _rejected(self, entry: Any, error: ValueError) -> Rejected:
+        names = map(entry.get, _NAMES) if type(entry) is dict else ()
+        name = safe_text(next((name for name in names if type(name) is str), ""), 128)
+        reason = safe_text(error, _SHOWN)
+        _log.warning("%s: %s: %r is left out: %s", self._server, self.kind.noun, name, reason)
+        return Rejected(name, reason)
+
+
+_TEXTS = ("name", "title", "description")
+_NAMES = ("uri", "uriTemplate", "name")

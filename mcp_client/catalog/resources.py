@@ -1,0 +1,176 @@
+"""The resources of a server: listed, read, and pointed to by what a tool returned.
+
+2026-07-28 ``server/resources``. Nothing here ever goes to the network by itself: whatever its
+scheme, ``https`` included, a URI is read by asking the server for it with ``resources/read``.
+Results of reading are not kept, so that their ``ttlMs`` is for the host to use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ..errors import InvalidArguments, ProtocolViolation, ServerError
+from ..protocol.canonical_json import NotJson, canonical_of, plain
+from ..protocol.content import ResourceLink
+from ..protocol.resources import Resource, ResourceContents, ResourceTemplate, usable_uri
+from ..runtime.safe_text import safe_text
+from .listed import Rejected
+from .paged_list import Kind, PagedEntries
+
+__all__ = [
+    "RESOURCES",
+    "TEMPLATES",
+    "Read",
+    "ResourceResult",
+    "linked",
+    "meta_of",
+    "read",
+    "resource_list",
+    "template_list",
+    "uri_of",
+]
+
+Read: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+"""From a method and its parameters to its result; a reading is repeated if it was lost."""
+
+RESOURCES = Kind(
+    "resources/list", "resources", "resources", lambda resource: resource.uri, "entries"
+)
+TEMPLATES = Kind(
+    "resources/templates/list",
+    "resourceTemplates",
+    "resource templates",
+    lambda template: template.uri_template,
+    "entries",
+)
+_NOT_FOUND = frozenset({-32002, -32602})
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceResult:
+    """What reading a resource brought: often one piece, of a folder perhaps many, or none."""
+
+    contents: tuple[ResourceContents, ...]
+    server: str
+    uri: str
+    """What was asked for."""
+    rejected: tuple[Rejected, ...] = ()
+    """Pieces that are none, each with its reason; as they came, they are in ``raw``."""
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """The result as it came, ``ttlMs`` and ``cacheScope`` included."""
+
+    @classmethod
+    def from_wire(cls, result: dict[str, Any], server: str, uri: str) -> ResourceResult:
+        """Raises ``ValueError`` where the result is not what the specification says."""
+        found = result.get("contents")
+        if type(found) is not list:
+            raise ValueError("contents is no array")
+        contents, rejected = [], []
+        for piece in found:
+            try:
+                contents.append(ResourceContents.from_wire(piece))
+            except ValueError as error:
+                name = piece.get("uri") if type(piece) is dict else ""
+                shown = safe_text(name, 128) if type(name) is str else ""
+                rejected.append(Rejected(shown, str(error)))
+        return cls(tuple(contents), server, uri, tuple(rejected), result)
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        meta = self.raw.get("_meta")
+        return meta if isinstance(meta, dict) else {}
+
+    @property
+    def text(self) -> str:
+        """All of it as text for a model; what is no text is named in brackets, never hidden."""
+        left_out = [f"[left out: {one.name or 'a piece'}, {one.reason}]" for one in self.rejected]
+        return "\n".join([*map(str, self.contents), *left_out])
+
+
+def resource_list(*args: Any, **rest: Any) -> PagedEntries[Resource]:
+    """What ``listing`` makes of ``resources/list``; the parameters are those of ``Listing``."""
+    return PagedEntries(RESOURCES, Resource.from_wire, *args, **rest)
+
+
+def template_list(*args: Any, **rest: Any) -> PagedEntries[ResourceTemplate]:
+    return PagedEntries(TEMPLATES, ResourceTemplate.from_wire, *args, **rest)
+
+
+async def read(ask: Read, server: str, uri: str) -> ResourceResult:
+    try:
+        result = await ask("resources/read", {"uri": uri})
+    except ServerError as error:
+        if error.code in _NOT_FOUND:
+            raise _not_found(error, uri) from None
+        raise
+    try:
+        return ResourceResult.from_wire(result, server, uri)
+    except ValueError as error:
+        raise ProtocolViolation(
+            f"what was read is none: {error}", result=result, server=server
+        ) from None
+
+
+def uri_of(uri: object) -> str:
+    """``uri``, if it can be asked for. Raises ``InvalidArguments``."""
+    if not isinstance(uri, str):
+        raise InvalidArguments(f"the uri is a {type(uri).__name__}: give a string")
+    reason = usable_uri(uri)
+    if reason is not None:
+        raise InvalidArguments(f"the uri {safe_text(uri, 80)!r} {reason}")
+    return uri
+
+
+def meta_of(meta: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A caller's own ``_meta``, as plain JSON. Raises ``InvalidArguments``."""
+    if meta is None:
+        return None
+    if not isinstance(meta, Mapping):
+        raise InvalidArguments(f"meta is a {type(meta).__name__}: give a dict")
+    try:
+        found: dict[str, Any] = plain(meta)
+        canonical_of(found)
+    except NotJson as error:
+        raise InvalidArguments(f"meta cannot be sent as JSON: {error}", path=error.path) from None
+    return found
+
+
+def linked(link: object, server: str, origin: str) -> str:
+    """What a link points to, if a result of this session has it. Raises ``InvalidArguments``."""
+    if not isinstance(link, ResourceLink):
+        raise InvalidArguments(
+            f"follow takes a ResourceLink of a result, and not a {type(link).__name__}; "
+            "read_resource reads a uri of your own"
+        )
+    if link._origin != origin:
+        whose = f"another session, with {link.server!r}" if link._origin else "no session's result"
+        raise InvalidArguments(
+            f"the link is of {whose}: a link is followed only on the session whose result it is of",
+            server=server,
+        )
+    return uri_of(link.uri)
+
+
+def _not_found(error: ServerError, uri: str) -> ServerError:
+    """The same error in words that say what is not there.
+
+    -32002 means nothing else; -32602 does from 2026-07-28 on, where the server says so.
+    """
+    if error.code != -32002 and not _is_about(error.data, uri):
+        return error
+    said = error.args[0].removeprefix("the server answered with an error: ")
+    return ServerError(
+        f"the server has no resource {safe_text(uri, 200)!r}: {said}",
+        code=error.code,
+        data=error.data,
+        http_status=error.http_status,
+        body_excerpt=error.body_excerpt,
+        retry_after=error.retry_after,
+        server=error.server,
+    )
+
+
+def _is_about(data: Any, uri: str) -> bool:
+    return type(data) is dict and data.get("uri") == uri

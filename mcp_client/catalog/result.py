@@ -1,0 +1,83 @@
+"""What a call gives back.
+
+2026-07-28 ``server/tools`` (tool result); older revisions have the same fields or fewer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import ToolFailed
+from ..protocol.content import ContentBlock, ResourceLink, content_block
+from ..runtime.safe_text import safe_text
+
+__all__ = ["ToolResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The tool's answer. An error the tool reports is a result too: see ``is_error``."""
+
+    content: tuple[ContentBlock, ...]
+    structured_content: Any
+    """A JSON value that fits the tool's output schema, or None where there is none.
+
+    In revision 2026-07-28 None may also be a real ``null``: ``"structuredContent" in raw`` tells.
+    """
+    is_error: bool
+    """Whether the tool ran and says that it failed; the reason is in ``text``."""
+    findings: tuple[str, ...] = ()
+    """What ``validation="warn"`` found."""
+    server: str = ""
+    tool: str = ""
+    raw: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """The result as it came."""
+
+    @classmethod
+    def from_wire(
+        cls, result: dict[str, Any], server: str, tool: str, origin: str = ""
+    ) -> ToolResult:
+        """Raises ``ValueError`` where the result is not what the specification says."""
+        content = result.get("content", [])
+        if type(content) is not list:
+            raise ValueError("content is no array")
+        is_error = result.get("isError", False)
+        if type(is_error) is not bool:
+            raise ValueError("isError is neither true nor false")
+        return cls(
+            tuple([content_block(block, server, origin) for block in content]),
+            result.get("structuredContent"),
+            is_error,
+            (),
+            server,
+            tool,
+            result,
+        )
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        meta = self.raw.get("_meta")
+        return meta if isinstance(meta, dict) else {}
+
+    @property
+    def text(self) -> str:
+        """All content as text for a model; what is no text is named in brackets, never hidden."""
+        return "\n".join([str(block) for block in self.content])
+
+    @property
+    def links(self) -> tuple[ResourceLink, ...]:
+        """The resource links in it, in order. Data: ``Session.follow`` reads one when asked to."""
+        return tuple(block for block in self.content if isinstance(block, ResourceLink))
+
+    def raise_for_error(self) -> ToolResult:
+        """This result, or ``ToolFailed`` if the tool reported an error."""
+        if self.is_error:
+            reason = safe_text(self.text, 500, lines=True) or "it gave no reason"
+            raise ToolFailed(
+                f"the tool reported an error: {reason}",
+                result=self,
+                server=self.server,
+                tool=self.tool,
+            )
+        return self

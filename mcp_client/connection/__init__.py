@@ -1,0 +1,1 @@
+"""The live connection of a session, and one request on it."""

@@ -1,0 +1,146 @@
+"""The connection under a session: made once, and made anew when it is lost.
+
+What uses it asks for the ``live`` wire each time and never keeps one. A server's process that has
+died is started again (2026-07-28 ``basic/transports/stdio``), a session that the server has ended
+is opened anew (2025-11-25 ``basic/transports``, session management), both at most
+``Limits.restarts`` times a minute.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable
+from weakref import WeakSet
+
+import anyio
+
+from ..errors import ConnectError
+from ..protocol.capabilities import ClientDeclaration
+from ..protocol.jsonrpc import Notification, Request
+from ..runtime.event_loop import current
+from ..runtime.limits import Limits, Timeouts
+from ..runtime.stats import Stats
+from ..transports.base import Transport
+from .establish import ConnectionAttempt
+from .rpc import RpcConnection
+
+__all__ = ["Connection", "session_ended"]
+
+_log = logging.getLogger("mcp_client")
+_MINUTE = 60.0
+
+
+class Connection:
+    """``unasked`` hears what the server says by itself; ``connected``, of each new wire."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        name: str,
+        client: ClientDeclaration,
+        pin: str | None,
+        timeouts: Timeouts,
+        limits: Limits,
+        stats: Stats,
+        unasked: Callable[[Transport, Request | Notification], None],
+        connected: Callable[[RpcConnection], None],
+    ) -> None:
+        self.transport = transport
+        self.wire: RpcConnection | None = None
+        self.closed = False
+        self.generation = 0
+        """How many connections there have been."""
+        self._name = name
+        extensions = transport.extensions
+        self._client = client.with_extensions(extensions) if extensions else client
+        self._pin = pin
+        self._timeouts = timeouts
+        self._limits = limits
+        self._stats = stats
+        self._unasked = unasked
+        self._connected = connected
+        self._ids = itertools.count(1)
+        self._starts: list[float] = []
+        self._retired: WeakSet[Transport] = WeakSet()
+
+    def agreed(self) -> RpcConnection:
+        """The wire agreed on last, alive or not."""
+        if self.wire is None:
+            raise ConnectError("the session is not open", server=self._name)
+        return self.wire
+
+    async def open(self) -> None:
+        self._turn = anyio.Lock()
+        self._now = current().now
+        self.wire = await self._open()
+
+    async def live(self) -> RpcConnection:
+        """The wire to use now; a server that has gone is started again."""
+        wire = self.agreed()
+        if wire.transport.alive and not self.closed:
+            return wire
+        async with self._turn:
+            if self.closed:
+                raise ConnectError("the session is closed; connect again", server=self._name)
+            wire = self.agreed()
+            if not wire.transport.alive:
+                self._retired.add(wire.transport)
+                await wire.transport.retire()
+                self._may_restart()
+                self._stats.restarts += 1
+                _log.warning("%s: the connection is over and is made anew", self._name)
+                self.transport = wire.transport.fresh()
+                wire = self.wire = await self._open()
+            return wire
+
+    def stands(self, wire: RpcConnection) -> bool:
+        """Whether ``wire`` is what ``live`` would give, and give at once."""
+        return wire is self.wire and wire.transport.alive and not self.closed
+
+    async def aclose(self) -> None:
+        self.closed = True
+        await self.transport.aclose()
+        for transport in list(self._retired):
+            await transport.aclose()
+
+    async def _open(self) -> RpcConnection:
+        opening = ConnectionAttempt(
+            self.transport,
+            self._client,
+            self._pin,
+            self._name,
+            self._limits,
+            self._timeouts,
+            self._stats,
+            self._ids,
+            self._unasked,
+        )
+        wire = await opening.run()
+        self.transport = wire.transport
+        self.generation += 1
+        wire.generation = self.generation
+        if self.closed:
+            await self.transport.aclose()
+            raise ConnectError(
+                "the session was closed while it was being opened", server=self._name
+            )
+        self._connected(wire)
+        return wire
+
+    def _may_restart(self) -> None:
+        now = self._now()
+        self._starts = [start for start in self._starts if now - start < _MINUTE]
+        if len(self._starts) >= self._limits.restarts:
+            raise ConnectError(
+                f"the server keeps dying, or ending our session: it was begun anew "
+                f"{len(self._starts)} times within a minute (Limits.restarts)",
+                server=self._name,
+            )
+        self._starts.append(now)
+
+
+def session_ended(error: ConnectError) -> bool:
+    """Whether nothing was sent because the server had ended our session."""
+    return error.http_status == 404 and error.retryable

@@ -1,0 +1,96 @@
+"""The clocks of one request, and when they stand still.
+
+``idle`` starts anew with each sign of life, ``total`` never does (2026-07-28
+``basic/patterns/cancellation``, timeouts). While the server waits for our answer to a question, it
+cannot be blamed for silence, so the clocks stand still. In the handshake era a question does not
+say which request it is about, so those of every request stand still that was under way when the
+question came, and of none that came later: a handler that calls the same server and gets no answer
+is not kept waiting by its own question. All in all a request is granted ``Timeouts.approval``
+seconds of that, so that a server which never stops asking holds up nobody for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..runtime.limits import Timeouts
+
+__all__ = ["RequestDeadline", "RequestDeadlines"]
+
+_GLANCE = 0.25
+"""Seconds between two looks whether the clocks go on."""
+
+
+class RequestDeadline:
+    """When one request has waited long enough. Times are the loop's own, in seconds."""
+
+    __slots__ = ("_open", "_sign", "_since", "_started", "_thought", "_timeouts")
+
+    def __init__(self, timeouts: Timeouts, started: float) -> None:
+        self._timeouts = timeouts
+        self._started = self._sign = started
+        self._open = 0
+        self._since = self._thought = 0.0
+
+    def sign(self, now: float) -> None:
+        """The server gave a sign of life."""
+        self._sign = now
+
+    def until(self, now: float) -> float:
+        """When to look again whether it is over; it is over where that is not after ``now``."""
+        timeouts = self._timeouts
+        latest = self._started + timeouts.total
+        if not self._open:
+            return min(latest + self._thought, self._sign + timeouts.idle)
+        latest += self._credit(now)
+        return max(latest, now + _GLANCE) if latest > now else latest
+
+    def ran_out(self, now: float) -> str:
+        """Which clock it was."""
+        spent = now - self._started - self._credit(now)
+        return "total" if spent >= self._timeouts.total else "idle"
+
+    def pause(self, now: float) -> None:
+        if not self._open:
+            self._since = now
+        self._open += 1
+
+    def resume(self, now: float) -> None:
+        self._thought = self._credit(now)
+        self._since = self._sign = now
+        self._open -= 1
+
+    def _credit(self, now: float) -> float:
+        thought = self._thought + (now - self._since if self._open else 0.0)
+        return min(thought, self._timeouts.approval)
+
+
+class RequestDeadlines:
+    """The clocks of all requests under way on one connection."""
+
+    __slots__ = ("_now", "_running")
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._running: set[RequestDeadline] = set()
+
+    def start(self, timeouts: Timeouts, started: float) -> RequestDeadline:
+        clock = RequestDeadline(timeouts, started)
+        self._running.add(clock)
+        return clock
+
+    def stop(self, clock: RequestDeadline) -> None:
+        self._running.discard(clock)
+
+    def pause(self) -> Callable[[], None]:
+        """Stop the clocks of what is under way now; call what is returned to let them go on."""
+        stopped, now = tuple(self._running), self._now()
+        for clock in stopped:
+            clock.pause(now)
+
+        def resume() -> None:
+            now = self._now()
+            for clock in stopped:
+                clock.resume(now)
+
+        return resume

@@ -1,0 +1,277 @@
+"""The elicitation handler that asks the person at the terminal."""
+
+from __future__ import annotations
+
+import logging
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import anyio
+
+from ..protocol.consent_url import NotOpenable
+from ..protocol.elicitation import FormField
+from ..runtime.console import Console, nobody_there, open_console
+from ..runtime.console_layout import Page, Row, prose
+from ..runtime.safe_text import safe_text
+from .form_fields import InputRejected, Left, shown_value, typed_value
+from .handlers import Accept, Cancel, Decline, ElicitRequest
+
+__all__ = ["elicit_on_terminal"]
+
+Outcome: TypeAlias = Accept | Decline | Cancel
+
+_TRIES = 3
+_CHOICES_SHOWN = 30
+_SECRET = re.compile(
+    r"pass ?(word|wd|phrase|code)|secret|token|credential|api ?key|private ?key|access ?key|"
+    r"\bpin\b|\botp\b|\b2fa\b|one time|cvv|cvc|(credit|debit) ?card|card ?number|iban|seed ?phrase"
+)
+_log = logging.getLogger("mcp_client")
+
+
+async def elicit_on_terminal(request: ElicitRequest) -> Outcome:
+    """Put a server's question to the person at the terminal: ``Handlers(elicitation=...)``.
+
+    The question names the server. A form is asked field by field; each answer is judged, asked
+    again with the reason where it does not fit, and the whole is shown before it is sent. A URL is
+    shown whole, with the host it leads to and what looks wrong with it, and opened in a browser
+    only after a yes (``webbrowser``); it is never fetched. "n" declines; Ctrl-C, Ctrl-D and a
+    question that is withdrawn cancel, and so does a missing terminal. 2025-11-25 and 2026-07-28
+    ``client/elicitation``.
+    """
+    reason = nobody_there()
+    if reason is not None:
+        _log.warning("%s asks for something, and nobody can answer: %s", request.server, reason)
+        return Cancel()
+    async with open_console() as console:
+        try:
+            return await (_url if request.mode == "url" else _form)(console, request)
+        except Left:
+            return Cancel()
+        except InputRejected:
+            return Decline()
+
+
+# ----------------------------------------------------------------------------------- a URL
+
+
+async def _url(console: Console, request: ElicitRequest) -> Outcome:
+    import webbrowser
+
+    url = request.url or ""
+    try:
+        host, warnings = request.host or "", request.warnings
+    except NotOpenable as error:
+        console.say(f"{safe_text(request.server, 80)} wants a page opened, but {error}.")
+        return Cancel()
+    page = _head(console, request, "A server asks you to open a page in your browser.")
+    page.quote("The URL", [Row(url)], 400)
+    page.quote("leads to", [Row(host)], 20)
+    if host.count(".") > 1:
+        page.fact("", "Its end says whose it is, not its beginning.")
+    for warning in warnings:
+        page.quote("WARNING", prose(warning, 400), 4)
+    page.say(
+        "Nothing was opened or looked at yet. What you do there, this program does not see.", 2
+    )
+    console.show(page)
+    await _agreed(console, "Open it? [y/N] ")
+    try:
+        with console.lent():  # it may be a browser in this terminal
+            opened = await anyio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)
+    except Exception:  # noqa: BLE001 - whatever it is, no page was opened
+        opened = False
+    if not opened:
+        console.say("No browser could be started: open the URL yourself.")
+        await _agreed(console, "Did you? [y/N] ")
+    return Accept()
+
+
+async def _agreed(console: Console, prompt: str) -> None:
+    for _ in range(_TRIES):
+        match (await _line(console, prompt)).lower():
+            case "y" | "yes":
+                return
+            case "" | "n" | "no":
+                raise InputRejected
+        console.say("Answer y or n.")
+    raise InputRejected
+
+
+# ---------------------------------------------------------------------------------- a form
+
+
+async def _form(console: Console, request: ElicitRequest) -> Outcome:
+    fields = request.fields
+    page = _head(console, request, _title(len(fields)))
+    for number, field in enumerate(fields[:_CHOICES_SHOWN], 1):
+        page.quote(f"Field {number}", [Row(_unlinked(field.title or field.name))], 2)
+    if len(fields) > _CHOICES_SHOWN:
+        page.fact("", f"and {len(fields) - _CHOICES_SHOWN:,} more")
+    if any(_secret(text) for text in _texts(request)):
+        page.say("WARNING: this looks like a question for a secret. Servers must not ask for", 2)
+        page.say("passwords, keys or card numbers in a form: what you type goes to the server.", 2)
+    page.say("Answer with n to decline, with Ctrl-C to put it off.", 2)
+    console.show(page)
+    await _agreed(console, "Fill it in? [y/N] " if fields else "Agree? [y/N] ")
+    content: dict[str, Any] = {}
+    for number, field in enumerate(fields, 1):
+        await _fill(console, request, field, f"{number}/{len(fields)}", content)
+    if fields:
+        await _reviewed(console, request, content)
+    return Accept(content, fill=False)
+
+
+def _title(count: int) -> str:
+    if not count:
+        return "A server asks for your consent."
+    return f"A server asks for information, in {count} field{'s' if count > 1 else ''}."
+
+
+async def _fill(
+    console: Console, request: ElicitRequest, field: FormField, place: str, content: dict[str, Any]
+) -> None:
+    """Ask for one field until the answer fits; it is then in ``content``, or left out."""
+    _show_field(console, field, place)
+    while True:
+        line = await _line(console, f"{place}> ")
+        if line == "!v":
+            _show_field(console, field, place, whole=True)
+            continue
+        try:
+            value = typed_value(field, line)
+        except ValueError as error:
+            console.say(f"Not taken: {error}")
+            continue
+        if value is None:
+            content.pop(field.name, None)
+        else:
+            content[field.name] = value
+        return
+
+
+def _show_field(console: Console, field: FormField, place: str, whole: bool = False) -> None:
+    page = console.page()
+    page.say()
+    page.quote(f"Field {place}", [Row(_unlinked(field.name))], 3)
+    if field.title:
+        page.quote("Its title", prose(_unlinked(field.title), 300), 3)
+    if field.description:
+        page.quote("It says", prose(_unlinked(field.description), 2_000), 12)
+    page.fact("Wanted", _wanted(field))
+    most = 2_000 if whole else _CHOICES_SHOWN
+    page.quote("Choices", _choices(field), most)
+    if page.folded:
+        page.say("!v shows the rest.", indent=2)
+    if field.default is not None:
+        page.quote("Default", [_value(field, field.default)], 6)
+    if _secret(f"{field.name} {field.title} {field.description}"):
+        page.say("WARNING: it looks like a secret, and it goes to the server.", indent=2)
+    page.say(_keys(field), indent=2)
+    console.show(page)
+
+
+def _wanted(field: FormField) -> str:
+    what = {
+        "string": f"a text ({field.format})" if field.format in _FORMATS else "a text",
+        "number": "a number",
+        "integer": "a whole number",
+        "boolean": "yes or no",
+        "choice": "the number of one choice",
+        "choices": "the numbers of choices, with commas between",
+    }[field.kind]
+    unit = {"string": " characters", "choices": " of them"}.get(field.kind, "")
+    least = "" if field.least is None else f", at least {field.least:g}{unit}"
+    most = "" if field.most is None else f", at most {field.most:g}{unit}"
+    return f"{what}{least}{most}; {'required' if field.required else 'may be left out'}"
+
+
+_FORMATS = ("email", "uri", "date", "date-time")
+
+
+def _keys(field: FormField) -> str:
+    keys = []
+    if field.default is not None:
+        keys.append("Enter takes the default")
+    elif not field.required:
+        keys.append("Enter leaves it out")
+    if field.default is not None and not field.required:
+        keys.append("!- leaves it out")
+    if field.kind in ("string", "choices"):
+        keys.append("!e is empty")
+    return "; ".join([*keys, "!n declines the whole"]) + "."
+
+
+def _choices(field: FormField) -> Iterator[Row]:
+    for number, choice in enumerate(field.choices, 1):
+        title = f"{choice.title[:200]} = " if choice.title != choice.value else ""
+        yield Row(_unlinked(f"{number}  {title}{choice.value[:300]}"))
+
+
+async def _reviewed(console: Console, request: ElicitRequest, content: dict[str, Any]) -> None:
+    fields = request.fields
+    while True:
+        page = _head(console, request, "This is what will be sent:")
+        for number, field in enumerate(fields, 1):
+            value = content.get(field.name)
+            shown = Row("left out", ours=True) if value is None else _value(field, value)
+            page.quote(f"Field {number}", [Row(_unlinked(field.name)[:200]), shown], 40)
+        page.say("y sends it, n declines; the number of a field changes it.", indent=2)
+        console.show(page)
+        while True:
+            line = (await _line(console, "Send it? [y/N/number] ")).lower()
+            if line in ("y", "yes"):
+                return
+            if line in ("", "n", "no"):
+                raise InputRejected
+            if line.isdecimal() and line.isascii() and 0 < int(line[:4]) <= len(fields):
+                break
+            console.say("Answer y, n or the number of a field.")
+        number = int(line)
+        await _fill(console, request, fields[number - 1], f"{number}/{len(fields)}", content)
+
+
+# ------------------------------------------------------------------------------ what is shown
+
+
+def _value(field: FormField, value: Any) -> Row:
+    shown = shown_value(field, value)
+    typed = not field.choices and value != field.default
+    return Row(shown if typed else _unlinked(shown))
+
+
+def _head(console: Console, request: ElicitRequest, title: str) -> Page:
+    page = console.page()
+    page.say()
+    page.say(title)
+    page.quote("Server", prose(request.server, 200), 3)
+    page.quote("It says", prose(_unlinked(request.message), 4_000), 60)
+    return page
+
+
+async def _line(console: Console, prompt: str) -> str:
+    line = await console.ask(prompt)
+    if line is None:
+        raise Left
+    return line.strip()
+
+
+def _unlinked(text: str) -> str:
+    """Without what a terminal would make a link: only the URL that is asked about may be one."""
+    return re.sub(r"(?i)\b(www)\.", r"\1[.]", text.replace("://", "[://]"))
+
+
+def _texts(request: ElicitRequest) -> Iterator[str]:
+    yield request.message
+    for field in request.fields:
+        yield f"{field.name} {field.title} {field.description}"
+
+
+def _secret(text: str) -> bool:
+    """Whether it seems to ask for a secret. A hint, and easily talked around."""
+    plain = unicodedata.normalize("NFKD", text[:20_000])
+    plain = re.sub(r"([a-z])([A-Z])", r"\1 \2", plain).lower()
+    plain = "".join(c for c in plain if unicodedata.category(c) not in ("Mn", "Cf"))
+    return _SECRET.search(re.sub(r"[\s_.-]+", " ", plain)) is not None

@@ -1,0 +1,88 @@
+"""What a server tells unasked: the names of its notices, and what is agreed on for them.
+
+2026-07-28 ``basic/patterns/subscriptions``; 2025-11-25 ``server/tools``, ``server/prompts`` and
+``server/resources`` (list changed, subscriptions), ``client/elicitation`` (completion),
+``server/utilities/logging``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from .jsonrpc import Notification
+
+__all__ = [
+    "ACKNOWLEDGED",
+    "CANCELLED",
+    "COMPLETED",
+    "LISTEN",
+    "LOGGED",
+    "LOG_LEVELS",
+    "PROGRESS",
+    "PROMPTS",
+    "RESOURCES",
+    "RESOURCE_UPDATED",
+    "TOOLS",
+    "TOOLS_CHANGED",
+    "Topic",
+    "updates_of",
+]
+
+LISTEN = "subscriptions/listen"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+TOOLS_CHANGED = "notifications/tools/list_changed"
+RESOURCE_UPDATED = "notifications/resources/updated"
+PROGRESS = "notifications/progress"
+CANCELLED = "notifications/cancelled"
+COMPLETED = "notifications/elicitation/complete"
+"""2025-11-25 only: what a person was sent to a URL for is done."""
+LOGGED = "notifications/message"
+LOG_LEVELS = (*("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"),)
+"""From the least to the most severe, as in RFC 5424."""
+
+
+class Topic(NamedTuple):
+    """Something that a server can be asked to tell of."""
+
+    notice: str
+    feature: str
+    """With ``detail``, what the server declares if it can."""
+    detail: str
+    wanted: Mapping[str, Any]
+    """What stands in the filter of a ``subscriptions/listen``: this, and nothing else."""
+
+    @property
+    def filter(self) -> dict[str, Any]:
+        """The parameters of a ``subscriptions/listen``."""
+        return {"notifications": self.wanted}
+
+    def honoured_by(self, acknowledged: Notification) -> bool:
+        """Whether the server agreed to all that was asked for."""
+        agreed = acknowledged.params.get("notifications")
+        return isinstance(agreed, dict) and all(
+            _covers(agreed.get(member), wanted) for member, wanted in self.wanted.items()
+        )
+
+
+TOOLS = Topic(TOOLS_CHANGED, "tools", "listChanged", {"toolsListChanged": True})
+PROMPTS = Topic(
+    "notifications/prompts/list_changed", "prompts", "listChanged", {"promptsListChanged": True}
+)
+RESOURCES = Topic(
+    "notifications/resources/list_changed",
+    "resources",
+    "listChanged",
+    {"resourcesListChanged": True},
+)
+
+
+def updates_of(uri: str) -> Topic:
+    """The changes of one resource."""
+    return Topic(RESOURCE_UPDATED, "resources", "subscribe", {"resourceSubscriptions": [uri]})
+
+
+def _covers(agreed: Any, wanted: Any) -> bool:
+    if wanted is True:
+        return agreed is True
+    return isinstance(agreed, list) and all(item in agreed for item in wanted)

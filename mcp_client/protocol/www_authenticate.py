@@ -1,0 +1,115 @@
+"""What a server says it wants, in ``WWW-Authenticate``: RFC 9110 section 11.6.1, RFC 6750, 9449.
+
+A header may hold several challenges, and its commas part challenges and parameters alike. It is
+read whole, so that a quoted string with a scheme's name in it is not taken for a challenge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ..runtime.safe_text import safe_text
+
+__all__ = ["Challenge", "parse_challenges", "scopes_of", "what_is_wanted"]
+
+_LONGEST = 16_384
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_TOKEN68 = re.compile(r"[A-Za-z0-9._~+/-]+=*(?=[ \t]*(?:,|$))")
+_PARAMETER = re.compile(r'([!#$%&\'*+.^_`|~0-9A-Za-z-]+)[ \t]*=[ \t]*("(?:[^"\\]|\\.)*"|[^\s,"]+)')
+_BETWEEN = re.compile(r"[\s,]*")
+_SPACE = re.compile(r"[ \t]+")
+_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """One way in that a server offers."""
+
+    scheme: str
+    """In lower case: "bearer", "dpop", "basic"."""
+    params: Mapping[str, str] = field(default_factory=dict)
+    """Names in lower case, values without their quotes. Of a name given twice the first counts."""
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        return scopes_of(self.params.get("scope"))
+
+    @property
+    def resource_metadata(self) -> str | None:
+        return self.params.get("resource_metadata") or None
+
+    @property
+    def error(self) -> str | None:
+        return self.params.get("error")
+
+
+def scopes_of(text: object) -> frozenset[str]:
+    """The scopes in a string that parts them by spaces; what no scope can be is left out."""
+    if not isinstance(text, str):
+        return frozenset()
+    return frozenset(word for word in text.split() if _SCOPE.fullmatch(word))
+
+
+def parse_challenges(headers: Iterable[str]) -> list[Challenge]:
+    """The challenges in the ``WWW-Authenticate`` headers of one reply, in their order.
+
+    Never raises: what cannot be read ends its header, and what came before it counts.
+    """
+    return [challenge for header in headers for challenge in _parse(header[:_LONGEST])]
+
+
+def _parse(text: str) -> list[Challenge]:
+    found: list[Challenge] = []
+    at = 0
+    while (at := _end(_BETWEEN, text, at)) < len(text):
+        scheme = _TOKEN.match(text, at)
+        if scheme is None:
+            break
+        at = scheme.end()
+        params: dict[str, str] = {}
+        if (space := _SPACE.match(text, at)) is not None:
+            at = _parameters(text, space.end(), params)
+        found.append(Challenge(scheme.group().lower(), params))
+        if at < len(text) and text[at] != ",":
+            break
+    return found
+
+
+def _parameters(text: str, at: int, params: dict[str, str]) -> int:
+    """Read parameters, or a token68, up to the next challenge. Returns where that begins."""
+    while True:
+        parameter = _PARAMETER.match(text, at)
+        if parameter is None:
+            token68 = None if params else _TOKEN68.match(text, at)
+            return token68.end() if token68 is not None else at
+        name, value = parameter.groups()
+        params.setdefault(name.lower(), _unquoted(value))
+        end = _end(_SPACE, text, parameter.end())
+        at = _end(_BETWEEN, text, end)  # a space alone parts parameters too: some servers do that
+        if at == parameter.end() or _PARAMETER.match(text, at) is None:
+            return end
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    return at if match is None else match.end()
+
+
+def _unquoted(value: str) -> str:
+    return re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
+
+
+def what_is_wanted(challenges: Iterable[Challenge]) -> str:
+    """The challenges in words, for an error; empty where there are none."""
+    return " or ".join(_in_words(challenge) for challenge in list(challenges)[:4])
+
+
+def _in_words(challenge: Challenge) -> str:
+    words = "DPoP" if challenge.scheme == "dpop" else safe_text(challenge.scheme, 30).title()
+    if challenge.scopes:
+        words += f" with scope {safe_text(' '.join(sorted(challenge.scopes)), 200)!r}"
+    if challenge.error:
+        words += f" ({safe_text(challenge.error, 60)})"
+    return words

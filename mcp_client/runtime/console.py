@@ -1,0 +1,239 @@
+"""The terminal, while one question is open.
+
+The question goes to standard error and the answer comes from standard input; both must be a
+terminal. Lines are edited by the terminal itself, as always. Two things differ as long as a
+question is open, and are put back on every way out:
+
+- The interrupt key (Ctrl-C) sends no SIGINT, which would end the program (asyncio cancels the main
+  task, trio raises in whatever task runs): it ends the line instead, arrives as a character, and
+  means no. Ctrl-Z and Ctrl-\\ do what they always do.
+- What was typed before the prompt was shown is thrown away: it is no answer to it.
+
+A terminal is read by whoever reads first. A host that reads standard input all the time may get
+the line that was meant for us; then the question stays open, and nothing blocks. Other output may
+be printed meanwhile; it moves the question up, and changes nothing else.
+
+Where there is no ``termios`` (Windows) a thread reads the line: Ctrl-C interrupts the program as
+ever, what was typed ahead counts, and the thread stays until a line comes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
+
+import anyio
+from anyio.lowlevel import RunVar
+
+from .console_layout import NARROWEST, Page
+
+try:
+    import termios
+except ImportError:  # pragma: no cover - Windows
+    termios = None  # type: ignore[assignment]
+
+__all__ = ["Console", "nobody_there", "open_console"]
+
+_INTERRUPT = b"\x03"
+_LONGEST = 4_000
+"""Bytes of a line; a terminal cuts off what is above 4095."""
+
+_turns: RunVar[anyio.Lock] = RunVar("mcp_client.terminal")
+_taken = threading.Lock()
+"""Held while a question is open: there is one terminal for all event loops of a process."""
+
+
+def nobody_there() -> str | None:
+    """Why nobody can be asked at the terminal, or None."""
+    if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
+        return "there is no terminal to ask at"
+    if termios is not None and _in_background(sys.stdin.fileno()):
+        return "the program is in the background of its terminal, where it cannot ask"
+    if 0 < _size()[0] < NARROWEST:
+        return f"the terminal is narrower than {NARROWEST} columns"
+    return None
+
+
+@asynccontextmanager
+async def open_console() -> AsyncIterator[Console]:
+    """The terminal for one dialogue: one at a time, in the order asked for.
+
+    Left by an exception, cancelling among them, the question is withdrawn and the screen says so.
+    """
+    try:
+        turn = _turns.get()
+    except LookupError:
+        turn = anyio.Lock()
+        _turns.set(turn)
+    async with turn:
+        while not _taken.acquire(blocking=False):  # noqa: ASYNC110 - no event spans event loops
+            await anyio.sleep(0.05)
+        try:
+            with _reader() as fd:
+                console = Console(fd)
+                with console.listening():
+                    yield console
+        finally:
+            _taken.release()
+
+
+class Console:
+    def __init__(self, fd: int | None) -> None:
+        self._fd = fd
+        self._interrupt = _INTERRUPT
+        self._before: list[Any] = []
+        self._while_asking: list[Any] = []
+
+    @property
+    def height(self) -> int:
+        return _size()[1] or 24
+
+    def page(self) -> Page:
+        return Page(_size()[0] or 80, sys.stderr.encoding or "ascii")
+
+    def show(self, page: Page) -> None:
+        self._write("\n".join([*page.lines, ""]))
+
+    def say(self, text: str) -> None:
+        """A line of our own words."""
+        page = self.page()
+        page.say(text)
+        self.show(page)
+
+    async def ask(self, prompt: str) -> str | None:
+        """The line that is typed; None where the person left: Ctrl-C, or the end of input."""
+        self._forget()
+        self._write(prompt)
+        if self._fd is None:
+            line = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+            return line.rstrip("\n") if line else None
+        data = b""
+        while not data.endswith(b"\n"):
+            more = await _available(self._fd)
+            data = (data + more)[: 2 * _LONGEST]
+            if not more or data.endswith(self._interrupt):
+                self._write("\n")
+                return None
+        if len(data) > _LONGEST:
+            self.say("The terminal cuts off longer lines: give less.")
+            return await self.ask(prompt)
+        return data.decode(errors="replace").rstrip("\n")
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """The terminal's settings while a question is open; as they were, afterwards."""
+        with self._withdrawn():
+            if termios is None or self._fd is None:
+                yield
+                return
+            self._before = termios.tcgetattr(self._fd)
+            self._while_asking = self._settings(termios.tcgetattr(self._fd))
+            self._set(self._while_asking)
+            try:
+                yield
+            finally:
+                with suppress(termios.error):  # a terminal that hung up
+                    self._set(self._before)
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """The terminal as another program expects it; but Ctrl-C does not end ours meanwhile."""
+        if termios is None or self._fd is None:
+            yield
+            return
+        settings = [*self._before[:6], [*self._before[6]]]
+        settings[6][termios.VINTR] = self._while_asking[6][termios.VINTR]
+        self._set(settings)
+        try:
+            yield
+        finally:
+            self._set(self._while_asking)
+
+    def _settings(self, now: list[Any]) -> list[Any]:
+        now[0] |= termios.ICRNL
+        now[1] |= termios.OPOST | termios.ONLCR
+        now[3] |= termios.ICANON | termios.ECHO | termios.ECHOE | termios.ECHOK
+        keys, off = now[6], bytes([os.fpathconf(self._fd or 0, "PC_VDISABLE")])
+        if keys[termios.VINTR] != off:
+            self._interrupt = keys[termios.VINTR]
+        keys[termios.VINTR], keys[termios.VEOL] = off, self._interrupt
+        return now
+
+    def _set(self, settings: list[Any]) -> None:
+        # In the background (Ctrl-Z, bg) it would stop the program, and the settings are not ours.
+        if self._fd is not None and not _in_background(self._fd):
+            termios.tcsetattr(self._fd, termios.TCSANOW, settings)
+
+    @contextmanager
+    def _withdrawn(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            with suppress(OSError, ValueError):
+                self._write("\n(The question is withdrawn.)\n")
+            raise
+
+    def _forget(self) -> None:
+        if termios is None or self._fd is None or _in_background(self._fd):
+            return
+        with suppress(termios.error):
+            termios.tcflush(self._fd, termios.TCIFLUSH)
+
+    def _write(self, text: str) -> None:
+        print(text, end="", file=sys.stderr, flush=True)
+
+
+async def _available(fd: int) -> bytes:
+    while True:
+        await anyio.wait_readable(fd)
+        with suppress(BlockingIOError):  # somebody else who reads the terminal was first
+            return os.read(fd, 4_096)
+
+
+@contextmanager
+def _reader() -> Iterator[int | None]:
+    """A descriptor that waits for nobody and is ours alone.
+
+    Not standard input itself, on which the host may have a reader, and whose flags it shares with
+    other processes. And no thread: a thread that reads cannot be called off, and would keep the
+    program alive.
+    """
+    if termios is None:
+        yield None
+        return
+    stdin = sys.stdin.fileno()
+    for name in (os.ttyname, "/dev/fd/{}".format):  # a container may know no name for it
+        with suppress(OSError):
+            fd = os.open(name(stdin), os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+            break
+    else:  # it is another user's (su), and can be used but not opened
+        fd = os.dup(stdin)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _is_terminal(stream: Any) -> bool:
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):
+        return False
+
+
+def _in_background(fd: int) -> bool:
+    try:
+        return os.tcgetpgrp(fd) != os.getpgrp()
+    except OSError:  # not the terminal that controls this process, so no shell stops it
+        return False
+
+
+def _size() -> tuple[int, int]:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno())
+    except OSError:
+        return 80, 24

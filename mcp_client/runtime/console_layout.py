@@ -1,0 +1,223 @@
+"""A question as lines of a terminal, laid out so that nobody but us can write one of our lines.
+
+Our own words start at the left margin. What a server, a model or a caller had a hand in stands
+behind a mark, on each line that it takes::
+
+    Tool         | delete_everything_that_is
+                 : _old                           the line above goes on
+                 + 12 more lines                  a remark of ours
+
+Lines are broken here, because a terminal that breaks a line starts the rest of it at the margin;
+characters that may be drawn two cells wide are counted as two, so that it never does. A line that
+is full on the screen is one that was broken here.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .safe_text import safe_text
+
+__all__ = ["NARROWEST", "SHORT", "WHOLE", "Fold", "Page", "Row", "json_rows", "prose"]
+
+NARROWEST = 24
+"""Columns that a terminal must have: less leaves no room beside the marks."""
+_WIDEST = 100
+_LABEL = 13
+
+
+class Row(NamedTuple):
+    text: str
+    ours: bool = False
+    """Whether this is a remark of ours; else it is somebody else's text, not yet made safe."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """How much of a JSON value is shown."""
+
+    text: int
+    """Characters of one string."""
+    members: int
+    """Of one object or array."""
+    depth: int
+
+
+SHORT = (
+    Fold(text=320, members=20, depth=6),
+    Fold(text=160, members=12, depth=4),
+    Fold(text=80, members=8, depth=2),
+    Fold(text=40, members=6, depth=1),
+)
+"""From loose to tight: the first one that fits is taken, so that one member cannot hide others."""
+WHOLE = (Fold(text=20_000, members=1_000, depth=64),)
+
+
+class Page:
+    """The lines of one question, for a terminal of ``width`` columns."""
+
+    def __init__(self, width: int, encoding: str = "utf-8") -> None:
+        self.lines: list[str] = []
+        self.folded = False
+        """Whether something was left out."""
+        self.cut = False
+        """Whether it was left out for want of lines."""
+        self._width = min(width, _WIDEST) - 1  # some terminals break a line that is just full
+        self._encoding = encoding
+
+    def say(self, text: str = "", indent: int = 0) -> None:
+        """Our own words."""
+        pieces = broken(text, self._width - indent)
+        self.lines.extend(" " * indent + piece for piece in pieces)
+
+    def fact(self, label: str, text: str) -> None:
+        """Our own words, with a label."""
+        for number, piece in enumerate(broken(text, self._width - _LABEL - 2)):
+            self.lines.append(f"{'' if number else label:<{_LABEL + 2}}{piece}")
+
+    def quote(self, label: str, rows: Iterable[Row], most: int) -> None:
+        """Somebody else's text, in at most ``most`` lines."""
+        until = len(self.lines) + most
+        left = 0
+        backwards = False
+        for row in rows:
+            if len(self.lines) >= until:
+                left += 1
+                continue
+            self.folded |= row.ours
+            text = row.text if row.ours else self._safe(row.text)
+            backwards = backwards or _runs_backwards(text)
+            for number, piece in enumerate(broken(text, self._width - _LABEL - 2)):
+                if len(self.lines) >= until:
+                    left += 1
+                    break
+                mark = "+" if row.ours else ":" if number else "|"
+                self._mark(label, mark, piece)
+                label = ""
+        if left:
+            self.folded = self.cut = True
+            self._remark(f"{left:,} more lines")
+        if backwards:
+            self._remark("letters that run right to left: the order may differ here")
+
+    def quote_json(self, label: str, text: str, folds: Sequence[Fold], most: int) -> None:
+        """Somebody else's JSON, folded as little as ``most`` lines allow."""
+        for fold in folds:
+            trial = Page(self._width + 1, self._encoding)
+            trial.quote(label, json_rows(text, fold), most)
+            if not trial.cut:
+                break
+        self.lines += trial.lines
+        self.folded |= trial.folded
+
+    def _remark(self, text: str) -> None:
+        for piece in broken(text, self._width - _LABEL - 2):
+            self._mark("", "+", piece)
+
+    def _mark(self, label: str, mark: str, text: str) -> None:
+        self.lines.append(f"{label:<{_LABEL}}{mark} {text}".rstrip(" "))
+
+    def _safe(self, text: str) -> str:
+        shown = safe_text(text, len(text))
+        return shown.encode(self._encoding, "backslashreplace").decode(self._encoding)
+
+
+def broken(text: str, width: int) -> Iterator[str]:
+    """``text`` in pieces of at most ``width`` cells, between words where there are any."""
+    start, blank, room = 0, -1, width
+    for place, char in enumerate(text):
+        room -= _cells(char)
+        if room < 0:
+            end = blank + 1 if blank >= start + (place - start) // 2 else place
+            while end > start + 1 and unicodedata.category(text[end])[0] == "M":
+                end -= 1  # a mark stays with its letter
+            yield text[start:end]
+            start = end
+            room = width - sum(map(_cells, text[start : place + 1]))
+        if char == " ":
+            blank = place
+    yield text[start:]
+
+
+def _cells(char: str) -> int:
+    if char.isascii():
+        return 1
+    wide = unicodedata.east_asian_width(char) in ("W", "F", "A") or ord(char) >= 0x1F000
+    return 2 if wide else 1
+
+
+def _runs_backwards(text: str) -> bool:
+    if text.isascii():
+        return False
+    return any(unicodedata.bidirectional(char) in ("R", "AL") for char in text)
+
+
+def prose(text: str, most: int) -> Iterator[Row]:
+    """A text of several lines, at most ``most`` characters of it."""
+    for line in text[:most].split("\n"):
+        yield Row(line)
+    if len(text) > most:
+        yield _more(len(text) - most, "characters")
+
+
+def json_rows(text: str, fold: Fold) -> Iterator[Row]:
+    """JSON, one member a line. Numbers are shown as they are written."""
+    value = json.loads(text, parse_int=_Number, parse_float=_Number)
+    return _value(value, fold, "", "", "")
+
+
+class _Number(str):
+    __slots__ = ()
+
+
+def _value(value: Any, fold: Fold, indent: str, before: str, after: str) -> Iterator[Row]:
+    match value:
+        case _Number():
+            yield Row(f"{indent}{before}{value}{after}")
+        case str():
+            yield from _string(value, fold, indent + before, after)
+        case dict() | list() if value:
+            opening, closing = "{}" if isinstance(value, dict) else "[]"
+            yield Row(f"{indent}{before}{opening}")
+            if len(indent) // 2 < fold.depth:
+                yield from _members(value, fold, indent + "  ")
+            else:
+                yield _more(len(value), "members")
+            yield Row(f"{indent}{closing}{after}")
+        case _:
+            yield Row(f"{indent}{before}{json.dumps(value)}{after}")
+
+
+def _members(value: dict[str, Any] | Sequence[Any], fold: Fold, indent: str) -> Iterator[Row]:
+    keys = list(value)[: fold.members] if isinstance(value, dict) else None
+    members = list(value.values()) if isinstance(value, dict) else value
+    for number, member in enumerate(members[: fold.members], 1):
+        after = "," if number < len(value) else ""
+        before = ""
+        if keys is not None:
+            *folded, (before, _) = _string(keys[number - 1], fold, "", ": ")
+            yield from (
+                Row(row.text if row.ours else indent + row.text, row.ours) for row in folded
+            )
+        yield from _value(member, fold, indent, before, after)
+    if len(value) > fold.members:
+        yield _more(len(value) - fold.members, "members")
+
+
+def _string(text: str, fold: Fold, before: str, after: str) -> Iterator[Row]:
+    left = len(text) - fold.text
+    if left <= 0:
+        yield Row(before + json.dumps(text, ensure_ascii=False) + after)
+        return
+    tail = fold.text // 4  # the end as well: it is where a long argument hides what matters
+    yield Row(before + json.dumps(text[: fold.text - tail], ensure_ascii=False)[:-1])
+    yield _more(left, "characters")
+    yield Row(json.dumps(text[-tail:], ensure_ascii=False)[1:] + after)
+
+
+def _more(count: int, what: str) -> Row:
+    return Row(f"{count:,} more {what if count > 1 else what[:-1]}", ours=True)

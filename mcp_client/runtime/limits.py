@@ -1,0 +1,105 @@
+"""How long and how much: the clocks of a call and the caps on what a server may send.
+
+Every wait has a clock and every size has a cap, finite by default. One field is one knob.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+from ..errors import ConfigError
+
+__all__ = ["Limits", "Timeouts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Clocks in seconds. Time a person spends on a question counts on none but ``approval``."""
+
+    connect: float = 30.0
+    """From starting the server to having agreed on a revision."""
+    idle: float = 60.0
+    """The longest silence of a request; progress for that request starts it anew."""
+    total: float = 600.0
+    """The longest a request may take, progress or not."""
+    approval: float = 3600.0
+    """The longest the approval hook may think, then the answer is no; and a handler of ``Handlers``
+    about one question. Clocks of a call stand still for it that long in all."""
+    close: float = 2.0
+    """Each step of ending a server: closed input, SIGTERM, SIGKILL."""
+    validation: float = 1.0
+    """Judging one value by its schema, where that takes a worker process: it is killed then."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            _seconds(f"Timeouts({field.name}=...)", getattr(self, field.name))
+
+    def after(self, seconds: float) -> Timeouts:
+        """These clocks when ``seconds`` of ``total`` are gone; ``total`` has to have some left."""
+        left = self.total - seconds
+        return replace(self, idle=min(self.idle, left), total=left)
+
+    def for_call(self, timeout: float | Timeouts | None) -> Timeouts:
+        """The clocks of one call: a number sets both ``idle`` and ``total``."""
+        if timeout is None:
+            return self
+        if isinstance(timeout, Timeouts):
+            return timeout
+        _seconds("timeout", timeout)
+        return replace(self, idle=timeout, total=timeout)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Caps on what a server may send. Whatever exceeds one is refused by name, never truncated."""
+
+    message_bytes: int = 32 * 1024 * 1024
+    """One message on the wire."""
+    depth: int = 128
+    """Nested arrays and objects in one message."""
+    pages: int = 1_000
+    """Pages of one list."""
+    tools: int = 20_000
+    """Tools of one server."""
+    entries: int = 20_000
+    """Resources of one server; and likewise its resource templates, and its prompts."""
+    watched: int = 256
+    """Resources subscribed to at once, and updates of one subscription that wait to be taken."""
+    list_bytes: int = 64 * 1024 * 1024
+    """All pages of one list together."""
+    notices: int = 256
+    """Notifications that may wait unread for one request; the oldest are dropped and counted."""
+    rounds: int = 8
+    """Times a server may answer one call with a question."""
+    questions: int = 16
+    """Questions of a server that may be open at once; more are refused."""
+    log_lines: int = 1_000
+    """Log notices within a second; more are dropped and counted."""
+    stderr_bytes: int = 64 * 1024
+    """How much of the end of a server's standard error is kept."""
+    restarts: int = 3
+    """Times a server that died is started again within a minute."""
+    schema_bytes: int = 1024 * 1024
+    """Characters of one JSON Schema. A tool whose schema exceeds this or one of the following caps
+    raises ``InvalidSchema`` when it is called; the list and the other tools are untouched."""
+    schema_depth: int = 64
+    """Nested arrays and objects in one schema."""
+    subschemas: int = 5_000
+    """JSON objects in one schema, which is at least the number of its subschemas."""
+    references: int = 1_000
+    """``$ref``, ``$dynamicRef`` and ``$recursiveRef`` in one schema."""
+    pattern_chars: int = 2_000
+    """One regular expression in a schema."""
+    enum_values: int = 10_000
+    """Values of one ``enum``, names in one ``required``: items of any one array in a schema."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if type(value) is not int or value < 1:
+                raise ConfigError(f"Limits({field.name}={value!r}): give a whole number above 0")
+
+
+def _seconds(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise ConfigError(f"{name} is {value!r}: give seconds above 0 (math.inf for no clock)")

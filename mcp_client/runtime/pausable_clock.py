@@ -1,0 +1,74 @@
+"""The time of one connection, which stands still while a person is asked.
+
+Deadlines are read on this watch, so that a login that takes a minute costs no request its own
+seconds. ``stopped`` may be entered by several at once: it goes on when the last has left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import anyio
+
+__all__ = ["PausableClock"]
+
+_LOOK = 0.5
+"""Seconds after which a wait without a scope looks whether the clock goes again."""
+
+
+class PausableClock:
+    __slots__ = ("_loop", "_lost", "_people", "_scopes", "_since")
+
+    def __init__(self, loop: Callable[[], float]) -> None:
+        self._loop = loop
+        self._lost = 0.0
+        self._since = 0.0
+        self._people = 0
+        self._scopes: dict[anyio.CancelScope, float] = {}
+
+    def now(self) -> float:
+        """Seconds, and none of them while a person was asked."""
+        return (self._since if self._people else self._loop()) - self._lost
+
+    def on_the_loop(self, until: float) -> float:
+        """When ``until`` will be on the loop's clock, or when to look again."""
+        if not self._people:
+            return until + self._lost
+        return self._loop() + max(until - self.now(), _LOOK)
+
+    @contextmanager
+    def scope(self, until: float) -> Iterator[anyio.CancelScope]:
+        """A scope that is cancelled at ``until``, however long a person thinks before that."""
+        deadline = math.inf if self._people else until + self._lost
+        with anyio.CancelScope(deadline=deadline) as scope:
+            self._scopes[scope] = until
+            try:
+                yield scope
+            finally:
+                del self._scopes[scope]
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stand still meanwhile."""
+        self.stop()
+        try:
+            yield
+        finally:
+            self.go()
+
+    def stop(self) -> None:
+        self._people += 1
+        if self._people == 1:
+            self._since = self._loop()
+            for scope in self._scopes:
+                scope.deadline = math.inf
+
+    def go(self) -> None:
+        """Undo one ``stop``."""
+        self._people -= 1
+        if not self._people:
+            self._lost += self._loop() - self._since
+            for scope, until in self._scopes.items():
+                scope.deadline = until + self._lost

@@ -1,0 +1,81 @@
+"""Text from a server, made safe for a person to look at.
+
+A server writes names, descriptions and arguments that end up on a terminal, where escape
+sequences draw, invisible characters hide and bidirectional controls reorder. ``safe_text`` shows
+such characters instead of obeying them.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+
+__all__ = ["invisible", "is_invisible", "safe_text"]
+
+_MOST_MARKS = 4
+"""On one letter: what languages need. More of them are a drawing over the lines around."""
+_MARKS = ("Mn", "Me", "Mc")
+_DRAWN_WITHIN = frozenset(map(chr, (*range(0x1160, 0x1200), *range(0xD7B0, 0xD800))))
+"""Vowels and finals of Korean syllables: drawn within the letter before them, as a mark is."""
+_FORBIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+# Letters and marks that Unicode wants drawn as nothing (Default_Ignorable_Code_Point): fillers, and
+# the variation selectors, which can carry any hidden message. The blank Braille pattern is drawn as
+# nothing, too.
+_DRAWN_AS_NOTHING = frozenset(
+    map(
+        chr,
+        (
+            *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0),
+            *range(0x180B, 0x1810),
+            *range(0xFE00, 0xFE10),
+            *range(0xE0100, 0xE01F0),
+        ),
+    )
+)
+
+
+def safe_text(text: object, limit: int = 2_000, *, lines: bool = False) -> str:
+    """``text`` with every character that is not plainly seen written as ``\\u{...}``.
+
+    Those are control, format, private and unassigned characters, and all that is drawn as nothing;
+    also marks that stand on no letter, or too many on one. At most ``limit`` characters of the
+    text, and then how many were left out. ``lines=True`` keeps line feeds; otherwise they are shown
+    like any other control character.
+    """
+    text = str(text)
+    shown = text[:limit]
+    if not shown.isascii() or not shown.isprintable():
+        shown = "".join(_spelled(shown, lines))
+    left = len(text) - limit
+    return f"{shown}… ({left} more characters)" if left > 0 else shown
+
+
+def _spelled(text: str, lines: bool) -> Iterator[str]:
+    marks = _MOST_MARKS  # at the start there is no letter for a mark to stand on
+    for char in text:
+        category = unicodedata.category(char)
+        marks = marks + 1 if category in _MARKS or char in _DRAWN_WITHIN else 0
+        if lines and char == "\n":
+            marks = _MOST_MARKS
+            yield char
+        elif _seen(char, category) and marks <= _MOST_MARKS:
+            yield char
+        else:
+            marks = max(marks, _MOST_MARKS)
+            yield f"\\u{{{ord(char):x}}}"
+
+
+def _seen(char: str, category: str) -> bool:
+    return category not in _FORBIDDEN and char not in _DRAWN_AS_NOTHING
+
+
+def is_invisible(char: str) -> bool:
+    """Whether a person sees nothing of ``char``, or only what it does to other characters."""
+    return not _seen(char, unicodedata.category(char))
+
+
+def invisible(text: str) -> str:
+    """The invisible characters of ``text``, each once, in the order of their code points."""
+    if text.isascii() and text.isprintable():
+        return ""
+    return "".join(sorted({char for char in text if is_invisible(char)}))

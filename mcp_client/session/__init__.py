@@ -1,0 +1,1 @@
+"""Sessions: connecting, what a host calls, and the life of one tool call."""

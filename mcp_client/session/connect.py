@@ -1,0 +1,207 @@
+"""From what a host gives to a session: ``connect``, its options, and what is wrong with them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from .._version import __version__
+from ..approval.gate import Answer, ApprovalHook, Gate
+from ..approval.remembered import Answers, ApprovalMemory
+from ..catalog.tool import ToolCall
+from ..catalog.trust import Trust, trust_of
+from ..errors import ConfigError
+from ..protocol.capabilities import ClientDeclaration, Implementation
+from ..protocol.versions import HANDSHAKE, STATELESS, is_known
+from ..runtime.limits import Limits, Timeouts
+from ..transports.base import Transport
+from ..transports.stdio import StdioServer, StdioTransport
+from .call import Strictness, strictness_of
+from .session import Session, Setup
+
+if TYPE_CHECKING:
+    from ..audit import Audit, AuditTo, OnAuditFailure, Redaction
+    from ..catalog.pins import Pins
+    from ..handlers.handlers import Handlers
+    from ..transports.http import HttpServer
+
+__all__ = ["Connecting", "connect"]
+
+
+def connect(
+    server: StdioServer | HttpServer | Transport | str | Sequence[str],
+    *,
+    name: str | None = None,
+    trusted: Trust = False,
+    approval: ApprovalHook | None = None,
+    audit: AuditTo | None = None,
+    audit_failure: OnAuditFailure = "refuse",
+    redaction: Redaction | Callable[[Any], Any] | None = None,
+    answers: Answers | str | os.PathLike[str] | None = None,
+    timeouts: Timeouts | None = None,
+    limits: Limits | None = None,
+    validation: Strictness = "strict",
+    argument_validation: Strictness = "warn",
+    pins: Pins | str | os.PathLike[str] | None = None,
+    handlers: Handlers | None = None,
+    client_info: Implementation | None = None,
+    revision: str = "auto",
+) -> Connecting:
+    """Connect to a server: ``async with connect(...) as session``, or ``await connect(...)``.
+
+    ``server`` is a ``StdioServer``, the words of a command, an ``HttpServer``, a URL, or a
+    transport such as ``MemoryServer``. ``name`` is what the server is called from here on, in
+    approvals, errors and logs; by default, what its command or host is called. Nothing the server
+    says of itself is used.
+
+    ``approval`` decides every call: see ``mcp_client.approval``. Without one, the person at the
+    terminal is asked, and where there is no terminal every call is refused.
+    ``Rules(...)`` may be given, too. ``answers`` is where a yes for always is kept, the path of a
+    file or ``Answers(...)``: see ``mcp_client.approval.remembered``. Its servers go by ``name``, so
+    give one.
+
+    ``trusted=True`` is the host's word that the server's annotations may be believed. A function
+    decides it tool by tool: it is called with each ``Tool`` as it is listed, shown as an untrusted
+    one, and only True means yes.
+
+    ``audit`` is where every call is recorded, before it is decided and when it is over: the path
+    of a file, ``AuditLog(path, ...)``, a callable that takes each record, or a list of those; see
+    ``mcp_client.audit``. A call that cannot be recorded is refused; with ``audit_failure="warn"``
+    it is made all the same. ``redaction`` says what records leave out:
+    ``Redaction(keys=..., patterns=...)``, or a function from the arguments to what may be shown.
+
+    ``validation`` is what happens to a result that breaks the tool's output schema: "strict"
+    raises ``InvalidResult``, which carries it; "warn" hands it over with a finding; "off" does not
+    look. ``argument_validation`` likewise before the call; with "warn", the default, the approval
+    hook sees the finding and the call goes on. What cannot be judged within
+    ``Timeouts.validation`` counts as broken, and the text says so.
+
+    ``pins`` is a lock file of what the server's tools were, a path or ``Pins(path, policy=...)``:
+    see ``mcp_client.catalog.pins``. Its servers go by ``name``, so give one.
+
+    ``handlers`` answer what the server asks back, and hear its log lines: see
+    ``mcp_client.handlers``. What is given there is declared to the server, and nothing else.
+
+    ``revision`` fixes the protocol revision ("2025-06-18"); "auto" agrees on the newest in common.
+
+    Raises ``ConfigError`` for a wrong argument, at once; ``ConnectError`` (``NegotiationError``
+    where no revision is in common) when entered or awaited.
+    """
+    transport = _transport(server)
+    if revision != "auto" and not is_known(revision):
+        raise ConfigError(
+            f"revision={revision!r}: give one of {', '.join((*STATELESS, *HANDSHAKE))}, or 'auto'"
+        )
+    strictness_of("validation", validation)
+    strictness_of("argument_validation", argument_validation)
+    if approval is not None and not callable(approval):
+        raise ConfigError(f"approval={approval!r}: give a function from ToolCall to Allow or Deny")
+    capabilities = {} if handlers is None else _handlers(handlers).capabilities
+    return Connecting(
+        Session(
+            transport,
+            Setup(
+                name=name or transport.name,
+                trusted=trust_of(trusted),
+                gate=Gate(
+                    approval,
+                    (timeouts or Timeouts()).approval,
+                    _ask_on_terminal,
+                    ApprovalMemory(lambda: transport.lasting_identity, Answers.of(answers)),
+                ),
+                timeouts=timeouts or Timeouts(),
+                limits=limits or Limits(),
+                validation=validation,
+                argument_validation=argument_validation,
+                client=ClientDeclaration(client_info or _ourselves(), capabilities),
+                pin=None if revision == "auto" else revision,
+                pins=None if pins is None else _pins(pins),
+                handlers=handlers,
+                audit=_audit(name or transport.name, audit, audit_failure, redaction),
+            ),
+        )
+    )
+
+
+def _transport(server: Any) -> Transport:
+    if isinstance(server, Transport):
+        return server
+    if isinstance(server, StdioServer):
+        return StdioTransport(server)
+    if isinstance(server, Sequence) and not isinstance(server, str | bytes) and server:
+        return StdioTransport(StdioServer(server[0], tuple(server[1:])))
+    from ..transports.http import HttpServer, HttpTransport
+
+    if isinstance(server, HttpServer):
+        return HttpTransport(server)
+    if isinstance(server, str):
+        return HttpTransport(HttpServer(server))
+    raise ConfigError(
+        f"cannot connect to a {type(server).__name__}: give a StdioServer, the words of a command "
+        "as a list, an HttpServer, a URL, or a transport"
+    )
+
+
+# What only some sessions have is loaded only for them: it would be half of ``import mcp_client``.
+
+
+async def _ask_on_terminal(call: ToolCall) -> Answer:
+    from ..approval.terminal import ask_on_terminal
+
+    return await ask_on_terminal(call)
+
+
+def _handlers(handlers: Any) -> Handlers:
+    from ..handlers.handlers import Handlers
+
+    if not isinstance(handlers, Handlers):
+        raise ConfigError(f"handlers={handlers!r}: give Handlers(elicitation=..., ...)")
+    return handlers
+
+
+def _pins(pins: Pins | str | os.PathLike[str]) -> Pins | None:
+    from ..catalog.pins import Pins
+
+    return Pins.of(pins)
+
+
+def _audit(
+    server: str,
+    audit: AuditTo | None,
+    failure: OnAuditFailure,
+    redaction: Redaction | Callable[[Any], Any] | None,
+) -> Audit | None:
+    if failure not in ("refuse", "warn"):
+        raise ConfigError(f"audit_failure={failure!r}: give 'refuse' or 'warn'")
+    if audit is None:
+        return None
+    from ..audit import Audit
+
+    return Audit.of(server, audit, failure, redaction)
+
+
+def _ourselves() -> Implementation:
+    return Implementation("mcp-client", __version__)
+
+
+class Connecting:
+    """A session on its way: enter it with ``async with``, or await it. Either, once."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __await__(self) -> Generator[Any, Any, Session]:
+        return self._session._open().__await__()
+
+    async def __aenter__(self) -> Session:
+        return await self._session._open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._session.aclose()

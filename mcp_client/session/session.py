@@ -1,0 +1,404 @@
+"""One server, agreed on a revision: what it is, what it offers, and how to call it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ..approval.gate import Gate
+from ..approval.remembered import Answers
+from ..catalog.result import ToolResult
+from ..catalog.subscriptions import Subscriptions
+from ..catalog.tool import Tool, ToolList
+from ..catalog.tools import Catalog
+from ..catalog.trust import Trust
+from ..connection.cancellation import Call
+from ..connection.connection import Connection, session_ended
+from ..connection.rpc import OnProgress, RpcConnection
+from ..errors import CallTimeout, ConfigError, ConnectError, McpError, ServerError
+from ..handlers.dispatcher import Dispatcher
+from ..handlers.input_rounds import InputRequiredLoop
+from ..handlers.server_log import ServerLog
+from ..protocol.capabilities import ClientDeclaration, Implementation
+from ..protocol.headers import HEADER_MISMATCH
+from ..protocol.jsonrpc import Notification, Request, encode_response
+from ..protocol.notifications import CANCELLED, COMPLETED, LOG_LEVELS, LOGGED
+from ..runtime.event_loop import Backend, current
+from ..runtime.limits import Limits, Timeouts
+from ..runtime.stats import Stats
+from ..transports.base import Transport
+from ..validation.worker_pool import WorkerPool
+from .call import Caller, Strictness
+from .features import Features
+
+if TYPE_CHECKING:
+    from ..audit import Audit
+    from ..catalog.pins import Pins
+    from ..catalog.watch import ToolWatch
+    from ..handlers.handlers import Handlers
+
+__all__ = ["Session", "Setup"]
+
+_log = logging.getLogger("mcp_client")
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What the host gave to ``connect``, checked and with its defaults."""
+
+    name: str
+    trusted: Trust
+    gate: Gate
+    timeouts: Timeouts
+    limits: Limits
+    validation: Strictness
+    argument_validation: Strictness
+    client: ClientDeclaration
+    pin: str | None
+    pins: Pins | None = None
+    handlers: Handlers | None = None
+    audit: Audit | None = None
+
+
+class Session(Features):
+    """A connection to one server. Made by ``connect``.
+
+    Its methods may be called from any number of tasks at once, and any task may close it. If the
+    server's process dies, the calls under way raise ``ConnectionLost``, and the next use starts
+    the server again (2026-07-28 ``basic/transports/stdio``), at most ``Limits.restarts`` times a
+    minute.
+    """
+
+    def __init__(self, transport: Transport, setup: Setup) -> None:
+        self.name = setup.name
+        """What the host calls the server."""
+        self.stats = Stats()
+        """Counts of what happened on this session's connections."""
+        self._setup = setup
+        self._timeouts = setup.timeouts
+        self._limits = setup.limits
+        self._origin = os.urandom(4).hex()
+        self._opened = False
+        self._backend: Backend | None = None
+        self._connection = Connection(
+            transport,
+            name=setup.name,
+            client=setup.client,
+            pin=setup.pin,
+            timeouts=setup.timeouts,
+            limits=setup.limits,
+            stats=self.stats,
+            unasked=self._unasked,
+            connected=self._connected,
+        )
+        self._workers = WorkerPool()
+        self._answering = Dispatcher(
+            setup.handlers, setup.name, setup.timeouts, setup.limits, self.stats
+        )
+        heard = setup.handlers
+        self._logs = ServerLog(
+            None if heard is None else heard.log, setup.name, setup.limits, self.stats
+        )
+        self._logs.least = None if heard is None else heard.log_level
+        self._rounds = InputRequiredLoop(self._answering, setup.limits)
+        self._caller = Caller(
+            self._find,
+            self._connection,
+            self._renewed,
+            self._rounds,
+            self._workers,
+            setup.gate,
+            setup.validation,
+            setup.argument_validation,
+            setup.limits,
+            self._origin,
+            setup.pins,
+            setup.audit,
+        )
+
+    def __repr__(self) -> str:
+        connection = self._connection
+        state = "closed" if connection.closed else "open" if connection.wire else "not open"
+        return f"<Session {self.name!r}, {state}>"
+
+    # --------------------------------------------------------------- what it is
+
+    @property
+    def generation(self) -> int:
+        """How many connections the session has had."""
+        return self._connection.generation
+
+    @property
+    def server_info(self) -> Implementation | None:
+        """Name and version by the server's own word, or None: for display, never for a decision."""
+        return self._connection.agreed().era.server.info
+
+    @property
+    def protocol_version(self) -> str:
+        """The revision agreed on."""
+        return self._connection.agreed().era.revision
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """What the server says it can do, as it came."""
+        return self._connection.agreed().era.server.capabilities
+
+    @property
+    def instructions(self) -> str | None:
+        """The server's advice for a model: untrusted text."""
+        return self._connection.agreed().era.server.instructions
+
+    @property
+    def answers(self) -> Answers:
+        """What is remembered until the session ends, to be listed and revoked.
+
+        What is remembered always is in the store that ``connect(answers=...)`` was given.
+        """
+        return self._setup.gate.memory.session
+
+    # ------------------------------------------------------------------- tools
+
+    async def list_tools(self, *, refresh: bool = False) -> ToolList:
+        """Every tool the server offers, all pages, from the cache while that is fresh.
+
+        What was left out, and why, is in ``.rejected``; what a person should look at in
+        ``.findings``. ``refresh=True`` asks anew. Raises ``ProtocolViolation`` rather than return a
+        part of the list. A list that cannot be fetched anew is returned as it was last, and its
+        first finding says so; with ``refresh=True``, that raises.
+        """
+        await self._connection.live()
+        return await self._catalog.tools(refresh=refresh)
+
+    async def get_tool(self, name: str) -> Tool:
+        """The tool ``name``. Raises ``UnknownTool``, which lists the names there are."""
+        return await self._find(name)
+
+    def tool_changes(self) -> ToolWatch:
+        """What is added, removed and changed from now on, compared with the list fetched last.
+
+        An async iterator of ``ToolChanges``, and a context manager to let go of it; see there.
+        """
+        from ..catalog.watch import ToolWatch
+
+        self._connection.agreed()
+        return ToolWatch(
+            self._subscriptions.tools, self._catalog, partial(self._latest, self._catalog)
+        )
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | Timeouts | None = None,
+        on_progress: OnProgress | None = None,
+        meta: Mapping[str, Any] | None = None,
+        validation: Strictness | None = None,
+    ) -> Call[ToolResult]:
+        """Call a tool, if the approval hook allows it, and return its result: await what this
+        returns, once, or hand it to a task; ``.cancel(reason)`` on it calls the call off.
+
+        ``timeout`` in seconds bounds the call from when it is sent; a ``Timeouts`` sets the clocks
+        one by one. ``on_progress(progress, total, message)`` may be async; a plain function is
+        called in the event loop and must not block. ``meta`` goes into the request's ``_meta``
+        beside the protocol's own members. ``validation`` says for this call what
+        ``connect(validation=...)`` says for all.
+
+        A failure the tool reports is a result with ``is_error``. Raises ``UnknownTool``,
+        ``InvalidArguments``, ``InvalidSchema``, ``CallDenied``, ``CallWithdrawn`` or
+        ``ConnectError`` where nothing was sent; ``CallTimeout``, ``CallCancelled`` or
+        ``ConnectionLost`` where it may have run; ``ServerError``, ``ProtocolViolation`` or
+        ``InvalidResult`` where the server answered; ``Unanswered`` where it asked back and our
+        handler had no answer.
+        """
+
+        def run(call: Call[ToolResult]) -> Coroutine[Any, Any, ToolResult]:
+            clocks = self._timeouts.for_call(timeout)
+            return self._caller.run(name, arguments, clocks, on_progress, meta, validation, call)
+
+        return Call(run, self.name, name, self._backend)
+
+    # ------------------------------------------------------- what the server asks and says
+
+    async def set_log_level(self, level: str) -> None:
+        """Ask for the server's log notices from ``level`` on: "debug", "info", "notice",
+        "warning", "error", "critical", "alert" or "emergency". They go to ``Handlers(log=)`` and
+        to the logger ``mcp_client.server.<name>``.
+
+        Sends ``logging/setLevel`` to a server that declares logging; in the stateless era, the
+        level goes with every request from here on, and nothing is sent now
+        (``server/utilities/logging``, deprecated there). Lines below it are dropped either way.
+        """
+        if level not in LOG_LEVELS:
+            raise ConfigError(f"log level {level!r}: give one of {', '.join(LOG_LEVELS)}")
+        wire = await self._connection.live()
+        if _sets_log_level(wire):
+            await wire.request("logging/setLevel", {"level": level}, self._timeouts)
+        wire.era.log_level = self._logs.least = level
+
+    async def roots_changed(self) -> None:
+        """Tell the server that ``Handlers(roots=)`` would answer otherwise now.
+
+        Only servers of the handshake era hear of it (2025-11-25 ``client/roots``); in the
+        stateless era a server asks anew whenever it wants to know, and nothing is sent.
+        """
+        wire = await self._connection.live()
+        roots = self._setup.client.capabilities.get("roots")
+        if wire.era.server_may_ask and isinstance(roots, dict) and roots.get("listChanged"):
+            await wire.notify("notifications/roots/list_changed")
+
+    async def elicitation_completed(self, elicitation_id: str) -> None:
+        """Wait until the server says that a visit to a URL is done: those that this session's
+        server asked for by that id, in a question or in ``UrlElicitationRequired``.
+
+        A server need not say so (2025-11-25 ``client/elicitation``): leave the person a way to go
+        on without. Raises ``CallTimeout`` after ``Timeouts.approval`` seconds, and ``ConfigError``
+        for an id the server never gave.
+        """
+        done = self._answering.visit(elicitation_id)
+        with anyio.move_on_after(self._timeouts.approval):
+            await done.wait()
+            return
+        raise CallTimeout(
+            "the server did not say that the elicitation was completed",
+            clock="total",
+            server=self.name,
+        )
+
+    # -------------------------------------------------------------- its health
+
+    async def ping(self, *, timeout: float | Timeouts | None = None) -> None:
+        """Ask the server for a sign of life.
+
+        The stateless era has no ping; there ``server/discover`` is asked instead.
+        """
+        wire = await self._connection.live()
+        method = "ping" if wire.era.server_may_ask else "server/discover"
+        await wire.request(method, {}, self._timeouts.for_call(timeout), repeatable=True)
+
+    async def aclose(self) -> None:
+        """End the connection and the server's process. From any task, any number of times."""
+        self._connection.closed = True
+        self.answers.clear()
+        if self._connection.wire is not None:
+            self._subscriptions.close()
+        async with AsyncExitStack() as last:
+            if self._setup.audit is not None:
+                last.push_async_callback(self._setup.audit.settle)
+            last.push_async_callback(self._workers.aclose)
+            last.push_async_callback(self._logs.aclose, self._timeouts.close)
+            last.push_async_callback(self._connection.aclose)
+            await self._answering.aclose()
+
+    # -------------------------------------------------------------- connecting
+
+    async def _open(self) -> Session:
+        if self._opened:
+            raise ConfigError("connect(...) can be entered or awaited once; call connect again")
+        self._opened = True
+        self._backend = current()
+        setup = self._setup
+        if setup.pins is not None:
+            await anyio.to_thread.run_sync(setup.pins.read)  # unusable: then nothing is started
+        if setup.gate.memory.store is not None:
+            await anyio.to_thread.run_sync(setup.gate.memory.store.list)  # likewise
+        self._catalog = Catalog(
+            self.name,
+            setup.trusted,
+            setup.limits,
+            self._fetching(Catalog.kind),
+            current().now,
+            pins=setup.pins,
+            **self._lists_are_kept(),
+        )
+        self._subscriptions = Subscriptions(self.name, self._catalog, self._timeouts, self._limits)
+        self._answering.start()
+        self._logs.start()
+        try:
+            await self._connection.open()
+            await self._ask_for_logs(self._connection.agreed())
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self.aclose()
+            raise
+        return self
+
+    async def _ask_for_logs(self, wire: RpcConnection) -> None:
+        """Tell a server of the handshake era which log notices are wanted, if the host said so."""
+        level = self._logs.least
+        if level is None or not _sets_log_level(wire):
+            return
+        clocks = self._timeouts.for_call(self._timeouts.connect)
+        try:
+            await wire.request("logging/setLevel", {"level": level}, clocks)
+        except McpError as error:
+            _log.warning("%s: the log level could not be set: %s", self.name, error)
+
+    def _connected(self, wire: RpcConnection) -> None:
+        self._catalog.mirrors = wire.mirrors
+        if not wire.era.server_may_ask:
+            heard = self._setup.handlers
+            default = None if heard is None or heard.log is None else "info"
+            wire.era.log_level = self._logs.least or default
+        if wire.generation > 1:
+            self._answering.ask_only_for(wire.transport)
+            self._answering.aside(lambda: self._ask_for_logs(wire))
+        self._subscriptions.connected(wire)
+
+    async def _find(self, name: str) -> Tool:
+        await self._connection.live()
+        return await self._catalog.find(name)
+
+    async def _renewed(self, error: McpError) -> bool:
+        """Whether a call that was refused, and not run, may be made again with newer knowledge.
+
+        The server had ended our session, and a new one will be opened (2025-11-25
+        ``basic/transports``, session management); or it missed headers that a newer definition of
+        the tool asks for, which is fetched (2026-07-28 ``basic/transports/streamable-http``).
+        """
+        if isinstance(error, ServerError):
+            if error.code != HEADER_MISMATCH or not self._connection.agreed().mirrors:
+                return False
+            await self._catalog.tools(refresh=True)
+            return True
+        return isinstance(error, ConnectError) and session_ended(error)
+
+    # --------------------------------------------------------------- listening
+
+    def _unasked(self, transport: Transport, message: Request | Notification) -> None:
+        if isinstance(message, Notification):
+            match message.method:
+                case method if method == LOGGED:
+                    self._logs.take(message.params)
+                case method if method == CANCELLED:
+                    self._answering.withdrawn(transport, message.params)
+                case method if method == COMPLETED:
+                    self._answering.completed(message.params)
+                case _:
+                    self._subscriptions.hear(message)
+            return
+        era = transport.era
+        if era is not None and not era.server_may_ask:
+            self.stats.refused_questions += 1
+            _log.warning(
+                "%s: a question from the server was dropped: its revision has none", self.name
+            )
+        elif message.method == "ping":
+            transport.send_soon(encode_response(message.id, {}), {})
+        else:
+            self._answering.asked(transport, message, era, self._stand_still)
+
+    def _stand_still(self) -> Callable[[], None]:
+        wire = self._connection.wire
+        return (lambda: None) if wire is None else wire.clocks.pause()
+
+
+def _sets_log_level(wire: RpcConnection) -> bool:
+    return wire.era.server_may_ask and "logging" in wire.era.server.capabilities

@@ -1,0 +1,230 @@
+"""What comes back from one HTTP request, read within bounds.
+
+Bytes are counted after decompression, which is done here in steps so that a small body which
+unpacks to a huge one stops at the cap and not in memory. A reply is one JSON text or a stream of
+events; either way ``frame`` gives one JSON text after the other.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ..errors import ConnectionLost
+from ..protocol.jsonrpc import InvalidFrame
+from ..runtime.limits import Limits
+from ..runtime.safe_text import safe_text
+from .event_stream import Event, EventParser, TooLong
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["HttpResponse"]
+
+_log = logging.getLogger("mcp_client")
+_STEP = 256 * 1024
+_EXCERPT = 64 * 1024
+_TAIL = 0.05
+_TITLE = re.compile(rb"<title[^>]*>([^<]{1,200})", re.IGNORECASE)
+
+
+class HttpResponse:
+    """The reply to one request, from the moment its headers are there."""
+
+    def __init__(
+        self, response: httpx.Response, limits: Limits, lost: Callable[[str], ConnectionLost]
+    ) -> None:
+        self.response = response
+        self._lost = lost
+        self.status: int = response.status_code
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        self.kind: str = kind
+        self.streaming = kind == "text/event-stream"
+        self.ended = False
+        self.retry_after = _seconds(response.headers.get("retry-after"))
+        self.events = EventParser(limits.message_bytes)
+        self._cap = limits.message_bytes
+        self._raw: Any = response.aiter_raw()
+        self._inflater = _inflater(response.headers.get("content-encoding", ""))
+        self._waiting: deque[Event] = deque()
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    async def frame(self) -> bytes | None:
+        """The next JSON text; None at the end. Raises ``InvalidFrame`` beyond the cap."""
+        if self.streaming:
+            event = await self.event()
+            while event is not None and event.kind != "message":
+                event = await self.event()
+            return None if event is None else event.data
+        if self.ended:
+            return None
+        body = await self.body(self._cap)
+        if not self.ended:
+            raise self._too_long()
+        return body or None
+
+    async def event(self) -> Event | None:
+        """The next event of a stream; None at its end."""
+        while not self._waiting:
+            data = await self._read()
+            if not data:
+                return None
+            try:
+                self._waiting.extend(self.events.feed(data))
+            except TooLong:
+                raise self._too_long() from None
+        return self._waiting.popleft()
+
+    async def body(self, most: int) -> bytes:
+        """The rest, up to ``most`` bytes and one piece; ``ended`` tells whether that is all."""
+        pieces: list[bytes] = []
+        size = 0
+        while size <= most and (piece := await self._read()):
+            pieces.append(piece)
+            size += len(piece)
+        return b"".join(pieces)
+
+    async def excerpt(self) -> bytes:
+        """The beginning of the body, for whoever must be told what the server said."""
+        try:
+            return await self.body(_EXCERPT)
+        except (ConnectionLost, InvalidFrame):
+            return b""
+
+    def _too_long(self) -> InvalidFrame:
+        return InvalidFrame(f"it is longer than {self._cap} bytes (Limits.message_bytes)")
+
+    async def _read(self) -> bytes:
+        """Some more bytes; empty at the end."""
+        inflater = self._inflater
+        while not self.ended:
+            if inflater is not None and inflater.waiting:
+                data = inflater.more(b"")
+            else:
+                try:
+                    raw: bytes = await self._raw.__anext__()
+                except StopAsyncIteration:
+                    self.ended = True
+                    return b""
+                except Exception as error:  # noqa: BLE001 - httpx, or a stream closed under it
+                    self.ended = True
+                    why = safe_text(str(error), 200) or type(error).__name__
+                    raise self._lost(why) from None
+                data = raw if inflater is None else inflater.more(raw)
+            if data:
+                return data
+        return b""
+
+    async def finish(self) -> bool:
+        """Read to the end of a stream that has served its purpose, so that its connection can be
+        used again. False where the server holds it open."""
+        if not self.ended:
+            with anyio.move_on_after(_TAIL):
+                size = 0
+                while size < _STEP and (piece := await self._read()):
+                    size += len(piece)
+        return self.ended
+
+    async def aclose(self) -> None:
+        """Give the reply up, read or not. Never raises but what cancels."""
+        with anyio.move_on_after(1, shield=True):
+            try:
+                await self.response.aclose()
+                # The generators inside would wait for a collector that trio complains about:
+                # what they would read is closed, so going on ends them.
+                while not self.ended:
+                    await self._raw.__anext__()
+            except StopAsyncIteration:
+                pass
+            except Exception as error:  # noqa: BLE001 - it is being given up
+                _log.debug("a reply was given up: %s", type(error).__name__)
+        self.ended = True
+
+    def unlike(self, body: bytes) -> str:
+        """What it is, if it is not what MCP answers with."""
+        if self.kind in ("text/html", "application/xhtml+xml") or body[:256].lstrip()[
+            :14
+        ].lower().startswith((b"<!doctype html", b"<html")):
+            found = _TITLE.search(body)
+            title = f" titled {found.group(1).decode(errors='replace').strip()!r}" if found else ""
+            return (
+                f"an HTML page{title} and not MCP: perhaps a login page, or not the URL of the "
+                "MCP endpoint"
+            )
+        return f"of content type {self.kind[:60]!r} and not JSON or an event stream"
+
+
+class _Inflater:
+    """gzip and deflate, in steps of bounded size."""
+
+    def __init__(self, gzip: bool) -> None:
+        self._gzip = gzip
+        self._started = gzip
+        self._inflate = zlib.decompressobj(zlib.MAX_WBITS | (32 if gzip else 0))
+        self._rest = b""
+        self._full = False
+
+    @property
+    def waiting(self) -> bool:
+        return self._full or bool(self._rest)
+
+    def more(self, data: bytes) -> bytes:
+        data = self._rest + data
+        try:
+            out = self._inflate.decompress(data, _STEP)
+        except zlib.error:
+            if self._started:
+                raise InvalidFrame("its compression is broken") from None
+            # "deflate" without the zlib wrapper, as some servers have it
+            self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)
+            self._started = True
+            return self.more(data)
+        self._started = True
+        self._rest = self._inflate.unconsumed_tail
+        self._full = len(out) >= _STEP
+        return out
+
+
+class _Unknown:
+    waiting = False
+
+    def __init__(self, coding: str) -> None:
+        self._coding = coding
+
+    def more(self, data: bytes) -> bytes:
+        raise InvalidFrame(
+            f"its content encoding is {self._coding[:40]!r}, which was not asked for"
+        )
+
+
+def _inflater(coding: str) -> _Inflater | _Unknown | None:
+    coding = coding.strip().lower()
+    if coding in ("", "identity"):
+        return None
+    if coding in ("gzip", "x-gzip", "deflate"):
+        return _Inflater(coding != "deflate")
+    return _Unknown(coding)
+
+
+def _seconds(value: str | None) -> float | None:
+    """``Retry-After``: seconds, or a date."""
+    if not value:
+        return None
+    if value.strip().isdecimal():
+        return float(value.strip()[:9])
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:
+        return None

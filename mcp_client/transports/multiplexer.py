@@ -1,0 +1,305 @@
+"""A shared line: one stream of messages, sorted by owner.
+
+On stdio every message shares one channel, so answers come in any order between notifications and
+the server's own questions. ``Multiplexer`` is fed bytes and sorts: an answer goes to the exchange
+with its id, a notification to the exchange its owner function names, and the rest to the session.
+All of it happens in the call that feeds, without a task or a queue between reader and waiter.
+
+Three things deserve a thought:
+
+*Lines.* A line may come in thousands of pieces. They are kept in a list and joined once, so the
+cost is linear. A line beyond the cap is dropped as it comes, keeping its head and its tail, which
+is where its id is looked for.
+
+*Broken frames.* A frame that is no message is counted and skipped. If it can be told whose answer
+it was, that request settles with ``InvalidFrame`` at once. If a frame was too long to keep and it
+cannot be told whose it was, every request that is waiting settles: one of them never would.
+
+*Clocks.* One timer serves all waits. It rings at the earliest deadline that was known when it
+was set; a later one costs nothing. With the usual equal clocks, new deadlines are always later.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import McpError
+from ..protocol.jsonrpc import (
+    ErrorResponse,
+    Id,
+    InvalidFrame,
+    Notification,
+    Response,
+    owner_of_fragment,
+    parse,
+)
+from ..runtime.event_loop import Backend, Handle, Waiter
+from ..runtime.safe_text import safe_text
+from .base import Owner, TransportContext
+
+__all__ = ["LineExchange", "Multiplexer"]
+
+_log = logging.getLogger("mcp_client")
+_GRAIN = 0.01
+_EDGE = 1024
+_NO_ANSWER = re.compile(
+    rb'\s*\{\s*(?:"(?:jsonrpc|id)"\s*:\s*(?:"[^"\\]{0,64}"|\d{1,18})\s*,\s*){0,2}"method"\s*:'
+)
+
+
+class LineExchange:
+    """One request under way on a shared line."""
+
+    __slots__ = ("_channel", "_failure", "_inbox", "_until", "_waiter", "id", "settled")
+
+    def __init__(self, channel: Multiplexer, id: Id) -> None:
+        self.id = id
+        self.settled = False
+        self._channel = channel
+        self._inbox: deque[Response | ErrorResponse | Notification] = deque()
+        self._failure: Exception | None = None
+        self._waiter: Waiter | None = None
+        self._until = math.inf
+
+    async def receive(self, until: float) -> Response | ErrorResponse | Notification:
+        inbox = self._inbox
+        if not inbox and self._failure is None:
+            channel = self._channel
+            self._until = until
+            if until < channel.rings_at:
+                channel.ring_at(until)
+            self._waiter = waiter = channel.backend.waiter()
+            try:
+                await waiter
+            finally:
+                self._waiter = None
+        if inbox:
+            return inbox.popleft()
+        if self._failure is not None:
+            raise self._failure
+        raise TimeoutError
+
+    async def aclose(self) -> None:
+        self._channel.forget(self)
+
+    def deliver(self, message: Response | ErrorResponse | Notification) -> None:
+        inbox = self._inbox
+        if inbox and type(inbox[-1]) is not Notification:
+            self._channel.stats.late_answers += 1  # said after the answer: it changes nothing
+            return
+        if len(inbox) >= self._channel.limits.notices:
+            inbox.popleft()
+            self._channel.stats.dropped_notices += 1
+        if type(message) is not Notification:
+            self.settled = True
+        inbox.append(message)
+        self._wake()
+
+    def fail(self, error: Exception) -> None:
+        self.settled = True
+        self._failure = error
+        self._wake()
+
+    def expire(self, now: float) -> float:
+        """Wake if the deadline has passed. Returns the deadline that is still ahead."""
+        if self._waiter is None:
+            return math.inf
+        if self._until <= now:
+            self._wake()
+            return math.inf
+        return self._until
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+
+class Multiplexer:
+    def __init__(
+        self, backend: Backend, link: TransportContext, owner: Callable[[], Owner]
+    ) -> None:
+        self.backend = backend
+        self.limits = link.limits
+        self.stats = link.stats
+        self.rings_at = math.inf
+        self._link = link
+        self._owner = owner
+        self._exchanges: dict[Id, LineExchange] = {}
+        self._newest = 0
+        self._pieces: list[bytes] = []
+        self._held = 0
+        self._skipping: tuple[bytes, bytes] | None = None
+        self._timer: Handle | None = None
+
+    def __len__(self) -> int:
+        """How many requests are under way."""
+        return len(self._exchanges)
+
+    # ---------------------------------------------------------------- requests
+
+    def exchange(self, id: Id) -> LineExchange:
+        exchange = LineExchange(self, id)
+        self._exchanges[id] = exchange
+        if type(id) is int:
+            self._newest = id
+        return exchange
+
+    def forget(self, exchange: LineExchange) -> None:
+        self._exchanges.pop(exchange.id, None)
+
+    def end(self, error: Callable[[], McpError]) -> None:
+        """The line is over: every request that waits settles, each with an error of its own."""
+        self._stop_timer()
+        for exchange in list(self._exchanges.values()):
+            exchange.fail(error())
+
+    # ------------------------------------------------------------------- bytes
+
+    def feed(self, data: bytes) -> None:
+        """Take what was read, in pieces of any size."""
+        head, newline, rest = data.partition(b"\n")
+        if not newline:
+            self._hold(data)
+            return
+        if self._held or self._skipping:
+            self._hold(head)
+            self._finish_line()
+        else:
+            self._line(head)
+        if rest:
+            *lines, tail = rest.split(b"\n")
+            for line in lines:
+                self._line(line)
+            if tail:
+                self._hold(tail)
+
+    def _hold(self, piece: bytes) -> None:
+        if self._skipping is not None:
+            start, end = self._skipping
+            self._skipping = start, (end + piece[-_EDGE:])[-_EDGE:]
+            return
+        self._pieces.append(piece)
+        self._held += len(piece)
+        if self._held > self.limits.message_bytes:
+            whole = b"".join(self._pieces)
+            self._skipping = whole[:_EDGE], whole[-_EDGE:]
+            self._pieces, self._held = [], 0
+
+    def _finish_line(self) -> None:
+        if self._skipping is not None:
+            (start, end), self._skipping = self._skipping, None
+            self._too_long(start, end)
+            return
+        line = b"".join(self._pieces)
+        self._pieces, self._held = [], 0
+        self._line(line)
+
+    def _too_long(self, start: bytes, end: bytes) -> None:
+        cap = self.limits.message_bytes
+        reason = f"it is longer than {cap} bytes (Limits.message_bytes)"
+        if _NO_ANSWER.match(start):
+            self.junk(start, InvalidFrame(reason))
+            return
+        owner = owner_of_fragment(start, end)
+        if owner is not None or not start.lstrip().startswith((b"{", b"[")):
+            self.junk(start, InvalidFrame(reason, owner))
+            return
+        self.junk(start, InvalidFrame(reason))
+        for exchange in list(self._exchanges.values()):
+            exchange.fail(InvalidFrame(f"{reason}, and it cannot be told whose answer it was"))
+
+    def _line(self, line: bytes) -> None:
+        if len(line) > self.limits.message_bytes:
+            self._too_long(line[:_EDGE], line[-_EDGE:])
+            return
+        line = line.strip(b" \t\r\xef\xbb\xbf")
+        if not line:
+            return
+        try:
+            messages = parse(line, self.limits.depth)
+        except InvalidFrame as error:
+            self.junk(line, error)
+            return
+        for message in messages:
+            self.sort(line, message)
+
+    # ----------------------------------------------------------------- sorting
+
+    def sort(self, line: bytes, message: Any) -> None:
+        kind = type(message)
+        if kind is Response or kind is ErrorResponse:
+            exchange = self._exchanges.get(message.id)
+            if exchange is not None:
+                exchange.deliver(message)
+            else:
+                self._unowned_answer(line, message)
+        elif kind is Notification:
+            owner = self._owner()(message)
+            exchange = None if owner is None else self._exchanges.get(owner)
+            if exchange is not None:
+                exchange.deliver(message)
+            elif owner is None:
+                self._link.unasked(message)
+            else:
+                self.stats.late_answers += 1
+        elif kind is InvalidFrame:
+            self.junk(line, message)
+        else:
+            self._link.unasked(message)
+
+    def _unowned_answer(self, line: bytes, message: Response | ErrorResponse) -> None:
+        id = message.id
+        if id is None and len(self._exchanges) == 1:
+            # The server could not read an id, and only one request can have been meant.
+            next(iter(self._exchanges.values())).deliver(message)
+        elif type(id) is int and 0 < id <= self._newest:
+            self.stats.late_answers += 1
+        elif (
+            type(id) is str and id.isascii() and id.isdecimal() and int(id[:18]) in self._exchanges
+        ):
+            reason = f"its id is the string {id[:18]!r} where the request had the integer"
+            self.junk(line, InvalidFrame(reason, int(id[:18]), getattr(message, "result", None)))
+        else:
+            self.stats.stray_answers += 1
+            _log.debug("%s: an answer that belongs to no request was dropped", self._link.server)
+
+    def junk(self, line: bytes, error: InvalidFrame) -> None:
+        first = not self.stats.junk_lines
+        self.stats.junk_lines += 1
+        self.stats.last_junk = safe_text(line[:80].decode(errors="replace"), 80)
+        _log.log(
+            logging.WARNING if first else logging.DEBUG,
+            "%s: a frame that is no message was skipped: %s",
+            self._link.server,
+            error.reason,
+        )
+        exchange = None if error.owner is None else self._exchanges.get(error.owner)
+        if exchange is not None:
+            exchange.fail(error)
+
+    # ------------------------------------------------------------------ clocks
+
+    def ring_at(self, when: float) -> None:
+        self._stop_timer()
+        self.rings_at = when
+        if when < math.inf:
+            self._timer = self.backend.call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        self.rings_at, self._timer = math.inf, None
+        now = self.backend.now()
+        ahead = min((e.expire(now) for e in self._exchanges.values()), default=math.inf)
+        if ahead < math.inf:
+            self.ring_at(max(ahead, now + _GRAIN))
+
+    def _stop_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        self.rings_at = math.inf
+        if timer is not None:
+            timer.cancel()

@@ -1,0 +1,196 @@
+"""JSON Schema: compiled once, bounded, both ways.
+
+A ``Checker`` answers in three steps, the cheapest that can tell. ``is_known_valid`` is a compiled
+check of our own (``fast_path``): it may say "I cannot tell" but never calls an invalid value valid.
+Where it cannot tell, ``jsonschema`` judges, and is first loaded (``engine``): in place where
+``cost`` shows that the event loop can wait for it, else in a worker process that is killed when
+its budget ends (``worker_pool``). So an ordinary tool costs microseconds, no schema can stop the
+host, and every verdict is the one ``jsonschema`` gives.
+
+Dialects (2026-07-28 ``basic/index``, JSON Schema usage): 2020-12 by default, and whatever
+``$schema`` names among draft 3, 4, 6, 7, 2019-09 and 2020-12; any other is ``InvalidSchema``, at
+the root and within. ``$ref`` is followed inside the schema and to those dialects' own
+meta-schemas, never to a network or file address; one that leads nowhere makes the schema
+``InvalidSchema``, reached or not. ``format`` is an annotation, as 2020-12 has it: it is not
+checked. Patterns are Python's: one that ``re`` cannot read makes the schema ``InvalidSchema``.
+
+What JSON leaves open, decided once:
+
+- Big numbers: whole numbers are exact up to the 4,300 digits the interpreter reads, beyond which
+  the message is no JSON to us. A fraction beyond a double (``1e999``) reads as infinity and
+  compares so; where nothing can be said of it (``multipleOf``) the value is not valid.
+- ``1.0`` is an integer, ``true`` is not ``1`` (as the specification of JSON Schema has it).
+- NaN and Infinity are not JSON: a message with them is unusable, arguments with them are refused.
+- A key that appears twice: the last one counts, as in Python's own reader.
+- Lone surrogates: in a result they are text like any other, and one character long; in a schema
+  they make it ``InvalidSchema``; in arguments they are refused, because UTF-8 cannot carry them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InvalidSchema
+from ..protocol.canonical_json import canonical
+from ..runtime.limits import Limits
+from ..runtime.safe_text import safe_text
+from . import engine
+from .cost import SchemaCost, survey, weigh
+from .fast_path import quick_test
+from .worker_pool import NoVerdict, WorkerPool, within
+
+__all__ = ["Checker", "Problem", "checker_for"]
+
+_KEPT = 1024
+_SHOWN = 200
+_QUICK_VALUES = 250_000
+
+_ids = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """The first thing wrong with a value, in texts that are safe to show."""
+
+    path: str
+    """A JSON pointer; empty for the whole value."""
+    expected: str
+    came: str
+    """What came, shortened."""
+    undecided: str = ""
+    """Why there is no verdict; then nothing is known to be wrong, and nothing to be right."""
+
+    def __str__(self) -> str:
+        if self.undecided:
+            return self.undecided
+        place = self.path or "the whole value"
+        return f"{place}: expected {self.expected}, got {self.came}"
+
+    def of(self, what: str, schema: str) -> str:
+        """A sentence about ``what`` and the ``schema`` it should fit."""
+        if self.undecided:
+            return f"{what} could not be checked against {schema}: {self.undecided}"
+        return f"{what} broke {schema} at {self}"
+
+
+class Checker:
+    """One schema, ready to judge values. Shared by every session that meets an equal schema."""
+
+    __slots__ = ("_burden", "_fault", "_id", "_most", "_schema", "_sound", "_test", "_validator")
+
+    def __init__(self, schema: Any, burden: SchemaCost) -> None:
+        self._schema = schema
+        self._burden = burden
+        self._id = next(_ids)
+        self._validator: Any = None
+        self._fault: str | None = None
+        self._test = quick_test(schema)
+        self._most = _QUICK_VALUES // (1 + self._burden.branches)
+        self._sound = self._test is not None
+        """Whether the schema is known to be one, and every reference in it to lead somewhere."""
+
+    def is_known_valid(self, value: Any) -> bool:
+        """True: the value fits. False: it does not, or only ``problem`` can tell."""
+        test = self._test
+        return test is not None and within(value, self._most) and test(value)
+
+    async def prepare(self, workers: WorkerPool, budget: float) -> None:
+        """Find out whether the schema can be used at all. Raises ``InvalidSchema``."""
+        if self._sound:
+            return
+        if self._fault is None and self._burden.cheap_to_prepare:
+            self._prepare_in_place()
+        if self._fault is None and not self._sound:
+            try:
+                answer = await workers.ask(self._id, self._schema, None, False, budget)
+            except NoVerdict as error:
+                raise InvalidSchema(f"the schema could not be checked: {error}") from None
+            self._read(answer)
+            self._sound = self._fault is None
+        if self._fault is not None:
+            raise InvalidSchema(self._fault)
+
+    def prepare_if_cheap(self) -> None:
+        """``prepare``, where that needs no worker; what does is left for when it is called."""
+        if self._sound or not self._burden.cheap_to_prepare:
+            return
+        if self._fault is None:
+            self._prepare_in_place()
+        if self._fault is not None:
+            raise InvalidSchema(self._fault)
+
+    async def problem(self, value: Any, workers: WorkerPool, budget: float) -> Problem | None:
+        """The most telling thing wrong with ``value``, or None; for what is not surely valid.
+
+        ``budget`` is in seconds. Raises ``InvalidSchema``.
+        """
+        await self.prepare(workers, budget)
+        if self._burden.fits_in_place(weigh(value)):
+            try:
+                return self._judge_in_place(value)
+            except RecursionError:
+                pass  # the host's own stack is deep already; the worker has its own
+        try:
+            answer = await workers.ask(self._id, self._schema, value, True, budget)
+        except NoVerdict as error:
+            return Problem("", "", "", safe_text(error, _SHOWN))
+        found = self._read(answer)
+        if self._fault is not None:
+            raise InvalidSchema(self._fault)
+        return found
+
+    def _prepare_in_place(self) -> None:
+        try:
+            self._validator = engine.prepare(self._schema)
+        except engine.UnusableSchema as error:
+            self._read({"unusable": str(error)})
+        except RecursionError:
+            return  # as in problem()
+        else:
+            self._sound = True
+
+    def _judge_in_place(self, value: Any) -> Problem | None:
+        if self._validator is None:
+            # Sound it is; the quick check never needed it, or the worker has one of its own.
+            self._validator = engine.prepare(self._schema, sound=True)
+        try:
+            return _problem(engine.judge(self._validator, value))
+        except engine.UnusableSchema as error:
+            self._read({"unusable": str(error)})
+        raise InvalidSchema(self._fault or "")
+
+    def _read(self, answer: dict[str, Any]) -> Problem | None:
+        if "unusable" in answer:
+            self._fault = f"the schema cannot be used: {safe_text(answer['unusable'], 400)}"
+            self._sound = False
+        return _problem(answer.get("problem"))
+
+
+def _problem(found: Any) -> Problem | None:
+    if found is None:
+        return None
+    path, expected, came = [safe_text(text, _SHOWN) for text in found]
+    return Problem(path, expected, came)
+
+
+_checkers: OrderedDict[str, Checker] = OrderedDict()
+
+
+def checker_for(schema: Any, limits: Limits) -> Checker:
+    """The checker of ``schema``, shared by all who use an equal one. Raises ``InvalidSchema``."""
+    burden = survey(schema, limits)
+    try:
+        key = canonical(schema)
+    except ValueError as error:
+        raise InvalidSchema(f"the schema is not JSON: {error}") from None
+    checker = _checkers.get(key)
+    if checker is None:
+        checker = _checkers[key] = Checker(schema, burden)
+        if len(_checkers) > _KEPT:
+            _checkers.popitem(last=False)
+    else:
+        _checkers.move_to_end(key)
+    return checker

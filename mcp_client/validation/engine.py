@@ -1,0 +1,276 @@
+"""What ``jsonschema`` says: the only module that imports it, and then only when it is needed.
+
+It runs in place and as the worker process (``main``), so the two cannot disagree. In the worker
+it is loaded without the rest of the package: it may import ``quick`` and the standard library.
+
+As the worker it reads frames from standard input, each four bytes of length and a value written by
+``marshal`` (by us, in the parent process), and answers every question with one line of JSON. It
+bounds its own memory, arms a timer of the kernel's that ends it whatever a pattern does, even
+when nobody is left to kill it, and goes when it has not been asked anything for a while.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from typing import Any, BinaryIO
+
+from .fast_path import quick_test
+
+__all__ = ["UnusableSchema", "judge", "prepare"]
+
+_ERRORS_WEIGHED = 64
+_MEMORY = 1024 * 1024 * 1024
+_IDLE = 30.0
+_FRAMES_DEEP = 4_000
+_SHOWN = 120
+_LONG = 1_000
+
+
+class UnusableSchema(Exception):
+    """The schema cannot be used; the text says why."""
+
+
+def prepare(schema: Any, sound: bool = False) -> Any:
+    """A validator of ``schema``, every reference in it resolved. Raises ``UnusableSchema``.
+
+    ``sound``: that has been found out before. Raises ``RecursionError`` where this process's stack
+    does not do.
+    """
+    import jsonschema
+    from jsonschema.validators import validator_for
+    from referencing.jsonschema import EMPTY_REGISTRY
+
+    cls: Any = validator_for(schema, default=jsonschema.Draft202012Validator)
+    try:
+        if not sound:
+            cls.check_schema(schema)
+        validator = cls(schema, registry=EMPTY_REGISTRY)
+        if not sound:
+            _resolve(validator)
+    except jsonschema.SchemaError as error:
+        raise UnusableSchema(f"it is no schema at {_place(error)}: {_said(error)}") from None
+    except (RecursionError, MemoryError, UnusableSchema):
+        raise
+    except Exception as error:  # noqa: BLE001 - a hostile schema finds what jsonschema lets through
+        raise UnusableSchema(_brief(error)) from None
+    return validator
+
+
+def _resolve(validator: Any) -> None:
+    """Look up every reference, reached or not. Raises ``UnusableSchema``."""
+    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+    from referencing.jsonschema import specification_with
+
+    dialect = validator.ID_OF(validator.META_SCHEMA)
+    root = specification_with(dialect).create_resource(validator.schema)
+    waiting = [(root, REGISTRY.resolver_with_root(root))]
+    while waiting:
+        resource, resolver = waiting.pop()
+        if isinstance(resource.contents, dict):
+            for keyword in ("$ref", "$dynamicRef"):
+                reference = resource.contents.get(keyword)
+                if isinstance(reference, str):
+                    _look_up(resolver, reference)
+        waiting += [(part, resolver.in_subresource(part)) for part in resource.subresources()]
+
+
+def _look_up(resolver: Any, reference: str) -> None:
+    from referencing.exceptions import Unresolvable
+
+    try:
+        resolver.lookup(reference)
+    except Unresolvable:
+        raise UnusableSchema(_unresolved(reference)) from None
+
+
+def judge(validator: Any, value: Any) -> tuple[str, str, str] | None:
+    """The most telling thing wrong: path, what was expected, what came; or None.
+
+    Raises ``UnusableSchema``, and ``RecursionError`` where this process's stack does not do.
+    """
+    from jsonschema.exceptions import best_match
+    from referencing.exceptions import Unresolvable
+
+    try:
+        error = best_match(itertools.islice(validator.iter_errors(value), _ERRORS_WEIGHED))
+    except Unresolvable as error:
+        raise UnusableSchema(_unresolved(error.ref)) from None
+    except (RecursionError, MemoryError):
+        raise
+    except OverflowError:
+        return "", "numbers that can be compared", "a number beyond any a computer holds"
+    except Exception as error:  # noqa: BLE001 - a hostile schema finds what jsonschema lets through
+        raise UnusableSchema(_brief(error)) from None
+    if error is None:
+        return None
+    return _place(error)[:_LONG], _expected(error)[:_LONG], short(error.instance)
+
+
+def _unresolved(reference: object) -> str:
+    return (
+        f"it refers to {str(reference)[:_SHOWN]!r}, which is not in it; addresses outside a "
+        "schema are never fetched"
+    )
+
+
+def _brief(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error)[:_SHOWN]}"
+
+
+def _place(error: Any) -> str:
+    steps = [str(step).replace("~", "~0").replace("/", "~1") for step in error.absolute_path]
+    return "".join(f"/{step}" for step in steps)
+
+
+def _said(error: Any) -> str:
+    return f"expected {_expected(error)}, got {short(error.instance)}"
+
+
+def _expected(error: Any) -> str:
+    keyword, wanted, came = error.validator, error.validator_value, error.instance
+    if keyword is None:
+        return "nothing"
+    if keyword == "type":
+        return " or ".join(map(str, wanted)) if isinstance(wanted, list) else str(wanted)
+    if keyword == "required" and isinstance(wanted, list) and isinstance(came, dict):
+        missing = [name for name in wanted if name not in came]
+        return f"the property {short(missing[0])}" if missing else "other properties"
+    if keyword == "additionalProperties" and wanted is False and isinstance(came, dict):
+        return f"no properties but {short(list(error.schema.get('properties', ())))}"
+    return f"{keyword} {short(wanted)}"
+
+
+def short(value: Any) -> str:
+    """``value`` as JSON, cut where it is long; never walks the whole of a large one."""
+    text = json.dumps(_pruned(value, 3), ensure_ascii=False, default=str)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def _pruned(value: Any, levels: int) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= _SHOWN else value[:_SHOWN] + "…"
+    if isinstance(value, dict):
+        if not levels:
+            return "{…}"
+        first = itertools.islice(value.items(), 8)
+        some = {_pruned(key, 0): _pruned(item, levels - 1) for key, item in first}
+        return some if len(value) <= 8 else {**some, "…": f"{len(value) - 8} more"}
+    if isinstance(value, list):
+        if not levels:
+            return "[…]"
+        items = [_pruned(item, levels - 1) for item in value[:8]]
+        return items if len(value) <= 8 else [*items, f"… {len(value) - 8} more"]
+    return value
+
+
+# ------------------------------------------------------------------- the worker
+
+
+def main() -> None:
+    _bound_memory()
+    sys.setrecursionlimit(_FRAMES_DEEP)
+    source, sink = sys.stdin.buffer, sys.stdout
+    known: dict[int, tuple[Any, Any]] = {}
+    import jsonschema  # noqa: F401 - loaded while the parent still packs its question
+
+    while _asked_soon(source):
+        question = _frame(source)
+        if question is None:
+            return
+        _arm(question["seconds"])
+        try:
+            answer = _answer(question, source, known)
+        except EOFError:
+            return
+        except RecursionError:
+            answer = {"unusable": "it refers to itself without end, or nests too deep"}
+        except MemoryError:
+            known.clear()
+            answer = {"gave_up": "it takes too much memory to check"}
+        _arm(0)
+        sink.write(json.dumps(answer) + "\n")
+        sink.flush()
+
+
+def _answer(question: Any, source: BinaryIO, known: dict[int, Any]) -> dict[str, Any]:
+    value = _value(source) if question["has_value"] else None
+    id = question["id"]
+    if question["forget"]:
+        known.clear()
+    try:
+        if "schema" in question:
+            known.pop(id, None)
+            schema = question["schema"]
+            known[id] = (prepare(schema), quick_test(schema))
+        validator, is_known_valid = known[id]
+        if not question["has_value"] or (is_known_valid is not None and is_known_valid(value)):
+            return {}
+        problem = judge(validator, value)
+    except UnusableSchema as error:
+        return {"unusable": str(error)}
+    return {} if problem is None else {"problem": problem}
+
+
+def _value(source: BinaryIO) -> Any:
+    """A value that came whole, or in pieces so that neither side stops for long."""
+    open: list[Any] = []
+    keys: list[str] = []
+    while True:
+        match _frame(source):
+            case ("whole", value):
+                pass
+            case ("open", value):
+                open.append(value)
+                continue
+            case ("part", value):
+                open[-1].update(value) if type(open[-1]) is dict else open[-1].extend(value)
+                continue
+            case ("key", key):
+                keys.append(key)
+                continue
+            case ("close",):
+                value = open.pop()
+            case _:
+                raise EOFError
+        if not open:
+            return value
+        if type(open[-1]) is dict:
+            open[-1][keys.pop()] = value
+        else:
+            open[-1].append(value)
+
+
+def _frame(source: BinaryIO) -> Any:
+    import marshal
+
+    head = source.read(4)
+    if len(head) < 4:
+        return None
+    data = source.read(int.from_bytes(head, "big"))
+    return marshal.loads(data)  # noqa: S302 - written by our own parent
+
+
+def _asked_soon(source: BinaryIO) -> bool:
+    import select
+
+    # Nothing is left in the buffer here: the parent asks again only after an answer.
+    return bool(select.select([source], [], [], _IDLE)[0])
+
+
+def _arm(seconds: float) -> None:
+    import signal
+
+    if seconds < 1e6:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def _bound_memory() -> None:
+    import contextlib
+    import resource
+
+    with contextlib.suppress(OSError, ValueError):
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        wanted = _MEMORY if most == resource.RLIM_INFINITY else min(_MEMORY, most)
+        resource.setrlimit(resource.RLIMIT_AS, (wanted, most))

@@ -1,0 +1,612 @@
+"""A remembered yes covers what it was given for, is kept safely, and can be taken back."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_client import (
+    Allow,
+    Answers,
+    CallDenied,
+    ConfigError,
+    Deny,
+    HttpServer,
+    MemoryServer,
+    Remember,
+    Remembered,
+    Rule,
+    Rules,
+    Session,
+    StdioServer,
+    ToolCall,
+    connect,
+)
+from mcp_client.session.connect import _transport
+from tests.server.http_apps import Handshake
+from tests.server.http_server import serving
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
+
+
+class Server:
+    """Tools that can be changed, and a record of what was sent and who was asked."""
+
+    def __init__(self, *names: str) -> None:
+        self.tools = [
+            {"name": name, "description": "One.", "inputSchema": SCHEMA} for name in names or "ab"
+        ]
+        self.sent: list[Any] = []
+        self.asked: list[Any] = []
+        self.remember: Any = "session"
+        self.edit: dict[str, Any] | None = None
+
+    def __call__(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+        match message["method"]:
+            case "tools/list":
+                return {"tools": self.tools}
+            case "tools/call":
+                self.sent.append(message["params"]["arguments"])
+                return {"content": []}
+            case "ping":
+                send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+                return {}
+        return NotImplemented
+
+    async def approve(self, call: ToolCall) -> Allow:
+        self.asked.append(dict(call.arguments))
+        return Allow(self.edit, remember=self.remember, source="person")
+
+    def connect(self, identity: str | None = "the server", **options: Any) -> Any:
+        class Known(MemoryServer):
+            lasting_identity = identity
+
+        transport = MemoryServer(self) if identity is None else Known(self)
+        return connect(transport, **{"approval": self.approve, **options})
+
+    async def change(self, session: Session, **members: Any) -> None:
+        self.tools = [{**tool, **members} for tool in self.tools]
+        await session.ping()
+
+
+def text_of(file: Path) -> dict[str, Any]:
+    whole: dict[str, Any] = json.loads(file.read_text())
+    return whole
+
+
+# ------------------------------------------------------------------- how far it goes
+
+
+async def test_without_remember_every_call_is_asked_about() -> None:
+    server = Server()
+    server.remember = None
+    async with server.connect() as session:
+        for _ in range(3):
+            await session.call_tool("a")
+        assert session.answers.list() == ()
+    assert len(server.asked) == 3
+
+
+async def test_a_yes_for_the_session_covers_the_tool_with_any_arguments_until_it_ends() -> None:
+    server = Server()
+    async with server.connect() as session:
+        for n in range(3):
+            await session.call_tool("a", {"n": n})
+        assert server.asked == [{"n": 0}]
+        await session.call_tool("b")
+        assert server.asked == [{"n": 0}, {}]
+        (first, second) = session.answers.list()
+        assert (first.server, first.tool, first.scope, first.where) == (
+            "memory",
+            "a",
+            "session",
+            None,
+        )
+        assert second.tool == "b"
+    assert session.answers.list() == ()
+    async with server.connect() as session:
+        await session.call_tool("a")
+    assert len(server.asked) == 3
+    assert len(server.sent) == 5
+
+
+async def test_where_narrows_what_a_yes_covers() -> None:
+    server = Server()
+    server.remember = Remember("session", where={"/n": {"max": 5}})
+    async with server.connect() as session:
+        for n in (1, 5, 6):
+            await session.call_tool("a", {"n": n})
+        await session.call_tool("a")
+        (answer,) = session.answers.list()
+    assert server.asked == [{"n": 1}, {"n": 6}, {}], "a missing argument is not covered"
+    assert answer.where == {"/n": {"max": 5}}
+
+
+async def test_calls_that_waited_for_a_yes_for_the_session_are_not_asked_about() -> None:
+    server = Server()
+
+    async def slowly(call: ToolCall) -> Allow:
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+        return await server.approve(call)
+
+    async with server.connect(approval=slowly) as session, anyio.create_task_group() as tasks:
+        await session.list_tools()
+        for n in range(5):
+            tasks.start_soon(session.call_tool, "a", {"n": n})
+    assert len(server.asked) == 1
+    assert len(server.sent) == 5
+
+
+async def test_an_edited_call_is_not_remembered_beyond_itself(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = Server()
+    server.edit = {"n": 7}
+    async with server.connect() as session:
+        for _ in range(2):
+            await session.call_tool("a", {"n": 1})
+        assert session.answers.list() == ()
+    assert len(server.asked) == 2
+    assert server.sent == [{"n": 7}] * 2
+    assert "edits the arguments is not remembered" in caplog.text
+
+
+@pytest.mark.parametrize("scope", ["session", "always"])
+async def test_a_no_is_never_remembered_and_a_yes_does_not_outlast_a_rule(scope: str) -> None:
+    server = Server()
+    denied: list[str] = []
+
+    async def no(call: ToolCall) -> Deny:
+        denied.append(call.tool.name)
+        return Deny("no", source="person")
+
+    async with server.connect(approval=no) as session:
+        for _ in range(2):
+            with pytest.raises(CallDenied):
+                await session.call_tool("a")
+    assert denied == ["a", "a"]
+
+    server.remember, store = scope, Answers()
+    async with server.connect(answers=store) as session:
+        await session.call_tool("a")
+        kept = session.answers.list() or store.list()
+    store.add(replace(kept[0], scope="always"))
+    rules = Rules([Rule("deny", arguments={"/n": {"equals": 13}})], ask=no)
+    async with server.connect(approval=rules, answers=store) as session:
+        await session.call_tool("a", {"n": 1})
+        with pytest.raises(CallDenied) as caught:
+            await session.call_tool("a", {"n": 13})
+    assert caught.value.source == "rule"
+    assert server.sent == [{}, {"n": 1}]
+
+
+@pytest.mark.parametrize(
+    "wrong", ["for ever", "", True, 1, ["session"], {"scope": "session"}, object(), Remember]
+)
+async def test_a_remember_that_is_none_means_no_and_says_so(wrong: Any) -> None:
+    server = Server()
+    server.remember = wrong
+    async with server.connect() as session:
+        with pytest.raises(CallDenied, match="give 'call', 'session' or 'always'") as caught:
+            await session.call_tool("a")
+        assert session.answers.list() == ()
+    assert caught.value.source == "gate"
+    assert server.sent == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("weekly",), "give 'call'"),
+        ((["session"],), "give 'call'"),
+        (("call", {"/n": {"equals": 1}}), "one call has its arguments"),
+        (("session", {"n": {"equals": 1}}), "no JSON pointer"),
+        (("session", ["/n"]), "constraints are a mapping"),
+    ],
+)
+def test_a_remember_that_can_be_kept_in_no_way_cannot_be_made(arguments: Any, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        Remember(*arguments)
+
+
+# ------------------------------------------------- a call that has to be made again
+
+
+@pytest.mark.parametrize("edit", [None, {"n": 7}], ids=["as it was", "edited"])
+@pytest.mark.parametrize("remember", ["call", None])
+async def test_a_yes_to_one_call_covers_it_where_it_has_to_be_made_again(
+    remember: Any, edit: dict[str, Any] | None
+) -> None:
+    app, asked = Handshake(), []
+
+    def approve(call: ToolCall) -> Allow:
+        asked.append((call.generation, dict(call.arguments)))
+        return Allow(edit, remember=remember)
+
+    async with serving(app) as server, connect(server.url, approval=approve) as session:
+        await session.list_tools()
+        app.ended.add("session-1")
+        result = await session.call_tool("echo", {"n": 1})
+        assert result.text == str(edit or {"n": 1})
+        assert [generation for generation, _ in asked] == ([1] if remember else [1, 2])
+        await session.call_tool("echo", {"n": 1})
+        assert asked.pop() == (2, {"n": 1}), "the next call is another one"
+
+
+async def test_a_yes_to_one_call_covers_no_other_arguments_that_the_caller_puts_in_meanwhile() -> (
+    None
+):
+    app, asked = Handshake(), []
+    arguments = {"n": 1}
+
+    async def approve(call: ToolCall) -> Allow:
+        asked.append(call.arguments_json)
+        arguments["n"] = 2
+        return Allow(remember="call")
+
+    async with serving(app) as server, connect(server.url, approval=approve) as session:
+        await session.list_tools()
+        app.ended.add("session-1")
+        await session.call_tool("echo", arguments)
+    assert asked == ['{"n":1}', '{"n":2}']
+
+
+# ------------------------------------------------------------------- what voids it
+
+
+async def test_a_tool_that_changed_is_asked_about_again() -> None:
+    server = Server()
+    async with server.connect() as session:
+        await session.call_tool("a")
+        await server.change(session, description="Another.")
+        await session.call_tool("a")
+        await session.call_tool("a")
+        assert len(server.asked) == 2
+        assert len(session.answers.list()) == 1, "the new answer takes the old one's place"
+
+
+async def test_findings_that_were_not_there_when_it_was_given_void_a_yes() -> None:
+    server = Server()
+    async with server.connect() as session:
+        await session.call_tool("a", {"n": 1})
+        await session.call_tool("a", {"n": "no number"})
+        assert len(server.asked) == 2
+        await session.call_tool("a", {"n": "no number"})
+        await session.call_tool("a", {"n": 2})
+        assert len(server.asked) == 2, "the second answer was given knowing the finding"
+        await session.call_tool("a", {"n": ["something else"]})
+    assert len(server.asked) == 3
+
+
+async def test_drift_from_the_pins_voids_a_yes_that_was_given_before(tmp_path: Path) -> None:
+    server, lock, file = Server(), tmp_path / "mcp.lock", tmp_path / "answers.json"
+    server.remember = "always"
+    async with server.connect(pins=lock) as session:
+        await session.list_tools()
+    server.tools = [{**tool, "description": "Another."} for tool in server.tools]
+    async with server.connect(answers=file) as session:
+        await session.call_tool("a")
+    async with server.connect(answers=file, pins=lock) as session:
+        await session.call_tool("a")
+        assert len(server.asked) == 2, "nobody who was asked knew of the difference"
+        await session.call_tool("a")
+    assert len(server.asked) == 2
+
+
+async def test_a_yes_is_for_one_degree_of_trust(tmp_path: Path) -> None:
+    server, file = Server(), tmp_path / "answers.json"
+    server.remember = "always"
+    for trusted in (False, True, True, lambda tool: False, lambda tool: True):
+        async with server.connect(answers=file, trusted=trusted) as session:
+            await session.call_tool("a")
+    assert len(server.asked) == 4, "each change of trust is asked about"
+
+
+@pytest.mark.parametrize(
+    "other", [{"name": "other"}, {"identity": "another server"}], ids=["name", "identity"]
+)
+async def test_a_yes_is_for_one_server(other: dict[str, Any], tmp_path: Path) -> None:
+    server, file = Server(), tmp_path / "answers.json"
+    server.remember = "always"
+    async with server.connect(answers=file) as session:
+        await session.call_tool("a")
+    async with server.connect(answers=file, **other) as session:
+        await session.call_tool("a")
+    assert len(server.asked) == 2
+    assert len(Answers(file).list()) == 2
+
+
+def identity_of(server: Any) -> str:
+    identity = _transport(server).lasting_identity
+    assert identity is not None
+    return identity
+
+
+def test_what_a_server_is_is_told_by_what_is_run_and_holds_no_secret(tmp_path: Path) -> None:
+    def run(*args: str, command: str = "/usr/bin/files", **options: Any) -> str:
+        return identity_of(StdioServer(command, args, **options))
+
+    plain = run("--root", "/srv")
+    assert plain == run("--root", "/srv") == run("--root", "/srv", cwd=os.getcwd())
+    others = {
+        run("--root", "/etc"),
+        run("--root /srv"),
+        run("--root", "/srv", command="/tmp/files"),
+        run("--root", "/srv", cwd=tmp_path),
+        run("--root", "/srv", env={"TOKEN": "s3cret"}),
+    }
+    assert len(others) == 5
+    assert plain not in others
+    assert run(env={"TOKEN": "s3cret"}) == run(env={"TOKEN": "rotated"})
+    for identity in (run("--token", "s3cret"), run(env={"TOKEN": "s3cret"})):
+        assert identity.startswith("files sha256:")
+        assert "s3cret" not in identity
+
+
+def test_what_a_server_is_is_told_by_its_url_and_holds_no_secret() -> None:
+    def at(url: str) -> str:
+        return identity_of(HttpServer(url))
+
+    plain = at("https://example.com/mcp")
+    assert plain.startswith("https://example.com:443 sha256:")
+    assert plain == at("HTTPS://Example.com:443/mcp?key=s3cret")
+    assert plain == identity_of(HttpServer("https://example.com/mcp", headers={"A": "s3cret"}))
+    others = {
+        at("https://example.com/other"),
+        at("https://example.com:8443/mcp"),
+        at("https://example.org/mcp"),
+        at("http://127.0.0.1/mcp"),
+    }
+    assert len(others | {plain}) == 5
+    assert "s3cret" not in at("https://example.com/s3cret")
+
+
+# ------------------------------------------------------------------------ the file
+
+
+async def test_a_yes_for_always_is_kept_in_the_file_for_its_owner_alone(tmp_path: Path) -> None:
+    server, file = Server(), tmp_path / "answers.json"
+    server.remember = Remember("always", where={"/n": {"min": 0}})
+    for n in range(3):
+        async with server.connect(answers=file, name="ours") as session:
+            await session.call_tool("a", {"n": n})
+            assert session.answers.list() == ()
+    assert server.asked == [{"n": 0}]
+    assert file.stat().st_mode & 0o777 == 0o600
+    (answer,) = Answers(file).list()
+    assert (answer.server, answer.identity, answer.tool, answer.scope, answer.where) == (
+        "ours",
+        "the server",
+        "a",
+        "always",
+        {"/n": {"min": 0}},
+    )
+    assert answer.fingerprint.startswith("sha256:")
+
+
+async def test_what_is_revoked_elsewhere_is_asked_about_from_the_next_call_on(
+    tmp_path: Path,
+) -> None:
+    server, file = Server(), tmp_path / "answers.json"
+    server.remember = "always"
+    async with server.connect(answers=file) as session:
+        await session.call_tool("a")
+        await session.call_tool("a")
+        assert len(server.asked) == 1
+        assert Answers(file).revoke(tool="a") == 1
+        await session.call_tool("a")
+    assert len(server.asked) == 2
+
+
+def an_answer(**members: Any) -> Remembered:
+    given: dict[str, Any] = {
+        "server": "files",
+        "identity": "files sha256:00",
+        "tool": "read",
+        "fingerprint": "sha256:11",
+        "trusted": False,
+        "scope": "always",
+        "when": 1_700_000_000.0,
+        **members,
+    }
+    return Remembered(**given)
+
+
+@pytest.mark.parametrize("kept", ["in memory", "in a file"])
+def test_answers_are_listed_revoked_and_cleared(kept: str, tmp_path: Path) -> None:
+    store = Answers(tmp_path / "a.json" if kept == "in a file" else None)
+    first, second = an_answer(), an_answer(tool="write")
+    third = an_answer(server="mail")
+    narrow = an_answer(where={"/n": {"max": 1}}, when=1_700_000_001.5)
+    for answer in (first, second, third, narrow):
+        store.add(answer)
+    assert store.list() == (first, second, third, narrow)
+    assert repr(first) not in repr(store)
+    store.add(replace(first, fingerprint="sha256:22"))
+    assert store.list()[-1].fingerprint == "sha256:22"
+    assert first not in store.list(), "the same question has one answer"
+    assert store.revoke(first) == 0
+    assert store.revoke(narrow) == 1
+    assert store.revoke(server="files", tool="write") == 1
+    assert [answer.server for answer in store.list()] == ["mail", "files"]
+    assert store.revoke(server="mail") == 1
+    with pytest.raises(ConfigError, match="nothing"):
+        store.revoke()
+    assert store.clear() == 1
+    assert store.clear() == 0
+    assert store.list() == ()
+
+
+GOOD = an_answer().to_json()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "no JSON"),
+        ("{", "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ("[]", "version 1"),
+        ('{"version": 2, "answers": []}', "version 1"),
+        ('{"version": 1, "servers": {}}', "no list of answers"),
+        ('{"version": 1, "answers": [], "more": 1}', "no list of answers"),
+        ({}, "members"),
+        ({"extra": 1}, "members"),
+        ({"server": 1}, "server of the wrong type"),
+        ({"trusted": 1}, "trusted of the wrong type"),
+        ({"when": "now"}, "when of the wrong type"),
+        ({"when": True}, "when of the wrong type"),
+        ({"when": float("nan")}, "no time"),
+        ({"when": -1}, "no time"),
+        ({"when": 1e300}, "no time"),
+        ({"scope": "session"}, "none that is kept"),
+        ({"findings": [1]}, "none that is kept"),
+        ({"where": {"n": {"equals": 1}}}, "no JSON pointer"),
+    ],
+)
+async def test_a_file_that_is_none_is_refused_before_anything_starts(
+    text: Any, why: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "answers.json"
+    if not isinstance(text, str):
+        entry = {**GOOD, **text} if text else {"server": "files"}
+        text = json.dumps({"version": 1, "answers": [GOOD, entry]})
+    file.write_text(text)
+    file.chmod(0o600)
+    server = Server()
+    messages: list[Any] = []
+
+    def handler(message: dict[str, Any]) -> Any:
+        messages.append(message)
+        return NotImplemented
+
+    with pytest.raises(ConfigError, match=why) as caught:
+        async with connect(MemoryServer(handler), approval=server.approve, answers=file):
+            raise AssertionError("it must not connect")
+    assert str(file) in str(caught.value)
+    assert "delete it to be asked anew" in str(caught.value)
+    assert messages == []
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o606, 0o660])
+async def test_a_file_that_others_may_use_is_refused(mode: int, tmp_path: Path) -> None:
+    file = tmp_path / "answers.json"
+    Answers(file).add(an_answer())
+    file.chmod(mode)
+    with pytest.raises(ConfigError, match="chmod it to 600"):
+        await Server().connect(answers=file)
+
+
+@pytest.mark.parametrize("odd", [1, True, ["a"], object()])
+def test_what_is_no_store_is_refused_at_once(odd: Any) -> None:
+    with pytest.raises(ConfigError, match="answers="):
+        Server().connect(answers=odd)
+
+
+async def test_a_file_that_breaks_while_it_is_used_means_no(tmp_path: Path) -> None:
+    server, file = Server(), tmp_path / "answers.json"
+    server.remember = "always"
+    async with server.connect(answers=file) as session:
+        await session.call_tool("a")
+        file.write_text("{}")
+        with pytest.raises(CallDenied, match="memory gave no answer") as caught:
+            await session.call_tool("a")
+    assert "answers.json cannot be used" in caught.value.reason
+    assert len(server.sent) == 1
+
+
+async def test_a_yes_that_cannot_be_written_down_is_a_yes_to_this_call_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server, file = Server(), tmp_path / "gone" / "answers.json"
+    server.remember = "always"
+    async with server.connect(answers=file) as session:
+        for _ in range(2):
+            await session.call_tool("a")
+    assert len(server.asked) == len(server.sent) == 2
+    assert "the answer is not remembered: the answers" in caplog.text
+    assert "cannot be written" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({}, r"connect\(answers=...\) names no store"),
+        ({"identity": None, "answers": Answers()}, "cannot be told apart"),
+    ],
+    ids=["no store", "no identity"],
+)
+async def test_always_without_a_place_to_keep_it_lasts_for_the_session_and_is_said_once(
+    options: Any, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server()
+    server.remember = "always"
+    async with server.connect(**options) as session:
+        for tool in "aabb":
+            await session.call_tool(tool)
+        assert [answer.scope for answer in session.answers.list()] == ["session", "session"]
+    assert len(server.asked) == 2
+    logged = [r for r in caplog.records if r.levelno == logging.WARNING]
+    assert len(logged) == 1
+    assert logged[0].getMessage().startswith("memory: an answer for always is kept until")
+    assert re.search(why, logged[0].getMessage())
+
+
+async def test_a_store_in_memory_is_shared_by_the_sessions_that_are_given_it() -> None:
+    server, store = Server(), Answers()
+    server.remember = "always"
+    async with server.connect(answers=store) as one, server.connect(answers=store) as other:
+        await one.call_tool("a")
+        await other.call_tool("a")
+        assert len(server.asked) == 1
+        store.clear()
+        await other.call_tool("a")
+    assert len(server.asked) == 2
+
+
+async def test_nothing_of_the_arguments_or_of_what_was_found_in_them_is_written_down(
+    tmp_path: Path,
+) -> None:
+    server, file = Server(), tmp_path / "answers.json"
+    server.remember = "always"
+    async with server.connect(answers=file) as session:
+        await session.call_tool("a", {"n": "s3cret"})
+    assert "s3cret" not in file.read_text()
+    (entry,) = text_of(file)["answers"]
+    assert [len(digest) for digest in entry["findings"]] == [64]
+
+
+WRITER = """
+import sys
+from mcp_client import Answers, Remembered, files
+files._PATIENCE = 50
+for n in range(20):
+    Answers(sys.argv[1]).add(
+        Remembered(server=sys.argv[2], identity="i", tool=f"t{n}", fingerprint="f", trusted=False,
+                   scope="always", when=0.0)
+    )
+"""
+
+
+def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "answers.json"
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(file), name]) for name in ("x", "y")
+    ]
+    assert [writer.wait(50) for writer in writers] == [0, 0]
+    found = {(answer.server, answer.tool) for answer in Answers(file).list()}
+    assert found == {(name, f"t{n}") for name in "xy" for n in range(20)}
+    assert [path.name for path in tmp_path.iterdir()] == ["answers.json"]

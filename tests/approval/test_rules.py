@@ -1,0 +1,528 @@
+"""Rules decide what they say, in order, and never allow what they do not know."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_client import (
+    Allow,
+    CallDenied,
+    ConfigError,
+    Deny,
+    MemoryServer,
+    Rule,
+    Rules,
+    Tool,
+    ToolCall,
+    allow_all,
+    connect,
+    deny_all,
+)
+from mcp_client.approval.constraints import Constraints
+from mcp_client.catalog.trust import hints_of
+
+
+def a_call(
+    arguments: Any = None,
+    *,
+    server: str = "files",
+    tool: str = "read_file",
+    trusted: bool = False,
+    findings: tuple[str, ...] = (),
+    **annotations: Any,
+) -> ToolCall:
+    definition = {"name": tool, "inputSchema": {}, "annotations": annotations}
+    made = Tool(tool, server, trusted, definition)
+    return ToolCall(
+        id="1",
+        server=server,
+        tool=made,
+        arguments_json=json.dumps(arguments or {}),
+        meta_json=None,
+        hints=hints_of(made),
+        findings=findings,
+        generation=1,
+    )
+
+
+def outcome(rules: list[Rule], call: ToolCall) -> str:
+    return Rules(rules).explain(call).outcome
+
+
+# ------------------------------------------------------------------ what matches
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "expected"),
+    [
+        ("read_file", "read_file", True),
+        ("read_*", "read_file", True),
+        ("read_*", "read_", True),
+        ("read_*", "Read_file", False),
+        ("read", "read_file", False),
+        ("*file", "read_file", True),
+        ("read_?ile", "read_file", True),
+        ("read_[ef]ile", "read_file", True),
+        ("read_[!f]ile", "read_file", False),
+        ("*", "anything\nwith lines", True),
+        ("a*c", "a/b/c", True),
+        ("a.c", "abc", False),
+    ],
+)
+def test_a_glob_matches_the_whole_name_and_minds_the_case(
+    pattern: str, name: str, expected: bool
+) -> None:
+    assert (outcome([Rule("allow", tool=pattern)], a_call(tool=name)) == "allow") is expected
+    assert (outcome([Rule("allow", server=pattern)], a_call(server=name)) == "allow") is expected
+
+
+PLACES: list[tuple[Any, Any, bool | None]] = [
+    ({"/path": {"equals": "a"}}, {"path": "a"}, True),
+    ({"/path": {"equals": "a"}}, {"path": "A"}, False),
+    ({"/path": {"equals": "a"}}, {}, None),
+    ({"/n": {"equals": 1}}, {"n": 1.0}, True),
+    ({"/n": {"equals": 1}}, {"n": True}, False),
+    ({"/n": {"equals": True}}, {"n": 1}, False),
+    ({"/n": {"equals": None}}, {"n": None}, True),
+    ({"/n": {"equals": None}}, {}, None),
+    ({"/n": {"equals": [1, {"a": [True]}]}}, {"n": [1, {"a": [True]}]}, True),
+    ({"/n": {"equals": [1, {"a": [True]}]}}, {"n": [1, {"a": [1]}]}, False),
+    ({"": {"equals": {"a": 1}}}, {"a": 1}, True),
+    ({"": {"equals": {"a": 1}}}, {"a": 1, "b": 2}, False),
+    ({"/mode": {"in": ["r", "rb"]}}, {"mode": "rb"}, True),
+    ({"/mode": {"in": ["r", "rb"]}}, {"mode": "w"}, False),
+    ({"/mode": {"in": [0]}}, {"mode": False}, False),
+    ({"/path": {"glob": "/srv/*"}}, {"path": "/srv/a/b"}, True),
+    ({"/path": {"glob": "/srv/*"}}, {"path": "/srv/../etc"}, True),
+    ({"/path": {"glob": "/srv/*"}}, {"path": "/SRV/a"}, False),
+    ({"/path": {"glob": "/srv/*"}}, {"path": ["/srv/a"]}, None),
+    ({"/path": {"glob": "/srv/*"}}, {"path": 7}, None),
+    ({"/n": {"max": 10}}, {"n": 10}, True),
+    ({"/n": {"max": 10}}, {"n": 10.5}, False),
+    ({"/n": {"max": 10}}, {"n": "9"}, None),
+    ({"/n": {"max": 10}}, {"n": True}, None),
+    ({"/n": {"min": 1, "max": 10}}, {"n": 0}, False),
+    ({"/n": {"min": 1, "max": 10}}, {"n": 5}, True),
+    ({"/list/1": {"equals": "b"}}, {"list": ["a", "b"]}, True),
+    ({"/list/2": {"equals": "b"}}, {"list": ["a", "b"]}, None),
+    ({"/list/-": {"equals": "b"}}, {"list": ["a", "b"]}, None),
+    ({"/list/01": {"equals": "b"}}, {"list": ["a", "b"]}, None),
+    ({"/list/\u0660": {"equals": "a"}}, {"list": ["a"]}, None),
+    ({"/a~1b/c~0d": {"equals": 1}}, {"a/b": {"c~d": 1}}, True),
+    ({"/~01": {"equals": 1}}, {"~1": 1}, True),
+    ({"/": {"equals": 1}}, {"": 1}, True),
+    ({"/a/b": {"equals": 1}}, {"a": "b"}, None),
+    ({"/a": {"equals": 1}, "/b": {"equals": 2}}, {"a": 1, "b": 2}, True),
+    ({"/a": {"equals": 1}, "/b": {"equals": 2}}, {"a": 1}, None),
+    ({"/a": {"equals": 1}, "/b": {"equals": 2}}, {"b": 3}, False),
+]
+
+
+@pytest.mark.parametrize(("wanted", "arguments", "holds"), PLACES)
+def test_constraints_hold_are_broken_or_cannot_be_told(
+    wanted: Any, arguments: Any, holds: bool | None
+) -> None:
+    call = a_call(arguments)
+    assert Constraints(wanted).hold(call.arguments) is holds
+    allow = outcome([Rule("allow", arguments=wanted)], call)
+    deny = outcome([Rule("deny", arguments=wanted)], call)
+    assert allow == ("allow" if holds is True else "ask")
+    assert deny == ("ask" if holds is False else "deny"), "what cannot be told counts as matched"
+
+
+def test_a_rule_that_asks_and_cannot_be_judged_asks_rather_than_let_a_later_one_allow() -> None:
+    rules = [Rule("ask", arguments={"/path": {"glob": "/etc/*"}}), Rule("allow", tool="*")]
+    assert outcome(rules, a_call({"path": "/tmp/a"})) == "allow"
+    assert outcome(rules, a_call({"path": "/etc/a"})) == "ask"
+    assert outcome(rules, a_call({})) == "ask"
+
+
+def test_a_call_with_findings_is_allowed_only_by_a_rule_that_says_so() -> None:
+    odd = a_call(findings=("its name is odd",))
+    for said in (None, False):
+        assert outcome([Rule("allow", tool="*", findings=said)], odd) == "ask"
+        assert outcome([Rule("allow", tool="*", findings=said)], a_call()) == "allow"
+    assert outcome([Rule("allow", tool="*", findings=True)], odd) == "allow"
+    assert outcome([Rule("allow", tool="*", findings=True)], a_call()) == "allow"
+    for stop in ("ask", "deny"):
+        either = [Rule(stop, findings=None), Rule("allow", tool="*", findings=True)]
+        only = [Rule(stop, findings=True), Rule("allow", tool="*", findings=True)]
+        without = [Rule(stop, findings=False), Rule("allow", tool="*", findings=True)]
+        assert [outcome(rules, odd) for rules in (either, only, without)] == [stop, stop, "allow"]
+        assert [outcome(rules, a_call()) for rules in (either, only, without)] == [
+            stop,
+            "allow",
+            stop,
+        ]
+
+
+def test_hints_are_matched_as_they_may_be_believed() -> None:
+    said: dict[str, Any] = {"readOnlyHint": True, "openWorldHint": False}
+    trusted, untrusted = a_call(trusted=True, **said), a_call(trusted=False, **said)
+    for rule, expected in [
+        (Rule("allow", read_only=True), ("allow", "ask")),
+        (Rule("allow", destructive=False), ("allow", "ask")),
+        (Rule("allow", open_world=False), ("allow", "ask")),
+        (Rule("allow", trusted=True), ("allow", "ask")),
+        (Rule("allow", trusted=False), ("ask", "allow")),
+        (Rule("deny", destructive=True), ("ask", "deny")),
+        (Rule("deny", idempotent=False), ("deny", "deny")),
+    ]:
+        assert (outcome([rule], trusted), outcome([rule], untrusted)) == expected, str(rule)
+
+
+def test_a_fingerprint_allows_one_definition_and_no_other() -> None:
+    call = a_call()
+    rules = [Rule("allow", tool="read_file", fingerprint=call.tool.fingerprint)]
+    assert outcome(rules, call) == "allow"
+    assert outcome(rules, a_call(readOnlyHint=True)) == "ask", "it is another definition"
+
+
+def test_the_first_rule_that_matches_decides_and_nothing_matched_means_ask() -> None:
+    rules = Rules([Rule("deny", tool="delete_*"), Rule("allow", tool="*_file")])
+    for tool, expected in [
+        ("delete_file", ("deny", 1)),
+        ("read_file", ("allow", 2)),
+        ("new_tool", ("ask", None)),
+    ]:
+        found = rules.explain(a_call(tool=tool))
+        assert (found.outcome, found.number) == expected
+        assert found.rule is (None if found.number is None else rules.rules[found.number - 1])
+    assert rules.explain(a_call()).text == "rule 2: allow tool='*_file'"
+    assert "no rule matches" in rules.explain(a_call(tool="x")).text
+    assert outcome([], a_call()) == "ask"
+
+
+# --------------------------------------------------------------- what they are
+
+
+def test_rules_print_one_line_a_rule() -> None:
+    rules = Rules(
+        [
+            Rule("deny", tool="delete_*", server="fi*"),
+            Rule("allow", read_only=True, arguments={"/p": {"glob": "/srv/*"}, "/n": {"max": 3}}),
+            Rule("ask"),
+            Rule("allow", tool="a\n\x1b[2J", findings=True),
+        ]
+    )
+    assert str(rules).splitlines() == [
+        "  1. deny server='fi*' tool='delete_*'",
+        '  2. allow read_only=True where /p glob "/srv/*", /n max 3',
+        "  3. ask everything",
+        "  4. allow tool='a\\n\\x1b[2J' findings=True",
+        "     ask everything else",
+    ]
+
+
+def test_rules_and_what_they_are_made_of_cannot_be_changed() -> None:
+    wanted = {"/p": {"in": ["a"]}}
+    rule = Rule("allow", arguments=wanted)
+    rules = Rules([rule])
+    wanted["/p"]["in"].append("b")
+    assert outcome([rule], a_call({"p": "b"})) == "ask"
+    with pytest.raises(AttributeError):
+        rule.tool = "*"  # type: ignore[misc]
+    with pytest.raises(AttributeError, match="immutable"):
+        rules.rules = ()
+    with pytest.raises(TypeError):
+        rule.arguments["/p"]["in"] = ["b"]  # type: ignore[index]
+    assert rules == Rules([Rule("allow", arguments={"/p": {"in": ["a"]}})])
+    assert rules != Rules([rule], ask=deny_all)
+    assert copy.copy(rule) == rule
+    assert list(rules) == [rule]
+    assert len(rules) == len({rules})
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"outcome": "alow"}, "give 'allow', 'ask' or 'deny'"),
+    ({"outcome": ["allow"]}, "give 'allow', 'ask' or 'deny'"),
+    ({"outcome": "allow"}, "say tool="),
+    ({"outcome": "allow", "findings": True}, "say tool="),
+    ({"outcome": "allow", "arguments": {}}, "say tool="),
+    ({"outcome": "allow", "tool": ""}, "tool ''"),
+    ({"outcome": "allow", "tool": 7}, "tool 7"),
+    ({"outcome": "allow", "tool": ["a"]}, "tool ['a']"),
+    ({"outcome": "allow", "read_only": "yes"}, "read_only 'yes'"),
+    ({"outcome": "deny", "findings": 1}, "findings 1"),
+    ({"outcome": "deny", "arguments": {"path": {"equals": 1}}}, "no JSON pointer"),
+    ({"outcome": "deny", "arguments": {"/a~2": {"equals": 1}}}, "no JSON pointer"),
+    ({"outcome": "deny", "arguments": {"/a": 1}}, "say what must hold"),
+    ({"outcome": "deny", "arguments": {"/a": {}}}, "say what must hold"),
+    ({"outcome": "deny", "arguments": {"/a": {"like": 1}}}, "there is no 'like'"),
+    ({"outcome": "deny", "arguments": {"/a": {"in": "abc"}}}, "'in' takes a list"),
+    ({"outcome": "deny", "arguments": {"/a": {"in": []}}}, "'in' takes a list"),
+    ({"outcome": "deny", "arguments": {"/a": {"glob": 1}}}, "'glob' takes a pattern"),
+    ({"outcome": "deny", "arguments": {"/a": {"max": "1"}}}, "'max' takes a number"),
+    ({"outcome": "deny", "arguments": {"/a": {"min": True}}}, "'min' takes a number"),
+    ({"outcome": "deny", "arguments": ["/a"]}, "arguments: "),
+]
+
+
+@pytest.mark.parametrize(("entry", "text"), WRONG)
+def test_a_rule_that_is_none_is_refused_here_and_in_a_file(
+    entry: dict[str, Any], text: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Rule(**entry)
+    assert text in str(caught.value)
+    file = tmp_path / "rules.json"
+    file.write_text(json.dumps({"rules": [{"outcome": "ask"}, entry]}))
+    with pytest.raises(ConfigError) as caught:
+        Rules.from_file(file)
+    assert str(caught.value).startswith(f"{file}: rule 2: ")
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}, b"x"])
+def test_a_constraint_that_json_cannot_say_is_refused(value: Any) -> None:
+    with pytest.raises(ConfigError):
+        Rule("deny", arguments={"/a": {"equals": value}})
+
+
+def test_what_is_no_rule_or_no_hook_is_refused() -> None:
+    with pytest.raises(ConfigError, match="rule 1 is a str"):
+        Rules(["allow"])  # type: ignore[list-item]
+    with pytest.raises(ConfigError, match="ask="):
+        Rules([], ask="terminal")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="ask="):
+        Rules([], ask=Rules([]))
+
+
+# ------------------------------------------------------------------- the file
+
+
+TOML = """
+[[rules]]
+outcome = "deny"
+tool = "delete_*"
+
+[[rules]]
+outcome = "allow"
+server = "files"
+read_only = true
+arguments = { "/path" = { glob = "/srv/*" }, "/lines" = { max = 100 } }
+"""
+SAME = [
+    Rule("deny", tool="delete_*"),
+    Rule(
+        "allow",
+        server="files",
+        read_only=True,
+        arguments={"/path": {"glob": "/srv/*"}, "/lines": {"max": 100}},
+    ),
+]
+
+
+def test_rules_come_from_toml_and_from_json(tmp_path: Path) -> None:
+    (tmp_path / "rules.toml").write_text(TOML)
+    as_json = [
+        {"outcome": "deny", "tool": "delete_*"},
+        {
+            "outcome": "allow",
+            "server": "files",
+            "read_only": True,
+            "arguments": {"/path": {"glob": "/srv/*"}, "/lines": {"max": 100}},
+        },
+    ]
+    (tmp_path / "rules.JSON").write_text(json.dumps({"rules": as_json}))
+    assert Rules.from_file(tmp_path / "rules.toml") == Rules(SAME)
+    assert Rules.from_file(str(tmp_path / "rules.JSON"), ask=deny_all) == Rules(SAME, deny_all)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        ("r.toml", "[[rules]]\noutcome = 'allow'\ntools = 'a'", "rule 1: there is no 'tools'"),
+        ("r.toml", "[[rules]]\ntool = 'a'", "rule 1: outcome is missing"),
+        ("r.toml", "[[rule]]\noutcome = 'ask'", "one list 'rules' and nothing else; it has rule"),
+        ("r.toml", "rules = 3", "one list 'rules'"),
+        ("r.toml", "rules = ['a']", "rule 1 is a str"),
+        ("r.toml", "version = 1\nrules = []", "it has version, rules"),
+        ("r.toml", "[[rules]\n", "the rules are no TOML"),
+        ("r.toml", "[[rules]]\noutcome='deny'\narguments={'/a'={equals=2020-01-01}}", "arguments"),
+        ("r.toml", "[[rules]]\noutcome='deny'\narguments={'/a'={max=nan}}", "arguments"),
+        ("r.json", "{", "the rules are no JSON"),
+        ("r.json", "[]", "one list 'rules'"),
+        ("r.json", '{"rules": [{"outcome": "ask", "tool": null}]}', "rule 1: a key is null"),
+        (
+            "r.json",
+            '{"rules": [{"outcome": "deny", "outcome": "allow", "tool": "*"}]}',
+            "the key 'outcome' comes twice",
+        ),
+        ("r.json", '{"rules": [{"outcome": "ask", "_hints": []}]}', "there is no '_hints'"),
+        ("r.json", "[" * 100_000, "the rules are no JSON"),
+        ("r.yaml", "", "a .toml or a .json file"),
+    ],
+)
+def test_a_file_with_anything_unknown_in_it_is_refused_and_said_where(
+    name: str, text: str, wanted: str, tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        Rules.from_file(file)
+    assert str(caught.value).startswith(str(file))
+    assert wanted in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        Rules.from_file(tmp_path / "none.toml")
+    (tmp_path / "bytes.json").write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="no UTF-8"):
+        Rules.from_file(tmp_path / "bytes.json")
+
+
+entries: st.SearchStrategy[Any] = st.dictionaries(
+    st.sampled_from(["outcome", "tool", "server", "read_only", "arguments", "findings"])
+    | st.text(max_size=5),
+    st.sampled_from(["allow", "deny", "ask", "a*"])
+    | st.booleans()
+    | st.none()
+    | st.dictionaries(
+        st.sampled_from(["/a", "a", ""]),
+        st.dictionaries(st.sampled_from(["equals", "glob", "in", "max", "x"]), st.integers()),
+    ),
+)
+
+
+@given(st.lists(entries, max_size=3) | entries)
+def test_whatever_stands_in_a_file_gives_rules_or_one_error(
+    tmp_path_factory: pytest.TempPathFactory, whole: Any
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "any.json"
+    file.write_text(json.dumps({"rules": whole}))
+    try:
+        rules = Rules.from_file(file)
+    except ConfigError as error:
+        said = str(error)
+    else:
+        said = f"{file} has {len(rules)} rules"
+        assert len(rules) == len(whole) == len(str(rules).splitlines()) - 1
+    assert said.startswith(str(file))
+
+
+# ------------------------------------------------------------- as an approval hook
+
+
+class Server:
+    def __init__(self, *names: str) -> None:
+        self.tools = [{"name": name, "inputSchema": SCHEMA} for name in names or ("read", "write")]
+        self.sent: list[dict[str, Any]] = []
+
+    def __call__(self, message: dict[str, Any]) -> Any:
+        match message["method"]:
+            case "tools/list":
+                return {"tools": self.tools}
+            case "tools/call":
+                self.sent.append(message["params"])
+                return {"content": []}
+        return NotImplemented
+
+    async def call(self, approval: Any, tool: str, arguments: Any = None) -> None:
+        async with connect(MemoryServer(self), approval=approval) as session:
+            await session.call_tool(tool, arguments)
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
+
+
+def refuse_to_be_asked(call: ToolCall) -> Allow:
+    raise AssertionError("nobody need be asked")
+
+
+async def test_what_a_rule_allows_or_denies_nobody_is_asked_about() -> None:
+    server = Server()
+    rules = Rules([Rule("allow", tool="read"), Rule("deny", tool="*")], ask=refuse_to_be_asked)
+    await server.call(rules, "read")
+    with pytest.raises(CallDenied) as caught:
+        await server.call(rules, "write")
+    assert (caught.value.source, caught.value.reason) == ("rule", "rule 2: deny tool='*'")
+    assert [call["name"] for call in server.sent] == ["read"]
+
+
+async def test_what_is_left_goes_to_the_hook_that_the_rules_name() -> None:
+    server, asked = Server(), []
+
+    async def ask(call: ToolCall) -> Allow:
+        asked.append(call.tool.name)
+        return Allow()
+
+    await server.call(Rules([Rule("allow", tool="read")], ask), "write")
+    assert asked == ["write"]
+    await server.call(Rules([], allow_all), "write")
+    assert len(server.sent) == 2
+
+
+async def test_without_a_hook_to_ask_it_is_the_person_at_the_terminal() -> None:
+    server = Server()
+    with pytest.raises(CallDenied, match="there is no terminal to ask at") as caught:
+        await server.call(Rules([]), "read")
+    assert caught.value.source == "gate"
+    assert server.sent == []
+
+
+@pytest.mark.parametrize(
+    ("edited", "rule"),
+    [
+        ({"n": 13}, Rule("deny", arguments={"/n": {"equals": 13}})),
+        ({"n": "no number"}, Rule("deny", findings=True)),
+        ({}, Rule("deny", tool="write", arguments={"/n": {"min": 12}})),
+    ],
+)
+async def test_arguments_that_were_edited_are_held_against_the_rules_again(
+    edited: dict[str, Any], rule: Rule
+) -> None:
+    server = Server()
+    with pytest.raises(CallDenied) as caught:
+        await server.call(Rules([rule], ask=lambda call: Allow(edited)), "write", {"n": 1})
+    assert caught.value.source == "rule"
+    assert server.sent == []
+    await server.call(Rules([rule], ask=lambda call: Allow({"n": 2})), "write", {"n": 1})
+    assert [call["arguments"] for call in server.sent] == [{"n": 2}]
+
+
+async def test_a_hook_of_ones_own_may_ask_rules() -> None:
+    server = Server()
+    rules = Rules([Rule("allow", tool="read")])
+
+    async def approve(call: ToolCall) -> Any:
+        return rules(call)
+
+    await server.call(approve, "read")
+    with pytest.raises(CallDenied, match="names nobody to ask"):
+        await server.call(approve, "write")
+    assert [call["name"] for call in server.sent] == ["read"]
+
+
+async def test_a_rule_that_breaks_means_no(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Rule, call: ToolCall) -> bool:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(Rule, "matches", broken)
+    server = Server()
+    with pytest.raises(CallDenied, match=r"the rules gave no answer \(it raised RecursionError\)"):
+        await server.call(Rules([Rule("ask")], ask=allow_all), "read")
+    assert server.sent == []
+
+
+async def test_read_only_without_asking_allows_what_a_trusted_server_says_only_reads() -> None:
+    server = Server()
+    server.tools[0]["annotations"] = {"readOnlyHint": True}
+    rules = Rules.read_only_without_asking(ask=lambda call: Deny("asked"))
+    async with connect(MemoryServer(server), approval=rules, trusted=True) as session:
+        await session.call_tool("read", {"n": 1})
+        with pytest.raises(CallDenied, match="asked"):
+            await session.call_tool("write", {"n": 1})
+        with pytest.raises(CallDenied, match="asked"):
+            await session.call_tool("read", {"n": "a finding"})
+    with pytest.raises(CallDenied, match="asked"):
+        await server.call(rules, "read")
+    assert [call["name"] for call in server.sent] == ["read"]

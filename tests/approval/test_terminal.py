@@ -1,0 +1,598 @@
+"""A person at the terminal says yes or no to a call."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import termios
+import threading
+import tty
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pexpect  # type: ignore[import-untyped]
+import pytest
+
+from mcp_client import Allow, Deny
+from mcp_client.approval.decision import Answer
+from mcp_client.approval.gate import Gate, Remember
+from mcp_client.catalog.tool import ToolCall
+from mcp_client.errors import CallDenied
+from tests.desk import CTRL_C, CTRL_D, Desk, Program, call_of
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals"),
+    # Other tests leave idle threads; the child does nothing but start the script.
+    pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning"),
+]
+
+YES = Allow(remember="call", source="person")
+NO = Deny("the person at the terminal said no", source="person")
+LEFT = Deny("the person at the terminal closed the question", source="person")
+
+
+@pytest.fixture
+def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.delenv("EDITOR", raising=False)
+    with monkeypatch.context() as patch:
+        desk = Desk(patch)
+        yield desk
+    desk.close()
+
+
+async def asked(desk: Desk, call: ToolCall, *lines: str) -> Answer:
+    """What comes of the question when a person types ``lines``, one at each prompt."""
+    answers: list[Answer] = []
+
+    async def ask() -> None:
+        answers.append(await desk.ask(call))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+        await desk.answer(*lines)
+    assert termios.tcgetattr(desk.slave) == desk.settings
+    return answers[0]
+
+
+# ------------------------------------------------------------------------- the answers
+
+
+@pytest.mark.parametrize("answer", ["y", "YES", " y ", "Yes"])
+async def test_yes_is_yes_to_this_one_call(desk: Desk, answer: str) -> None:
+    assert await asked(desk, call_of(), answer) == YES
+
+
+@pytest.mark.parametrize("answer", ["n", "No", "", "   "])
+async def test_no_and_nothing_are_no(desk: Desk, answer: str) -> None:
+    assert await asked(desk, call_of(), answer) == NO
+
+
+@pytest.mark.parametrize("key", [CTRL_C, CTRL_D])
+async def test_ctrl_c_and_ctrl_d_are_no(desk: Desk, key: str) -> None:
+    assert await asked(desk, call_of(), key) == LEFT
+
+
+async def test_ctrl_c_is_no_also_after_something_was_typed(desk: Desk) -> None:
+    async def ask() -> None:
+        assert await desk.ask(call_of()) == LEFT
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+        await desk.until("] ")
+        desk.type("y" + CTRL_C)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["yy", "yes please", "j", "ý", "\x1b[A", "y\x00", "1", "true", "e", "s all", "\u202ey"],
+)
+async def test_what_is_no_answer_is_asked_again_and_the_third_time_it_is_no(
+    desk: Desk, answer: str
+) -> None:
+    assert await asked(desk, call_of(), answer, answer, answer) == NO
+    assert [line for line in await desk.screen() if line.startswith("That is none")]
+    assert "So it is no." in await desk.screen()
+
+
+async def test_an_answer_after_one_that_was_none_counts(desk: Desk) -> None:
+    assert await asked(desk, call_of(), "?", "yess", "y") == YES
+
+
+EXACTLY = {"": {"equals": {"path": "/"}}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "remembered"),
+    [
+        ("s", Remember("session")),
+        ("a", Remember("always")),
+        ("S  these", Remember("session", where=EXACTLY)),
+        ("a these", Remember("always", where=EXACTLY)),
+    ],
+)
+async def test_a_yes_may_go_further_than_this_call(
+    desk: Desk, answer: str, remembered: Remember
+) -> None:
+    assert await asked(desk, call_of(), answer) == Allow(remember=remembered, source="person")
+
+
+# ------------------------------------------------------------------------ what is shown
+
+
+async def test_the_question_says_all_there_is_to_know(desk: Desk) -> None:
+    call = call_of(
+        {"path": "/srv", "lines": [1, 2.5], "all": True, "none": None, "empty": {}},
+        title="Remove",
+        description="Removes a file.\nThere is no way back.",
+        meta={"team": "ops"},
+        findings=("this tool is new",),
+        trusted=True,
+        annotations={"destructiveHint": False},
+    )
+    await asked(desk, call, "n")
+    assert await desk.screen() == [
+        "",
+        "May this tool run?",
+        "Server       | files",
+        "Tool         | rm",
+        "Its title    | Remove",
+        "It says      | Removes a file.",
+        "             | There is no way back.",
+        "Read-only      no (assumed, nobody trusted says)",
+        "Destructive    no (the server's word, which you trust)",
+        "Repeatable     no (assumed, nobody trusted says)",
+        "Reaches out    yes (assumed, nobody trusted says)",
+        "Call's _meta | {",
+        '             |   "team": "ops"',
+        "             | }",
+        "Arguments    | {",
+        '             |   "all": true,',
+        '             |   "empty": {},',
+        '             |   "lines": [',
+        "             |     1,",
+        "             |     2.5",
+        "             |   ],",
+        '             |   "none": null,',
+        '             |   "path": "/srv"',
+        "             | }",
+        "Note         | this tool is new",
+        "  y  yes, this once          n  no          v  view all",
+        "  s  yes to this tool until the session ends, whatever the arguments",
+        "  a  the same, and for later sessions too where connect(answers=) keeps it",
+        "  s these, a these  the same, for exactly these arguments only",
+        "Run it? [y/N/s/a/v] n",
+    ]
+
+
+async def test_what_is_left_out_is_said_and_v_shows_it(desk: Desk) -> None:
+    text = "".join(f"<{number}>" for number in range(400))
+    call = call_of({"text": text, "list": list(range(50))})
+    assert await asked(desk, call, "v", "y") == YES
+    screen = "\n".join(await desk.screen())
+    short, whole, again = screen.split("Server       | files")[1:]
+    assert "more characters" in short
+    assert "more members" in short
+    assert "Not all of it is shown: v shows the rest." in short
+    assert short.split("Run it?")[0] == again.split("Run it?")[0]
+    plain = whole.replace("\n             : ", "")
+    assert json.dumps(text) in plain
+    assert "    49\n" in plain
+    assert call.tool.fingerprint[:60] in whole
+    assert "more" not in whole.split("May this tool run?")[0].split("characters as JSON")[0]
+
+
+async def test_a_long_argument_hides_neither_the_others_nor_its_own_end(desk: Desk) -> None:
+    call = call_of({"a": "x" * 50_000 + "; rm -rf /", "b": [["y" * 900] * 90] * 90, "path": "/etc"})
+    await asked(desk, call, "n")
+    screen = "\n".join(await desk.screen())
+    assert '"path": "/etc"' in screen
+    assert '; rm -rf /"' in screen
+    assert re.search(r"49,\d{3} more characters", screen)
+    assert len(await desk.screen()) < 60
+
+
+async def test_no_line_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns in (24, 40, 81, 300):
+        with monkeypatch.context() as patch:
+            desk = Desk(patch, columns)
+            await asked(
+                desk, call_of({"p": "word " * 90 + "東京" * 90}, description="w" * 500), "n"
+            )
+            await desk.screen()
+        desk.close()
+        for line in desk.raw.decode().split("\r\n"):
+            if "|" in line or ":" in line[13:14]:
+                assert len(line) + sum(char in "東京" for char in line) < min(columns, 101), line
+
+
+async def test_numbers_are_shown_as_they_are_sent(desk: Desk) -> None:
+    call = call_of({"n": [1e300, 12345678901234567890, -0.5]})
+    await asked(desk, call, "n")
+    screen = await desk.screen()
+    for number in ("1e+300,", "12345678901234567890,", "-0.5"):
+        assert any(line.endswith(f" {number}") for line in screen), number
+
+
+async def test_a_server_that_contradicts_itself_is_said_to(desk: Desk) -> None:
+    hints = {"readOnlyHint": True, "destructiveHint": True}
+    await asked(desk, call_of(trusted=True, annotations=hints), "n")
+    assert "Destructive    yes (assumed, the server contradicts itself)" in await desk.screen()
+
+
+# --------------------------------------------------------------------------- no terminal
+
+
+async def test_a_terminal_that_is_too_narrow_for_the_marks_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:
+        desk = Desk(patch, 23)
+        answer = await desk.ask(call_of())
+    desk.close()
+    assert isinstance(answer, Deny)
+    assert "narrower than 24 columns" in answer.reason
+    assert not desk.raw
+
+
+async def test_in_the_background_nobody_is_asked(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "tcgetpgrp", lambda fd: os.getpgrp() + 1)
+    answer = await desk.ask(call_of())
+    assert isinstance(answer, Deny)
+    assert "in the background" in answer.reason
+    assert not desk.raw
+
+
+# --------------------------------------------------------------- withdrawn, and in turn
+
+
+async def test_a_cancelled_question_is_withdrawn(desk: Desk) -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(desk.ask, call_of())
+        await desk.until("] ")
+        assert termios.tcgetattr(desk.slave) != desk.settings
+        group.cancel_scope.cancel()
+    await desk.until("\r\n(The question is withdrawn.)\r\n")
+    assert termios.tcgetattr(desk.slave) == desk.settings
+
+
+async def test_a_question_whose_time_runs_out_is_withdrawn(desk: Desk) -> None:
+    with pytest.raises(CallDenied) as denied:
+        await Gate(desk.ask, 0.2).approve(call_of())
+    assert "none within 0.2 s" in denied.value.reason
+    screen = await desk.screen()
+    # Time may have run out before the question was there, on a machine that is very slow.
+    assert ("(The question is withdrawn.)" in screen) == ("May this tool run?" in screen)
+    assert termios.tcgetattr(desk.slave) == desk.settings
+
+
+async def test_one_question_is_open_at_a_time_in_the_order_asked(desk: Desk) -> None:
+    answers: dict[str, Answer] = {}
+
+    async def ask(name: str) -> None:
+        answers[name] = await desk.ask(call_of(name=name))
+
+    async with anyio.create_task_group() as group:
+        for name in ("first", "second", "third"):
+            group.start_soon(ask, name)
+            await anyio.wait_all_tasks_blocked()
+        await desk.answer("y", "n", "y")
+    asked_for = [line[15:] for line in await desk.screen() if line.startswith("Tool  ")]
+    assert asked_for == ["first", "second", "third"]
+    assert answers == {"first": YES, "second": NO, "third": YES}
+
+
+async def test_another_event_loop_waits_for_its_turn_at_the_terminal(desk: Desk) -> None:
+    answers: dict[str, Answer] = {}
+
+    async def ask(name: str) -> None:
+        answers[name] = await desk.ask(call_of(name=name))
+
+    other = threading.Thread(target=anyio.run, args=(ask, "other"))
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask, "ours")
+        await desk.until("] ")
+        other.start()
+        desk.type("y\n")
+        await desk.answer("n")
+    await anyio.to_thread.run_sync(other.join)
+    assert answers == {"ours": YES, "other": NO}
+    text = "\n".join(await desk.screen())
+    assert text.index("| ours") < text.index("[y/N/s/a/v] y") < text.index("| other")
+
+
+async def test_a_line_that_somebody_else_read_leaves_the_question_open(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait = anyio.wait_readable
+    times = []
+
+    async def woken(fd: Any) -> None:
+        times.append(fd)
+        if len(times) > 3:  # before that, the line has gone to another reader
+            await wait(fd)
+
+    monkeypatch.setattr(anyio, "wait_readable", woken)
+    assert await asked(desk, call_of(), "y") == YES
+    assert len(times) == 4
+
+
+async def test_a_terminal_that_cannot_be_opened_again_is_used_as_it_is(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refused)
+    assert await asked(desk, call_of(), "y") == YES
+
+
+async def test_a_host_that_reads_single_keys_gets_its_terminal_back(desk: Desk) -> None:
+    tty.setraw(desk.slave)
+    desk.settings = termios.tcgetattr(desk.slave)
+    assert await asked(desk, call_of(), "yx\x7f") == YES  # and a line can be edited meanwhile
+    assert await asked(desk, call_of(), CTRL_C) == LEFT
+
+
+async def test_another_interrupt_key_than_ctrl_c_is_no_as_well(desk: Desk) -> None:
+    settings = termios.tcgetattr(desk.slave)
+    settings[6][termios.VINTR] = b"\x07"
+    termios.tcsetattr(desk.slave, termios.TCSANOW, settings)
+    desk.settings = termios.tcgetattr(desk.slave)
+
+    async def ask() -> None:
+        assert await desk.ask(call_of()) == LEFT
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+        await desk.prompted()
+        desk.type("\x07")
+    assert termios.tcgetattr(desk.slave) == desk.settings
+
+
+# ------------------------------------------------------------------------- the editor
+
+Editor = Callable[[str], Path]
+
+
+@pytest.fixture
+def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Editor:
+    """An editor of a few lines; ``path`` is the file."""
+
+    def made(code: str) -> Path:
+        script = tmp_path / "an editor.py"
+        script.write_text(
+            f"import json, os, pathlib, sys\npath = pathlib.Path(sys.argv[-1])\n{code}"
+        )
+        monkeypatch.setenv(
+            "VISUAL", f"'{sys.executable}' -I '{script}' '--option; touch {tmp_path}/x'"
+        )
+        return tmp_path
+
+    return made
+
+
+async def test_edited_arguments_are_asked_about_anew(desk: Desk, editor: Editor) -> None:
+    there = editor(
+        "seen = [path.read_text(), oct(path.stat().st_mode & 0o777),\n"
+        "    oct(path.parent.stat().st_mode & 0o777), sys.argv[1]]\n"
+        "(pathlib.Path(sys.argv[0]).parent / 'seen').write_text(json.dumps([*seen, str(path)]))\n"
+        'path.write_text(\'{"path": "/tmp"}\')\n'
+    )
+    call = call_of({"path": "/\u202e\U000e0041é"}, findings=("the path is odd",))
+    answer = await asked(desk, call, "e", "s", "y")
+    assert answer == Allow({"path": "/tmp"}, source="person")
+    text, file_mode, directory_mode, option, path = json.loads((there / "seen").read_text())
+    assert text == '{\n  "path": "/\\u202e\\udb40\\udc41é"\n}\n'
+    assert (file_mode, directory_mode) == ("0o600", "0o700")
+    assert option == f"--option; touch {there}/x"
+    assert not (there / "x").exists()
+    assert not Path(path).parent.exists()
+    screen = "\n".join(await desk.screen())
+    assert 'Your edit    | {\n             |   "path": "/tmp"' in screen
+    assert "Before edit  | the path is odd" in screen
+    assert "Run it? [y/N/e/v]" in screen.split("Your edit")[1]
+
+
+async def test_an_edit_that_changes_nothing_is_none(desk: Desk, editor: Editor) -> None:
+    editor("path.write_text(path.read_text().replace('  ', ' '))")
+    assert await asked(desk, call_of(), "e", "y") == YES
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("path.write_text('{\"a\": 1,')", "it is no JSON: line 1"),
+        ("path.write_text('[1]')", "it is no JSON object"),
+        ('path.write_text(\'{"a": 1, "a": 2}\')', "a member is there twice"),
+        ("path.write_text('{\"a\": NaN}')", "NaN is no JSON"),
+        ("path.write_bytes(b'\\xff')", "the file cannot be read"),
+        ("path.unlink()", "the file cannot be read"),
+        ("path.write_text('{}'); sys.exit(3)", "the editor ended with status 3"),
+        ("path.write_text('[' * 100000)", "it is no JSON"),
+    ],
+)
+async def test_an_edit_that_cannot_be_used_changes_nothing(
+    desk: Desk, editor: Editor, code: str, reason: str
+) -> None:
+    editor(code)
+    assert await asked(desk, call_of(), "e", "n", "y") == YES
+    assert [
+        line for line in await desk.screen() if line.startswith("Not taken: ") and reason in line
+    ]
+
+
+async def test_a_draft_with_an_error_in_it_can_be_edited_again(desk: Desk, editor: Editor) -> None:
+    editor(
+        "text = path.read_text()\n"
+        "path.write_text(text[:-2] if text.endswith('}\\n') else text + '}')"
+    )
+    answer = await asked(desk, call_of({"a": [1]}), "e", "y", "y")
+    assert answer == YES
+    assert "Edit it again? [y/N] y" in await desk.screen()
+
+
+async def test_ctrl_c_after_an_edit_is_no_as_well(desk: Desk, editor: Editor) -> None:
+    editor("path.write_text('{')")
+    assert await asked(desk, call_of(), "e", CTRL_C) == LEFT
+
+
+async def test_an_editor_that_does_not_start_is_named(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDITOR", "/nowhere/ed")
+    assert await asked(desk, call_of(), "e", "n", "n") == NO
+    assert "Not taken: the editor '/nowhere/ed' does not start: No such file or directory" in (
+        await desk.screen()
+    )
+
+
+async def test_an_editor_ends_with_the_call(desk: Desk, editor: Editor) -> None:
+    there = editor(
+        "import signal\n"
+        "def end(*_):\n"
+        "    pathlib.Path(sys.argv[0]).with_name('tidied').touch()\n"
+        "    sys.exit()\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        "print('EDITING', os.getpid(), path, file=sys.stderr, flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    async with anyio.create_task_group() as group:
+        group.start_soon(desk.ask, call_of())
+        await desk.answer("e")
+        await desk.until("EDITING ")
+        await desk.until("\n")
+        group.cancel_scope.cancel()
+    await desk.until("withdrawn")
+    pid, path = re.findall(r"EDITING (\d+) (\S+)", desk.raw.decode())[0]
+    assert not Path(path).parent.exists()
+    assert (there / "tidied").exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid), 0)
+    assert termios.tcgetattr(desk.slave) == desk.settings
+
+
+async def test_without_an_editor_none_is_offered(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VISUAL", "an 'open quotation mark")
+    await asked(desk, call_of(), "n")
+    assert not [line for line in await desk.screen() if "edit" in line]
+
+
+# -------------------------------------------------------------- a program of its own
+
+
+@pytest.fixture
+def program() -> Iterator[Callable[..., Program]]:
+    started: list[Program] = []
+
+    def start(env: dict[str, str] | None = None, **given: Any) -> Program:
+        started.append(Program(json.dumps(given), env=env))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.child.close(force=True)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+class TestAProgram:
+    def test_goes_on_after_ctrl_c_and_is_interrupted_by_the_next(
+        self, program: Any, backend: str
+    ) -> None:
+        host = program(backend=backend, calls=[{"n": 1}, {"n": 2}, {"n": 3}], do="wait")
+        host.answer(CTRL_C, "y", CTRL_D)
+        host.until("WAITING")
+        host.type(CTRL_C)
+        assert host.rest() == [
+            "= DENIED person the person at the terminal closed the question",
+            '= RESULT it ran {"n": 2}',
+            "= DENIED person the person at the terminal closed the question",
+            "= SETTINGS KEPT",
+            "= WAITING",
+            "= INTERRUPTED",
+            "= SENT 1",
+        ]
+
+    def test_takes_no_answer_that_was_typed_ahead(self, program: Any, backend: str) -> None:
+        host = program(backend=backend, do="ahead")
+        host.until("TYPE AHEAD")
+        host.type("y\ny\n")
+        host.answer("n")
+        assert host.rest()[-3:] == [
+            "= DENIED person the person at the terminal said no",
+            "= SETTINGS KEPT",
+            "= SENT 0",
+        ]
+
+    def test_prints_while_a_question_is_open(
+        self, program: Any, backend: str, tmp_path: Path
+    ) -> None:
+        flag = tmp_path / "flag"
+        host = program(backend=backend, do="print", flag=str(flag))
+        host.until("] ")
+        flag.touch()
+        host.until("OTHER OUTPUT")
+        host.type("v\n")
+        host.answer("y")
+        assert host.rest()[-3:] == [
+            '= RESULT it ran {"path": "/"}',
+            "= SETTINGS KEPT",
+            "= SENT 1",
+        ]
+
+    def test_asks_calls_made_together_one_by_one(self, program: Any, backend: str) -> None:
+        host = program(backend=backend, together=True, calls=[{"n": 1}, {"n": 2}], do="listen")
+        host.answer("y", "n")
+        said = sorted(host.rest())
+        assert said[0] == "= DENIED person the person at the terminal said no"
+        assert said[1].startswith("= RESULT it ran")
+        assert said[2:] == ["= SENT 1", "= SETTINGS KEPT"]
+
+    def test_withdraws_what_takes_too_long(self, program: Any, backend: str) -> None:
+        host = program(backend=backend, seconds=0.2)
+        assert host.rest()[-3:] == [
+            "= DENIED gate none within 0.2 s, Timeouts(approval=...)",
+            "= SETTINGS KEPT",
+            "= SENT 0",
+        ]
+        shown = "May this tool run?" in host.screen
+        assert ("(The question is withdrawn.)" in host.screen) == shown
+
+    def test_withdraws_what_is_cancelled(self, program: Any, backend: str, tmp_path: Path) -> None:
+        flag = tmp_path / "flag"
+        host = program(backend=backend, do="cancel", flag=str(flag))
+        host.until("] ")
+        flag.touch()
+        host.until("withdrawn")
+        assert host.rest()[-2:] == ["= SETTINGS KEPT", "= SENT 0"]
+
+    def test_is_not_interrupted_by_ctrl_c_in_a_simple_editor(
+        self, program: Any, backend: str, editor: Editor
+    ) -> None:
+        editor("print('EDITING', flush=True)\nsys.stdin.readline()\npath.write_text('{\"n\": 5}')")
+        host = program(backend=backend, env={"VISUAL": os.environ["VISUAL"]})
+        host.answer("e")
+        host.until("EDITING")
+        host.type("\x03\n")
+        host.answer("y")
+        assert '= RESULT it ran {"n": 5}' in host.rest()
+
+
+def test_ask_first_runs_what_a_person_at_the_terminal_agrees_to() -> None:
+    example = Path(__file__).parents[2] / "examples" / "ask_first.py"
+    child = pexpect.spawn(sys.executable, [str(example)], timeout=30, encoding="utf-8")
+    try:
+        child.expect_exact("v] ")
+        child.send("y\n")
+        child.expect(pexpect.EOF)
+        assert child.before.splitlines()[1:] == ["Alarm set for New York."]
+    finally:
+        child.close(force=True)

@@ -1,0 +1,339 @@
+"""A refresh token is spent once, whoever else would spend it: tasks, processes, and the dead."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from subprocess import PIPE
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_client import AuthError, ConfigError, HttpServer, OAuth, connect
+from mcp_client.auth.refresh import renewed
+from mcp_client.auth.store import FileTokens, MemoryTokens
+from mcp_client.auth.tokens import Key, Token, TokenStore
+from tests.server.authorization import World, guarded
+from tests.server.http_server import Reply, Request
+
+KEY = Key("https://as.example", "https://mcp.example/mcp", "the-client")
+FIRST = Token("at-1", refresh_token="rt-1", expires_at=0.0)
+
+
+class Endpoint:
+    """Rotates: whoever comes with a refresh token that was spent loses the grant."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.valid = "rt-1"
+        self.error: Exception | None = None
+        self.at_work = anyio.Event()
+        self.resume = anyio.Event()
+        self.resume.set()
+
+    async def __call__(self, stale: Token) -> Token:
+        assert stale.refresh_token is not None
+        self.asked.append(stale.refresh_token)
+        self.at_work.set()
+        await self.resume.wait()
+        if self.error is not None:
+            raise self.error
+        if stale.refresh_token != self.valid:
+            self.valid = "none any more"
+            raise AuthError("spent twice", oauth_error="invalid_grant")
+        number = int(self.valid.removeprefix("rt-")) + 1
+        self.valid = f"rt-{number}"
+        return Token(f"at-{number}", refresh_token=self.valid)
+
+
+@pytest.fixture(params=["memory", "file"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> TokenStore:
+    if request.param == "memory":
+        return MemoryTokens()
+    return FileTokens(tmp_path / "own" / "tokens.json")
+
+
+async def nobody_is_refreshing(store: TokenStore) -> bool:
+    mark = await store.claim(KEY, 0)
+    return mark is not None
+
+
+async def test_twenty_tasks_refresh_once_and_all_have_the_new_token(store: TokenStore) -> None:
+    await store.save(KEY, FIRST)
+    endpoint, got = Endpoint(), []
+
+    async def task() -> None:
+        got.append(await renewed(store, KEY, FIRST, endpoint))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(20):
+            tasks.start_soon(task)
+    assert endpoint.asked == ["rt-1"]
+    assert {token.access_token for token in got} == {"at-2"}
+    assert await store.load(KEY) == got[0]
+    assert await nobody_is_refreshing(store)
+
+
+async def test_what_another_has_refreshed_already_is_taken_and_nobody_is_asked(
+    store: TokenStore,
+) -> None:
+    newer = Token("at-9", refresh_token="rt-9")
+    await store.save(KEY, newer)
+    endpoint = Endpoint()
+    assert await renewed(store, KEY, FIRST, endpoint) == newer
+    assert endpoint.asked == []
+
+
+async def test_a_newer_token_that_is_stale_too_is_refreshed_and_not_the_older(
+    store: TokenStore,
+) -> None:
+    endpoint = Endpoint()
+    endpoint.valid = "rt-5"
+    await store.save(KEY, Token("at-5", refresh_token="rt-5", expires_at=1.0))
+    assert (await renewed(store, KEY, FIRST, endpoint)).access_token == "at-6"
+    assert endpoint.asked == ["rt-5"]
+
+
+async def test_a_token_the_store_never_had_is_refreshed_and_kept(store: TokenStore) -> None:
+    token = await renewed(store, KEY, FIRST, Endpoint())
+    assert await store.load(KEY) == token
+
+
+async def test_nothing_is_locked_while_the_server_is_asked(store: TokenStore) -> None:
+    await store.save(KEY, FIRST)
+    endpoint = Endpoint()
+    endpoint.resume = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(renewed, store, KEY, FIRST, endpoint)
+        await endpoint.at_work.wait()
+        other = Key("https://other.example", KEY.resource, KEY.client)
+        await store.save(other, Token("at-other"))
+        assert await store.load(other) == Token("at-other")
+        assert await store.claim(other, 60) is not None
+        assert await store.claim(KEY, 60) is None
+        endpoint.resume.set()
+
+
+async def test_a_refresh_that_fails_leaves_the_token_and_no_mark(store: TokenStore) -> None:
+    await store.save(KEY, FIRST)
+    endpoint = Endpoint()
+    endpoint.error = AuthError("busy", retryable=True)
+    with pytest.raises(AuthError, match="busy"):
+        await renewed(store, KEY, FIRST, endpoint)
+    assert await store.load(KEY) == FIRST
+    assert await nobody_is_refreshing(store)
+
+
+async def test_a_refresh_that_is_under_way_is_not_lost_when_its_caller_is_cancelled(
+    store: TokenStore,
+) -> None:
+    await store.save(KEY, FIRST)
+    endpoint = Endpoint()
+    endpoint.resume = anyio.Event()
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as tasks:
+
+            async def cancels() -> None:
+                await endpoint.at_work.wait()
+                scope.cancel()
+                endpoint.resume.set()
+
+            tasks.start_soon(cancels)
+            await renewed(store, KEY, FIRST, endpoint)
+    assert scope.cancelled_caught
+    kept = await store.load(KEY)
+    assert kept is not None
+    assert (kept.access_token, kept.refresh_token) == ("at-2", "rt-2")
+    assert await nobody_is_refreshing(store)
+
+
+async def test_a_refresh_that_nobody_answers_ends_soon_after_its_caller(
+    store: TokenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_client.auth.refresh._GRACE", 0.05)
+    await store.save(KEY, FIRST)
+    endpoint = Endpoint()
+    endpoint.resume = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(renewed, store, KEY, FIRST, endpoint)
+        await endpoint.at_work.wait()
+        tasks.cancel_scope.cancel()
+    assert await store.load(KEY) == FIRST
+    assert await nobody_is_refreshing(store)
+
+
+async def test_whatever_a_refresh_raises_comes_out_as_it_is(store: TokenStore) -> None:
+    endpoint = Endpoint()
+    endpoint.error = LookupError("of the host's own store")
+    with pytest.raises(LookupError, match="of the host's own store"):
+        await renewed(store, KEY, FIRST, endpoint)
+    assert await nobody_is_refreshing(store)
+
+
+async def test_a_grant_that_is_over_is_found_out_by_one_and_believed_by_those_who_waited(
+    store: TokenStore,
+) -> None:
+    await store.save(KEY, FIRST)
+    endpoint = Endpoint()
+    endpoint.error = AuthError("it was revoked", oauth_error="invalid_grant")
+    endpoint.resume = anyio.Event()
+    told: list[str | None] = []
+
+    async def task(store: Any) -> None:
+        with pytest.raises(AuthError) as caught:
+            await renewed(store, KEY, FIRST, endpoint)
+        told.append(caught.value.oauth_error)
+
+    waiters = [Claims(store) for _ in range(3)]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(task, store)
+        await endpoint.at_work.wait()
+        for waiter in waiters:
+            tasks.start_soon(task, waiter)
+        for waiter in waiters:
+            await waiter.refused.wait()
+        endpoint.resume.set()
+    assert told == ["invalid_grant"] * 4
+    assert endpoint.asked == ["rt-1"]
+    assert await store.load(KEY) is None
+
+
+class Claims:
+    """A store that tells when it was found that somebody else is refreshing."""
+
+    def __init__(self, store: TokenStore) -> None:
+        self.inner = store
+        self.refused = anyio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    async def claim(self, key: Key, seconds: float) -> str | None:
+        mark = await self.inner.claim(key, seconds)
+        if mark is None:
+            self.refused.set()
+        return mark
+
+
+async def test_a_mark_that_is_always_there_is_not_waited_for_for_ever(store: TokenStore) -> None:
+    class Busy(Claims):
+        async def claim(self, key: Key, seconds: float) -> str | None:
+            return None
+
+    endpoint = Endpoint()
+    with pytest.raises(AuthError, match="for too long") as caught:
+        await renewed(Busy(store), KEY, FIRST, endpoint, claim=0.01)
+    assert caught.value.retryable
+    assert endpoint.asked == []
+
+
+async def test_a_token_that_cannot_be_kept_is_still_used(caplog: pytest.LogCaptureFixture) -> None:
+    class Full(MemoryTokens):
+        async def save(self, key: Key, token: Token) -> None:
+            raise ConfigError("the disk is full")
+
+    token = await renewed(Full(), KEY, FIRST, Endpoint())
+    assert token.access_token == "at-2"
+    assert "good for this run only: the disk is full" in caplog.text
+    assert "rt-" not in caplog.text
+
+
+# ------------------------------------------------------------------ several processes
+
+DIES = """
+import os, signal, sys, anyio
+from mcp_client.auth.store import FileTokens
+from mcp_client.auth.tokens import Key
+async def main(path, *key):
+    assert await FileTokens(path).claim(Key(*key), 1.0)
+    os.kill(os.getpid(), signal.SIGKILL)
+anyio.run(main, *sys.argv[1:])
+"""
+
+
+async def test_the_mark_of_a_process_that_died_runs_out(tmp_path: Path) -> None:
+    path = tmp_path / "own" / "tokens.json"
+    store = FileTokens(path)
+    await store.save(KEY, FIRST)
+    words = [sys.executable, "-c", DIES, str(path), KEY.issuer, KEY.resource, KEY.client]
+    done = await anyio.run_process(words, check=False)
+    assert done.returncode == -9, done.stderr.decode()
+    endpoint = Endpoint()
+    assert (await renewed(store, KEY, FIRST, endpoint)).access_token == "at-2"
+    assert endpoint.asked == ["rt-1"]
+
+
+CALLS = """
+import sys, anyio
+from mcp_client import FileTokens, HttpServer, OAuth, Timeouts, connect
+async def nobody(url):
+    raise SystemExit("a person was asked")
+async def main(url, path):
+    auth = OAuth(on_url=nobody, store=FileTokens(path))
+    patient = Timeouts(connect=50, idle=50)
+    async with connect(HttpServer(url, auth=auth), timeouts=patient) as session:
+        print(*[tool.name for tool in await session.list_tools()])
+anyio.run(main, *sys.argv[1:])
+"""
+
+
+class Gate:
+    """Lets requests through to the guarded server when ``many`` of them have come."""
+
+    def __init__(self, many: int) -> None:
+        self.many = many
+        self.world: World
+        self.shut = False
+        self._come = 0
+        self._all_here = anyio.Event()
+
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        if self.shut and not self._all_here.is_set():
+            self._come += 1
+            if self._come == self.many:
+                self._all_here.set()
+            await self._all_here.wait()
+        await self.world._guarded(request, reply)
+
+
+@asynccontextmanager
+async def logged_in(path: Path, gate: Gate) -> AsyncIterator[World]:
+    """A world in which a person logged in once, and the access token is worth nothing now."""
+    async with guarded(pages={"/mcp": gate}) as world:
+        gate.world = world
+        auth = OAuth(on_url=world.agree, store=FileTokens(path))
+        async with connect(HttpServer(world.url, auth=auth)) as session:
+            await session.list_tools()
+        world.revoke()
+        yield world
+
+
+async def test_processes_that_refresh_at_once_spend_the_refresh_token_once(tmp_path: Path) -> None:
+    path, gate = tmp_path / "own" / "tokens.json", Gate(3)
+    async with logged_in(path, gate) as world:
+        gate.shut = True
+        said: list[bytes] = []
+
+        async def run() -> None:
+            words = [sys.executable, "-c", CALLS, world.url, str(path)]
+            done = await anyio.run_process(words, stderr=PIPE, check=False)
+            assert done.returncode == 0, done.stderr.decode()[-2000:]
+            said.append(done.stdout)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(run)
+        assert len(said) == 3
+        assert len(set(said)) == 1
+        grants = [form["grant_type"] for form in world.forms("/token")]
+        assert grants == ["authorization_code", "refresh_token"]
+        assert len(world.consents) == 1
+        source = await FileTokens(path).recall(world.url)
+        assert source is not None
+        kept = await FileTokens(path).load(source.key)
+        assert kept is not None
+        assert kept.access_token in world.tokens
+        assert kept.refresh_token in world.refresh_tokens

@@ -1,0 +1,199 @@
+"""Frames and changes of source file on the path of a request, counted with ``sys.setprofile``.
+
+    python -m tests.bench.call_trace [--files]
+
+Each row is one operation through the public API, the shortest of five traces after one run that is
+not traced: imports, caches and timers that happen to be due are not in it. A frame is counted when
+a function of the package is called or a coroutine of it is resumed; a change of file is a frame
+whose file differs from that of the frame before it. "Before the write" ends where the first request
+is handed on: at ``os.write``, a send on a socket or the first frame of httpcore or h11, or where
+``MemoryServer``, whose own frames are not counted, is given its text. After a notice that is the
+request for the new list. ``--files`` also prints the path of the first row, before it and after.
+
+Figures repeat exactly on one version of Python; from 3.12 on, list comprehensions have no frame.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeAlias
+
+import anyio
+import h11
+import httpcore
+
+import mcp_client
+from mcp_client import Accept, Handlers, HttpServer, MemoryServer, OAuth, allow_all, connect
+from tests.server.asking import FORM, Asking
+from tests.server.authorization import guarded
+from tests.server.http_apps import Stateless
+from tests.server.http_server import serving
+from tests.server.library import Library
+from tests.server.start import in_memory
+
+STATELESS, HANDSHAKE = "2026-07-28", "2025-11-25"
+_SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+_PACKAGE = os.path.dirname(mcp_client.__file__) + os.sep
+_HTTP = tuple(os.path.dirname(inspect.getfile(module)) + os.sep for module in (httpcore, h11))
+_MEMORY_SERVER = inspect.getfile(MemoryServer)
+
+Operation: TypeAlias = Callable[[], Awaitable[object]]
+
+
+class Trace:
+    """A profile function: the package's frames, and how many there were before the first write."""
+
+    def __init__(self) -> None:
+        self.frames: list[tuple[str, str]] = []
+        self.written = 0
+
+    def __call__(self, frame: FrameType, event: str, value: Any) -> None:
+        file = frame.f_code.co_filename
+        if event == "call" and file.startswith(_PACKAGE) and file != _MEMORY_SERVER:
+            self.frames.append((file.removeprefix(_PACKAGE), frame.f_code.co_name))
+        elif event in ("call", "c_call") and not self.written:
+            self.written = len(self.frames) if _is_write(file, frame, event, value) else 0
+
+    def counts(self, end: int | None = None) -> tuple[int, int, int]:
+        """Frames, changes of file and files, among the first ``end`` frames."""
+        files = [file for file, _ in self.frames[:end]]
+        return len(files), len(list(groupby(files))) - 1, len(set(files))
+
+
+def _is_write(file: str, frame: FrameType, event: str, value: Any) -> bool:
+    if event == "c_call":
+        on_socket = isinstance(getattr(value, "__self__", None), socket.socket)
+        return value in (os.write, os.writev) or (on_socket and "send" in value.__name__)
+    if file == _MEMORY_SERVER:  # its other functions do not get the text
+        return any(type(local) is str and '"jsonrpc"' in local for local in frame.f_locals.values())
+    return file.startswith(_HTTP)
+
+
+@asynccontextmanager
+async def _stdio(revision: str, *, listing: bool = False) -> AsyncIterator[Operation]:
+    command = [sys.executable, "-IS", str(Path(__file__).with_name("server.py"))]
+    async with connect(command, approval=allow_all, revision=revision) as session:
+        echo = partial(session.call_tool, "echo", {"text": "a"})
+        yield partial(session.list_tools, refresh=True) if listing else echo
+
+
+@asynccontextmanager
+async def _http() -> AsyncIterator[Operation]:
+    app = Stateless()
+    app.schemas["echo"] = _SCHEMA
+    async with serving(app) as served, connect(served.url, approval=allow_all) as session:
+        yield partial(session.call_tool, "echo", {"text": "a"})
+
+
+async def _accept(request: object) -> Accept:
+    return Accept({"name": "Ada"})
+
+
+class _Asking(Asking):
+    """Its questions have ids of their own, so that it can ask more than once."""
+
+    async def ask(self, id: Any, question: Any) -> Any:
+        return await super().ask(f"{id}-{len(self.messages)}", question)
+
+
+@asynccontextmanager
+async def _question(revision: str) -> AsyncIterator[Operation]:
+    asking, handlers = _Asking(revision, FORM), Handlers(elicitation=_accept)
+    async with connect(MemoryServer(asking), approval=allow_all, handlers=handlers) as session:
+        yield partial(session.call_tool, "ask")
+        assert all("content" in answer for answer in asking.answers.values())
+
+
+class _Changing(Library):
+    """Its one tool has another name each time it is listed."""
+
+    def answer(self, message: dict[str, Any], say: Callable[[Any], None]) -> Any:
+        result = super().answer(message, say)
+        if message.get("method") == "tools/list":
+            result["tools"] = [{"name": f"tool-{self.count('tools/list')}", "inputSchema": _SCHEMA}]
+        return result
+
+
+@asynccontextmanager
+async def _notice(revision: str) -> AsyncIterator[Operation]:
+    library = _Changing()
+    async with (
+        connect(in_memory(library), approval=allow_all, revision=revision) as session,
+        session.tool_changes() as changes,
+    ):
+
+        async def next_change() -> object:
+            library.changed("tools")
+            return await anext(changes)
+
+        yield next_change
+
+
+@asynccontextmanager
+async def _login() -> AsyncIterator[Operation]:
+    async with guarded() as world:
+
+        async def log_in() -> None:
+            auth = OAuth(on_url=world.agree)
+            await (await connect(HttpServer(world.url, auth=auth), approval=allow_all)).aclose()
+
+        yield log_in
+
+
+async def _shortest(scenario: AbstractAsyncContextManager[Operation]) -> Trace:
+    traces = [Trace() for _ in range(5)]
+    with anyio.fail_after(30):
+        async with scenario as operation:
+            await operation()
+            for trace in traces:
+                sys.setprofile(trace)
+                await operation()
+                sys.setprofile(None)
+    return min(traces, key=Trace.counts)
+
+
+def _print_path(trace: Trace) -> None:
+    for part in (trace.frames[: trace.written], trace.frames[trace.written :]):
+        print()
+        for file, frames in groupby(part, lambda frame: frame[0]):
+            print(f"{file:32}{', '.join(function for _, function in frames)}")
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--files", action="store_true", help="print the path of the first row")
+    files = parser.parse_args().files
+    scenarios = {
+        f"call, stdio, {STATELESS}": _stdio(STATELESS),
+        f"call, HTTP, {STATELESS}": _http(),
+        f"call, stdio, {HANDSHAKE}": _stdio(HANDSHAKE),
+        f"list_tools(refresh=True), stdio, {STATELESS}": _stdio(STATELESS, listing=True),
+        f"call with an elicitation, {STATELESS}": _question(STATELESS),
+        f"call with an elicitation, {HANDSHAKE}": _question(HANDSHAKE),
+        f"tools list_changed, {STATELESS}": _notice(STATELESS),
+        f"tools list_changed, {HANDSHAKE}": _notice(HANDSHAKE),
+        f"connect with a login, HTTP, {STATELESS}": _login(),
+    }
+    print(f"{'in total':>67}{'before the write':>24}")
+    print(f"{'':43}{'  frames changes   files' * 2}")
+    traces = {name: await _shortest(scenario) for name, scenario in scenarios.items()}
+    for name, trace in traces.items():
+        assert trace.written, f"{name}: no write was seen"
+        counts = *trace.counts(), *trace.counts(trace.written)
+        print(f"{name:43}" + "".join(f"{count:8}" for count in counts))
+    if files:
+        _print_path(next(iter(traces.values())))
+
+
+if __name__ == "__main__":
+    anyio.run(main)

@@ -1,0 +1,367 @@
+"""A lock file of tools: first use writes, drift is told, and nothing of it is lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_client import (
+    Allow,
+    CallDenied,
+    ConfigError,
+    Deny,
+    MemoryServer,
+    Pins,
+    Tool,
+    ToolCall,
+    UnknownTool,
+    allow_all,
+    connect,
+)
+
+ROOT = Path(__file__).parents[2]
+OBJECT = {"type": "object"}
+
+
+class Server:
+    """Offers ``tools`` and counts the calls."""
+
+    def __init__(self, **descriptions: str) -> None:
+        self.tools = [
+            {"name": name, "description": text, "inputSchema": OBJECT}
+            for name, text in descriptions.items()
+        ]
+        self.calls: list[str] = []
+        self.asked = 0
+
+    def __call__(self, message: dict[str, Any]) -> Any:
+        self.asked += 1
+        match message["method"]:
+            case "tools/list":
+                return {"tools": self.tools}
+            case "tools/call":
+                self.calls.append(message["params"]["name"])
+                return {"content": []}
+        return NotImplemented
+
+
+class Person:
+    """Says what it is told to, and keeps the findings it was shown."""
+
+    def __init__(self, answer: Allow | Deny) -> None:
+        self.answer = answer
+        self.shown: list[tuple[str, ...]] = []
+
+    async def __call__(self, call: ToolCall) -> Allow | Deny:
+        self.shown.append(call.findings)
+        return self.answer
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    return tmp_path / "mcp.lock"
+
+
+async def first_use(lock: Path, **descriptions: str) -> None:
+    async with connect(MemoryServer(Server(**descriptions)), name="files", pins=lock) as session:
+        assert (await session.list_tools()).findings == ()
+
+
+async def test_first_use_writes_down_what_there_is_and_finds_nothing(lock: Path) -> None:
+    person = Person(Allow())
+    server = Server(read="Reads.", write="Writes.")
+    async with connect(MemoryServer(server), name="files", pins=str(lock), approval=person) as s:
+        await s.call_tool("read")
+        fingerprint = (await s.get_tool("read")).fingerprint
+    book = json.loads(lock.read_text())
+    assert book["version"] == 1
+    assert list(book["servers"]["files"]) == ["read", "write"]
+    assert book["servers"]["files"]["read"] == {
+        "fingerprint": fingerprint,
+        "definition": {"name": "read", "description": "Reads.", "inputSchema": OBJECT},
+    }
+    assert person.shown == [()]
+
+
+async def test_the_file_is_the_same_whatever_the_order_and_not_written_again(lock: Path) -> None:
+    await first_use(lock, b="B", a="A")
+    text, stamp = lock.read_text(), lock.stat().st_mtime_ns
+    await first_use(lock, a="A", b="B")
+    assert (lock.read_text(), lock.stat().st_mtime_ns) == (text, stamp)
+    assert text.isascii()
+    assert text.endswith("}\n")
+    assert text.index('"a"') < text.index('"b"')
+    assert [path.name for path in lock.parent.iterdir()] == ["mcp.lock"], "nothing is left behind"
+
+
+async def test_what_nobody_sees_is_seen_in_the_file(lock: Path) -> None:
+    await first_use_with(lock, "in\u200bvisible \ud800")
+    assert "in\\u200bvisible \\ud800" in lock.read_text()
+    Pins(lock).read()
+
+
+async def first_use_with(lock: Path, description: str) -> None:
+    async with connect(MemoryServer(Server(a=description)), name="files", pins=lock) as session:
+        await session.list_tools()
+
+
+async def test_the_approver_is_shown_old_beside_new_and_yes_writes_it_down(lock: Path) -> None:
+    await first_use(lock, read="Reads a file.")
+    server = Server(read="Reads a file and mails it.")
+    server.tools[0]["inputSchema"] = {"type": "object", "properties": {"to": {"type": "string"}}}
+    person = Person(Allow())
+    pins = Pins(lock)
+    async with connect(MemoryServer(server), name="files", pins=pins, approval=person) as session:
+        listed = (await session.list_tools()).findings
+        assert [drift.kind for drift in pins.drift("files")] == ["changed"]
+        assert pins.drift("files")[0].diff.splitlines() == [
+            "read: changed",
+            "  description",
+            "    was 'Reads a file.'",
+            "    now 'Reads a file and mails it.'",
+            "  inputSchema/properties",
+            "    was absent",
+            '    now {"to": {"type": "string"}}',
+        ]
+        await session.call_tool("read")
+        await session.call_tool("read")
+    first, second = person.shown
+    assert first == (
+        "this tool is not what it was when mcp.lock was written",
+        "description was 'Reads a file.' and is now 'Reads a file and mails it.'",
+        'inputSchema/properties was absent and is now {"to": {"type": "string"}}',
+    )
+    assert [finding.partition(": ")[2] for finding in listed] == list(first)
+    assert second == (), "it was approved, and is what the file has"
+    assert pins.drift("files") == ()
+    assert "mails it" in lock.read_text()
+
+
+async def test_no_leaves_the_file_and_the_next_question_shows_it_again(lock: Path) -> None:
+    await first_use(lock, read="Reads.")
+    before = lock.read_text()
+    server, person = Server(read="Other."), Person(Deny("no"))
+    async with connect(MemoryServer(server), name="files", pins=lock, approval=person) as session:
+        for _ in range(2):
+            with pytest.raises(CallDenied):
+                await session.call_tool("read")
+    assert person.shown[0] == person.shown[1] != ()
+    assert lock.read_text() == before
+    assert server.calls == []
+
+
+async def test_a_long_text_is_shown_from_where_it_differs(lock: Path) -> None:
+    await first_use(lock, read="word " * 100 + "good")
+    person = Person(Allow())
+    server = Server(read="word " * 100 + "evil\u202e")
+    async with connect(MemoryServer(server), name="files", pins=lock, approval=person) as session:
+        await session.call_tool("read")
+    (finding,) = [text for text in person.shown[0] if text.startswith("description")]
+    assert "good" in finding
+    assert "evil\\u{202e}" in finding
+    assert len(finding) < 300
+
+
+async def test_a_new_tool_and_one_that_has_gone_are_told(lock: Path) -> None:
+    await first_use(lock, old="Old.", stays="Stays.")
+    person = Person(Allow())
+    server = Server(stays="Stays.", new="New.")
+    async with connect(MemoryServer(server), name="files", pins=lock, approval=person) as session:
+        assert (await session.list_tools()).findings == (
+            "tool 'new': this tool is not in mcp.lock: it came after the file was written",
+            "tool 'old': mcp.lock has this tool, and the server does not offer it any more",
+        )
+        await session.call_tool("stays")
+        await session.call_tool("new")
+        with pytest.raises(UnknownTool, match=r"mcp\.lock has it"):
+            await session.call_tool("old")
+    assert [len(shown) for shown in person.shown] == [0, 1]
+
+
+async def test_refuse_denies_before_anybody_is_asked(lock: Path) -> None:
+    await first_use(lock, read="Reads.", stays="Stays.")
+    person, server = Person(Allow()), Server(read="Other.", stays="Stays.", new="New.")
+    pins = Pins(lock, policy="refuse")
+    async with connect(MemoryServer(server), name="files", pins=pins, approval=person) as session:
+        for name in ("read", "new"):
+            with pytest.raises(CallDenied) as caught:
+                await session.call_tool(name)
+            assert "mcp.lock" in caught.value.reason
+            assert (caught.value.server, caught.value.tool) == ("files", name)
+        assert person.shown == server.calls == []  # type: ignore[comparison-overlap]
+        await session.call_tool("stays")
+        pins.accept("files", await session.list_tools())
+        await session.call_tool("read")
+    assert server.calls == ["stays", "read"]
+
+
+async def test_accept_follows_the_server_and_says_so_once(lock: Path) -> None:
+    await first_use(lock, read="Reads.", old="Old.")
+    person = Person(Allow())
+    pins = Pins(lock, policy="accept")
+    async with connect(
+        MemoryServer(Server(read="Other.")), name="files", pins=pins, approval=person
+    ) as session:
+        assert len((await session.list_tools()).findings) == 3
+        await session.call_tool("read")
+        assert (await session.list_tools(refresh=True)).findings == ()
+    assert person.shown == [()]
+    assert list(json.loads(lock.read_text())["servers"]["files"]) == ["read"]
+
+
+async def test_each_server_has_its_own_entry_in_one_file(lock: Path) -> None:
+    pins = Pins(lock)
+    for name in ("b", "a"):
+        async with connect(MemoryServer(Server(read=name)), name=name, pins=pins) as session:
+            assert (await session.list_tools()).findings == ()
+    assert list(json.loads(lock.read_text())["servers"]) == ["a", "b"]
+
+
+def entry(**changes: Any) -> str:
+    read = {"fingerprint": "sha256:0", "definition": {"name": "read"}, **changes}
+    return json.dumps({"version": 1, "servers": {"files": {"read": read}}})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"version": 2, "servers": {}}',
+        '{"version": 1}',
+        '{"version": 1, "servers": []}',
+        '{"version": 1, "servers": {"files": []}}',
+        '{"version": 1, "servers": {"files": {"read": 1}}}',
+        entry(),
+        entry(definition={"name": "other"}),
+        entry(definition=None),
+        "[" * 100_000,
+        "<<<<<<< HEAD\n{}\n",
+    ],
+)
+async def test_a_corrupted_file_is_a_configuration_error_and_nothing_is_started(
+    lock: Path, text: str
+) -> None:
+    lock.write_text(text)
+    server = Server(read="Reads.")
+    with pytest.raises(ConfigError, match="lock file"):
+        async with connect(MemoryServer(server), name="files", pins=lock):
+            pass
+    assert server.asked == 0
+    assert lock.read_text() == text, "it is not overwritten"
+
+
+async def test_a_file_that_is_corrupted_later_lets_no_call_through(lock: Path) -> None:
+    server = Server(read="Reads.")
+    async with connect(
+        MemoryServer(server), name="files", pins=lock, approval=allow_all
+    ) as session:
+        await session.list_tools()
+        lock.write_text("{")
+        with pytest.raises(ConfigError):
+            await session.list_tools(refresh=True)
+
+
+async def test_a_file_that_cannot_be_written_is_told_as_such(tmp_path: Path) -> None:
+    lock = tmp_path / "missing" / "mcp.lock"
+    async with connect(MemoryServer(Server(a="A")), name="files", pins=lock) as session:
+        with pytest.raises(ConfigError, match="cannot be written"):
+            await session.list_tools()
+
+
+@pytest.mark.parametrize("wrong", [7, True, {}, b"mcp.lock"])
+def test_what_is_no_path_is_refused_at_once(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match="pins="):
+        connect(MemoryServer(Server()), pins=wrong)
+
+
+def test_a_policy_there_is_not_is_refused_at_once(lock: Path) -> None:
+    with pytest.raises(ConfigError, match="policy"):
+        Pins(lock, policy="maybe")  # type: ignore[arg-type]
+
+
+async def test_a_link_to_the_file_stays_a_link_and_the_mode_stays(lock: Path) -> None:
+    real = lock.parent / "real.json"
+    await first_use(real, a="A")
+    real.chmod(0o640)
+    lock.symlink_to(real)
+    pins = Pins(lock, policy="accept")
+    async with connect(MemoryServer(Server(a="B")), name="files", pins=pins) as session:
+        await session.list_tools()
+    assert lock.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o640
+    assert '"B"' in real.read_text()
+
+
+WRITER = """
+import sys
+from mcp_client import Pins, Tool
+pins, me = Pins(sys.argv[1]), sys.argv[2]
+sys.stdin.readline()
+for number in range(20):
+    name = f"{me}-{number}"
+    pins.compare(name, [Tool("a", name, False, {"name": "a", "inputSchema": {}})])
+"""
+
+
+def test_processes_that_write_at_once_lose_nothing(lock: Path) -> None:
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(lock), str(number)], stdin=subprocess.PIPE, cwd=ROOT
+        )
+        for number in range(4)
+    ]
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write(b"go\n")
+        process.stdin.close()
+    assert [process.wait(60) for process in started] == [0] * 4
+    assert len(Pins(lock).read()) == 80
+    assert [path.name for path in lock.parent.iterdir()] == ["mcp.lock"]
+
+
+def test_a_reader_sees_the_old_file_or_the_new_one_and_never_a_part(
+    lock: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pins = Pins(lock)
+    pins.accept("a", [])
+    before = lock.read_text()
+
+    def crash(*names: Any, **directories: Any) -> None:
+        assert lock.read_text() == before
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("mcp_client.runtime.atomic_file.os.replace", crash)
+    with pytest.raises(ConfigError, match="No space left"):
+        pins.accept("b", [])
+    assert lock.read_text() == before
+    assert [path.name for path in lock.parent.iterdir()] == ["mcp.lock"]
+
+
+def test_a_definition_that_is_still_as_written_is_no_drift_though_a_newer_one_is(
+    lock: Path,
+) -> None:
+    old, new = (
+        Tool("a", "files", False, {"name": "a", "description": text, "inputSchema": {}})
+        for text in ("Old.", "New.")
+    )
+    pins = Pins(lock)
+    assert pins.compare("files", [old]) == []
+    assert pins.compare("files", [new]) != []
+    assert pins.has_drifted(new)
+    assert not pins.has_drifted(old), "a call that was built before goes by what it was built on"
+
+
+def test_a_lock_that_nobody_lets_go_of_is_not_waited_for_without_end(
+    lock: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_client.runtime.atomic_file.PATIENCE", 0.02)
+    with Pins(lock)._file.locked(), pytest.raises(ConfigError, match="another process"):
+        Pins(lock).accept("a", [])

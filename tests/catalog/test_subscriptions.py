@@ -1,0 +1,481 @@
+"""What a server tells unasked: a stream that is opened when it is needed, and opened again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_client import (
+    JsonRpcError,
+    MemoryServer,
+    Session,
+    Timeouts,
+    ToolChanges,
+    allow_all,
+    connect,
+)
+from mcp_client.transports.multiplexer import LineExchange
+
+ID = "io.modelcontextprotocol/subscriptionId"
+CHANGED = "notifications/tools/list_changed"
+CANCELLED = "notifications/cancelled"
+
+
+@pytest.fixture(autouse=True)
+def nobody_looks_up_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_client.catalog.watch._LOOK", 3_600.0)
+
+
+class Server:
+    """A server of the stateless era that acknowledges, changes and ends streams on command."""
+
+    def __init__(self, *names: str, ttl: int = 3_600_000, listens: bool = True) -> None:
+        self.tools = dict.fromkeys(names, "")
+        self.ttl = ttl
+        self.listens = listens
+        self.honours: dict[str, Any] = {"toolsListChanged": True}
+        self.acknowledges = True
+        self.refuses: JsonRpcError | None = None
+        self.streams: list[int] = []
+        self.messages: list[dict[str, Any]] = []
+        self.gate: anyio.Event | None = None
+
+    async def __call__(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+        self.messages.append(message)
+        self.send = send
+        match message["method"]:
+            case "server/discover":
+                declared = {"listChanged": True} if self.listens else {}
+                return {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": declared}}
+            case "tools/list":
+                if self.gate is not None:
+                    await self.gate.wait()
+                tools = [
+                    {"name": name, "description": text, "inputSchema": {"type": "object"}}
+                    for name, text in self.tools.items()
+                ]
+                return {"tools": tools, "ttlMs": self.ttl, "cacheScope": "public"}
+            case "tools/call":
+                return {"content": []}
+            case "subscriptions/listen":
+                if self.refuses is not None:
+                    raise self.refuses
+                self.streams.append(message["id"])
+                if self.acknowledges:
+                    self.acknowledge()
+        return None
+
+    def count(self, method: str) -> int:
+        return sum(message["method"] == method for message in self.messages)
+
+    def notify(self, method: str, **params: Any) -> None:
+        params["_meta"] = {ID: self.streams[-1]}
+        self.send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def acknowledge(self) -> None:
+        self.notify("notifications/subscriptions/acknowledged", notifications=self.honours)
+
+    def change(self, **tools: str) -> None:
+        self.tools = tools
+        self.notify(CHANGED)
+
+    def end_stream(self, **answer: Any) -> None:
+        answer = answer or {"result": {"resultType": "complete", "_meta": {ID: self.streams[-1]}}}
+        self.send({"jsonrpc": "2.0", "id": self.streams[-1], **answer})
+
+
+async def until(true: Callable[[], bool]) -> None:
+    with anyio.fail_after(10):
+        while not true():
+            await anyio.sleep(0)
+
+
+class Pauses:
+    """Stands in for sleeping between two streams: ends when it is let."""
+
+    def __init__(self, session: Session) -> None:
+        self.asked: list[float] = []
+        self.let = anyio.Event()
+        session._subscriptions.tools._sleep = self
+        session._subscriptions.tools._jitter = lambda: 1.0
+
+    async def __call__(self, seconds: float) -> None:
+        self.asked.append(seconds)
+        await self.let.wait()
+
+
+def names(changes: ToolChanges) -> tuple[list[str], list[str], list[str]]:
+    return (
+        [tool.name for tool in changes.added],
+        [tool.name for tool in changes.removed],
+        [tool.name for tool in changes.changed],
+    )
+
+
+# ---------------------------------------------------------------- who needs it
+
+
+async def test_no_stream_is_opened_for_a_list_or_a_call_that_fetched_what_it_uses() -> None:
+    server = Server("a")
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        await session.list_tools()
+        await session.list_tools(refresh=True)
+        await session.ping()
+    assert server.count("subscriptions/listen") == 0
+
+
+async def test_a_stream_is_opened_once_where_a_list_is_relied_on() -> None:
+    server = Server("a")
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        for _ in range(5):
+            await session.call_tool("a")
+            await session.list_tools()
+        await until(lambda: server.streams != [])
+        assert server.count("subscriptions/listen") == 1
+        request = next(m for m in server.messages if m["method"] == "subscriptions/listen")
+        assert request["params"]["notifications"] == {"toolsListChanged": True}
+        assert server.count("tools/list") == 1, "the list is within its ttl"
+        server.change(a="new")
+        await until(lambda: session._catalog.outdated)
+        assert (await session.get_tool("a")).description == "new"
+        assert server.count("tools/list") == 2
+
+
+async def test_no_stream_is_opened_where_the_server_does_not_declare_it() -> None:
+    server = Server("a", listens=False)
+    async with connect(MemoryServer(server)) as session:
+        await session.list_tools()
+        await session.list_tools()
+        async with session.tool_changes():
+            pass
+    assert server.count("subscriptions/listen") == 0
+
+
+async def test_a_list_that_is_past_its_ttl_when_the_stream_opens_is_fetched_for_the_next_use() -> (
+    None
+):
+    server = Server("a", ttl=0)
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        await session.call_tool("a")
+        await session.call_tool("a")
+        await until(lambda: server.streams != [])
+        assert server.count("tools/list") == 1
+        await session.call_tool("a")
+        await session.call_tool("a")
+    assert server.count("tools/list") == 2
+
+
+# -------------------------------------------------------------------- changes
+
+
+async def test_changes_are_told_one_after_another_as_added_removed_and_changed() -> None:
+    server = Server("a", "b")
+    async with connect(MemoryServer(server)) as session, session.tool_changes() as changes:
+        server.change(a="new", c="")
+        first = await anext(changes)
+        assert names(first) == (["c"], ["b"], ["a"])
+        assert first.changed[0].description == "new"
+        assert [tool.name for tool in first.before] == ["a", "b"]
+        assert [tool.name for tool in first.tools] == ["a", "c"]
+        server.change(a="new")
+        assert names(await anext(changes)) == ([], ["c"], [])
+
+
+async def test_changes_can_be_iterated_without_a_with() -> None:
+    server = Server("a")
+    async with connect(MemoryServer(server)) as session:
+        await session.list_tools()
+        changes = session.tool_changes()
+        server.tools = {"a": "", "b": ""}
+        async for change in changes:
+            assert names(change) == (["b"], [], [])
+            await changes.aclose()
+
+
+async def test_a_storm_of_notices_during_a_fetch_is_one_more_fetch() -> None:
+    server = Server("a")
+    async with connect(MemoryServer(server)) as session, session.tool_changes() as changes:
+        listed = server.count("tools/list")
+        server.gate = anyio.Event()
+        server.change(b="")
+        async with anyio.create_task_group() as group:
+            got: list[Any] = []
+
+            async def wait() -> None:
+                got.append(await anext(changes))
+
+            group.start_soon(wait)
+            await until(lambda: server.count("tools/list") == listed + 1)
+            for _ in range(1_000):
+                server.notify(CHANGED)
+            server.gate.set()
+        await session.list_tools()
+    assert names(got[0]) == (["b"], ["a"], [])
+    assert server.count("tools/list") == listed + 2
+
+
+async def test_a_server_that_cries_change_at_every_list_is_not_run_after() -> None:
+    server = Server("a")
+    crying = Server.__call__
+
+    async def cry(message: dict[str, Any], send: Any) -> Any:
+        if message["method"] == "tools/list" and server.streams:
+            server.notify(CHANGED)
+        return await crying(server, message, send)
+
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 8:
+            await anyio.sleep_forever()
+
+    async with connect(MemoryServer(cry)) as session:
+        session._subscriptions.tools._sleep = sleep
+        async with anyio.create_task_group() as group, session.tool_changes() as changes:
+            group.start_soon(changes.__anext__)
+            await until(lambda: len(pauses) == 8)
+            group.cancel_scope.cancel()
+    assert pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
+    assert server.count("tools/list") <= 5 * (len(pauses) + 2)
+
+
+async def test_a_change_that_another_use_found_is_told_as_well() -> None:
+    server = Server("a", listens=False)
+    async with connect(MemoryServer(server)) as session, session.tool_changes() as changes:
+        server.tools = {"b": ""}
+        await session.list_tools(refresh=True)
+        assert names(await anext(changes)) == (["b"], ["a"], [])
+
+
+async def test_a_fetch_that_fails_raises_and_the_next_step_tries_again() -> None:
+    server = Server("a")
+    fails = False
+
+    async def failing(message: dict[str, Any], send: Any) -> Any:
+        if fails and message["method"] == "tools/list":
+            raise JsonRpcError(-32000, "busy")
+        return await server(message, send)
+
+    async with connect(MemoryServer(failing)) as session, session.tool_changes() as changes:
+        fails = True
+        server.change(b="")
+        with pytest.raises(Exception, match="busy"):
+            await anext(changes)
+        fails = False
+        assert names(await anext(changes)) == (["b"], ["a"], [])
+
+
+async def test_letting_go_of_the_last_watch_cancels_the_stream() -> None:
+    server = Server("a")
+    async with connect(MemoryServer(server)) as session:
+        async with session.tool_changes(), session.tool_changes():
+            await until(lambda: server.streams != [])
+        await until(lambda: server.count(CANCELLED) == 1)
+        cancelled = next(m for m in server.messages if m["method"] == CANCELLED)
+        assert cancelled["params"]["requestId"] == server.streams[0]
+    assert server.count("subscriptions/listen") == 1
+
+
+async def test_the_stream_stays_where_a_list_is_relied_on() -> None:
+    server = Server("a")
+    async with connect(MemoryServer(server)) as session:
+        async with session.tool_changes():
+            await session.get_tool("a")
+            await session.get_tool("a")
+        await session.ping()
+        assert server.count(CANCELLED) == 0
+        server.change(a="new")
+        await until(lambda: session._catalog.outdated)
+        assert (await session.get_tool("a")).description == "new"
+
+
+@pytest.mark.parametrize("which", ["watch", "session"])
+async def test_whoever_waits_for_a_change_is_let_go_at_the_close(which: str) -> None:
+    server = Server("a")
+    session = await connect(MemoryServer(server))
+    changes = session.tool_changes()
+    seen: list[Any] = []
+
+    async def wait() -> None:
+        seen.extend([change async for change in changes])
+        seen.append("over")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        await until(lambda: server.streams != [])
+        await anyio.wait_all_tasks_blocked()
+        await (changes if which == "watch" else session).aclose()
+    assert seen == ["over"]
+    await session.aclose()
+
+
+# ---------------------------------------------------------- loss and refusal
+
+
+async def test_a_lost_stream_is_opened_again_after_a_pause_that_doubles() -> None:
+    server = Server("a")
+    async with connect(MemoryServer(server)) as session:
+        pauses = Pauses(session)
+        pauses.let.set()
+        async with session.tool_changes():
+            server.acknowledges = False
+            for _ in range(4):
+                pauses.asked.append(0)
+                server.end_stream(error={"code": -32000, "message": "restarting"})
+                await until(lambda: len(server.streams) == pauses.asked.count(0) + 1)
+            assert [pause for pause in pauses.asked if pause] == [1, 2, 4, 8]
+            server.acknowledge()
+            await until(lambda: session._subscriptions.tools.is_notified)
+            server.end_stream()
+            await until(lambda: len(pauses.asked) == 9)
+            assert pauses.asked[-1] == 1, "a stream that stood starts the pauses over"
+            assert not session._subscriptions.tools.is_notified
+
+
+async def test_what_happened_while_no_stream_was_open_is_found_when_it_is_open_again() -> None:
+    server = Server("a")
+    async with connect(MemoryServer(server)) as session:
+        pauses = Pauses(session)
+        async with session.tool_changes() as changes:
+            server.end_stream(error={"code": -32000, "message": "restarting"})
+            await until(lambda: pauses.asked != [])
+            server.tools = {"b": ""}
+            pauses.let.set()
+            assert names(await anext(changes)) == (["b"], ["a"], [])
+    assert len(server.streams) == 2
+
+
+async def test_a_stream_the_server_ends_well_is_not_cancelled_and_opened_again() -> None:
+    server = Server("a")
+    async with connect(MemoryServer(server)) as session:
+        pauses = Pauses(session)
+        async with session.tool_changes():
+            server.end_stream()
+            await until(lambda: pauses.asked != [])
+            assert server.count(CANCELLED) == 0
+            pauses.let.set()
+            await until(lambda: len(server.streams) == 2)
+
+
+@pytest.mark.parametrize(
+    "honours", [{}, {"toolsListChanged": False}, None, {"promptsListChanged": 1}]
+)
+async def test_a_filter_that_was_not_acknowledged_is_not_waited_for(honours: Any) -> None:
+    server = Server("a")
+    server.honours = honours
+    async with connect(MemoryServer(server)) as session:
+        async with session.tool_changes():
+            await until(lambda: server.count(CANCELLED) == 1)
+        await session.list_tools()
+        async with session.tool_changes():
+            pass
+    assert server.count("subscriptions/listen") == 1
+
+
+async def test_a_server_without_the_method_is_asked_once() -> None:
+    server = Server("a")
+    server.refuses = JsonRpcError(-32601, "no such method")
+    async with connect(MemoryServer(server)) as session:
+        for _ in range(3):
+            async with session.tool_changes():
+                await session.list_tools()
+    assert server.count("subscriptions/listen") == 1
+    assert server.count(CANCELLED) == 0
+
+
+async def test_a_server_that_never_acknowledges_holds_nobody_up() -> None:
+    server = Server("a")
+    server.acknowledges = False
+    async with connect(MemoryServer(server), timeouts=Timeouts(connect=1)) as session:
+        pauses = Pauses(session)
+        async with session.tool_changes():
+            pass
+        assert server.count("tools/list") == 1
+        assert len(pauses.asked) <= 1
+    await until(lambda: server.count(CANCELLED) == 1)
+
+
+async def test_a_change_said_before_the_acknowledgement_is_found_all_the_same() -> None:
+    server = Server("a")
+    server.acknowledges = False
+    async with connect(MemoryServer(server)) as session:
+        await session.list_tools()
+        changes = session.tool_changes()
+        async with anyio.create_task_group() as group:
+            got: list[Any] = []
+
+            async def wait() -> None:
+                got.append(await anext(changes))
+
+            group.start_soon(wait)
+            await until(lambda: server.streams != [])
+            server.change(b="")
+            server.acknowledge()
+        assert names(got[0]) == (["b"], ["a"], [])
+        await changes.aclose()
+
+
+async def test_a_server_that_died_is_subscribed_to_anew_when_it_is_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mcp_client.catalog.watch._LOOK", 0.01)
+    server = Server("a")
+    transport = MemoryServer(server)
+    async with connect(transport) as session, session.tool_changes() as changes:
+        transport.end()
+        server.tools = {"b": ""}
+        assert names(await anext(changes)) == (["b"], ["a"], [])
+        await until(lambda: len(server.streams) == 2)
+        server.change(c="")
+        assert names(await anext(changes)) == (["c"], ["b"], [])
+    assert session.stats.restarts == 1
+
+
+async def test_a_stream_that_is_closed_gives_its_place_on_the_line_back() -> None:
+    server = Server("a")
+    async with connect(MemoryServer(server)) as session:
+        channel = session._connection.transport._channel  # type: ignore[attr-defined]
+        async with session.tool_changes():
+            assert len(channel) == 1
+        await until(lambda: len(channel) == 0)
+        assert all(isinstance(x, LineExchange) for x in channel._exchanges.values())
+
+
+# -------------------------------------------------------------- handshake era
+
+
+@pytest.mark.parametrize("declared", [True, False])
+async def test_in_the_handshake_era_notices_come_without_a_stream(declared: bool) -> None:
+    tools = ["a"]
+    asked: list[str] = []
+
+    def server(message: dict[str, Any], send: Any) -> Any:
+        asked.append(message["method"])
+        match message["method"]:
+            case "initialize":
+                return {
+                    "protocolVersion": message["params"]["protocolVersion"],
+                    "capabilities": {"tools": {"listChanged": True} if declared else {}},
+                    "serverInfo": {"name": "old", "version": "1"},
+                }
+            case "tools/list":
+                return {"tools": [{"name": name, "inputSchema": {}} for name in tools]}
+            case "ping":
+                tools[:] = ["b"]
+                send({"jsonrpc": "2.0", "method": CHANGED})
+                return {}
+        return NotImplemented
+
+    async with (
+        connect(MemoryServer(server), revision="2025-11-25") as session,
+        session.tool_changes() as changes,
+    ):
+        await session.list_tools()
+        await session.ping()
+        assert names(await anext(changes)) == (["b"], ["a"], [])
+    assert "subscriptions/listen" not in asked
+    assert asked.count("tools/list") == 2

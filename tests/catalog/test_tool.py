@@ -1,0 +1,228 @@
+"""Tools and calls: what they are known by, and that nothing handed out changes them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_client import Hints, Rejected, Tool, ToolCall, ToolList
+from mcp_client.protocol.canonical_json import NotJson, canonical
+
+WIRE: dict[str, Any] = {
+    "name": "delete",
+    "title": "Delete",
+    "description": "Deletes a file",
+    "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}}},
+    "outputSchema": {"type": "object", "required": ["done"]},
+    "annotations": {"destructiveHint": True, "title": "X"},
+    "icons": [{"src": "https://example.com/i.png"}],
+    "_meta": {"a": {"b": 1}},
+    "unknown": [1],
+}
+SIX = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+
+
+def tool(server: str = "files", trusted: bool = False, **changes: Any) -> Tool:
+    definition = json.loads(json.dumps({**WIRE, **changes}))
+    return Tool(definition["name"], server, trusted, definition)
+
+
+def having(member: str, value: Any) -> Tool:
+    changes: dict[str, Any] = {member: value}
+    return tool(**changes)
+
+
+def call(of: Tool | None = None, arguments: Any = None, **changes: Any) -> ToolCall:
+    given: dict[str, Any] = {
+        "id": "x-1",
+        "server": "files",
+        "tool": of or tool(),
+        "arguments_json": canonical({} if arguments is None else arguments),
+        "meta_json": None,
+        "hints": Hints(),
+        "findings": (),
+        "generation": 1,
+    }
+    return ToolCall(**{**given, **changes})
+
+
+# -------------------------------------------------------------- fingerprints
+
+
+def turned_round(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: turned_round(item) for key, item in reversed(value.items())}
+    return [turned_round(item) for item in value] if isinstance(value, list) else value
+
+
+def test_a_fingerprint_ignores_the_order_of_keys() -> None:
+    turned = turned_round(WIRE)
+    assert Tool("delete", "files", False, turned).fingerprint == tool().fingerprint
+
+
+@pytest.mark.parametrize("member", ["icons", "_meta", "unknown", "execution"])
+def test_a_fingerprint_ignores_other_members(member: str) -> None:
+    assert having(member, {"other": True}).fingerprint == tool().fingerprint
+
+
+def test_a_fingerprint_ignores_server_and_trust() -> None:
+    assert tool("other", True).fingerprint == tool().fingerprint
+
+
+@pytest.mark.parametrize("member", SIX)
+def test_a_fingerprint_changes_with_each_of_six_members(member: str) -> None:
+    changed = "other" if isinstance(WIRE[member], str) else {**WIRE[member], "more": 1}
+    without = {key: item for key, item in WIRE.items() if key != member}
+    prints = {
+        tool().fingerprint,
+        having(member, changed).fingerprint,
+        Tool("delete", "files", False, without).fingerprint,
+        having(member, None).fingerprint if member != "name" else "",
+    }
+    assert len(prints) == 4
+
+
+@given(st.sampled_from(["description", "title"]), st.text())
+def test_every_text_has_a_fingerprint_of_its_own(member: str, text: str) -> None:
+    same = having(member, text).fingerprint == tool().fingerprint
+    assert same is (text == WIRE[member])
+
+
+def test_a_fingerprint_may_be_taken_of_a_lone_surrogate() -> None:
+    assert tool(description="\ud800").fingerprint.startswith("sha256:")
+
+
+# --------------------------------------------------------------------- tools
+
+
+def test_a_tool_shows_the_fields_of_the_wire() -> None:
+    shown = tool(trusted=True)
+    assert (shown.name, shown.title, shown.description) == ("delete", "Delete", "Deletes a file")
+    assert shown.input_schema == WIRE["inputSchema"]
+    assert shown.output_schema == WIRE["outputSchema"]
+    assert shown.annotations == WIRE["annotations"]
+    assert shown.icons == WIRE["icons"]
+    assert shown.meta == WIRE["_meta"]
+    assert shown.raw == WIRE
+
+
+@pytest.mark.parametrize("odd", [None, 7, [], {}, True])
+def test_a_text_that_is_none_is_absent(odd: Any) -> None:
+    shown = tool(title=odd, description=odd)
+    assert (shown.title, shown.description) == (None, None)
+
+
+@pytest.mark.parametrize("odd", [None, 7, "x", True])
+def test_members_of_a_wrong_type_are_absent(odd: Any) -> None:
+    shown = tool(trusted=True, annotations=odd, icons=odd, _meta=odd)
+    assert (shown.annotations, shown.icons, shown.meta) == (None, [], None)
+
+
+def test_annotations_of_an_untrusted_server_are_none_and_stay_in_raw() -> None:
+    assert tool().annotations is None
+    assert tool().raw["annotations"] == WIRE["annotations"]
+
+
+@pytest.mark.parametrize("member", ["input_schema", "output_schema", "annotations", "raw", "meta"])
+def test_what_a_tool_hands_out_is_a_copy(member: str) -> None:
+    shown = tool(trusted=True)
+    fingerprint, before = shown.fingerprint, json.dumps(shown.raw)
+
+    def spoil(value: Any) -> None:
+        for inner in list(value.values() if isinstance(value, dict) else value):
+            if isinstance(inner, dict | list):
+                spoil(inner)
+        value.clear()
+
+    spoil(getattr(shown, member))
+    assert json.dumps(shown.raw) == before
+    assert getattr(shown, member)
+    assert dataclasses.replace(shown).fingerprint == fingerprint
+
+
+def test_a_tool_cannot_be_changed_and_can_be_in_a_set() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        tool().name = "other"  # type: ignore[misc]
+    assert len({tool(), tool(), tool(description="other"), tool("other")}) == 3
+
+
+def test_a_repr_shows_no_text_of_the_server_but_the_name() -> None:
+    assert "Deletes" not in repr(tool())
+
+
+# ---------------------------------------------------------------------- list
+
+
+def test_a_tool_list_is_a_sequence() -> None:
+    first, second = tool(), tool(name="b")
+    tools = ToolList([first, second], [Rejected("c", "no reason")], ["look"])
+    assert (len(tools), tools[0], tools[-1], list(tools)) == (2, first, second, [first, second])
+    assert list(tools[:1]) == [first]
+    assert first in tools
+    assert tools.rejected == (Rejected("c", "no reason"),)
+    assert tools.findings == ("look",)
+    assert repr(tools) == "<ToolList of 2: delete, b; 1 rejected>"
+
+
+# --------------------------------------------------------------------- calls
+
+
+@given(st.dictionaries(st.text(), st.integers() | st.lists(st.integers(), max_size=3), max_size=5))
+def test_a_digest_ignores_the_order_of_arguments(arguments: dict[str, Any]) -> None:
+    assert call(arguments=arguments).digest == call(arguments=turned_round(arguments)).digest
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"server": "other"},
+        {"generation": 2},
+        {"tool": tool(description="changed after approval")},
+        {"tool": tool(name="other")},
+        {"arguments_json": '{"path":"b"}'},
+        {"arguments_json": '{"path":["a"]}'},
+        {"meta_json": '{"a":1}'},
+        {"meta_json": "null"},
+    ],
+)
+def test_a_digest_changes_with_whatever_decides_what_happens(changes: dict[str, Any]) -> None:
+    base = call(arguments={"path": "a"})
+    assert dataclasses.replace(base, **changes).digest != base.digest
+
+
+def test_a_digest_does_not_change_with_what_does_not() -> None:
+    base = call(arguments={"path": "a"})
+    assert dataclasses.replace(base, id="x-2", findings=("look",)).digest == base.digest
+    assert dataclasses.replace(base, tool=tool(icons=[])).digest == base.digest
+
+
+def test_the_arguments_of_a_call_are_those_of_its_text_and_cannot_be_changed() -> None:
+    made = call(arguments={"b": [1, {"c": 2}], "a": None})
+    assert made.arguments == {"b": (1, {"c": 2}), "a": None}
+    with pytest.raises(TypeError, match="Allow"):
+        made.arguments["a"] = 1
+    with pytest.raises(TypeError):
+        made.arguments["b"][1]["c"] = 1
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.arguments_json = "{}"  # type: ignore[misc]
+
+
+def test_a_call_with_other_arguments_is_another_call_and_says_so() -> None:
+    made = call(arguments={"path": "a"})
+    assert made.arguments == {"path": "a"}
+    edited = made.with_arguments({"path": "b"})
+    assert (edited.arguments, edited.edited, edited.id) == ({"path": "b"}, True, made.id)
+    assert edited.digest != made.digest
+    assert (made.arguments, made.edited) == ({"path": "a"}, False)
+    with pytest.raises(NotJson):
+        made.with_arguments({"path": {1}})
+
+
+def test_a_call_is_trusted_as_its_tool_is() -> None:
+    assert call(tool(trusted=True)).trusted
+    assert not call().trusted

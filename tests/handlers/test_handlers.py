@@ -1,0 +1,853 @@
+"""What a server asks of us, answered by one set of handlers in both eras."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_client import (
+    Accept,
+    Allow,
+    CallDenied,
+    Cancel,
+    ConfigError,
+    Decline,
+    Deny,
+    ElicitRequest,
+    Handlers,
+    LogMessage,
+    MemoryServer,
+    ProtocolViolation,
+    Root,
+    RootsRequest,
+    SamplingRequest,
+    SamplingResult,
+    ServerError,
+    Session,
+    Timeouts,
+    Unanswered,
+    UrlElicitationRequired,
+    allow_all,
+    connect,
+)
+from mcp_client.runtime.callbacks import invoke_callback
+from tests.server.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, form
+
+EACH_ERA = pytest.mark.parametrize("revision", REVISIONS)
+URL = "https://example.com/pay?id=7"
+VISIT = ("elicitation/create", {"mode": "url", "message": "Pay", "url": URL, "elicitationId": "e"})
+SAMPLE = (
+    "sampling/createMessage",
+    {"maxTokens": 9, "messages": [{"role": "user", "content": {"type": "text", "text": "Hi"}}]},
+)
+ROOTS: tuple[str, dict[str, Any]] = ("roots/list", {})
+
+
+def fill(request: ElicitRequest) -> Accept:
+    return Accept({"name": "Ada"})
+
+
+def always(answer: Any, request: Any) -> Any:
+    return answer
+
+
+async def fill_async(request: ElicitRequest) -> Accept:
+    await anyio.lowlevel.checkpoint()
+    return Accept({"name": "Ada"})
+
+
+def say(request: SamplingRequest) -> SamplingResult:
+    return SamplingResult("Hello", model="m")
+
+
+async def asked(server: Asking, handlers: Handlers, **options: Any) -> Any:
+    """What the tool answers once it has asked: its answers, parsed."""
+    async with connect(
+        MemoryServer(server), name="desk", approval=allow_all, handlers=handlers, **options
+    ) as session:
+        return json.loads((await session.call_tool("ask")).text)
+
+
+# ------------------------------------------------------------------- what is declared
+
+
+@pytest.mark.parametrize(
+    ("revision", "declared"),
+    [
+        ("2024-11-05", {"sampling": {}, "roots": {"listChanged": True}}),
+        ("2025-03-26", {"sampling": {}, "roots": {"listChanged": True}}),
+        ("2025-06-18", {"elicitation": {}, "sampling": {}, "roots": {"listChanged": True}}),
+        (
+            "2025-11-25",
+            {
+                "elicitation": {"form": {}, "url": {}},
+                "sampling": {"tools": {}},
+                "roots": {"listChanged": True},
+            },
+        ),
+        (
+            "2026-07-28",
+            {
+                "elicitation": {"form": {}, "url": {}},
+                "sampling": {"tools": {}},
+                "roots": {},
+            },
+        ),
+    ],
+)
+async def test_each_revision_is_told_of_the_handlers_in_its_own_words(
+    revision: str, declared: dict[str, Any]
+) -> None:
+    server = Asking(revision)
+    handlers = Handlers(
+        elicitation=fill, sampling=say, sampling_tools=True, roots=lambda request: []
+    )
+    async with connect(MemoryServer(server), handlers=handlers, revision=revision) as session:
+        await session.list_tools()
+    assert server.declared == declared
+
+
+@pytest.mark.parametrize(
+    ("handlers", "declared"),
+    [
+        (Handlers(), {}),
+        (Handlers(log=print), {}),
+        (Handlers(roots=[]), {"roots": {}}),
+        (Handlers(sampling=say), {"sampling": {}}),
+        (Handlers(elicitation=fill, elicitation_modes=("form",)), {"elicitation": {"form": {}}}),
+        (Handlers(elicitation=fill, elicitation_modes=("url",)), {"elicitation": {"url": {}}}),
+    ],
+)
+async def test_what_has_no_handler_is_not_declared(
+    handlers: Handlers, declared: dict[str, Any]
+) -> None:
+    server = Asking(NEWEST_HANDSHAKE)
+    async with connect(MemoryServer(server), handlers=handlers) as session:
+        await session.list_tools()
+    assert server.declared == declared
+
+
+async def test_a_revision_without_url_mode_is_not_told_of_a_handler_for_nothing_else() -> None:
+    server = Asking("2025-06-18")
+    handlers = Handlers(elicitation=fill, elicitation_modes=("url",))
+    async with connect(MemoryServer(server), handlers=handlers, revision="2025-06-18") as session:
+        await session.list_tools()
+    assert server.declared == {}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"elicitation": 7},
+        {"sampling": "model"},
+        {"elicitation_modes": ()},
+        {"elicitation_modes": ("form", "fax")},
+        {"log_level": "loud"},
+        {"sampling_approval": say},
+    ],
+)
+def test_handlers_that_cannot_work_are_refused_at_once(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        Handlers(**options)
+
+
+def test_handlers_of_another_kind_are_refused_at_once() -> None:
+    with pytest.raises(ConfigError, match="handlers="):
+        connect("https://example.com", handlers={"elicitation": fill})  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------ elicitation
+
+
+@EACH_ERA
+@pytest.mark.parametrize(
+    "handler", [fill, fill_async, lambda _: {"action": "accept", "content": {"name": "Ada"}}]
+)
+async def test_a_form_is_filled_in_by_a_handler_of_any_kind(revision: str, handler: Any) -> None:
+    answers = await asked(Asking(revision, FORM), Handlers(elicitation=handler))
+    assert answers == {"q0": {"action": "accept", "content": {"name": "Ada"}}}
+
+
+@EACH_ERA
+@pytest.mark.parametrize(
+    ("answer", "sent"),
+    [
+        (Decline(), {"action": "decline"}),
+        (Cancel(), {"action": "cancel"}),
+        ({"action": "decline", "content": {"name": "x"}}, {"action": "decline"}),
+        ({"action": "cancel"}, {"action": "cancel"}),
+    ],
+)
+async def test_a_no_and_a_closed_dialog_are_told_apart_and_carry_nothing(
+    revision: str, answer: Any, sent: dict[str, Any]
+) -> None:
+    answers = await asked(Asking(revision, FORM), Handlers(elicitation=lambda request: answer))
+    assert answers == {"q0": sent}
+
+
+@EACH_ERA
+async def test_the_question_names_the_server_as_the_host_does_and_shows_what_is_asked(
+    revision: str,
+) -> None:
+    seen: list[ElicitRequest] = []
+
+    def handler(request: ElicitRequest) -> Accept:
+        seen.append(request)
+        return Accept()
+
+    question = form("Name?", name={"type": "string", "title": "Your name", "default": "Bob"})
+    answers = await asked(Asking(revision, question), Handlers(elicitation=handler))
+    assert answers["q0"]["content"] == {"name": "Bob"}
+    (request,) = seen
+    assert (request.server, request.message, request.mode) == ("desk", "Name?", "form")
+    assert [(f.name, f.title, f.default) for f in request.fields] == [("name", "Your name", "Bob")]
+    assert request.defaults == {"name": "Bob"}
+    assert request.url is request.host is None
+
+
+async def test_defaults_can_be_left_out() -> None:
+    properties = {"a": {"type": "integer", "default": 1}}
+    schema = {"type": "object", "properties": properties}
+    question = ("elicitation/create", {"message": "?", "requestedSchema": schema})
+    for given, sent in (
+        (Accept(), {"a": 1}),
+        (Accept(fill=False), {}),
+        (Accept({"a": 2}), {"a": 2}),
+    ):
+        server = Asking(LATEST, question)
+        answers = await asked(server, Handlers(elicitation=functools.partial(always, given)))
+        assert answers["q0"] == {"action": "accept", "content": sent}
+
+
+@EACH_ERA
+async def test_consent_to_a_url_is_the_handlers_alone(revision: str) -> None:
+    seen: list[ElicitRequest] = []
+
+    def handler(request: ElicitRequest) -> Accept:
+        seen.append(request)
+        return Accept()
+
+    answers = await asked(Asking(revision, VISIT), Handlers(elicitation=handler))
+    assert answers == {"q0": {"action": "accept"}}
+    (request,) = seen
+    assert (request.mode, request.url, request.host) == ("url", URL, "example.com")
+    assert request.warnings == ()
+    assert request.elicitation_id == "e"
+
+
+# ---------------------------------------------------------------------------- refusing
+
+BAD_PARAMS = [
+    ("elicitation/create", {"message": "?", "requestedSchema": {"type": "array"}}),
+    ("elicitation/create", {"requestedSchema": {"type": "object", "properties": {}}}),
+    form(deep={"type": "object", "properties": {}}),
+    ("elicitation/create", {"mode": "url", "message": "Go", "url": "http://example.com/"}),
+    ("elicitation/create", {"mode": "url", "message": "Go", "url": "javascript:alert(1)"}),
+    ("elicitation/create", {"mode": "url", "message": "Go"}),
+    ("elicitation/create", {"mode": "fax", "message": "Go"}),
+    ("sampling/createMessage", {"messages": []}),
+    ("sampling/createMessage", {**SAMPLE[1], "maxTokens": 0}),
+    ("sampling/createMessage", {**SAMPLE[1], "tools": [{"name": "t"}]}),
+]
+
+
+@pytest.mark.parametrize("question", BAD_PARAMS)
+async def test_a_question_that_breaks_its_rules_is_refused_and_nobody_is_asked(
+    question: Any,
+) -> None:
+    seen: list[Any] = []
+    handlers = Handlers(elicitation=seen.append, sampling=seen.append)
+    server = Asking(NEWEST_HANDSHAKE, question)
+    assert (await asked(server, handlers))["q0"]["code"] == -32602
+    with pytest.raises(ProtocolViolation) as caught:
+        await asked(Asking(LATEST, question), handlers)
+    assert caught.value.result["inputRequests"]
+    assert seen == []
+
+
+@pytest.mark.parametrize("question", [FORM, VISIT, SAMPLE, ROOTS, ("tools/call", {})])
+async def test_what_was_not_declared_is_refused(question: Any) -> None:
+    server = Asking(NEWEST_HANDSHAKE, question)
+    assert (await asked(server, Handlers()))["q0"]["code"] == -32601
+    with pytest.raises(ProtocolViolation, match="did not declare"):
+        await asked(Asking(LATEST, question), Handlers())
+
+
+async def test_a_mode_that_was_not_declared_is_refused() -> None:
+    for modes, question in ((("form",), VISIT), (("url",), FORM)):
+        handlers = Handlers(elicitation=fill, elicitation_modes=modes)
+        server = Asking(NEWEST_HANDSHAKE, question)
+        assert (await asked(server, handlers))["q0"]["code"] == -32602
+
+
+async def test_a_revision_without_elicitation_gets_none() -> None:
+    server = Asking("2025-03-26", FORM)
+    answers = await asked(server, Handlers(elicitation=fill), revision="2025-03-26")
+    assert answers["q0"]["code"] == -32601
+
+
+def raises(request: Any) -> Any:
+    raise RuntimeError("the secret is 1234")
+
+
+@pytest.mark.parametrize(
+    ("handler", "why"),
+    [
+        (raises, "raised RuntimeError"),
+        (lambda _: None, "NoneType"),
+        (lambda _: {"action": "perhaps"}, "action"),
+        (lambda _: Accept({"name": 7}), "no string"),
+        (lambda _: Accept({}), "required"),
+        (lambda _: Accept({"name": "x", "more": "y"}), "no field"),
+        (lambda _: Accept("text"), "no mapping"),  # type: ignore[arg-type]
+    ],
+)
+async def test_a_handler_that_fails_costs_an_error_and_tells_the_server_nothing(
+    handler: Any, why: str
+) -> None:
+    server = Asking(NEWEST_HANDSHAKE, FORM)
+    answer = (await asked(server, Handlers(elicitation=handler)))["q0"]
+    assert answer == {"code": -32603, "message": "the client has no answer to this"}
+    server = Asking(LATEST, FORM)
+    with pytest.raises(Unanswered, match=why) as caught:
+        await asked(server, Handlers(elicitation=handler))
+    assert caught.value.result["requestState"] == "s~t="
+    assert len(server.all("tools/call")) == 1
+    assert "1234" not in str(caught.value)
+
+
+@EACH_ERA
+async def test_a_handler_that_hangs_has_the_time_a_person_has_and_no_more(revision: str) -> None:
+    server = Asking(revision, FORM)
+    async with connect(
+        MemoryServer(server),
+        approval=allow_all,
+        handlers=Handlers(elicitation=lambda request: anyio.sleep_forever()),
+        timeouts=Timeouts(approval=0.05),
+    ) as session:
+        if revision == LATEST:
+            with pytest.raises(Unanswered, match=r"0\.05 s"):
+                await session.call_tool("ask")
+        else:
+            assert json.loads((await session.call_tool("ask")).text)["q0"]["code"] == -32603
+        assert (await session.call_tool("plain")).text == "plain"
+
+
+async def test_consent_with_content_is_no_consent() -> None:
+    with pytest.raises(Unanswered, match="no content"):
+        await asked(Asking(LATEST, VISIT), Handlers(elicitation=fill))
+
+
+# ------------------------------------------------------------------ sampling and roots
+
+
+@EACH_ERA
+async def test_sampling_hands_over_what_is_asked_and_sends_what_is_said(revision: str) -> None:
+    seen: list[SamplingRequest] = []
+
+    def handler(request: SamplingRequest) -> SamplingResult:
+        seen.append(request)
+        return SamplingResult("Hello", model="m", stop_reason="maxTokens")
+
+    method, params = SAMPLE
+    more = {"systemPrompt": "Be brief", "temperature": 0.5, "stopSequences": ["."]}
+    answers = await asked(
+        Asking(revision, (method, {**params, **more})), Handlers(sampling=handler)
+    )
+    text = {"type": "text", "text": "Hello"}
+    sent = {"role": "assistant", "content": text, "model": "m", "stopReason": "maxTokens"}
+    assert answers == {"q0": sent}
+    (request,) = seen
+    assert (request.server, request.max_tokens, request.system_prompt) == ("desk", 9, "Be brief")
+    assert (request.temperature, request.stop_sequences) == (0.5, (".",))
+    assert [(m.role, str(m.content[0])) for m in request.messages] == [("user", "Hi")]
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        lambda request: Deny("no"),
+        lambda request: True,
+        lambda request: None,
+        lambda request: Allow({"a": 1}),
+        raises,
+    ],
+)
+async def test_whatever_the_sampling_hook_says_but_yes_means_no(hook: Any) -> None:
+    seen: list[Any] = []
+    handlers = Handlers(sampling=seen.append, sampling_approval=hook)
+    answer = (await asked(Asking(NEWEST_HANDSHAKE, SAMPLE), handlers))["q0"]
+    assert answer == {"code": -1, "message": "User rejected sampling request"}
+    with pytest.raises(Unanswered, match="rejected"):
+        await asked(Asking(LATEST, SAMPLE), handlers)
+    assert seen == []
+
+
+@EACH_ERA
+async def test_a_yes_of_the_sampling_hook_lets_the_model_speak(revision: str) -> None:
+    handlers = Handlers(sampling=say, sampling_approval=lambda request: Allow())
+    answers = await asked(Asking(revision, SAMPLE), handlers)
+    assert answers["q0"]["content"]["text"] == "Hello"
+
+
+async def test_a_handler_may_reject_sampling_itself() -> None:
+    handlers = Handlers(sampling=lambda request: Deny("not now"))
+    assert (await asked(Asking(NEWEST_HANDSHAKE, SAMPLE), handlers))["q0"]["code"] == -1
+
+
+TOOL_USE = {"type": "tool_use", "id": "u", "name": "t", "input": {}}
+TOOL_RESULT = {"type": "tool_result", "toolUseId": "u", "content": []}
+TEXT = {"type": "text", "text": "x"}
+
+
+def conversation(*turns: Any) -> tuple[str, dict[str, Any]]:
+    roles = ("user", "assistant")
+    messages = [{"role": roles[i % 2], "content": turn} for i, turn in enumerate(turns)]
+    fields = {"maxTokens": 5, "messages": messages, "tools": [{"name": "t", "inputSchema": {}}]}
+    return "sampling/createMessage", fields
+
+
+async def test_sampling_with_tools_goes_both_ways_where_it_is_declared() -> None:
+    handlers = Handlers(
+        sampling=lambda r: SamplingResult([TOOL_USE], "m", stop_reason="toolUse"),
+        sampling_tools=True,
+    )
+    answers = await asked(Asking(LATEST, conversation(TEXT, [TOOL_USE], [TOOL_RESULT])), handlers)
+    assert answers["q0"]["content"] == [TOOL_USE]
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        (TEXT, [TOOL_USE]),
+        (TEXT, [TOOL_USE], TEXT),
+        (TEXT, [TOOL_USE], [TOOL_RESULT, TEXT]),
+        (TEXT, [TOOL_USE], [{**TOOL_RESULT, "toolUseId": "v"}]),
+        ([TOOL_RESULT],),
+        ([TOOL_USE],),
+        (7,),
+        ([],),
+    ],
+)
+async def test_a_conversation_whose_tool_results_do_not_fit_is_refused(
+    turns: Sequence[Any],
+) -> None:
+    seen: list[Any] = []
+    handlers = Handlers(sampling=seen.append, sampling_tools=True)
+    answers = await asked(Asking(NEWEST_HANDSHAKE, conversation(*turns)), handlers)
+    assert answers["q0"]["code"] == -32602
+    assert seen == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Hello",
+        {"role": "assistant", "content": {"type": "text", "text": "x"}},
+        {"role": "model", "content": {"type": "text", "text": "x"}, "model": "m"},
+        SamplingResult({"type": "video"}, "m"),
+        SamplingResult([TOOL_USE], "m"),
+        SamplingResult({"type": "text", "text": {1, 2}}, "m"),
+    ],
+)
+async def test_a_message_that_is_none_is_not_sent(answer: Any) -> None:
+    server = Asking(NEWEST_HANDSHAKE, SAMPLE)
+    assert (await asked(server, Handlers(sampling=lambda _: answer)))["q0"]["code"] == -32603
+
+
+@EACH_ERA
+async def test_roots_are_sent_from_a_list_or_a_handler(revision: str, tmp_path: Path) -> None:
+    expected = {"roots": [{"uri": tmp_path.as_uri(), "name": "here"}]}
+    root = Root.of(tmp_path, "here")
+    for roots in ([root], lambda request: [root], lambda request: expected):
+        assert (await asked(Asking(revision, ROOTS), Handlers(roots=roots)))["q0"] == expected
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        "https://example.com/",
+        "/etc",
+        "file:relative",
+        "file:///a b",
+        Root("file://"),
+        "file:///a/../b",
+        "file:///a/%2e%2E/b",
+    ],
+)
+async def test_a_root_that_is_no_file_uri_is_not_sent(root: Any) -> None:
+    server = Asking(NEWEST_HANDSHAKE, ROOTS)
+    assert (await asked(server, Handlers(roots=[root])))["q0"]["code"] == -32603
+
+
+async def test_changed_roots_are_told_only_where_that_was_declared() -> None:
+    for revision, roots, told in (
+        (NEWEST_HANDSHAKE, lambda request: [], 1),
+        (NEWEST_HANDSHAKE, [], 0),
+        (LATEST, lambda request: [], 0),
+    ):
+        server = Asking(revision)
+        async with connect(MemoryServer(server), handlers=Handlers(roots=roots)) as session:
+            await session.roots_changed()
+            await session.list_tools()
+        assert len(server.all("notifications/roots/list_changed")) == told
+
+
+async def test_a_server_may_ask_as_soon_as_it_is_initialized() -> None:
+    seen: list[RootsRequest] = []
+
+    class Eager(Asking):
+        async def __call__(self, message: dict[str, Any], send: Any) -> Any:
+            if message.get("method") == "notifications/initialized":
+                self.send = send
+                self.put(7, ROOTS)
+            return await super().__call__(message, send)
+
+    def roots(request: RootsRequest) -> list[Root]:
+        seen.append(request)
+        return []
+
+    server = Eager(NEWEST_HANDSHAKE)
+    async with connect(MemoryServer(server), name="desk", handlers=Handlers(roots=roots)):
+        assert await server.answer(7) == {"roots": []}
+    assert [request.server for request in seen] == ["desk"]
+
+
+# --------------------------------------------------------------- the gate, and the clocks
+
+
+@EACH_ERA
+async def test_a_handler_that_calls_a_tool_passes_the_gate(revision: str) -> None:
+    server = Asking(revision, FORM)
+    denied: list[CallDenied] = []
+    sessions: list[Session] = []
+
+    async def handler(request: ElicitRequest) -> Decline:
+        with pytest.raises(CallDenied) as caught:
+            await sessions[0].call_tool("plain")
+        denied.append(caught.value)
+        return Decline()
+
+    def approve(call: Any) -> Allow | Deny:
+        return Allow() if call.tool.name == "ask" else Deny("not that")
+
+    async with connect(
+        MemoryServer(server), approval=approve, handlers=Handlers(elicitation=handler)
+    ) as session:
+        sessions.append(session)
+        await session.call_tool("ask")
+    assert len(denied) == 1
+    assert {params["name"] for params in server.all("tools/call")} == {"ask"}
+
+
+async def test_while_a_person_thinks_the_clocks_of_what_is_under_way_stand_still() -> None:
+    sessions: list[Session] = []
+    runs_on: list[bool] = []
+
+    def in_half_an_hour() -> set[bool]:
+        wire = sessions[0]._connection.agreed()
+        later = wire.now() + 1_800
+        return {clock.until(later) > later for clock in wire.clocks._running}
+
+    async def handler(request: ElicitRequest) -> Accept:
+        assert in_half_an_hour() == {True}, "only the call that led to the question runs"
+        nested = sessions[0].call_tool(
+            "plain", on_progress=lambda *_: runs_on.extend(in_half_an_hour())
+        )
+        assert (await nested).text == "plain"
+        return Accept({"name": "Ada"})
+
+    class Telling(Asking):
+        async def __call__(self, message: dict[str, Any], send: Any) -> Any:
+            if message.get("method") == "tools/call":
+                self.tell("notifications/progress", progressToken=message["id"], progress=1)
+            return await super().__call__(message, send)
+
+    server = Telling(NEWEST_HANDSHAKE, FORM)
+    handlers = Handlers(elicitation=handler)
+    async with connect(MemoryServer(server), approval=allow_all, handlers=handlers) as session:
+        sessions.append(session)
+        result = await session.call_tool("ask", on_progress=lambda *_: None)
+    assert "Ada" in result.text
+    assert sorted(runs_on) == [False, True], "the call made meanwhile has a clock that runs"
+
+
+async def test_the_time_a_person_takes_between_two_rounds_is_not_the_calls() -> None:
+    server = Asking(LATEST, FORM)
+    sessions: list[Session] = []
+
+    def handler(request: ElicitRequest) -> Accept:
+        wire = sessions[0]._connection.agreed()
+        now = wire.now
+        wire.now = lambda: now() + 3_000  # an hour passes, nearly
+        return Accept({"name": "Ada"})
+
+    handlers = Handlers(elicitation=handler)
+    async with connect(MemoryServer(server), approval=allow_all, handlers=handlers) as session:
+        sessions.append(session)
+        result = await session.call_tool("ask", timeout=300)
+    assert "Ada" in result.text
+
+
+async def test_a_withdrawn_question_is_taken_back_and_not_answered() -> None:
+    shown, gone = anyio.Event(), anyio.Event()
+
+    async def handler(request: ElicitRequest) -> Accept:
+        try:
+            shown.set()
+            await anyio.sleep_forever()
+        finally:
+            gone.set()
+        return Accept({"name": "late"})
+
+    server = Asking(NEWEST_HANDSHAKE)
+    async with connect(MemoryServer(server), handlers=Handlers(elicitation=handler)) as session:
+        await session.list_tools()
+        server.put("q", FORM)
+        await shown.wait()
+        server.tell("notifications/cancelled", requestId="another")
+        server.tell("notifications/cancelled", requestId="q", reason="never mind")
+        await gone.wait()
+        await session.list_tools(refresh=True)
+    assert server.answers == {}
+
+
+async def test_closing_the_session_takes_its_questions_back() -> None:
+    shown, gone = anyio.Event(), anyio.Event()
+
+    async def handler(request: ElicitRequest) -> None:
+        try:
+            shown.set()
+            await anyio.sleep_forever()
+        finally:
+            gone.set()
+
+    server = Asking(NEWEST_HANDSHAKE)
+    async with connect(MemoryServer(server), handlers=Handlers(elicitation=handler)) as session:
+        await session.list_tools()
+        server.put("q", FORM)
+        await shown.wait()
+    assert gone.is_set()
+
+
+async def test_the_questions_of_a_server_that_has_gone_are_taken_back() -> None:
+    shown, gone = anyio.Event(), anyio.Event()
+
+    async def handler(request: ElicitRequest) -> None:
+        try:
+            shown.set()
+            await anyio.sleep_forever()
+        finally:
+            gone.set()
+
+    server = Asking(NEWEST_HANDSHAKE)
+    transport = MemoryServer(server)
+    async with connect(transport, handlers=Handlers(elicitation=handler)) as session:
+        await session.list_tools()
+        server.put("q", FORM)
+        await shown.wait()
+        transport.end()
+        await gone.wait()
+
+
+# ------------------------------------------------------------------ URLs to visit first
+
+
+class Wanting(Asking):
+    """Refuses its tool until a URL has been visited."""
+
+    elicitations: Any = ({"mode": "url", "message": "Pay", "url": URL, "elicitationId": "e"},)
+
+    async def called(self, message: dict[str, Any], send: Any) -> Any:
+        error = {
+            "code": -32042,
+            "message": "visit first",
+            "data": {"elicitations": list(self.elicitations)},
+        }
+        send({"jsonrpc": "2.0", "id": message["id"], "error": error})
+
+
+@pytest.mark.parametrize(("answer", "retryable"), [(Accept(), True), (Decline(), False)])
+async def test_urls_to_visit_first_are_put_to_the_handler_and_then_raised(
+    answer: Any, retryable: bool
+) -> None:
+    seen: list[ElicitRequest] = []
+
+    def handler(request: ElicitRequest) -> Any:
+        seen.append(request)
+        return answer
+
+    server = Wanting(NEWEST_HANDSHAKE)
+    async with connect(
+        MemoryServer(server), approval=allow_all, handlers=Handlers(elicitation=handler)
+    ) as session:
+        with pytest.raises(UrlElicitationRequired, match="example") as caught:
+            await session.call_tool("ask")
+        error = caught.value
+        assert (error.code, error.tool, error.retryable) == (-32042, "ask", retryable)
+        assert list(error.elicitations) == seen
+        assert [request.url for request in seen] == [URL]
+        with pytest.raises(ConfigError):
+            await session.elicitation_completed("another")
+        server.tell("notifications/elicitation/complete", elicitationId="another")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.elicitation_completed, "e")
+            server.tell("notifications/elicitation/complete", elicitationId="e")
+            server.tell("notifications/elicitation/complete", elicitationId="e")
+    assert len(server.all("tools/call")) == 1
+
+
+@pytest.mark.parametrize(
+    "handlers", [Handlers(), Handlers(elicitation=fill, elicitation_modes=("form",))]
+)
+async def test_without_url_mode_that_error_is_like_any_other(handlers: Handlers) -> None:
+    with pytest.raises(ServerError, match="visit first") as caught:
+        await asked(Wanting(NEWEST_HANDSHAKE), handlers)
+    assert type(caught.value) is ServerError
+
+
+@pytest.mark.parametrize(
+    "elicitations", [(), ({"mode": "form"},), ({"mode": "url", "url": "ftp://x/"},), (7,)]
+)
+async def test_an_unusable_list_of_urls_is_put_to_nobody(elicitations: Any) -> None:
+    seen: list[Any] = []
+    server = Wanting(NEWEST_HANDSHAKE)
+    server.elicitations = elicitations
+    with pytest.raises(ServerError) as caught:
+        await asked(server, Handlers(elicitation=seen.append))
+    assert type(caught.value) is ServerError
+    assert seen == []
+
+
+def test_a_log_message_shows_itself() -> None:
+    assert LogMessage("s", "info", None, {"a": 1}, '{"a":1}').text == '{"a":1}'
+
+
+async def test_a_root_may_not_be_named_by_climbing_and_a_name_with_dots_may_stay() -> None:
+    server = Asking(NEWEST_HANDSHAKE, ROOTS)
+    answers = await asked(server, Handlers(roots=["file:///srv/a..b"]))  # type: ignore[list-item]
+    assert answers["q0"] == {"roots": [{"uri": "file:///srv/a..b"}]}
+
+
+async def test_questions_one_after_another_leave_one_watcher_and_no_more() -> None:
+    server = Asking(NEWEST_HANDSHAKE, *[ROOTS] * 50)
+    handlers = Handlers(roots=[])
+    async with connect(MemoryServer(server), approval=allow_all, handlers=handlers) as session:
+        await session.call_tool("ask")
+        jobs = session._answering._jobs
+        assert jobs is not None
+        assert len(jobs) <= 2
+
+
+async def test_a_connect_that_is_cancelled_while_the_log_level_is_set_leaves_nothing_open() -> None:
+    reached = anyio.Event()
+
+    class Mute(Asking):
+        async def __call__(self, message: dict[str, Any], send: Any) -> Any:
+            if message.get("method") == "logging/setLevel":
+                reached.set()
+                return None
+            return await super().__call__(message, send)
+
+    transport = MemoryServer(Mute(NEWEST_HANDSHAKE))
+
+    async def open_it() -> None:
+        await connect(transport, handlers=Handlers(log_level="info"))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(open_it)
+        await reached.wait()
+        tasks.cancel_scope.cancel()
+    assert not transport.alive
+
+
+async def test_lines_logged_while_the_session_closes_start_nothing_new() -> None:
+    lines: list[Any] = []
+    server = Asking(NEWEST_HANDSHAKE)
+    async with connect(
+        MemoryServer(server), approval=allow_all, handlers=Handlers(log=lines.append)
+    ) as session:
+        await session.list_tools()
+        logs = session._logs
+    logs.take({"level": "info", "data": "late"})
+    await anyio.lowlevel.checkpoint()
+    assert lines == []
+    assert logs._teller is not None
+    assert not logs._teller._busy
+
+
+async def test_a_coroutine_that_comes_after_its_question_was_taken_back_is_closed() -> None:
+    let_go, running = threading.Event(), threading.Event()
+    given: list[Any] = []
+
+    async def late() -> None:
+        raise AssertionError("nobody waits for this any more")
+
+    def handler() -> Any:
+        running.set()
+        let_go.wait(30)
+        given.append(late())
+        return given[0]
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(invoke_callback, handler)
+        while not running.is_set():
+            await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+    let_go.set()
+    while not given or inspect.getcoroutinestate(given[0]) != inspect.CORO_CLOSED:
+        await anyio.lowlevel.checkpoint()
+
+
+async def test_a_connection_made_anew_takes_back_the_questions_of_the_old_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mcp_client.handlers.dispatcher._LOOK", 3_600.0)
+    shown, gone = anyio.Event(), anyio.Event()
+
+    async def handler(request: ElicitRequest) -> None:
+        try:
+            shown.set()
+            await anyio.sleep_forever()
+        finally:
+            gone.set()
+
+    server = Asking(NEWEST_HANDSHAKE)
+    transport = MemoryServer(server)
+    async with connect(transport, handlers=Handlers(elicitation=handler)) as session:
+        await session.list_tools()
+        server.put("q", FORM)
+        await shown.wait()
+        transport.end()
+        await session.list_tools(refresh=True)
+        await gone.wait()
+        assert session.generation == 2
+
+
+async def test_a_question_that_comes_while_the_session_closes_is_put_to_nobody() -> None:
+    shown: list[ElicitRequest] = []
+
+    server = Asking(NEWEST_HANDSHAKE)
+    transport = MemoryServer(server)
+    closing = transport.aclose
+
+    async def ask_and_close() -> None:
+        server.put("last", FORM)
+        await anyio.lowlevel.checkpoint()
+        await closing()
+
+    transport.aclose = ask_and_close  # type: ignore[method-assign]
+    handlers = Handlers(elicitation=shown.append)
+    async with connect(transport, approval=allow_all, handlers=handlers) as session:
+        await session.list_tools()
+    assert session._answering._jobs is not None
+    assert len(session._answering._jobs) == 0
+    assert shown == []

@@ -1,0 +1,357 @@
+"""When the answer is a question: every rule of 2026-07-28 ``basic/patterns/mrtr`` for a client."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_client import (
+    Accept,
+    CallDenied,
+    CallTimeout,
+    ConnectionLost,
+    Decline,
+    ElicitRequest,
+    Handlers,
+    JsonRpcError,
+    Limits,
+    MemoryServer,
+    ProtocolViolation,
+    Root,
+    RootsRequest,
+    ToolCall,
+    Unanswered,
+    allow_all,
+    connect,
+)
+from mcp_client.approval.gate import Allow, Deny
+from tests.server.asking import FORM, LATEST, Asking, form, said
+
+YES = Handlers(elicitation=lambda request: Accept({"name": "Ada"}), roots=[Root("file:///srv")])
+
+
+async def call(server: Asking, handlers: Handlers = YES, **options: Any) -> Any:
+    connecting = connect(MemoryServer(server), approval=allow_all, handlers=handlers, **options)
+    async with connecting as session:
+        return await session.call_tool("ask", {"a": [1]}, meta={"com.example/own": 1})
+
+
+async def test_the_retry_is_the_same_request_with_the_answers_the_state_and_a_new_id() -> None:
+    server = Asking(LATEST, FORM, ("roots/list", {}))
+    await call(server)
+    first, second = (m for m in server.messages if m["method"] == "tools/call")
+    assert first["id"] != second["id"]
+    answers = {
+        "q0": {"action": "accept", "content": {"name": "Ada"}},
+        "q1": {"roots": [{"uri": "file:///srv"}]},
+    }
+    asked, retried = dict(first["params"]), dict(second["params"])
+    for params in (asked, retried):
+        params["_meta"] = {k: v for k, v in params["_meta"].items() if k != "progressToken"}
+    assert retried == {**asked, "inputResponses": answers, "requestState": "s~t="}
+
+
+async def test_where_there_was_no_state_there_is_none_in_the_retry() -> None:
+    server = Asking(LATEST, FORM, state=None)
+    await call(server)
+    assert "inputResponses" in server.all("tools/call")[1]
+    assert "requestState" not in server.all("tools/call")[1]
+
+
+class Pressing(Asking):
+    """Asks nothing, a few times over."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__(LATEST)
+        self.times = times
+
+    def round(self, params: dict[str, Any]) -> Any:
+        if len(self.all("tools/call")) > self.times:
+            return said("at last")
+        number = len(self.all("tools/call"))
+        return {"resultType": "input_required", "requestState": f"try {number}"}
+
+
+async def test_a_round_without_questions_is_made_again_with_the_newest_state_alone() -> None:
+    server = Pressing(3)
+    result = await call(server, Handlers())
+    assert result.text == "at last"
+    states = [params.get("requestState") for params in server.all("tools/call")]
+    assert states == [None, "try 1", "try 2", "try 3"]
+    assert not any("inputResponses" in params for params in server.all("tools/call"))
+
+
+async def test_a_server_that_never_has_enough_is_left() -> None:
+    server = Pressing(10**9)
+    with pytest.raises(ProtocolViolation, match=r"5 times \(Limits\.rounds\)") as caught:
+        await call(server, limits=Limits(rounds=5))
+    assert len(server.all("tools/call")) == 5
+    assert caught.value.tool == "ask"
+
+
+async def test_the_questions_of_a_round_are_asked_in_their_order_one_at_a_time() -> None:
+    order: list[str] = []
+    open = 0
+
+    async def handler(request: ElicitRequest) -> Accept:
+        nonlocal open
+        open += 1
+        assert open == 1
+        await anyio.lowlevel.checkpoint()
+        order.append(request.message)
+        open -= 1
+        return Accept({"name": "x"})
+
+    names = [f"question {n}" for n in range(5)]
+    server = Asking(LATEST, *(form(name, name={"type": "string"}) for name in names))
+    await call(server, Handlers(elicitation=handler))
+    assert order == names
+
+
+async def test_nobody_is_asked_anything_if_one_question_of_the_round_may_not_be_asked() -> None:
+    seen: list[Any] = []
+    server = Asking(LATEST, FORM, ("sampling/createMessage", {}))
+    with pytest.raises(ProtocolViolation, match="sampling/createMessage"):
+        await call(server, Handlers(elicitation=seen.append))
+    assert seen == []
+
+
+async def test_too_many_questions_at_once_are_refused() -> None:
+    server = Asking(LATEST, *[FORM] * 4)
+    with pytest.raises(ProtocolViolation, match=r"Limits\.questions"):
+        await call(server, limits=Limits(questions=3))
+
+
+@pytest.mark.parametrize("question", [7, None, [], "elicitation/create", {}, {"method": 7}])
+async def test_a_question_that_is_none_ends_the_call_with_what_came(question: Any) -> None:
+    class Odd(Asking):
+        def round(self, params: dict[str, Any]) -> Any:
+            return {"resultType": "input_required", "inputRequests": {"q": question}}
+
+    with pytest.raises(ProtocolViolation) as caught:
+        await call(Odd(LATEST))
+    assert caught.value.result["inputRequests"] == {"q": question}
+
+
+async def test_nothing_of_a_round_leaks_into_a_call_made_meanwhile() -> None:
+    server = Asking(LATEST, FORM)
+    sessions: list[Any] = []
+
+    async def handler(request: ElicitRequest) -> Accept:
+        await sessions[0].call_tool("plain")
+        await sessions[0].list_tools(refresh=True)
+        return Accept({"name": "Ada"})
+
+    handlers = Handlers(elicitation=handler)
+    async with connect(MemoryServer(server), approval=allow_all, handlers=handlers) as session:
+        sessions.append(session)
+        await session.call_tool("ask")
+        await session.call_tool("plain")
+    plain = [params for params in server.all("tools/call") if params["name"] == "plain"]
+    assert len(plain) == 2
+    for params in plain + server.all("tools/list"):
+        assert not {"inputResponses", "requestState"} & set(params)
+
+
+async def test_two_calls_at_once_keep_their_rounds_apart() -> None:
+    class Mirror(Asking):
+        def round(self, params: dict[str, Any]) -> Any:
+            who = params["arguments"]["who"]
+            if "inputResponses" in params:
+                answer = params["inputResponses"]["q"]["content"]["name"]
+                return said(f"{who} {params['requestState']} {answer}")
+            question = form(who, name={"type": "string"})
+            asked = {"q": {"method": question[0], "params": question[1]}}
+            state = f"of {who}"
+            return {"resultType": "input_required", "inputRequests": asked, "requestState": state}
+
+    async def handler(request: ElicitRequest) -> Accept:
+        await anyio.lowlevel.checkpoint()
+        return Accept({"name": f"for {request.message}"})
+
+    results: dict[str, str] = {}
+    handlers = Handlers(elicitation=handler)
+    server = Mirror(LATEST)
+    async with connect(MemoryServer(server), approval=allow_all, handlers=handlers) as session:
+
+        async def one(who: str) -> None:
+            results[who] = (await session.call_tool("ask", {"who": who})).text
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(10):
+                tasks.start_soon(one, f"w{number}")
+    assert results == {f"w{n}": f"w{n} of w{n} for w{n}" for n in range(10)}
+
+
+async def test_one_approval_serves_all_rounds_of_a_call_and_what_it_approved_is_sent() -> None:
+    approved: list[ToolCall] = []
+
+    def approve(asked: ToolCall) -> Allow:
+        approved.append(asked)
+        return Allow()
+
+    server = Asking(LATEST, FORM)
+    async with connect(MemoryServer(server), approval=approve, handlers=YES) as session:
+        await session.call_tool("ask", {"a": 1})
+    assert len(approved) == 1
+    assert [params["arguments"] for params in server.all("tools/call")] == [{"a": 1}] * 2
+
+
+async def test_a_denied_call_asks_nobody_anything() -> None:
+    seen: list[Any] = []
+    server = Asking(LATEST, FORM)
+    async with connect(
+        MemoryServer(server),
+        approval=lambda call: Deny("no"),
+        handlers=Handlers(elicitation=seen.append),
+    ) as session:
+        with pytest.raises(CallDenied):
+            await session.call_tool("ask")
+    assert seen == []
+    assert server.all("tools/call") == []
+
+
+async def test_a_roots_handler_that_fails_ends_the_call_and_not_the_session() -> None:
+    def roots(request: RootsRequest) -> Any:
+        raise LookupError("no such place")
+
+    server = Asking(LATEST, ("roots/list", {}))
+    async with connect(
+        MemoryServer(server), approval=allow_all, handlers=Handlers(roots=roots)
+    ) as session:
+        with pytest.raises(Unanswered, match="LookupError") as caught:
+            await session.call_tool("ask")
+        assert isinstance(caught.value.__cause__, LookupError)
+        assert not caught.value.retryable
+        assert (await session.call_tool("plain")).text == "plain"
+
+
+async def test_a_no_goes_to_the_server_like_any_answer() -> None:
+    server = Asking(LATEST, FORM)
+    await call(server, Handlers(elicitation=lambda request: Decline()))
+    assert server.answers == {"q0": {"action": "decline"}}
+
+
+async def test_a_call_cancelled_while_a_person_thinks_takes_the_question_back() -> None:
+    shown, gone = anyio.Event(), anyio.Event()
+
+    async def handler(request: ElicitRequest) -> None:
+        shown.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            gone.set()
+
+    server = Asking(LATEST, FORM)
+    handlers = Handlers(elicitation=handler)
+    async with connect(MemoryServer(server), approval=allow_all, handlers=handlers) as session:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.call_tool, "ask")
+            await shown.wait()
+            tasks.cancel_scope.cancel()
+        assert gone.is_set()
+        assert (await session.call_tool("plain")).text == "plain"
+
+
+async def test_rounds_share_one_total_clock() -> None:
+    class Slow(Pressing):
+        async def called(self, message: dict[str, Any], send: Any) -> Any:
+            hours = len(self.all("tools/call"))
+            wire = session._connection.agreed()
+            wire.now = lambda: began + 100.0 * hours
+            return await super().called(message, send)
+
+    server = Slow(100)
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        began = session._connection.agreed().now()
+        with pytest.raises(CallTimeout, match="total clock") as caught:
+            await session.call_tool("ask", timeout=350)
+    assert caught.value.clock == "total"
+    assert len(server.all("tools/call")) == 4
+
+
+async def test_a_connection_lost_between_two_rounds_leaves_open_what_was_done() -> None:
+    async def answer(request: ElicitRequest) -> Accept:
+        await session._connection.transport.aclose()
+        return Accept({"name": "Ada"})
+
+    server = Asking(LATEST, FORM)
+    handlers = Handlers(elicitation=answer)
+    async with connect(MemoryServer(server), approval=allow_all, handlers=handlers) as session:
+        with pytest.raises(ConnectionLost, match="it may have run") as caught:
+            await session.call_tool("ask")
+    assert caught.value.tool == "ask"
+    assert len([m for m in server.messages if m["method"] == "tools/call"]) == 1
+
+
+async def test_an_error_between_two_rounds_is_the_calls() -> None:
+    class Broken(Asking):
+        def round(self, params: dict[str, Any]) -> Any:
+            if "inputResponses" in params:
+                raise JsonRpcError(-32602, "the state is too old")
+            return super().round(params)
+
+    with pytest.raises(Exception, match="too old") as caught:
+        await call(Broken(LATEST, FORM))
+    assert getattr(caught.value, "code", None) == -32602
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.text(max_size=40) | st.sampled_from(["", " ", "\u2028", "\\u0041", '"', "\ud800", "{}"]))
+def test_any_state_comes_back_exactly(state: str) -> None:
+    server = Asking(LATEST, FORM, state=state)
+    anyio.run(call, server)
+    assert server.all("tools/call")[1]["requestState"] == state
+    assert json.loads(json.dumps(state)) == state
+
+
+@pytest.mark.parametrize("method", ["prompts/get", "resources/read"])
+async def test_prompts_and_resources_are_asked_about_and_answered_like_calls(method: str) -> None:
+    class Reading(Asking):
+        async def __call__(self, message: dict[str, Any], send: Any) -> Any:
+            if message.get("method") == "server/discover":
+                offered: dict[str, Any] = {"prompts": {}, "resources": {}}
+                return {"supportedVersions": [LATEST], "capabilities": offered}
+            if message.get("method") == method:
+                self.messages.append(message)
+                answer = self.round(message["params"])
+                if "content" in answer:
+                    answer = {"messages": [], "contents": []}
+                return answer
+            return await super().__call__(message, send)
+
+    server = Reading(LATEST, FORM)
+    async with connect(MemoryServer(server), handlers=YES) as session:
+        if method == "prompts/get":
+            await session.get_prompt("p", {"a": "1"})
+        else:
+            await session.read_resource("file:///x")
+    first, second = server.all(method)
+    assert server.answers == {"q0": {"action": "accept", "content": {"name": "Ada"}}}
+    assert second["requestState"] == "s~t="
+    assert "requestState" not in first
+
+
+async def test_what_an_earlier_round_gave_is_not_sent_in_a_later_one() -> None:
+    class Forgetting(Asking):
+        def round(self, params: dict[str, Any]) -> Any:
+            asked = {"q": {"method": FORM[0], "params": FORM[1]}}
+            match len(self.all("tools/call")):
+                case 1:
+                    return {"resultType": "input_required", "requestState": "old"}
+                case 2:
+                    return {"resultType": "input_required", "inputRequests": asked}
+                case 3:
+                    return {"resultType": "input_required", "requestState": "new"}
+            return said("done")
+
+    server = Forgetting(LATEST)
+    await call(server)
+    extra = [set(p) & {"inputResponses", "requestState"} for p in server.all("tools/call")]
+    assert extra == [set(), {"requestState"}, {"inputResponses"}, {"requestState"}]
+    assert server.all("tools/call")[3]["requestState"] == "new"

@@ -1,0 +1,310 @@
+"""The log lines a server sends: asked for, delivered, bounded, made safe."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_client import (
+    ConfigError,
+    ConnectError,
+    Handlers,
+    JsonRpcError,
+    Limits,
+    LogMessage,
+    MemoryServer,
+    Timeouts,
+    allow_all,
+    connect,
+)
+from mcp_client.protocol.capabilities import ClientDeclaration, Implementation, ServerFacts
+from mcp_client.protocol.stateless import StatelessEra
+from tests.server.asking import LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
+
+LEVEL = "io.modelcontextprotocol/logLevel"
+EACH_ERA = pytest.mark.parametrize("revision", REVISIONS)
+
+
+class Logging(Asking):
+    """Its tool logs what it is given, then answers."""
+
+    def __init__(self, revision: str, *lines: dict[str, Any]) -> None:
+        super().__init__(revision)
+        self.lines = lines
+
+    async def called(self, message: dict[str, Any], send: Any) -> Any:
+        for line in self.lines:
+            self.tell("notifications/message", **line)
+        return said("done")
+
+    @property
+    def levels(self) -> list[Any]:
+        """What each request since the first asked for."""
+        asked = (m["params"].get("_meta", {}) for m in self.messages if "params" in m)
+        return [meta.get(LEVEL) for meta in asked]
+
+
+async def heard(server: Logging, count: int, **options: Any) -> list[LogMessage]:
+    """The first lines a handler hears of what the tool logs."""
+    lines: list[LogMessage] = []
+    enough = anyio.Event()
+
+    async def log(message: LogMessage) -> None:
+        lines.append(message)
+        if len(lines) >= count:
+            enough.set()
+
+    handlers = Handlers(log=log, log_level=options.pop("log_level", None))
+    async with connect(
+        MemoryServer(server), name="desk", approval=allow_all, handlers=handlers, **options
+    ) as session:
+        await session.call_tool("ask")
+        await enough.wait()
+    return lines
+
+
+@EACH_ERA
+async def test_a_line_reaches_the_handler_and_the_logger_of_that_server(
+    revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    server = Logging(revision, {"level": "notice", "logger": "db", "data": {"rows": 3}})
+    (line,) = await heard(server, 1)
+    assert (line.server, line.level, line.logger, line.data) == (
+        "desk",
+        "notice",
+        "db",
+        {"rows": 3},
+    )
+    assert line.text == '{"rows":3}'
+    (record,) = (r for r in caplog.records if r.name == "mcp_client.server.desk")
+    assert (record.levelno, record.getMessage()) == (25, 'db: {"rows":3}')
+
+
+@pytest.mark.parametrize(
+    ("level", "number"),
+    [("debug", 10), ("info", 20), ("warning", 30), ("error", 40), ("alert", 50), ("emergency", 50)],
+)
+async def test_levels_are_those_of_python(
+    level: str, number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    await heard(Logging(NEWEST_HANDSHAKE, {"level": level, "data": "x"}), 1)
+    assert [r.levelno for r in caplog.records if r.name == "mcp_client.server.desk"] == [number]
+
+
+async def test_a_line_cannot_forge_another(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    evil = "fine\r\n2024 ERROR \x1b[31mforged\u202e"
+    server = Logging(LATEST, {"level": "error", "logger": evil, "data": evil})
+    (line,) = await heard(server, 1)
+    assert line.text.isprintable()
+    (record,) = (r for r in caplog.records if r.name == "mcp_client.server.desk")
+    assert record.getMessage().isprintable()
+
+
+async def test_a_long_line_is_cut_for_showing_and_whole_as_data() -> None:
+    (line,) = await heard(Logging(LATEST, {"level": "info", "data": ["x" * 100_000]}), 1)
+    assert len(line.text) < 2_100
+    assert line.data == ["x" * 100_000]
+
+
+@pytest.mark.parametrize(
+    ("handlers", "asked"),
+    [
+        (Handlers(), None),
+        (Handlers(log=print), "info"),
+        (Handlers(log=print, log_level="error"), "error"),
+        (Handlers(log_level="debug"), "debug"),
+    ],
+)
+async def test_in_the_stateless_era_the_level_goes_with_every_request(
+    handlers: Handlers, asked: str | None
+) -> None:
+    server = Logging(LATEST)
+    async with connect(MemoryServer(server), approval=allow_all, handlers=handlers) as session:
+        await session.call_tool("ask")
+        assert set(server.levels[1:]) == {asked}
+        await session.set_log_level("alert")
+        await session.call_tool("ask")
+        assert server.levels[-1] == "alert"
+        await session.call_tool("ask", meta={LEVEL: "debug", "com.example/x": 1})
+        assert server.levels[-1] == "debug"
+    assert server.all("logging/setLevel") == []
+
+
+@pytest.mark.parametrize(
+    ("handlers", "asked"), [(Handlers(log=print), []), (Handlers(log_level="error"), ["error"])]
+)
+async def test_before_the_level_is_set_once(handlers: Handlers, asked: list[str]) -> None:
+    server = Logging(NEWEST_HANDSHAKE)
+    async with connect(MemoryServer(server), handlers=handlers) as session:
+        assert [params["level"] for params in server.all("logging/setLevel")] == asked
+        await session.set_log_level("alert")
+    assert [params["level"] for params in server.all("logging/setLevel")] == [*asked, "alert"]
+    assert not any(server.levels)
+
+
+async def test_a_server_that_does_not_log_is_not_told_of_levels() -> None:
+    class Silent(Logging):
+        async def __call__(self, message: dict[str, Any], send: Any) -> Any:
+            result = await super().__call__(message, send)
+            if message.get("method") == "initialize":
+                return {**result, "capabilities": {"tools": {}}}
+            return result
+
+    server = Silent(NEWEST_HANDSHAKE)
+    handlers = Handlers(log_level="error")
+    async with connect(MemoryServer(server), handlers=handlers) as session:
+        await session.set_log_level("alert")
+    assert server.all("logging/setLevel") == []
+
+
+async def test_the_level_is_set_again_where_the_server_is_started_again() -> None:
+    server = Logging(NEWEST_HANDSHAKE)
+    transport = MemoryServer(server)
+    async with connect(transport, handlers=Handlers(log_level="error")) as session:
+        transport.end()
+        await session.list_tools()
+        while len(server.all("logging/setLevel")) < 2:
+            await anyio.lowlevel.checkpoint()
+        assert session.generation == 2
+
+
+async def test_an_unknown_level_is_refused_here() -> None:
+    async with connect(MemoryServer(Logging(LATEST))) as session:
+        with pytest.raises(ConfigError, match="loud"):
+            await session.set_log_level("loud")
+
+
+async def test_lines_below_the_level_are_dropped_though_the_server_sends_them() -> None:
+    lines = [{"level": level, "data": level} for level in ("debug", "warning", "info", "error")]
+    heard_lines = await heard(Logging(NEWEST_HANDSHAKE, *lines), 2, log_level="warning")
+    assert [line.level for line in heard_lines] == ["warning", "error"]
+
+
+async def test_what_is_no_log_line_is_dropped_and_counted() -> None:
+    bad: list[dict[str, Any]] = [{}, {"level": 7, "data": 1}, {"level": "info", "logger": 7}]
+    bad += [{"level": "loud", "data": 1}, {"level": ["info"], "data": 1}]
+    server = Logging(NEWEST_HANDSHAKE, *bad, {"level": "info", "data": "sound"})
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        await session.call_tool("ask")
+        assert session.stats.dropped_notices == len(bad)
+
+
+async def test_a_flood_is_cut_by_the_second_and_counted(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    flood = [{"level": "info", "data": str(n)} for n in range(2_000)]
+    server = Logging(NEWEST_HANDSHAKE, *flood)
+    async with connect(
+        MemoryServer(server), name="desk", approval=allow_all, limits=Limits(log_lines=10)
+    ) as session:
+        monkeypatch.setattr(session._logs, "_now", lambda: 5.0)
+        await session.call_tool("ask")
+        assert session.stats.dropped_notices == 1_990
+        monkeypatch.setattr(session._logs, "_now", lambda: 6.0)
+        await session.call_tool("ask")
+    texts = [r.getMessage() for r in caplog.records if r.name == "mcp_client.server.desk"]
+    assert texts == [str(n) for n in range(10)] * 2
+
+
+async def test_a_handler_that_never_ends_costs_a_bounded_queue_and_no_call() -> None:
+    began: list[LogMessage] = []
+
+    async def log(message: LogMessage) -> None:
+        began.append(message)
+        await anyio.sleep_forever()
+
+    server = Logging(NEWEST_HANDSHAKE, *({"level": "info", "data": n} for n in range(100)))
+    async with connect(
+        MemoryServer(server),
+        approval=allow_all,
+        handlers=Handlers(log=log),
+        limits=Limits(notices=8),
+        timeouts=Timeouts(close=0.05),
+    ) as session:
+        assert (await session.call_tool("ask")).text == "done"
+        while not began:
+            await anyio.lowlevel.checkpoint()
+        assert session.stats.dropped_notices in (91, 92)
+        assert (await session.call_tool("ask")).text == "done"
+    assert len(began) == 1
+
+
+async def test_a_handler_that_raises_hears_the_next_line_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lines: list[Any] = []
+    enough = anyio.Event()
+
+    async def log(message: LogMessage) -> None:
+        lines.append(message.data)
+        if len(lines) == 3:
+            enough.set()
+        raise ValueError("broken handler")
+
+    server = Logging(LATEST, *({"level": "info", "data": n} for n in range(3)))
+    async with connect(
+        MemoryServer(server), approval=allow_all, handlers=Handlers(log=log)
+    ) as session:
+        await session.call_tool("ask")
+        await enough.wait()
+    assert lines == [0, 1, 2]
+    assert caplog.text.count("the log handler raised") == 1
+
+
+async def test_a_plain_function_hears_lines_in_order_in_a_thread() -> None:
+    import threading
+
+    threads: set[int] = set()
+    lines: list[Any] = []
+
+    def log(message: LogMessage) -> None:
+        threads.add(threading.get_ident())
+        lines.append(message.data)
+
+    server = Logging(LATEST, *({"level": "info", "data": n} for n in range(20)))
+    async with connect(
+        MemoryServer(server),
+        approval=allow_all,
+        handlers=Handlers(log=log),
+        timeouts=Timeouts(close=30),
+    ) as session:
+        await session.call_tool("ask")
+    assert lines == list(range(20)), "closing lets what was said be heard"
+    assert threading.get_ident() not in threads
+
+
+def test_a_request_asks_for_one_level_and_not_for_two() -> None:
+    client = ClientDeclaration(Implementation("c", "1"), {})
+    era = StatelessEra(LATEST, ServerFacts(None, {}, None), client)
+    era.log_level = "info"
+    assert era.params({}, {LEVEL: "debug"}, None).count(LEVEL) == 1
+    assert json.loads(era.params({}, None, None))["_meta"][LEVEL] == "info"
+
+
+async def test_a_connect_that_fails_leaves_nobody_listening_to_a_log_line() -> None:
+    heard, let_go = anyio.Event(), anyio.Event()
+
+    async def log(message: LogMessage) -> None:
+        heard.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            let_go.set()
+
+    async def server(message: dict[str, Any], send: Any) -> Any:
+        params = {"level": "info", "data": "starting"}
+        send({"jsonrpc": "2.0", "method": "notifications/message", "params": params})
+        await heard.wait()
+        raise JsonRpcError(-32603, "not today")
+
+    with pytest.raises(ConnectError):
+        await connect(MemoryServer(server), handlers=Handlers(log=log), revision="2025-06-18")
+    assert let_go.is_set()

@@ -1,0 +1,434 @@
+"""A person at the terminal answers what a server asks."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import webbrowser
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_client import (
+    Accept,
+    Cancel,
+    Decline,
+    ElicitRequest,
+    Handlers,
+    JsonRpcError,
+    MemoryServer,
+    allow_all,
+    connect,
+    elicit_on_terminal,
+)
+from mcp_client.handlers.form_fields import typed_value
+from mcp_client.protocol.elicitation import form_of
+from tests.desk import CTRL_C, CTRL_D, Desk
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
+
+PROFILE: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Your name", "minLength": 2, "maxLength": 20},
+        "age": {"type": "integer", "minimum": 18, "description": "In years."},
+        "height": {"type": "number", "default": 1.8},
+        "member": {"type": "boolean", "default": True},
+        "colour": {"type": "string", "enum": ["red", "green"], "default": "green"},
+        "size": {
+            "type": "string",
+            "oneOf": [{"const": "s", "title": "Small"}, {"const": "l", "title": "Large"}],
+        },
+        "days": {
+            "type": "array",
+            "items": {
+                "anyOf": [{"const": "mo", "title": "Monday"}, {"const": "tu", "title": "Tuesday"}]
+            },
+            "default": ["mo"],
+        },
+    },
+    "required": ["name", "age"],
+}
+
+
+def form(schema: dict[str, Any] | None = None, message: str = "Tell me.") -> ElicitRequest:
+    schema = PROFILE if schema is None else schema
+    return ElicitRequest("shop", message, "form", schema, form_of(schema).fields)
+
+
+def one(name: str = "x", required: bool = False, **schema: Any) -> ElicitRequest:
+    return form({"properties": {name: schema}, "required": [name] if required else []})
+
+
+def page(url: str = "https://pay.example.com/x?y=1") -> ElicitRequest:
+    return ElicitRequest("shop", "Pay here.", "url", url=url)
+
+
+@pytest.fixture
+def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    with monkeypatch.context() as patch:
+        desk = Desk(patch)
+        yield desk
+    desk.close()
+
+
+Opened = list[tuple[str, bool]]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
+    """The pages a browser was started with, and whether that was in the event loop's thread."""
+    found: Opened = []
+    here = threading.current_thread()
+
+    def start(url: str) -> bool:
+        found.append((url, threading.current_thread() is here))
+        return "nobrowser" not in url
+
+    monkeypatch.setattr(webbrowser, "open", start)
+    return found
+
+
+async def answered(desk: Desk, request: ElicitRequest, *lines: str) -> Any:
+    answers: list[Any] = []
+
+    async def ask() -> None:
+        desk.sit()
+        answers.append(await elicit_on_terminal(request))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+        await desk.answer(*lines)
+    return answers[0]
+
+
+# ------------------------------------------------------------------------------ a form
+
+
+async def test_a_form_is_filled_in_field_by_field_shown_and_sent(desk: Desk) -> None:
+    lines = ["y", "Ana", "44", "1.75", "no", "1", "Large", "1, 2", "y"]
+    answer = await answered(desk, form(), *lines)
+    filled = {
+        "name": "Ana",
+        "age": 44,
+        "height": 1.75,
+        "member": False,
+        "colour": "red",
+        "size": "l",
+        "days": ["mo", "tu"],
+    }
+    assert answer == Accept(filled, fill=False)
+    screen = await desk.screen()
+    assert screen[:6] == [
+        "",
+        "A server asks for information, in 7 fields.",
+        "Server       | shop",
+        "It says      | Tell me.",
+        "Field 1      | Your name",
+        "Field 2      | age",
+    ]
+    for line in (
+        "Field 1/7    | name",
+        "Its title    | Your name",
+        "Wanted         a text, at least 2 characters, at most 20 characters; required",
+        "It says      | In years.",
+        "Default      | 1.8",
+        "Choices      | 1  red",
+        "Choices      | 1  Small = s",
+        "             | 2  Large = l",
+        "Field 7      | days",
+        '             | Monday = "mo", Tuesday = "tu"',
+        "Send it? [y/N/number] y",
+    ):
+        assert line in screen, line
+    assert screen.index("This is what will be sent:") > screen.index("7/7> 1, 2")
+
+
+async def test_enter_takes_the_default_or_leaves_out(desk: Desk) -> None:
+    answer = await answered(desk, form(), "y", "Ana", "18", "", "!-", "", "", "", "y")
+    assert answer.content == {
+        "name": "Ana",
+        "age": 18,
+        "height": 1.8,
+        "colour": "green",
+        "days": ["mo"],
+    }
+    assert "             + left out" in await desk.screen()
+
+
+async def test_an_answer_that_does_not_fit_is_asked_again_with_the_reason(desk: Desk) -> None:
+    answer = await answered(
+        desk, form(), "y", "A", "", "Ana", "17", "x", "20", "", "", "3", "", "", "", "y"
+    )
+    assert answer.content["age"] == 20
+    screen = await desk.screen()
+    reasons = [line.removeprefix("Not taken: ") for line in screen if line.startswith("Not taken")]
+    assert reasons == [
+        "it is shorter than 2 characters",
+        "it is required",
+        "it is below 18",
+        "it is no whole number",
+        "give a number from 1 to 2",
+    ]
+
+
+async def test_what_is_shown_before_sending_can_still_be_changed(desk: Desk) -> None:
+    answer = await answered(desk, one("x", type="string"), "y", "old", "9", "1", "new", "y")
+    assert answer == Accept({"x": "new"}, fill=False)
+    assert "Answer y, n or the number of a field." in await desk.screen()
+
+
+@pytest.mark.parametrize(
+    "lines", [("n",), ("",), ("y", "!n"), ("y", "a", "n"), ("y", "a", ""), ("?", "?", "?")]
+)
+async def test_declining_is_no(desk: Desk, lines: tuple[str, ...]) -> None:
+    assert await answered(desk, one(type="string"), *lines) == Decline()
+
+
+@pytest.mark.parametrize("key", [CTRL_C, CTRL_D])
+@pytest.mark.parametrize("before", [(), ("y",), ("y", "a")])
+async def test_leaving_is_neither_yes_nor_no(desk: Desk, key: str, before: tuple[str]) -> None:
+    assert await answered(desk, one(type="string"), *before, key) == Cancel()
+
+
+async def test_a_question_without_a_field_is_one_of_consent(desk: Desk) -> None:
+    assert await answered(desk, form({}), "y") == Accept({}, fill=False)
+    assert "A server asks for your consent." in await desk.screen()
+
+
+async def test_many_choices_are_folded_and_shown_when_asked_for(desk: Desk) -> None:
+    request = one(type="string", enum=[f"v{number}" for number in range(1, 101)])
+    assert (await answered(desk, request, "y", "!v", "100", "y")).content == {"x": "v100"}
+    screen = "\n".join(await desk.screen())
+    folded, whole = screen.split("Choices      |")[1:3]
+    assert "+ 70 more lines" in folded
+    assert "| 100  v100" not in folded
+    assert "| 100  v100" in whole
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "warned"),
+    [
+        ("password", "Hi.", True),
+        ("apiKey", "Hi.", True),
+        ("x", "Give me your API key!", True),
+        ("x", "What is your pass\u0301word?", True),
+        ("card_number", "Hi.", True),
+        ("spinach", "Hi.", False),
+        ("email", "Where to?", False),
+    ],
+)
+async def test_a_form_that_asks_for_a_secret_carries_a_warning(
+    desk: Desk, name: str, message: str, warned: bool
+) -> None:
+    request = form({"properties": {name: {"type": "string"}}}, message)
+    await answered(desk, request, "n")
+    screen = "\n".join(await desk.screen())
+    assert ("WARNING: this looks like a question for a secret." in screen) == warned
+
+
+async def test_no_text_of_a_form_is_a_link(desk: Desk) -> None:
+    request = ElicitRequest(
+        "shop",
+        "See https://evil.example and www.evil.example",
+        fields=form_of(
+            {
+                "properties": {
+                    "http://a": {"type": "string", "title": "HTTP://b", "enum": ["ftp://c"]}
+                }
+            }
+        ).fields,
+    )
+    await answered(desk, request, "y", "1", "n")
+    screen = "\n".join(await desk.screen())
+    assert "See https[://]evil.example and www[.]evil.example" in screen
+    assert "http[://]a" in screen
+    assert not re.search(r"\w://", screen)
+    assert "www." not in screen
+
+
+async def test_without_a_terminal_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert await elicit_on_terminal(form()) == Cancel()
+
+
+async def test_a_question_that_is_called_off_is_withdrawn(desk: Desk) -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(answered, desk, form())
+        await desk.until("[y/N] ")
+        group.cancel_scope.cancel()
+    await desk.until("(The question is withdrawn.)")
+
+
+async def test_a_call_that_leads_to_a_question_gets_the_persons_answer(desk: Desk) -> None:
+    answers: list[Any] = []
+    calls: list[Any] = []
+
+    def server(message: dict[str, Any], send: Any) -> Any:
+        match message.get("method"):
+            case "server/discover":
+                raise JsonRpcError(-32601, "method not found")
+            case "tools/list":
+                return {"tools": [{"name": "order", "inputSchema": {"type": "object"}}]}
+            case "tools/call":
+                calls.append(message["id"])
+                params = {"message": "Who?", "requestedSchema": PROFILE}
+                send(
+                    {"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params}
+                )
+                return None
+            case None if message.get("id") == "q":
+                answers.append(message["result"])
+                send({"jsonrpc": "2.0", "id": calls[0], "result": {"content": []}})
+        return NotImplemented
+
+    desk.sit()
+    handlers = Handlers(elicitation=elicit_on_terminal)
+    async with (
+        connect(
+            MemoryServer(server),
+            name="shop",
+            approval=allow_all,
+            handlers=handlers,
+            revision="2025-11-25",
+        ) as session,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(session.call_tool, "order")
+        await desk.answer("y", "Ana", "30", "", "", "", "", "", "y")
+    assert answers[0]["action"] == "accept"
+    assert answers[0]["content"]["name"] == "Ana"
+    assert "Server       | shop" in await desk.screen()
+
+
+# ---------------------------------------------------------------------- what is typed
+
+
+def field_of(required: bool = False, **schema: Any) -> Any:
+    return one("x", required, **schema).fields[0]
+
+
+@pytest.mark.parametrize(
+    ("schema", "line", "value"),
+    [
+        ({"type": "string"}, "!!n", "!n"),
+        ({"type": "string"}, "!e", ""),
+        ({"type": "string", "default": "d"}, "", "d"),
+        ({"type": "string", "default": "d"}, "!-", None),
+        ({"type": "string"}, "-", "-"),
+        ({"type": "integer"}, "-7", -7),
+        ({"type": "integer"}, "9" * 40, int("9" * 40)),
+        ({"type": "number"}, "7", 7),
+        ({"type": "number"}, ".5e1", 5.0),
+        ({"type": "boolean"}, "Y", True),
+        ({"type": "boolean"}, "false", False),
+        ({"type": "string", "enum": ["2", "1"]}, "1", "2"),
+        ({"type": "string", "enum": ["b", "a"]}, "a", "a"),
+        ({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}, "!e", []),
+        ({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}, "2,a,2", ["b", "a"]),
+    ],
+)
+def test_a_line_becomes_the_value_that_was_meant(
+    schema: dict[str, Any], line: str, value: object
+) -> None:
+    assert typed_value(field_of(**schema), line) == value
+
+
+@pytest.mark.parametrize(
+    ("schema", "line"),
+    [
+        ({"type": "string"}, "!x"),
+        ({"type": "string", "format": "email"}, "ana"),
+        ({"type": "string", "format": "date"}, "2026-02-30"),
+        ({"type": "integer"}, "1.0"),
+        ({"type": "integer"}, "1_000"),
+        ({"type": "integer"}, "!e"),
+        ({"type": "integer"}, "٣"),
+        ({"type": "number"}, "nan"),
+        ({"type": "number"}, "1e999"),
+        ({"type": "number"}, "1,5"),
+        ({"type": "boolean"}, "1"),
+        ({"type": "string", "enum": ["a"]}, "0"),
+        ({"type": "string", "enum": ["a"]}, "2"),
+        ({"type": "string", "enum": ["a"]}, "b"),
+        ({"type": "array", "items": {"type": "string", "enum": ["a"]}, "minItems": 1}, "!e"),
+        ({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "maxItems": 1}, "1,2"),
+        ({"type": "array", "items": {"type": "string", "enum": ["a"]}}, "1,,"),
+    ],
+)
+def test_a_line_that_means_no_value_is_refused(schema: dict[str, Any], line: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        typed_value(field_of(**schema), line)
+
+
+# ------------------------------------------------------------------------------- a URL
+
+
+async def test_a_page_is_opened_only_after_yes(desk: Desk, opened: Opened) -> None:
+    assert await answered(desk, page(), "y") == Accept()
+    assert opened == [("https://pay.example.com/x?y=1", False)]
+    assert await desk.screen() == [
+        "",
+        "A server asks you to open a page in your browser.",
+        "Server       | shop",
+        "It says      | Pay here.",
+        "The URL      | https://pay.example.com/x?y=1",
+        "leads to     | pay.example.com",
+        "               Its end says whose it is, not its beginning.",
+        "  Nothing was opened or looked at yet. What you do there, this program does",
+        "  not see.",
+        "Open it? [y/N] y",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"), [("n", Decline()), ("", Decline()), (CTRL_C, Cancel()), (CTRL_D, Cancel())]
+)
+async def test_a_page_is_not_opened_without_a_yes(
+    desk: Desk, opened: Opened, line: str, answer: object
+) -> None:
+    assert await answered(desk, page(), line) == answer
+    assert opened == []
+
+
+async def test_where_no_browser_starts_the_person_opens_the_page(
+    desk: Desk, opened: Opened
+) -> None:
+    assert await answered(desk, page("https://nobrowser.example"), "y", "y") == Accept()
+    assert "No browser could be started: open the URL yourself." in await desk.screen()
+    assert await answered(desk, page("https://nobrowser.example"), "y", "n") == Decline()
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://xn--pypal-4ve.com/", "punycode"),
+        ("https://p\u0430ypal.com/", "xn--pypal-4ve.com"),
+        ("https://paypal.com@evil.example/", "before the @ is not its host"),
+    ],
+)
+async def test_a_url_that_looks_like_another_carries_a_warning(
+    desk: Desk, opened: Opened, url: str, shown: str
+) -> None:
+    await answered(desk, page(url), "n")
+    warnings = [line for line in await desk.screen() if line.startswith("WARNING")]
+    assert warnings
+    assert shown in "\n".join(await desk.screen())
+
+
+async def test_the_whole_of_a_long_url_is_shown(desk: Desk, opened: Opened) -> None:
+    url = "https://example.com/" + "".join(f"{number}/" for number in range(1_500))
+    await answered(desk, page(url), "n")
+    screen = "\n".join(await desk.screen())
+    assert url in screen.replace("\n             : ", "")
+
+
+@pytest.mark.parametrize("url", ["http://example.com", "javascript:alert(1)", "file:///etc/passwd"])
+async def test_a_url_that_nobody_should_open_is_not_asked_about(
+    desk: Desk, opened: Opened, url: str
+) -> None:
+    assert await answered(desk, page(url)) == Cancel()
+    assert opened == []

@@ -1,0 +1,248 @@
+"""Schemas in the life of a call: strict, warn and off, per connection and per call."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_client import (
+    Allow,
+    ConfigError,
+    InvalidArguments,
+    InvalidResult,
+    InvalidSchema,
+    Limits,
+    MemoryServer,
+    Timeouts,
+    ToolCall,
+    allow_all,
+    connect,
+)
+from mcp_client.session.call import Strictness
+
+RUNAWAY = {"pattern": "^(a+)+$"}
+NEVER_ENDS = "a" * 64 + "!"
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+OPEN: dict[str, Any] = {"type": "object"}
+
+
+class Server:
+    """One tool; counts how often it ran."""
+
+    def __init__(self, output: Any = None, content: Any = None, takes: Any = OPEN) -> None:
+        self.tool: dict[str, Any] = {"name": "t", "inputSchema": takes}
+        if output is not None:
+            self.tool["outputSchema"] = output
+        self.result: dict[str, Any] = {"content": [{"type": "text", "text": "kept"}]}
+        if content is not None:
+            self.result["structuredContent"] = content
+        self.ran = 0
+
+    def __call__(self, message: dict[str, Any]) -> Any:
+        match message["method"]:
+            case "tools/list":
+                return {"tools": [self.tool]}
+            case "tools/call":
+                self.ran += 1
+                return self.result
+        return NotImplemented
+
+
+async def test_a_result_that_breaks_its_schema_is_an_error_that_keeps_it_whole() -> None:
+    server = Server(NUMBER, {"n": "seven"})
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        with pytest.raises(InvalidResult) as caught:
+            await session.call_tool("t")
+    assert caught.value.path == "/n"
+    assert 'expected integer, got "seven"' in str(caught.value)
+    assert "the tool ran" in str(caught.value)
+    assert caught.value.result.text == "kept"
+    assert caught.value.result.structured_content == {"n": "seven"}
+
+
+async def test_warn_hands_the_result_over_with_a_finding_and_off_without() -> None:
+    server = Server(NUMBER, {"n": "seven"})
+    told: list[tuple[Strictness, int]] = [("warn", 1), ("off", 0)]
+    for strictness, findings in told:
+        async with connect(
+            MemoryServer(server),
+            approval=allow_all,
+            validation=strictness,
+        ) as session:
+            result = await session.call_tool("t")
+        assert result.text == "kept"
+        assert len(result.findings) == findings
+
+
+async def test_one_call_may_be_judged_otherwise_than_its_connection() -> None:
+    server = Server(NUMBER, {"n": "seven"})
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        assert (await session.call_tool("t", validation="warn")).findings
+        assert not (await session.call_tool("t", validation="off")).findings
+        with pytest.raises(ConfigError, match="validation='maybe'"):
+            await session.call_tool("t", validation="maybe")  # type: ignore[arg-type]
+        assert server.ran == 2
+    async with connect(MemoryServer(server), approval=allow_all, validation="off") as session:
+        with pytest.raises(InvalidResult):
+            await session.call_tool("t", validation="strict")
+
+
+async def test_a_missing_structured_content_is_told() -> None:
+    async with connect(MemoryServer(Server(NUMBER)), approval=allow_all) as session:
+        with pytest.raises(InvalidResult, match="expected structuredContent"):
+            await session.call_tool("t")
+
+
+@pytest.mark.parametrize(
+    ("output", "content"), [({"type": "array"}, [1]), ({"type": "string"}, "x"), (True, 7)]
+)
+async def test_an_output_schema_whose_root_is_no_object_works(output: Any, content: Any) -> None:
+    async with connect(MemoryServer(Server(output, content)), approval=allow_all) as session:
+        assert (await session.call_tool("t")).structured_content == content
+
+
+async def test_arguments_that_break_their_schema_are_shown_to_the_hook_and_the_call_goes_on() -> (
+    None
+):
+    seen: list[ToolCall] = []
+
+    async def approve(call: ToolCall) -> Allow:
+        seen.append(call)
+        return Allow()
+
+    server = Server(takes=NUMBER)
+    async with connect(MemoryServer(server), approval=approve) as session:
+        await session.call_tool("t", {"n": None})
+    assert server.ran == 1
+    assert "/n: expected integer, got null" in seen[0].findings[0]
+
+
+async def test_strict_arguments_stop_the_call_before_anybody_is_asked() -> None:
+    server = Server(takes=NUMBER)
+    asked: list[ToolCall] = []
+
+    async def approve(call: ToolCall) -> Allow:
+        asked.append(call)
+        return Allow()
+
+    async with connect(
+        MemoryServer(server), approval=approve, argument_validation="strict"
+    ) as session:
+        with pytest.raises(InvalidArguments, match="/n: expected integer") as caught:
+            await session.call_tool("t", {"n": None})
+    assert caught.value.path == "/n"
+    assert not asked
+    assert not server.ran
+
+
+async def test_an_edited_argument_is_judged_too() -> None:
+    async def approve(call: ToolCall) -> Allow:
+        return Allow(arguments={"n": "no"})
+
+    server = Server(takes=NUMBER)
+    async with connect(
+        MemoryServer(server), approval=approve, argument_validation="strict"
+    ) as session:
+        with pytest.raises(InvalidArguments):
+            await session.call_tool("t", {"n": 1})
+    assert not server.ran
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$schema": "http://example.com/x"},
+        {"$ref": "http://127.0.0.1:9/x"},
+        {"pattern": "("},
+        {**RUNAWAY, "$ref": "#/nowhere"},
+    ],
+)
+async def test_a_schema_that_cannot_be_used_is_found_out_before_the_tool_runs(schema: Any) -> None:
+    server = Server(schema, {})
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        with pytest.raises(InvalidSchema) as caught:
+            await session.call_tool("t")
+        assert caught.value.tool == "t"
+        assert server.ran == 0
+        await session.call_tool("t", validation="off")
+        assert server.ran != 0
+
+
+async def test_a_cap_of_the_connection_holds_for_its_schemas() -> None:
+    server = Server({"type": "object", "title": "x" * 200}, {})
+    limits = Limits(schema_bytes=100)
+    async with connect(MemoryServer(server), approval=allow_all, limits=limits) as session:
+        with pytest.raises(InvalidSchema, match="schema_bytes"):
+            await session.call_tool("t")
+
+
+async def test_a_runaway_pattern_ends_with_its_budget_and_the_result_is_kept() -> None:
+    server = Server({"properties": {"a": RUNAWAY}}, {"a": NEVER_ENDS})
+    lags: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            before = anyio.current_time()
+            await anyio.sleep(0.01)
+            lags.append(anyio.current_time() - before)
+
+    async with (
+        connect(
+            MemoryServer(server), approval=allow_all, timeouts=Timeouts(validation=0.3)
+        ) as session,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(tick)
+        with pytest.raises(InvalidResult, match=r"within 0.3 s \(Timeouts.validation\)") as caught:
+            await session.call_tool("t")
+        finding = (await session.call_tool("t", validation="warn")).findings[0]
+        tasks.cancel_scope.cancel()
+    assert "could not be checked" in finding
+    assert caught.value.result.structured_content == {"a": NEVER_ENDS}
+    assert max(lags) < 5
+
+
+async def test_a_runaway_input_pattern_is_a_finding_and_strict_stops_the_call() -> None:
+    server = Server(takes={"type": "object", "properties": {"a": RUNAWAY}})
+    both: list[Strictness] = ["warn", "strict"]
+    for strictness in both:
+        async with connect(
+            MemoryServer(server),
+            approval=allow_all,
+            argument_validation=strictness,
+            timeouts=Timeouts(validation=0.2),
+        ) as session:
+            if strictness == "strict":
+                with pytest.raises(InvalidArguments, match="could not be checked"):
+                    await session.call_tool("t", {"a": NEVER_ENDS})
+            else:
+                await session.call_tool("t", {"a": NEVER_ENDS})
+    assert server.ran == 1
+
+
+async def test_closing_the_session_ends_its_worker_and_spoils_no_judgement() -> None:
+    server = Server({"type": "object", **RUNAWAY, "maxProperties": 9}, {"a": 1})
+    server.tool["outputSchema"]["properties"] = {"a": {"multipleOf": 2, **RUNAWAY}}
+    session = await connect(MemoryServer(server), approval=allow_all)
+    server.result["structuredContent"] = {"a": "a" * 64}
+    assert (await session.call_tool("t")).text == "kept"
+    assert session._workers._idle
+    await session.aclose()
+    assert not session._workers._idle
+
+
+def test_importing_and_an_ordinary_call_load_no_jsonschema() -> None:
+    code = (
+        "import sys, mcp_client\n"
+        "from mcp_client.validation.checker import checker_for\n"
+        "from mcp_client import Limits\n"
+        "c = checker_for({'type': 'object', 'properties': {'a': {'type': 'string'}}}, Limits())\n"
+        "assert c.is_known_valid({'a': 'x'})\n"
+        "loaded = {'jsonschema', 'referencing', 'subprocess_worker'} & set(sys.modules)\n"
+        "assert not loaded, loaded\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,128 @@
+"""A shared line, fed by hand."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcp_client.protocol.jsonrpc import Notification, Request
+from mcp_client.runtime.event_loop import current
+from mcp_client.runtime.limits import Limits, Timeouts
+from mcp_client.runtime.stats import Stats
+from mcp_client.transports.base import TransportContext
+from mcp_client.transports.multiplexer import LineExchange, Multiplexer
+
+_bounded = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+class _Still:
+    """A loop in which nothing ever happens."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"feeding must not touch the loop: {name}")
+
+
+def _line(
+    limits: Limits | None = None,
+) -> tuple[Multiplexer, LineExchange, list[Request | Notification]]:
+    unasked: list[Request | Notification] = []
+    link = TransportContext("s", unasked.append, limits or Limits(), Timeouts(), Stats())
+    channel = Multiplexer(_Still(), link, lambda: lambda notice: notice.params.get("of"))
+    return channel, channel.exchange(1), unasked
+
+
+STREAM = b"""hello
+{"jsonrpc":"2.0","method":"a"}\r
+\xef\xbb\xbf{"jsonrpc":"2.0","method":"b","params":{"of":1}}
+
+[{"jsonrpc":"2.0","method":"c"},7,{"jsonrpc":"2.0","id":"q","method":"ping"}]
+{"jsonrpc":"2.0","id":9,"result":{}}
+{"jsonrpc":"2.0","method":"too long","params":{"x":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}}
+{"jsonrpc":"2.0","id":1,"result":{"\xc3\xa4":1}}
+{"jsonrpc":"2.0","id":1,"result":"again"}
+"""
+
+
+def _outcome(pieces: list[bytes]) -> tuple[Any, ...]:
+    channel, exchange, unasked = _line(Limits(message_bytes=80))
+    for piece in pieces:
+        channel.feed(piece)
+    stats = channel.stats
+    counts = stats.junk_lines, stats.late_answers, stats.stray_answers
+    return list(exchange._inbox), unasked, counts
+
+
+@given(st.lists(st.integers(0, len(STREAM)), max_size=40))
+@_bounded
+def test_any_split_of_a_stream_gives_the_same_messages(cuts: list[int]) -> None:
+    edges = [0, *sorted(cuts), len(STREAM)]
+    pieces = [STREAM[a:b] for a, b in itertools.pairwise(edges)]
+    whole = _outcome([STREAM])
+    assert _outcome(pieces) == whole
+    assert whole[2] == (3, 1, 1)
+    assert len(whole[0]) == 2 and len(whole[1]) == 3
+
+
+@given(st.lists(st.binary(max_size=60), max_size=20))
+@_bounded
+def test_no_bytes_at_all_raise_or_are_kept_for_ever(pieces: list[bytes]) -> None:
+    channel, _, _ = _line(Limits(message_bytes=50))
+    for piece in pieces:
+        channel.feed(piece)
+    assert channel._held <= 50 + 60
+
+
+_scalar = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+_json = _scalar | st.lists(_scalar, max_size=2)
+
+
+@given(st.dictionaries(st.sampled_from(["id", "method", "params", "result", "error", "x"]), _json))
+@_bounded
+def test_no_envelope_at_all_raises(message: dict[str, Any]) -> None:
+    channel, _, _ = _line()
+    channel.feed(json.dumps(message).encode() + b"\n")
+
+
+def test_notices_that_nobody_takes_are_capped() -> None:
+    channel, exchange, _ = _line(Limits(notices=10))
+    channel.feed(b'{"jsonrpc":"2.0","method":"b","params":{"of":1}}\n' * 25)
+    assert len(exchange._inbox) == 10
+    assert channel.stats.dropped_notices == 15
+
+
+def test_what_is_too_long_and_no_answer_fails_nobody() -> None:
+    channel, exchange, _ = _line(Limits(message_bytes=2000))
+    for head in ('"jsonrpc":"2.0",', '"id":1,', '"jsonrpc":"2.0","id":"q",', ""):
+        channel.feed(f'{{{head}"method":"m","params":"{"x" * 5000}","id":1}}\n'.encode())
+    assert exchange._failure is None
+    assert channel.stats.junk_lines == 4
+
+
+def test_a_long_line_costs_what_it_is_long() -> None:
+    def seconds(size: int) -> float:
+        best = 1e9
+        for _ in range(3):
+            channel, exchange, _ = _line()
+            head, tail = b'{"jsonrpc":"2.0","id":1,"result":{"t":"', b'"}}\n'
+            data = head + b"x" * size + tail
+            began = time.process_time()
+            for at in range(0, len(data), 4096):
+                channel.feed(data[at : at + 4096])
+            best = min(best, time.process_time() - began)
+            assert len(exchange._inbox) == 1
+        return best
+
+    assert seconds(8 << 20) < 8 * 4 * seconds(1 << 20) + 0.5
+
+
+async def test_the_timer_is_gone_when_the_line_is_over() -> None:
+    link = TransportContext("s", lambda message: None, Limits(), Timeouts(), Stats())
+    channel = Multiplexer(current(), link, lambda: lambda notice: None)
+    channel.ring_at(current().now() + 100)
+    channel.end(lambda: AssertionError("nobody waits"))  # type: ignore[arg-type, return-value]
+    assert channel._timer is None
