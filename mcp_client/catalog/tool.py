@@ -7,6 +7,7 @@ handed out is a copy, so that nothing a caller does to it changes the definition
 from __future__ import annotations
 
 import json
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -185,6 +186,8 @@ class ToolCall:
     """Counts the connections of the session: an approval does not outlive its connection."""
     edited: bool = False
     """Whether these are not the caller's arguments but the approver's."""
+    context: Hashable = None
+    """The host's own word on whose call it is, from ``call_tool(context=...)``. Never sent."""
     _arguments: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NewType, TypeAlias
 
@@ -68,6 +68,7 @@ class CallOptions(NamedTuple):
     on_progress: OnProgress | None
     meta: Mapping[str, Any] | None
     strictness: Strictness
+    context: Hashable
     cancelling: Call[Any] | None
     entry: Entry | None
     once: OneCallApproval
@@ -114,6 +115,7 @@ class Caller:
         meta: Mapping[str, Any] | None,
         validation: Strictness | None = None,
         cancelling: Call[Any] | None = None,
+        context: Hashable = None,
     ) -> ToolResult:
         if validation is not None:
             strictness_of("validation", validation)
@@ -126,6 +128,7 @@ class Caller:
             on_progress,
             meta,
             strictness,
+            context,
             cancelling,
             entry,
             OneCallApproval(),
@@ -192,6 +195,7 @@ class Caller:
             hints=hints_of(tool),
             findings=tool.findings if self._pins is None else self._pins.all_findings(tool),
             generation=wire.generation,
+            context=order.context,
         )
         return await self._checked(order, call, value)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -201,6 +201,7 @@ class Session(Features):
         on_progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
         validation: Strictness | None = None,
+        context: Hashable = None,
     ) -> Call[ToolResult]:
         """Call a tool, if the approval hook allows it, and return its result: await what this
         returns, once, or hand it to a task; ``.cancel(reason)`` on it calls the call off.
@@ -209,7 +210,9 @@ class Session(Features):
         one by one. ``on_progress(progress, total, message)`` may be async; a plain function is
         called in the event loop and must not block. ``meta`` goes into the request's ``_meta``
         beside the protocol's own members. ``validation`` says for this call what
-        ``connect(validation=...)`` says for all.
+        ``connect(validation=...)`` says for all. ``context`` is the host's own word on whose call
+        it is: any hashable value, which the approval hook finds as ``call.context`` and which is
+        never sent.
 
         A failure the tool reports is a result with ``is_error``. Raises ``UnknownTool``,
         ``InvalidArguments``, ``InvalidSchema``, ``CallDenied``, ``CallWithdrawn`` or
@@ -221,7 +224,9 @@ class Session(Features):
 
         def run(call: Call[ToolResult]) -> Coroutine[Any, Any, ToolResult]:
             clocks = self._timeouts.for_call(timeout)
-            return self._caller.run(name, arguments, clocks, on_progress, meta, validation, call)
+            return self._caller.run(
+                name, arguments, clocks, on_progress, meta, validation, call, context
+            )
 
         return Call(run, self.name, name, self._backend)
 
