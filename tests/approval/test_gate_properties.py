@@ -319,7 +319,7 @@ PLACES: dict[str, Callable[[BaseException], tuple[dict[str, Any], list[Any]]]] =
     ),
     "what the session remembers": lambda error: (
         {"approval": remembering("session")},
-        [patch("mcp_client.approval.remembered.Memory.recall", befalls(error))],
+        [patch("mcp_client.approval.remembered.ApprovalMemory.recall", befalls(error))],
     ),
     "the store, looked into": lambda error: (
         {"approval": remembering("always"), "answers": Answers()},
