@@ -307,7 +307,7 @@ def test_without_the_extra_the_error_says_which_one_to_install(missing: str) -> 
 def test_nothing_of_the_extra_is_loaded_before_a_key_is_needed() -> None:
     code = (
         "import sys\n"
-        "import mcp_client.auth.dpop, mcp_client.auth.service, mcp_client.auth.system_keyring\n"
+        "import mcp_client.auth.dpop, mcp_client.auth.service, mcp_client.auth.keyring_store\n"
         "print(*sorted({'jwt', 'cryptography', 'keyring'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
