@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError
@@ -14,6 +14,7 @@ __all__ = [
     "Answer",
     "ApprovalHook",
     "Deny",
+    "Policy",
     "Remember",
     "Scope",
     "Verdict",
@@ -94,6 +95,23 @@ class Verdict(NamedTuple):
 
 Answer: TypeAlias = Allow | Deny
 ApprovalHook: TypeAlias = Callable[[ToolCall], Answer | Awaitable[Answer]]
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Decides calls without waiting; ``Rules`` is one, and a host may write its own.
+
+    ``connect(approval=...)`` takes any object with these two members. Unlike a hook, a policy is
+    asked before remembered answers, and again about arguments that the approver edited.
+    """
+
+    @property
+    def ask(self) -> ApprovalHook | None:
+        """The hook for calls the policy leaves open; None for the person at the terminal."""
+
+    def decide(self, call: ToolCall) -> Answer | None:
+        """The answer to ``call``; None leaves it to remembered answers and then to ``ask``."""
+
 
 _ALLOWED = Allow()
 

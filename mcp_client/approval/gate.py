@@ -16,11 +16,10 @@ operations, and show the inputs before calling.
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 from anyio.lowlevel import RunVar, checkpoint_if_cancelled
@@ -31,11 +30,18 @@ from ..protocol.canonical_json import NotJson
 from ..runtime.callbacks import invoke_callback
 from ..runtime.event_loop import being_cancelled
 from ..runtime.safe_text import safe_text
-from .decision import Allow, Answer, ApprovalHook, Deny, Remember, Verdict, allow_all, deny_all
+from .decision import (
+    Allow,
+    Answer,
+    ApprovalHook,
+    Deny,
+    Policy,
+    Remember,
+    Verdict,
+    allow_all,
+    deny_all,
+)
 from .remembered import ApprovalMemory, OneCallApproval
-
-if TYPE_CHECKING:
-    from .rules import Rules
 
 __all__ = [
     "Allow",
@@ -43,6 +49,7 @@ __all__ = [
     "ApprovalHook",
     "Deny",
     "Gate",
+    "Policy",
     "Remember",
     "Verdict",
     "allow_all",
@@ -55,20 +62,20 @@ _log = logging.getLogger("mcp_client")
 class Gate:
     """The one place where calls are approved. ``connect`` makes one; nothing goes round it.
 
-    The rules are asked first, where the hook is ``Rules``; then what is remembered; then the hook,
-    or the one the rules name, or the person at the terminal (``fallback``).
+    The policy decides first, where there is one; then what is remembered; then the hook, or the
+    one the policy names, or the person at the terminal (``fallback``).
     """
 
     def __init__(
         self,
-        hook: ApprovalHook | None,
+        hook: ApprovalHook | Policy | None,
         seconds: float,
         fallback: ApprovalHook = deny_all,
         memory: ApprovalMemory | None = None,
     ) -> None:
         self.memory = ApprovalMemory() if memory is None else memory
-        self._rules = _rules_of(hook)
-        asked = hook if self._rules is None else self._rules.ask
+        self._policy = hook if isinstance(hook, Policy) else None
+        asked = hook.ask if isinstance(hook, Policy) else hook
         self._hook = fallback if asked is None else asked
         self._seconds = seconds
         self._immediate = bool(getattr(self._hook, "immediate", False))
@@ -78,11 +85,11 @@ class Gate:
 
         ``once`` holds a yes to this one call, for when it comes again.
         """
-        who = "the rules"
+        who = "the policy"
         answer: Any = None
         try:
-            if self._rules is not None:
-                answer = self._rules.decide(call)
+            if self._policy is not None:
+                answer = self._policy.decide(call)
             if answer is None:
                 who = "memory"
                 answer = None if once is None else once.recall(call)
@@ -109,11 +116,16 @@ class Gate:
         raise _denied(call, reason, reason)
 
     def refuse(self, call: ToolCall) -> None:
-        """Raises ``CallDenied`` where the rules deny a call that the approver edited."""
+        """Raises ``CallDenied`` where the policy denies a call that the approver edited."""
+        if self._policy is None:
+            return
         try:
-            answer = None if self._rules is None else self._rules.decide(call)
+            answer: Any = self._policy.decide(call)
         except Exception as error:
-            raise self._refusal(call, "the rules", error) from error
+            raise self._refusal(call, "the policy", error) from error
+        if answer is not None and type(answer) not in (Allow, Deny):
+            reason = f"the policy answered {type(answer).__name__}, neither Allow nor Deny"
+            raise _denied(call, reason, reason)
         if type(answer) is Deny:
             reason = safe_text(answer.reason, 500)
             message = f"not approved, as the approver edited it: {reason}"
@@ -168,11 +180,6 @@ class Gate:
 
 class _NoAnswer(Exception):
     """The clock of the question ran out."""
-
-
-def _rules_of(hook: Any) -> Rules | None:
-    module = sys.modules.get("mcp_client.approval.rules")  # not loaded, and nobody has made any
-    return hook if module is not None and isinstance(hook, module.Rules) else None
 
 
 def _edited(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .._version import __version__
-from ..approval.gate import Answer, ApprovalHook, Gate
+from ..approval.gate import Answer, ApprovalHook, Gate, Policy
 from ..approval.remembered import Answers, ApprovalMemory
 from ..catalog.tool import ToolCall
 from ..catalog.trust import Trust, trust_of
@@ -35,7 +35,7 @@ def connect(
     *,
     name: str | None = None,
     trusted: Trust = False,
-    approval: ApprovalHook | None = None,
+    approval: ApprovalHook | Policy | None = None,
     audit: AuditTo | None = None,
     audit_failure: OnAuditFailure = "refuse",
     redaction: Redaction | Callable[[Any], Any] | None = None,
@@ -96,7 +96,7 @@ def connect(
         )
     strictness_of("validation", validation)
     strictness_of("argument_validation", argument_validation)
-    if approval is not None and not callable(approval):
+    if approval is not None and not (callable(approval) or isinstance(approval, Policy)):
         raise ConfigError(f"approval={approval!r}: give a function from ToolCall to Allow or Deny")
     capabilities = {} if handlers is None else _handlers(handlers).capabilities
     return Connecting(

@@ -1,0 +1,88 @@
+"""A policy, the host's own or ``Rules``, decides before memory and again after an edit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_client import Allow, CallDenied, Deny, MemoryServer, ToolCall, connect
+
+
+class Server:
+    """One tool, and the arguments of every call that arrived."""
+
+    def __init__(self) -> None:
+        self.ran: list[Any] = []
+
+    def __call__(self, message: dict[str, Any]) -> Any:
+        match message["method"]:
+            case "tools/list":
+                return {"tools": [{"name": "write", "inputSchema": {"type": "object"}}]}
+            case "tools/call":
+                self.ran.append(message["params"]["arguments"])
+                return {"content": []}
+        return NotImplemented
+
+
+class NoSecrets:
+    """A host's own policy: not a subclass of anything, and not callable."""
+
+    def __init__(self, ask: Any, forbidden: str = "/secret") -> None:
+        self.ask = ask
+        self.forbidden = forbidden
+
+    def decide(self, call: ToolCall) -> Any:
+        if call.arguments.get("path") == self.forbidden:
+            return Deny("not this path", source="rule")
+        return None
+
+
+async def test_arguments_edited_by_the_approver_are_decided_by_the_policy_again() -> None:
+    server = Server()
+    policy = NoSecrets(lambda call: Allow({"path": "/secret"}))
+    async with connect(MemoryServer(server), approval=policy) as session:
+        with pytest.raises(CallDenied, match="not this path") as caught:
+            await session.call_tool("write", {"path": "/public"})
+        policy.ask = None
+    assert caught.value.source == "rule"
+    assert server.ran == []
+
+
+async def test_a_denial_by_the_policy_takes_precedence_over_a_remembered_yes() -> None:
+    server = Server()
+    policy = NoSecrets(lambda call: Allow(remember="session"), forbidden="/none")
+    async with connect(MemoryServer(server), approval=policy) as session:
+        await session.call_tool("write", {"path": "/secret"})
+        policy.forbidden = "/secret"
+        with pytest.raises(CallDenied, match="not this path"):
+            await session.call_tool("write", {"path": "/secret"})
+        await session.call_tool("write", {"path": "/public"})
+    assert server.ran == [{"path": "/secret"}, {"path": "/public"}]
+
+
+@pytest.mark.parametrize("answer", [True, "allow", Allow, {}])
+async def test_a_policy_that_answers_anything_but_allow_deny_or_none_means_no(answer: Any) -> None:
+    class Wrong(NoSecrets):
+        def decide(self, call: ToolCall) -> Any:
+            return answer if call.arguments == {"path": "/secret"} else None
+
+    for path in ("/secret", "/public"):
+        server = Server()
+        policy = Wrong(lambda call: Allow({"path": "/secret"}))
+        async with connect(MemoryServer(server), approval=policy) as session:
+            with pytest.raises(CallDenied, match="neither Allow nor Deny"):
+                await session.call_tool("write", {"path": path})
+        assert server.ran == []
+
+
+async def test_a_policy_that_raises_means_no() -> None:
+    class Broken(NoSecrets):
+        def decide(self, call: ToolCall) -> Any:
+            raise KeyError("path")
+
+    server = Server()
+    async with connect(MemoryServer(server), approval=Broken(None)) as session:
+        with pytest.raises(CallDenied, match="the policy gave no answer"):
+            await session.call_tool("write")
+    assert server.ran == []
