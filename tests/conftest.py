@@ -16,24 +16,34 @@ from hypothesis import HealthCheck, settings
 
 from mcp_client.connection import establish
 from tests.ledger import Ledger
+from tests.properties import EXAMPLES
 
 BOUND = 60.0
 """Seconds an async test may take; a test that waits longer has hung."""
 
+IN_CI = "CI" in os.environ
+
 settings.register_profile(
-    "patient",  # a machine may have other things to do; in CI, what passed once passes again
+    "default",  # no deadline: the machine may be busy; in CI the examples are the same each time
     deadline=None,
-    derandomize="CI" in os.environ,
-    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=IN_CI,
+    max_examples=EXAMPLES,
+    suppress_health_check=list(HealthCheck),
 )
-settings.load_profile("patient")
+settings.load_profile("default")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers",
-        "below_the_gate: drives a transport or a wire by hand, so that no gate can have been asked",
-    )
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run the tests marked slow, as CI does")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if IN_CI or config.getoption("--slow"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if slow and len(slow) < len(items):
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
 
 
 @pytest.hookimpl(tryfirst=True)
