@@ -1,61 +1,127 @@
-"""What a session keeps of a server besides its tools: resources, templates, prompts.
+"""The resources and prompts of one session: listed, read, completed, and watched.
 
-Made when somebody first wants any of it; most sessions call tools, and never pay for the rest.
+Made when the first of these is used: most sessions only call tools.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
-from ..protocol import notifications as notices
-from ..runtime.limits import Limits
-from .paged_list import FetchPage, Kind, PagedCache
-from .prompts import PROMPTS, complete, get, prompt_list
-from .resources import (
-    RESOURCES,
-    TEMPLATES,
-    linked,
-    meta_of,
-    read,
-    resource_list,
-    template_list,
-    uri_of,
-)
+from ..protocol import notifications as topics
+from ..protocol.content import ResourceLink
+from ..protocol.prompts import Completion, Prompt
+from ..protocol.resources import Resource, ResourceTemplate
+from ..runtime.limits import Limits, Timeouts
+from .listed import Listed
+from .paged_list import ListSource, PagedEntries
+from .prompts import PromptResult, complete, get, prompt_list
+from .reading import FetchResult, ReadRequests
+from .resources import ResourceResult, linked, meta_of, read, resource_list, template_list, uri_of
 from .subscriptions import Subscriptions
-from .watch import ListWatch, ResourceWatch, compared_by
+from .watch import ListChanges, ListWatch, ResourceWatch, compared_by
 
-__all__ = ["Library", "complete", "get", "linked", "meta_of", "read", "uri_of"]
+__all__ = ["Library"]
+
+T = TypeVar("T")
 
 
 class Library:
-    """``kept`` is what all lists of the session have in common."""
+    """What ``Session`` offers besides tools; its methods of the same names document these."""
 
     def __init__(
         self,
-        server: str,
-        limits: Limits,
-        fetching: Callable[[Kind], FetchPage],
-        now: Callable[[], float],
-        kept: dict[str, Any],
+        requests: ReadRequests,
+        source: ListSource,
         subscriptions: Subscriptions,
+        limits: Limits,
+        origin: str,
     ) -> None:
-        both = server, limits
-        self.resources = resource_list(*both, fetching(RESOURCES), now, **kept)
-        self.templates = template_list(*both, fetching(TEMPLATES), now, **kept)
-        self.prompts = prompt_list(*both, fetching(PROMPTS), now, **kept)
-        self._limits = limits
+        """``origin`` marks the links in this session's results."""
+        self._requests = requests
         self._subscriptions = subscriptions
-        self._news = {
-            id(self.resources): subscriptions.add(
-                notices.RESOURCES, (self.resources, self.templates)
-            ),
-            id(self.prompts): subscriptions.add(notices.PROMPTS, (self.prompts,)),
-        }
+        self._limits = limits
+        self._origin = origin
+        resources = subscriptions.add(topics.RESOURCES)
+        self._resources = resource_list(source, resources)
+        self._templates = template_list(source, resources)
+        self._prompts = prompt_list(source, subscriptions.add(topics.PROMPTS))
 
-    def changes(self, listing: PagedCache[Any], latest: Any) -> ListWatch[Any]:
-        news = self._news[id(listing)]
-        return ListWatch(news, listing, latest, compared_by(listing.kind.key))
+    # --------------------------------------------------------------- resources
 
-    def watch(self, uri: str, live: Any) -> ResourceWatch:
+    async def list_resources(self, refresh: bool) -> Listed[Resource]:
+        return await self._all("resources", self._resources, refresh)
+
+    async def list_resource_templates(self, refresh: bool) -> Listed[ResourceTemplate]:
+        return await self._all("resources", self._templates, refresh)
+
+    def resource_changes(self) -> ListWatch[ListChanges[Resource]]:
+        return self._changes("resources", self._resources)
+
+    async def read_resource(
+        self, uri: str, timeout: float | Timeouts | None, meta: Mapping[str, Any] | None
+    ) -> ResourceResult:
+        self._requests.require("resources")
+        uri = uri_of(uri)
+        return await read(self._reader(timeout, meta), self._requests.server, uri)
+
+    async def follow(self, link: ResourceLink, timeout: float | Timeouts | None) -> ResourceResult:
+        uri = linked(link, self._requests.server, self._origin)
+        return await self.read_resource(uri, timeout, None)
+
+    def subscribe_resource(self, uri: str) -> ResourceWatch:
+        self._requests.require("resources", "subscribe")
+        live = self._requests.connection.live
         return ResourceWatch(self._subscriptions, uri_of(uri), self._limits.watched, live)
+
+    # ----------------------------------------------------------------- prompts
+
+    async def list_prompts(self, refresh: bool) -> Listed[Prompt]:
+        return await self._all("prompts", self._prompts, refresh)
+
+    def prompt_changes(self) -> ListWatch[ListChanges[Prompt]]:
+        return self._changes("prompts", self._prompts)
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None,
+        timeout: float | Timeouts | None,
+        meta: Mapping[str, Any] | None,
+    ) -> PromptResult:
+        self._requests.require("prompts")
+        reader, server = self._reader(timeout, meta), self._requests.server
+        return await get(reader, server, self._origin, name, arguments)
+
+    async def complete(
+        self,
+        ref: Prompt | ResourceTemplate | Mapping[str, Any],
+        argument: Mapping[str, str],
+        context: Mapping[str, str] | None,
+        timeout: float | Timeouts | None,
+    ) -> Completion:
+        requests = self._requests
+        requests.require("completions")
+        timeouts = requests.timeouts.for_call(timeout)
+
+        async def ask(method: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+            return await requests.ask(method, fields, timeouts)
+
+        return await complete(ask, requests.server, ref, argument, context)
+
+    # ----------------------------------------------------------------- private
+
+    def _reader(
+        self, timeout: float | Timeouts | None, meta: Mapping[str, Any] | None
+    ) -> FetchResult:
+        return self._requests.reader(timeout, meta_of(meta))
+
+    def _changes(self, feature: str, listing: PagedEntries[T]) -> ListWatch[ListChanges[T]]:
+        self._requests.require(feature)
+        live = self._requests.connection.live
+        return ListWatch(listing, live, compared_by(listing.kind.key))
+
+    async def _all(self, feature: str, listing: PagedEntries[T], refresh: bool) -> Listed[T]:
+        await self._requests.connection.live()
+        self._requests.require(feature)
+        return await listing.all(refresh=refresh)

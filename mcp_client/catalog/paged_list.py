@@ -17,27 +17,28 @@ import logging
 import marshal
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Hashable, Mapping
-from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
 
 from ..errors import CallTimeout, ConfigError, McpError, ProtocolViolation, ServerError
-from ..protocol.era import Reading
 from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
 from .inspection import text_findings
 from .listed import Listed, Rejected
+from .reading import FetchResult
+from .subscription import ListSubscription
 
-__all__ = ["FetchPage", "Kind", "PagedCache", "PagedEntries"]
+__all__ = ["Kind", "ListSource", "PagedCache", "PagedEntries"]
 
 _log = logging.getLogger("mcp_client")
 _INVALID_PARAMS = -32602
 _SHOWN = 200
 _AT_ONCE = 25
 
-FetchPage: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Reading]]
 L = TypeVar("L", bound=Listed[Any])
 T = TypeVar("T")
 
@@ -55,33 +56,31 @@ class Kind(NamedTuple):
     """The field of ``Limits`` that bounds how many there are."""
 
 
+@dataclass(frozen=True, slots=True)
+class ListSource:
+    """Where the lists of one session come from, and within which bounds they are fetched."""
+
+    server: str
+    fetch: FetchResult
+    """One page, from the method and its parameters."""
+    now: Callable[[], float]
+    limits: Limits
+    seconds: float = math.inf
+    """For fetching one list, all its pages."""
+    credentials: Callable[[], Hashable] = lambda: None
+    """What the server knows us by now: a private list is kept for this value only."""
+
+
 class PagedCache(ABC, Generic[L]):
     kind: ClassVar[Kind]
 
-    def __init__(
-        self,
-        server: str,
-        limits: Limits,
-        fetch: FetchPage,
-        now: Callable[[], float],
-        *,
-        seconds: float = math.inf,
-        credentials: Callable[[], Hashable] = lambda: None,
-        is_notified: Callable[[], bool] = lambda: True,
-    ) -> None:
-        """``seconds`` bounds the fetching of one list."""
-        self._server = server
-        self._limits = limits
-        self._fetch = fetch
-        self._now = now
-        self._seconds = seconds
-        self._credentials = credentials
-        self.is_notified = is_notified
-        """Whether a change would be heard of."""
-        self.on_change: Callable[[], None] = lambda: None
-        """Called when the server said that its list changed, and when it was fetched."""
-        self.on_used: Callable[[], None] = lambda: None
-        """Called when something is used that was fetched before."""
+    def __init__(self, source: ListSource, subscription: ListSubscription) -> None:
+        """``subscription`` tells of changes of this list."""
+        self.subscription = subscription
+        self._source = source
+        self._server = source.server
+        self._limits = source.limits
+        self._now = source.now
         self._list: L | None = None
         self._by_key: dict[str, Any] = {}
         self._fresh_until = -math.inf
@@ -93,6 +92,7 @@ class PagedCache(ABC, Generic[L]):
         self._loads = 0
         self._failure: tuple[int, McpError] = (0, McpError("none yet"))
         self._turn = anyio.Lock()
+        subscription.add_listener(self._may_have_changed)
 
     @abstractmethod
     async def _sorted_out(self, found: list[Any]) -> L:
@@ -113,10 +113,9 @@ class PagedCache(ABC, Generic[L]):
     def fresh(self) -> bool:
         return not self.outdated and self._now() < self._fresh_until
 
-    def changed(self) -> None:
-        """The server said that its list changed, or is another server than before."""
-        self._changes += 1
-        self.on_change()
+    def _may_have_changed(self, certain: bool) -> None:
+        if certain or not self.fresh:
+            self._changes += 1
 
     async def all(self, *, refresh: bool = False) -> L:
         """The whole current list; the last one, with a finding, where it cannot be fetched."""
@@ -139,7 +138,7 @@ class PagedCache(ABC, Generic[L]):
     async def _current(self, refresh: bool) -> L:
         self._drop_if_credentials_changed()
         if not refresh and self._list is not None and self.fresh:
-            self.on_used()
+            self.subscription.rely()
             return self._list
         loads, failures = self._loads, self._failure[0]
         async with self._turn:
@@ -160,7 +159,11 @@ class PagedCache(ABC, Generic[L]):
 
     def _drop_if_credentials_changed(self) -> None:
         """Forget a private list that was fetched under another authorization."""
-        if self._private and self._list is not None and self._credentials() != self._fetched_as:
+        if (
+            self._private
+            and self._list is not None
+            and self._source.credentials() != self._fetched_as
+        ):
             self._list, self._by_key, self._seen = None, {}, -1
 
     def _stale_copy(self, old: L, error: McpError) -> L:
@@ -174,13 +177,13 @@ class PagedCache(ABC, Generic[L]):
     # ----------------------------------------------------------------- loading
 
     async def _load(self) -> L:
-        changes, fetched_as = self._changes, self._credentials()
-        with anyio.move_on_after(self._seconds) as clock:
+        changes, fetched_as = self._changes, self._source.credentials()
+        with anyio.move_on_after(self._source.seconds) as clock:
             found, fresh_until, private = await self._every_page()
             entries = await self._sorted_out(found)
         if clock.cancelled_caught:
             raise CallTimeout(
-                f"the list of {self.kind.noun} was not whole within {self._seconds:g} s "
+                f"the list of {self.kind.noun} was not whole within {self._source.seconds:g} s "
                 "(total clock)",
                 clock="total",
                 server=self._server,
@@ -191,7 +194,7 @@ class PagedCache(ABC, Generic[L]):
         self._seen, self._fresh_until, self._fetched_at = changes, fresh_until, self._now()
         self._private, self._fetched_as = private, fetched_as
         self._loads += 1
-        self.on_change()
+        self.subscription.signal.notify()
         return entries
 
     async def _every_page(self) -> tuple[list[Any], float, bool]:
@@ -235,8 +238,7 @@ class PagedCache(ABC, Generic[L]):
         raise self._broken(f"more than {limits.pages} pages (Limits.pages)", page)
 
     async def _page(self, fields: dict[str, Any]) -> dict[str, Any]:
-        reading = await self._fetch(fields)
-        page = reading.result
+        page = await self._source.fetch(self.kind.method, fields)
         if type(page.get(self.kind.member)) is not list:
             raise self._broken(f"a page without an array of {self.kind.noun}", page)
         return page
@@ -250,7 +252,7 @@ class PagedCache(ABC, Generic[L]):
         ttl = page.get("ttlMs")
         if type(ttl) is int or type(ttl) is float:
             return max(0.0, min(ttl, 86_400_000) / 1000)
-        return math.inf if self.is_notified() else 0.0
+        return math.inf if self.subscription.is_notified else 0.0
 
     def _broken(self, what: str, page: Any) -> ProtocolViolation:
         return ProtocolViolation(
@@ -269,8 +271,14 @@ class PagedEntries(PagedCache[Listed[T]]):
     have the same key the first one counts: between two pages a list may move.
     """
 
-    def __init__(self, kind: Kind, read: Callable[[Any, str], T], *args: Any, **rest: Any) -> None:
-        super().__init__(*args, **rest)
+    def __init__(
+        self,
+        kind: Kind,
+        read: Callable[[Any, str], T],
+        source: ListSource,
+        subscription: ListSubscription,
+    ) -> None:
+        super().__init__(source, subscription)
         self.kind = kind  # type: ignore[misc]  # one class, three kinds
         self._read = read
 

@@ -13,8 +13,9 @@ from ..errors import InvalidArguments, ProtocolViolation
 from ..protocol.content import ResourceLink
 from ..protocol.prompts import Completion, Prompt, PromptMessage
 from ..protocol.resources import ResourceTemplate
-from .paged_list import Kind, PagedEntries
-from .resources import Read
+from .paged_list import Kind, ListSource, PagedEntries
+from .reading import FetchResult
+from .subscription import ListSubscription
 
 __all__ = ["PROMPTS", "PromptResult", "complete", "get", "prompt_list"]
 
@@ -45,13 +46,12 @@ class PromptResult:
         return tuple(content for content in contents if isinstance(content, ResourceLink))
 
 
-def prompt_list(*args: Any, **rest: Any) -> PagedEntries[Prompt]:
-    """What ``listing`` makes of ``prompts/list``; the parameters are those of ``Listing``."""
-    return PagedEntries(PROMPTS, Prompt.from_wire, *args, **rest)
+def prompt_list(source: ListSource, subscription: ListSubscription) -> PagedEntries[Prompt]:
+    return PagedEntries(PROMPTS, Prompt.from_wire, source, subscription)
 
 
 async def get(
-    read: Read, server: str, origin: str, name: str, arguments: Mapping[str, str] | None
+    read: FetchResult, server: str, origin: str, name: str, arguments: Mapping[str, str] | None
 ) -> PromptResult:
     fields: dict[str, Any] = {"name": _named("the prompt's name", name)}
     if arguments is not None:
@@ -71,7 +71,7 @@ async def get(
 
 
 async def complete(
-    read: Read,
+    read: FetchResult,
     server: str,
     ref: Prompt | ResourceTemplate | Mapping[str, Any],
     argument: Mapping[str, str],

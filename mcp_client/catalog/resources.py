@@ -7,9 +7,9 @@ Results of reading are not kept, so that their ``ttlMs`` is for the host to use.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from ..errors import InvalidArguments, ProtocolViolation, ServerError
 from ..protocol.canonical_json import NotJson, canonical_of, plain
@@ -17,12 +17,13 @@ from ..protocol.content import ResourceLink
 from ..protocol.resources import Resource, ResourceContents, ResourceTemplate, usable_uri
 from ..runtime.safe_text import safe_text
 from .listed import Rejected
-from .paged_list import Kind, PagedEntries
+from .paged_list import Kind, ListSource, PagedEntries
+from .reading import FetchResult
+from .subscription import ListSubscription
 
 __all__ = [
     "RESOURCES",
     "TEMPLATES",
-    "Read",
     "ResourceResult",
     "linked",
     "meta_of",
@@ -31,9 +32,6 @@ __all__ = [
     "template_list",
     "uri_of",
 ]
-
-Read: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
-"""From a method and its parameters to its result; a reading is repeated if it was lost."""
 
 RESOURCES = Kind(
     "resources/list", "resources", "resources", lambda resource: resource.uri, "entries"
@@ -89,16 +87,17 @@ class ResourceResult:
         return "\n".join([*map(str, self.contents), *left_out])
 
 
-def resource_list(*args: Any, **rest: Any) -> PagedEntries[Resource]:
-    """What ``listing`` makes of ``resources/list``; the parameters are those of ``Listing``."""
-    return PagedEntries(RESOURCES, Resource.from_wire, *args, **rest)
+def resource_list(source: ListSource, subscription: ListSubscription) -> PagedEntries[Resource]:
+    return PagedEntries(RESOURCES, Resource.from_wire, source, subscription)
 
 
-def template_list(*args: Any, **rest: Any) -> PagedEntries[ResourceTemplate]:
-    return PagedEntries(TEMPLATES, ResourceTemplate.from_wire, *args, **rest)
+def template_list(
+    source: ListSource, subscription: ListSubscription
+) -> PagedEntries[ResourceTemplate]:
+    return PagedEntries(TEMPLATES, ResourceTemplate.from_wire, source, subscription)
 
 
-async def read(ask: Read, server: str, uri: str) -> ResourceResult:
+async def read(ask: FetchResult, server: str, uri: str) -> ResourceResult:
     try:
         result = await ask("resources/read", {"uri": uri})
     except ServerError as error:

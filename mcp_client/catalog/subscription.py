@@ -34,9 +34,8 @@ from ..protocol.notifications import ACKNOWLEDGED, LISTEN, Topic
 from ..runtime.event_loop import Handle, Waiter, current
 from ..runtime.safe_text import safe_text
 from ..transports.base import Exchange
-from .paged_list import PagedCache
 
-__all__ = ["ListSubscription", "Subscription"]
+__all__ = ["ChangeSignal", "ListSubscription", "Subscription"]
 
 _log = logging.getLogger("mcp_client")
 _FIRST_PAUSE = 1.0
@@ -51,6 +50,30 @@ class _End(Enum):
     LOST = auto()
     ENDED = auto()
     UNSUPPORTED = auto()
+
+
+class ChangeSignal:
+    """Wakes every task that waits for news of one topic."""
+
+    def __init__(self) -> None:
+        self._backend = current()
+        self._waiters: set[Waiter] = set()
+
+    def notify(self) -> None:
+        # Not an anyio.Event: notices are handed over in a reader's callback, outside any task.
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for the next ``notify``, at most ``seconds``."""
+        waiter = self._backend.waiter()
+        self._waiters.add(waiter)
+        try:
+            with anyio.move_on_after(seconds):
+                await waiter
+        finally:
+            self._waiters.discard(waiter)
 
 
 class Subscription(ABC):
@@ -80,7 +103,8 @@ class Subscription(ABC):
         self._relied = False
         self._watchers = 0
         self._job: Handle | None = None
-        self._waiters: set[Waiter] = set()
+        self.signal = ChangeSignal()
+        """Notified of everything that happens here, and to what is subscribed to."""
         self.fault: McpError | None = None
         """Why there was no stream when it was tried last."""
         self.closed = False
@@ -122,7 +146,7 @@ class Subscription(ABC):
     def close(self) -> None:
         self.closed = True
         self._stop()
-        self.wake()
+        self.signal.notify()
 
     def rely(self) -> None:
         """Something is used that was fetched before: a change would matter from now on."""
@@ -132,22 +156,6 @@ class Subscription(ABC):
 
     # ------------------------------------------------------------------ waiting
 
-    def wake(self) -> None:
-        # Not an Event: notices are handed over in a reader's callback, which is in no task.
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    async def news(self, seconds: float) -> None:
-        """Wait until something happened here or to the list, or ``seconds`` are over."""
-        waiter = self._backend.waiter()
-        self._waiters.add(waiter)
-        try:
-            with anyio.move_on_after(seconds):
-                await waiter
-        finally:
-            self._waiters.discard(waiter)
-
     async def pause(self, seconds: float) -> None:
         await self._sleep(seconds)
 
@@ -155,7 +163,7 @@ class Subscription(ABC):
         """Wait until the stream stands, or it is clear that it does not yet."""
         until = self._backend.now() + self._seconds
         while self._job is not None and not (self._acknowledged or self._tried):
-            await self.news(max(0.01, until - self._backend.now()))
+            await self.signal.wait(max(0.01, until - self._backend.now()))
 
     # ---------------------------------------------------------------- listening
 
@@ -176,7 +184,7 @@ class Subscription(ABC):
         again, self._again = self._again, False
         self._acknowledged, self.fault = True, None
         self.opened(again)
-        self.wake()
+        self.signal.notify()
 
     async def _keep_listening(self, wire: RpcConnection) -> None:
         pause = _FIRST_PAUSE
@@ -191,7 +199,7 @@ class Subscription(ABC):
             if self._acknowledged:
                 pause, self._again, self._acknowledged = _FIRST_PAUSE, True, False
             self._tried = True
-            self.wake()
+            self.signal.notify()
             if end is _End.UNSUPPORTED:
                 _log.info("%s: the server does not tell of changes after all", self._server)
                 self._available = False
@@ -202,7 +210,7 @@ class Subscription(ABC):
             pause = min(2 * pause, _LONGEST_PAUSE)
         if wire is self._wire:
             self._job = None
-            self.wake()
+            self.signal.notify()
 
     async def _listen(self, wire: RpcConnection) -> _End:
         until = wire.now() + self._seconds
@@ -266,29 +274,30 @@ class Subscription(ABC):
 
 
 class ListSubscription(Subscription):
-    """The changes of lists: whatever is heard makes them outdated."""
+    """The changes of lists. What is heard here makes the lists that use it outdated."""
 
-    def __init__(
-        self, server: str, topic: Topic, lists: tuple[PagedCache[Any], ...], seconds: float
-    ) -> None:
-        super().__init__(server, topic, seconds)
-        self._lists = lists
-        for listing in lists:
-            listing.on_change = self.wake
-            listing.on_used = self.rely
-            listing.is_notified = lambda: self.is_notified
+    def __init__(self, server: str, topic: Topic, seconds: float, **seams: Any) -> None:
+        super().__init__(server, topic, seconds, **seams)
+        self._on_change: list[Callable[[bool], None]] = []
+
+    def add_listener(self, on_change: Callable[[bool], None]) -> None:
+        """``on_change(True)`` is called when a list changed, or may have while nothing could be
+        heard; ``on_change(False)`` where only a list that is no longer fresh may have."""
+        self._on_change.append(on_change)
 
     def changed(self) -> None:
-        for listing in self._lists:
-            listing.changed()
+        self._tell(certain=True)
 
     def heard(self, notice: Notification) -> None:
         self.changed()
 
     def opened(self, again: bool) -> None:
-        for listing in self._lists:
-            if again or self._watchers or not listing.fresh:
-                listing.changed()
+        self._tell(certain=again or self._watchers > 0)
+
+    def _tell(self, *, certain: bool) -> None:
+        for on_change in self._on_change:
+            on_change(certain)
+        self.signal.notify()
 
 
 def _refusal(failure: ErrorResponse, server: str) -> ServerError:

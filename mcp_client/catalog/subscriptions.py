@@ -18,9 +18,7 @@ from ..errors import ConfigError, McpError
 from ..protocol.jsonrpc import Notification
 from ..protocol.notifications import RESOURCE_UPDATED, TOOLS, Topic, updates_of
 from ..runtime.limits import Limits, Timeouts
-from .paged_list import PagedCache
 from .subscription import ListSubscription, Subscription
-from .tools import Catalog
 
 if TYPE_CHECKING:
     from ..protocol.resources import ResourceUpdate
@@ -33,13 +31,7 @@ _log = logging.getLogger("mcp_client")
 class Subscriptions:
     """``session`` makes one, and tells it of each connection."""
 
-    def __init__(
-        self,
-        server: str,
-        catalog: Catalog,
-        timeouts: Timeouts,
-        limits: Limits,
-    ) -> None:
+    def __init__(self, server: str, timeouts: Timeouts, limits: Limits) -> None:
         self._server = server
         self._timeouts = timeouts
         self._limits = limits
@@ -47,11 +39,11 @@ class Subscriptions:
         self._lists: list[ListSubscription] = []
         self._watched: dict[str, ResourceSubscription] = {}
         self._closed = False
-        self.tools = self.add(TOOLS, (catalog,))
+        self.tools = self.add(TOOLS)
 
-    def add(self, topic: Topic, listings: tuple[PagedCache[Any], ...]) -> ListSubscription:
-        """Hear of changes of these lists from now on."""
-        added = ListSubscription(self._server, topic, listings, self._timeouts.connect)
+    def add(self, topic: Topic) -> ListSubscription:
+        """Hear of changes of a kind of list from now on."""
+        added = ListSubscription(self._server, topic, self._timeouts.connect)
         added.closed = self._closed
         self._lists.append(added)
         if self._wire is not None:
@@ -161,7 +153,7 @@ class ResourceSubscription(Subscription):
         update = ResourceUpdate(self.uri if usable_uri(uri) else uri, certain=certain)
         for listener in tuple(self.listeners):
             listener(update)
-        self.wake()
+        self.signal.notify()
 
     def _offered(self, wire: RpcConnection) -> bool:
         return True  # who declares nothing may tell all the same: it is asked, and says
@@ -207,7 +199,7 @@ class ResourceSubscription(Subscription):
                 self._stands()
         if wire is self._wire:
             self._job = None
-            self.wake()
+            self.signal.notify()
 
     def _ask(self, wire: RpcConnection, wanted: bool) -> Awaitable[Any]:
         method = "resources/subscribe" if wanted else "resources/unsubscribe"

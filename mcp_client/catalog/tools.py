@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -25,7 +25,8 @@ from ..validation.checker import checker_for
 from ..validation.schema_shape import is_known_dialect, survey
 from .inspection import is_ordinary_name, look_alikes, name_findings, text_findings
 from .listed import Rejected
-from .paged_list import FetchPage, Kind, PagedCache
+from .paged_list import Kind, ListSource, PagedCache
+from .subscription import ListSubscription
 from .tool import Tool, ToolList
 from .trust import Trust, hint_findings, trusts
 
@@ -46,16 +47,12 @@ class Catalog(PagedCache[ToolList]):
 
     def __init__(
         self,
-        server: str,
+        source: ListSource,
+        subscription: ListSubscription,
         trusted: Trust,
-        limits: Limits,
-        fetch: FetchPage,
-        now: Callable[[], float],
-        *,
         pins: Pins | None = None,
-        **rest: Any,
     ) -> None:
-        super().__init__(server, limits, fetch, now, **rest)
+        super().__init__(source, subscription)
         self._trusted = trusted
         self._pins = pins
         self.mirrors = False
@@ -75,7 +72,7 @@ class Catalog(PagedCache[ToolList]):
         if self._seen == self._changes:
             tool = self._by_key.get(name)
             if tool is not None:
-                self.on_used()
+                self.subscription.rely()
                 return tool
         tools = await self._current(refresh=self._seen == self._changes)
         tool = self._by_key.get(name)

@@ -18,7 +18,6 @@ from ..errors import McpError
 from ..protocol.resources import ResourceUpdate
 from .listed import Listed
 from .paged_list import PagedCache
-from .subscription import Subscription
 from .subscriptions import ResourceSubscription, Subscriptions
 from .tool import Tool
 
@@ -132,24 +131,29 @@ class ListWatch(Watch[C]):
 
     def __init__(
         self,
-        subscription: Subscription,
         listing: PagedCache[Any],
-        latest: Callable[[], Awaitable[Listed[Any]]],
+        live: Callable[[], Awaitable[object]],
         compared: Callable[[Listed[Any], Listed[Any]], C],
     ) -> None:
+        """``live`` replaces a lost connection."""
         super().__init__()
-        self._subscription = subscription
+        self._subscription = listing.subscription
         self._listing = listing
-        self._latest = latest
+        self._live = live
         self._compared = compared
         self._before: Listed[Any] | None = listing.known
         self._fruitless = 0
+
+    async def _latest(self) -> Listed[Any]:
+        await self._live()
+        latest: Listed[Any] = await self._listing.latest()
+        return latest
 
     def _let_go(self) -> None:
         if self._watching:
             self._watching = False
             self._subscription.unwatch()
-        self._subscription.wake()
+        self._subscription.signal.notify()
 
     @property
     def _over(self) -> bool:
@@ -185,20 +189,15 @@ class ListWatch(Watch[C]):
         if not outdated:
             self._fruitless = 0
         if not self._over:
-            await self._subscription.news(_LOOK)
+            await self._subscription.signal.wait(_LOOK)
         return None
 
 
 class ToolWatch(ListWatch[ToolChanges]):
     """The changes of a server's tools, one ``ToolChanges`` after another; see ``ListWatch``."""
 
-    def __init__(
-        self,
-        subscription: Subscription,
-        listing: PagedCache[Any],
-        latest: Callable[[], Awaitable[Listed[Any]]],
-    ) -> None:
-        super().__init__(subscription, listing, latest, _tools_compared)
+    def __init__(self, listing: PagedCache[Any], live: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(listing, live, _tools_compared)
 
 
 def _tools_compared(before: Listed[Tool], now: Listed[Tool]) -> ToolChanges:
@@ -275,7 +274,7 @@ class ResourceWatch(Watch[ResourceUpdate]):
             self._watching = False
             subscription.listeners.discard(self._add)
             subscription.unwatch()
-            subscription.wake()
+            subscription.signal.notify()
 
     @property
     def _over(self) -> bool:
@@ -317,7 +316,7 @@ class ResourceWatch(Watch[ResourceUpdate]):
         if self._waiting:
             return self._waiting.pop(next(iter(self._waiting)))
         if not self._over:
-            await subscription.news(_LOOK)
+            await subscription.signal.wait(_LOOK)
         return None
 
     def _raise_a_refusal(self) -> None:

@@ -19,7 +19,8 @@ from ..runtime.limits import Limits, Timeouts
 from ..transports.base import Transport
 from ..transports.stdio import StdioServer, StdioTransport
 from .call import Strictness, strictness_of
-from .session import Session, Setup
+from .session import Session
+from .setup import Setup
 
 if TYPE_CHECKING:
     from ..audit import Audit, AuditTo, OnAuditFailure, Redaction

@@ -6,19 +6,18 @@ import logging
 import os
 from collections.abc import Callable, Coroutine, Hashable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..approval.gate import Gate
 from ..approval.remembered import Answers
+from ..catalog.paged_list import ListSource
+from ..catalog.reading import ReadRequests
 from ..catalog.result import ToolResult
 from ..catalog.subscriptions import Subscriptions
 from ..catalog.tool import Tool, ToolList
 from ..catalog.tools import Catalog
-from ..catalog.trust import Trust
 from ..connection.cancellation import Call
 from ..connection.connection import Connection, session_ended
 from ..connection.rpc import OnProgress, RpcConnection
@@ -26,48 +25,34 @@ from ..errors import CallTimeout, ConfigError, ConnectError, McpError, ServerErr
 from ..handlers.dispatcher import Dispatcher
 from ..handlers.input_rounds import InputRequiredLoop
 from ..handlers.server_log import ServerLog
-from ..protocol.capabilities import ClientDeclaration, Implementation
+from ..protocol.capabilities import Implementation
 from ..protocol.headers import HEADER_MISMATCH
 from ..protocol.jsonrpc import Notification, Request, encode_response
 from ..protocol.notifications import CANCELLED, COMPLETED, LOG_LEVELS, LOGGED
 from ..runtime.event_loop import Backend, current
-from ..runtime.limits import Limits, Timeouts
+from ..runtime.limits import Timeouts
 from ..runtime.stats import Stats
 from ..transports.base import Transport
 from ..validation.worker_pool import WorkerPool
 from .call import Caller, Strictness
-from .features import Features
+from .setup import Setup
 
 if TYPE_CHECKING:
-    from ..audit import Audit
-    from ..catalog.pins import Pins
-    from ..catalog.watch import ToolWatch
-    from ..handlers.handlers import Handlers
+    from ..catalog.library import Library
+    from ..catalog.listed import Listed
+    from ..catalog.prompts import PromptResult
+    from ..catalog.resources import ResourceResult
+    from ..catalog.watch import ListChanges, ListWatch, ResourceWatch, ToolWatch
+    from ..protocol.content import ResourceLink
+    from ..protocol.prompts import Completion, Prompt
+    from ..protocol.resources import Resource, ResourceTemplate
 
-__all__ = ["Session", "Setup"]
+__all__ = ["Session"]
 
 _log = logging.getLogger("mcp_client")
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What the host gave to ``connect``, checked and with its defaults."""
-
-    name: str
-    trusted: Trust
-    gate: Gate
-    timeouts: Timeouts
-    limits: Limits
-    validation: Strictness
-    argument_validation: Strictness
-    client: ClientDeclaration
-    pin: str | None
-    pins: Pins | None = None
-    handlers: Handlers | None = None
-    audit: Audit | None = None
-
-
-class Session(Features):
+class Session:
     """A connection to one server. Made by ``connect``.
 
     Its methods may be called from any number of tasks at once, and any task may close it. If the
@@ -108,6 +93,7 @@ class Session(Features):
         )
         self._logs.least = None if heard is None else heard.log_level
         self._rounds = InputRequiredLoop(self._answering, setup.limits)
+        self._reads = ReadRequests(setup.name, self._connection, setup.timeouts, self._rounds.run)
         self._caller = Caller(
             self._find,
             self._connection,
@@ -188,9 +174,7 @@ class Session(Features):
         from ..catalog.watch import ToolWatch
 
         self._connection.agreed()
-        return ToolWatch(
-            self._subscriptions.tools, self._catalog, partial(self._latest, self._catalog)
-        )
+        return ToolWatch(self._catalog, self._connection.live)
 
     def call_tool(
         self,
@@ -229,6 +213,100 @@ class Session(Features):
             )
 
         return Call(run, self.name, name, self._backend)
+
+    # --------------------------------------------------- resources and prompts
+
+    @cached_property
+    def _library(self) -> Library:
+        from ..catalog.library import Library
+
+        return Library(self._reads, self._source, self._subscriptions, self._limits, self._origin)
+
+    async def list_resources(self, *, refresh: bool = False) -> Listed[Resource]:
+        """Every resource the server lists, cached and refreshed as in ``list_tools``.
+
+        Raises ``NotSent`` where the server does not declare resources; the same holds for
+        templates, prompts and completion (see ``capabilities``).
+        """
+        return await self._library.list_resources(refresh)
+
+    async def list_resource_templates(self, *, refresh: bool = False) -> Listed[ResourceTemplate]:
+        """Every resource template; ``read_resource(template.expand(name=...))`` reads one."""
+        return await self._library.list_resource_templates(refresh)
+
+    def resource_changes(self) -> ListWatch[ListChanges[Resource]]:
+        """Which resources are added to the list, removed and changed from now on."""
+        return self._library.resource_changes()
+
+    async def read_resource(
+        self,
+        uri: str,
+        *,
+        timeout: float | Timeouts | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> ResourceResult:
+        """The current contents of a resource, from the server; never cached, never fetched by us.
+
+        Options as for ``call_tool``; the server may ask for input (2026-07-28). A ``ServerError``
+        with code -32002, or -32602 since 2026-07-28, means that there is no such resource.
+        """
+        return await self._library.read_resource(uri, timeout, meta)
+
+    async def follow(
+        self, link: ResourceLink, *, timeout: float | Timeouts | None = None
+    ) -> ResourceResult:
+        """Read what a link in a result points to, with ``read_resource``, ``https`` links included.
+
+        Raises ``InvalidArguments`` for a link that is not from a result of this session. The
+        server chose the link: the host decides whether to read it.
+        """
+        return await self._library.follow(link, timeout)
+
+    def subscribe_resource(self, uri: str) -> ResourceWatch:
+        """A ``ResourceUpdate`` each time the server says that the resource changed.
+
+        An async iterator and a context manager. In the stateless era each resource has a stream
+        of its own. Raises ``NotSent`` where the server does not declare subscriptions.
+        """
+        return self._library.subscribe_resource(uri)
+
+    async def list_prompts(self, *, refresh: bool = False) -> Listed[Prompt]:
+        """Every prompt the server lists, cached and refreshed as in ``list_tools``."""
+        return await self._library.list_prompts(refresh)
+
+    def prompt_changes(self) -> ListWatch[ListChanges[Prompt]]:
+        """Which prompts are added to the list, removed and changed from now on."""
+        return self._library.prompt_changes()
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        timeout: float | Timeouts | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> PromptResult:
+        """The messages of a prompt. The server fills in the arguments, and checks them.
+
+        Options as for ``call_tool``; the server may ask for input (2026-07-28).
+        """
+        return await self._library.get_prompt(name, arguments, timeout, meta)
+
+    async def complete(
+        self,
+        ref: Prompt | ResourceTemplate | Mapping[str, Any],
+        argument: Mapping[str, str],
+        context: Mapping[str, str] | None = None,
+        *,
+        timeout: float | Timeouts | None = None,
+    ) -> Completion:
+        """What the server suggests for an argument of a prompt or a template.
+
+        ``ref`` is the prompt or template, or the specification's reference; ``argument`` is
+        ``{"name": ..., "value": the text typed so far}``; ``context`` has the arguments already
+        known, by name. Nothing is cached: limit how often you ask.
+        """
+        return await self._library.complete(ref, argument, context, timeout)
 
     # ------------------------------------------------------- what the server asks and says
 
@@ -314,16 +392,16 @@ class Session(Features):
             await anyio.to_thread.run_sync(setup.pins.read)  # unusable: then nothing is started
         if setup.gate.memory.store is not None:
             await anyio.to_thread.run_sync(setup.gate.memory.store.list)  # likewise
-        self._catalog = Catalog(
+        self._source = ListSource(
             self.name,
-            setup.trusted,
-            setup.limits,
-            self._fetching(Catalog.kind),
+            self._reads.page,
             current().now,
-            pins=setup.pins,
-            **self._lists_are_kept(),
+            setup.limits,
+            setup.timeouts.total,
+            lambda: self._connection.transport.credentials,
         )
-        self._subscriptions = Subscriptions(self.name, self._catalog, self._timeouts, self._limits)
+        self._subscriptions = Subscriptions(self.name, self._timeouts, self._limits)
+        self._catalog = Catalog(self._source, self._subscriptions.tools, setup.trusted, setup.pins)
         self._answering.start()
         self._logs.start()
         try:

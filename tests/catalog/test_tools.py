@@ -12,7 +12,7 @@ from anyio.lowlevel import checkpoint
 
 from mcp_client import Limits, McpError, ProtocolViolation, UnknownTool
 from mcp_client.catalog.tools import Catalog
-from mcp_client.protocol.era import Complete, Reading
+from tests.catalog.feed import Feed, source_of
 
 
 def tool(name: Any = "a", **members: Any) -> dict[str, Any]:
@@ -27,9 +27,11 @@ class Server:
         self.asked: list[dict[str, Any]] = []
         self.clock = 1_000.0
         self.gate: anyio.Event | None = None
-        self.catalog = Catalog("files", False, limits or Limits(), self.fetch, lambda: self.clock)
+        self.feed = Feed()
+        source = source_of(self.fetch, lambda: self.clock, limits)
+        self.catalog = Catalog(source, self.feed, False)
 
-    async def fetch(self, fields: Mapping[str, Any]) -> Reading:
+    async def fetch(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         self.asked.append(dict(fields))
         if self.gate is not None:
             await self.gate.wait()
@@ -38,7 +40,8 @@ class Server:
         at = 0
         if cursor is not None:
             at = next(i for i, p in enumerate(self.pages) if p.get("nextCursor") == cursor) + 1
-        return Complete(self.pages[at])
+        found: dict[str, Any] = self.pages[at]
+        return found
 
     async def names(self, *, refresh: bool = False) -> list[str]:
         return [tool.name for tool in await self.catalog.tools(refresh=refresh)]
@@ -223,7 +226,7 @@ async def test_the_list_is_kept_until_the_server_says_it_changed() -> None:
     server.clock += 10**9
     assert await server.catalog.tools() is first
     server.pages = [page("b")]
-    server.catalog.changed()
+    server.feed.changed()
     assert await server.names() == ["b"]
     assert await server.names() == ["b"]
     assert len(server.asked) == 2
@@ -243,7 +246,7 @@ async def test_a_notice_during_a_fetch_makes_what_is_fetched_stale() -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(server.catalog.tools)
         await anyio.wait_all_tasks_blocked()
-        server.catalog.changed()
+        server.feed.changed()
         server.gate.set()
     server.pages = [page("b")]
     assert await server.names() == ["b"]
@@ -261,7 +264,7 @@ async def test_who_waits_during_a_notice_does_not_get_the_stale_list() -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(server.catalog.tools)
         await anyio.wait_all_tasks_blocked()
-        server.catalog.changed()
+        server.feed.changed()
         group.start_soon(wait)
         await anyio.wait_all_tasks_blocked()
         server.gate.set()
@@ -273,7 +276,7 @@ async def test_a_call_after_a_notice_uses_the_new_definition() -> None:
     server = Server(page("a"))
     old = await server.catalog.find("a")
     server.pages = [{"tools": [tool("a", description="new")]}]
-    server.catalog.changed()
+    server.feed.changed()
     new = await server.catalog.find("a")
     assert (old.description, new.description) == (None, "new")
     assert new.fingerprint != old.fingerprint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +24,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.catalog.tools import Catalog
-from mcp_client.protocol.era import Complete, Reading
+from tests.catalog.feed import Feed, source_of
 
 
 def tool(name: Any = "a", **members: Any) -> dict[str, Any]:
@@ -38,24 +39,18 @@ class Server:
         *answers: Any,
         limits: Limits | None = None,
         trusted: bool = False,
-        **options: Any,
+        seconds: float = math.inf,
     ) -> None:
         self.answers = list(answers)
         self.asked: list[dict[str, Any]] = []
         self.clock = 1_000.0
         self.user = "ana"
         self.gate: anyio.Event | None = None
-        self.catalog = Catalog(
-            "files",
-            trusted,
-            limits or Limits(),
-            self.fetch,
-            lambda: self.clock,
-            credentials=lambda: self.user,
-            **options,
-        )
+        self.feed = Feed()
+        source = source_of(self.fetch, lambda: self.clock, limits, seconds, lambda: self.user)
+        self.catalog = Catalog(source, self.feed, trusted)
 
-    async def fetch(self, fields: Mapping[str, Any]) -> Reading:
+    async def fetch(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         self.asked.append(dict(fields))
         if self.gate is not None:
             await self.gate.wait()
@@ -63,7 +58,8 @@ class Server:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
-        return Complete(answer)
+        found: dict[str, Any] = answer
+        return found
 
     async def names(self, *, refresh: bool = False) -> list[str]:
         return [tool.name for tool in await self.catalog.tools(refresh=refresh)]
@@ -145,7 +141,7 @@ async def test_a_refresh_that_fails_raises(failure: Any) -> None:
 async def test_a_call_does_not_go_by_a_definition_that_is_known_to_have_changed() -> None:
     server = Server(page("a"), ServerError("busy", code=-32000))
     await server.catalog.find("a")
-    server.catalog.changed()
+    server.feed.changed()
     with pytest.raises(ServerError):
         await server.catalog.find("a")
 
@@ -186,7 +182,7 @@ async def test_a_storm_of_notices_costs_one_fetch() -> None:
     server = Server(page("a"))
     await server.catalog.tools()
     for _ in range(10_000):
-        server.catalog.changed()
+        server.feed.changed()
     async with anyio.create_task_group() as group:
         for _ in range(20):
             group.start_soon(server.catalog.tools)
@@ -199,7 +195,7 @@ async def test_an_old_fetch_that_ends_after_a_notice_does_not_count_as_new() -> 
     async with anyio.create_task_group() as group:
         group.start_soon(server.catalog.tools)
         await anyio.wait_all_tasks_blocked()
-        server.catalog.changed()
+        server.feed.changed()
         assert server.catalog.outdated
         server.gate.set()
     assert server.catalog.outdated
@@ -207,12 +203,12 @@ async def test_an_old_fetch_that_ends_after_a_notice_does_not_count_as_new() -> 
 
 
 async def test_without_a_ttl_a_list_lives_only_where_changes_are_heard_of() -> None:
-    told = False
-    server = Server(page("a"), is_notified=lambda: told)
+    server = Server(page("a"))
+    server.feed.hears = False
     await server.names()
     await server.names()
     assert len(server.asked) == 2
-    told = True
+    server.feed.hears = True
     await server.names()
     await server.names()
     assert len(server.asked) == 3

@@ -1,0 +1,108 @@
+"""Requests that only read: pages of lists, contents, prompts, completions.
+
+A request that only reads may be repeated: it is sent a second time, on a new connection, where the
+first one was lost or where the server had ended the session (2025-11-25 ``basic/transports``,
+session management).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from ..connection.connection import Connection, session_ended
+from ..connection.rpc import RpcConnection
+from ..errors import ConnectError, ConnectionLost, McpError, NotSent, ProtocolViolation
+from ..protocol.capabilities import may_offer
+from ..protocol.era import Complete
+from ..runtime.limits import Timeouts
+
+__all__ = ["FetchResult", "ReadRequests", "RunWithInput"]
+
+FetchResult: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+"""From a method and its parameters to the result."""
+T = TypeVar("T")
+
+
+class RunWithInput(Protocol):
+    """Sends a request and answers what the server asks (2026-07-28 ``basic/patterns/mrtr``)."""
+
+    def __call__(
+        self,
+        wire: RpcConnection,
+        method: str,
+        fields: Mapping[str, Any],
+        timeouts: Timeouts,
+        *,
+        meta: Mapping[str, Any] | None,
+        repeatable: bool,
+    ) -> Awaitable[dict[str, Any]]: ...
+
+
+class ReadRequests:
+    """Sends the requests of one session that only read."""
+
+    def __init__(
+        self, server: str, connection: Connection, timeouts: Timeouts, run: RunWithInput
+    ) -> None:
+        self.server = server
+        self.connection = connection
+        self.timeouts = timeouts
+        """The session's defaults."""
+        self._run = run
+
+    def require(self, feature: str, detail: str | None = None) -> None:
+        """Raises ``NotSent`` where the server's capabilities leave out ``feature``."""
+        era = self.connection.agreed().era
+        if not may_offer(era.revision, era.server.capabilities, feature, detail):
+            name = feature if detail is None else f"{feature}.{detail}"
+            raise NotSent(
+                f"the server does not declare {name}, so it was not asked",
+                server=self.server,
+            )
+
+    async def page(self, method: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """One page of a list, within the session's default timeouts."""
+        return await self.ask(method, fields, self.timeouts)
+
+    async def ask(
+        self, method: str, fields: Mapping[str, Any], timeouts: Timeouts
+    ) -> dict[str, Any]:
+        """The result of a request that may not ask back: only calls and reads may."""
+
+        async def send(wire: RpcConnection) -> dict[str, Any]:
+            reading = await wire.request(method, fields, timeouts, repeatable=True)
+            if isinstance(reading, Complete):
+                return reading.result
+            raise ProtocolViolation(
+                f"the server asks back on {method}, which the specification does not allow",
+                result=reading.result,
+                server=self.server,
+            )
+
+        return await self._twice_at_most(send)
+
+    def reader(
+        self, timeout: float | Timeouts | None, meta: Mapping[str, Any] | None
+    ) -> FetchResult:
+        """For requests that may ask back, within the clocks and with the ``_meta`` given."""
+        timeouts = self.timeouts.for_call(timeout)
+
+        async def read(method: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+            async def send(wire: RpcConnection) -> dict[str, Any]:
+                return await self._run(wire, method, fields, timeouts, meta=meta, repeatable=True)
+
+            return await self._twice_at_most(send)
+
+        return read
+
+    async def _twice_at_most(self, send: Callable[[RpcConnection], Awaitable[T]]) -> T:
+        try:
+            return await send(await self.connection.live())
+        except (ConnectionLost, ConnectError) as error:
+            if isinstance(error, ConnectError) and not session_ended(error):
+                raise
+            return await send(await self.connection.live())
+        except McpError as error:
+            error.server = error.server or self.server
+            raise

@@ -1,0 +1,37 @@
+"""What the host gave to ``connect``, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..approval.gate import Gate
+from ..catalog.trust import Trust
+from ..protocol.capabilities import ClientDeclaration
+from ..runtime.limits import Limits, Timeouts
+from .call import Strictness
+
+if TYPE_CHECKING:
+    from ..audit import Audit
+    from ..catalog.pins import Pins
+    from ..handlers.handlers import Handlers
+
+__all__ = ["Setup"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The options of one session, checked and with their defaults."""
+
+    name: str
+    trusted: Trust
+    gate: Gate
+    timeouts: Timeouts
+    limits: Limits
+    validation: Strictness
+    argument_validation: Strictness
+    client: ClientDeclaration
+    pin: str | None
+    pins: Pins | None = None
+    handlers: Handlers | None = None
+    audit: Audit | None = None

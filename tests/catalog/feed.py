@@ -1,0 +1,43 @@
+"""A list of tools without a session: what it is fetched from, and a subscription to drive it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+from mcp_client import Limits
+from mcp_client.catalog.paged_list import ListSource
+from mcp_client.catalog.subscription import ListSubscription
+from mcp_client.protocol.notifications import TOOLS
+
+__all__ = ["Feed", "source_of"]
+
+
+class Feed(ListSubscription):
+    """Says of itself what the test says: whether a change would be heard."""
+
+    def __init__(self, heard: bool = True) -> None:
+        super().__init__("files", TOOLS, 1.0)
+        self.hears = heard
+        self.used = 0
+
+    @property
+    def is_notified(self) -> bool:
+        return self.hears
+
+    def rely(self) -> None:
+        self.used += 1
+
+
+def source_of(
+    fetch: Callable[[Mapping[str, Any]], Any],
+    now: Callable[[], float],
+    limits: Limits | None = None,
+    seconds: float = float("inf"),
+    credentials: Callable[[], Hashable] = lambda: None,
+) -> ListSource:
+    async def page(method: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = await fetch(fields)
+        return found
+
+    return ListSource("files", page, now, limits or Limits(), seconds, credentials)
