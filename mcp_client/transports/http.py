@@ -26,7 +26,7 @@ from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import current
 from .base import Exchange, Transport, TransportContext
 from .http_client import HttpClient, HttpServer, lasting_identity_of, origin_of
-from .http_errors import NOT_KNOWN, http_error
+from .http_errors import NOT_KNOWN, http_error, without_secrets
 from .http_response import HttpResponse
 from .http_session import HttpSession
 from .sse import SseTransport
@@ -325,6 +325,8 @@ class HttpExchange:
         for message in messages:
             if type(message) in (Response, ErrorResponse):
                 if self._is_ours(message, reply):
+                    if type(message) is ErrorResponse:
+                        message = without_secrets(self._web, reply, message)
                     await self._finish(reply)
                     self._inbox.append(message)  # type: ignore[arg-type]
                     return  # what comes after the answer is not read

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 from ..errors import AuthError, ConfigError, ConnectError, ConnectionLost, McpError
 from ..protocol.canonical_json import sha256
 from ..runtime.event_loop import current
+from ..runtime.masking import mask, secrets_sent
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.safe_text import safe_text
 from .base import TransportContext
@@ -121,7 +122,7 @@ def _check_url(url: Any) -> None:
             "give one that begins with https:// or http://"
         )
     if odd:
-        raise ConfigError(f"{safe_text(url, 80)!r} is not a URL: give https://example.com/mcp")
+        raise ConfigError(f"{shown(url)!r} is not a URL: give https://example.com/mcp")
 
 
 def _checked(headers: Any) -> Headers:
@@ -141,13 +142,13 @@ def _latin(value: str) -> bool:
 
 def shown(url: str) -> str:
     """A URL without what may be secret in it: user, password, query."""
-    try:
-        parts = urlsplit(url)
-        place = parts.netloc.rpartition("@")[2]
-    except ValueError:
-        return safe_text(url, 80)
-    query = "?..." if parts.query else ""
-    return safe_text(f"{parts.scheme}://{place}{parts.path}{query}", 200)
+    bare, question, _ = url.partition("#")[0].partition("?")
+    scheme, colon, rest = bare.partition("://")
+    if not colon:  # not a URL: what stands before an "@" may still be a password
+        scheme, rest = "", bare.rpartition("@")[2]
+    place, slash, path = rest.partition("/")
+    place = place.rpartition("@")[2]
+    return safe_text(f"{scheme}{colon}{place}{slash}{path}{'?...' if question else ''}", 200)
 
 
 def origin_of(url: str) -> tuple[str, str, int]:
@@ -267,10 +268,8 @@ class HttpClient:
                 return reply
             place = reply.response.headers.get("location")
             await reply.aclose()
-            target, permanent = (
-                self._redirected(target, place, reply.status),
-                reply.status in (301, 308),
-            )
+            target = self._redirected(target, place, reply)
+            permanent = reply.status in (301, 308)
             if remembered and permanent:
                 self.url = target
         raise ConnectError(f"{self.shown} redirects without end", http_status=reply.status)
@@ -315,7 +314,7 @@ class HttpClient:
             ) from None
         except Exception as error:  # noqa: BLE001 - httpx, a stream closed under it, a user's auth
             raise self.lost(_said(error)) from None
-        return HttpResponse(response, self.link.limits, self.lost)
+        return HttpResponse(response, self.link.limits, self.lost, self.secrets)
 
     def lost(self, why: str, status: int | None = None) -> ConnectionLost:
         return ConnectionLost(
@@ -351,7 +350,7 @@ class HttpClient:
                 "nothing was sent"
             ) from error
 
-    def _redirected(self, url: str, place: str | None, status: int) -> str:
+    def _redirected(self, url: str, place: str | None, reply: HttpResponse) -> str:
         import httpx
 
         try:
@@ -360,11 +359,12 @@ class HttpClient:
         except (httpx.InvalidURL, ValueError):
             target, same = place or "", False
         if not same:
+            elsewhere = mask(shown(target), self.secrets(reply.response))
             raise ConnectError(
-                f"{self.shown} redirects to {shown(target)!r}, another origin, and credentials "
+                f"{self.shown} redirects to {elsewhere!r}, another origin, and credentials "
                 "and messages stay with the one they are meant for; connect to that URL if it is "
                 "the right one",
-                http_status=status,
+                http_status=reply.status,
                 server=self.link.server,
             )
         return target
@@ -379,12 +379,18 @@ class HttpClient:
         except (httpx.InvalidURL, ValueError):
             return None
 
-    def secrets(self) -> list[str]:
-        """Values that must not be shown, should a server repeat them."""
-        headers = self._server.headers
-        values = [] if headers is None or callable(headers) else list(headers.values())
-        words = [word for value in values for word in (value, value.rpartition(" ")[2])]
-        return [word for word in words if len(word) >= 6]
+    def secrets(self, response: httpx.Response) -> set[str]:
+        """What must not be shown of the text of ``response``, should the server repeat it.
+
+        Everything secret in the request as it was sent, in the host's own headers and URL, and
+        what the host's ``auth`` keeps to itself.
+        """
+        request, server = response.request, self._server
+        found = secrets_sent(str(request.url), request.headers.multi_items())
+        headers = {} if server.headers is None or callable(server.headers) else server.headers
+        found |= secrets_sent(server.url, headers.items())
+        kept = getattr(server.auth, "secrets", None)
+        return found | set(kept()) if callable(kept) else found
 
     async def aclose(self) -> None:
         if self._server.client is None:

@@ -11,11 +11,12 @@ from __future__ import annotations
 from ..errors import AuthError, ConnectError, McpError, ServerError
 from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, parse
 from ..protocol.www_authenticate import Challenge, parse_challenges, what_is_wanted
+from ..runtime.masking import mask, mask_json
 from ..runtime.safe_text import safe_text
 from .http_client import HttpClient
 from .http_response import HttpResponse
 
-__all__ = ["NOT_KNOWN", "SESSION_ENDED", "http_error", "session_ended"]
+__all__ = ["NOT_KNOWN", "SESSION_ENDED", "http_error", "session_ended", "without_secrets"]
 
 NOT_KNOWN = frozenset({400, 404, 405})
 """What a server may answer to what it was not made for: HTTP+SSE is tried after these."""
@@ -35,14 +36,18 @@ async def http_error(
     await reply.aclose()
     failure = _failure(web, body)
     if failure is not None and reply.status not in (401, 403):
-        return failure._replace(id=id, status=reply.status, retry_after=reply.retry_after)
-    excerpt = _excerpt(web, body, reply, failure)
+        failure = failure._replace(id=id, status=reply.status, retry_after=reply.retry_after)
+        return without_secrets(web, reply, failure)
+    secrets = web.secrets(reply.response)
+    excerpt = _excerpt(body, reply, failure, secrets)
     text = f"{web.shown} answered HTTP {reply.status}"
     if excerpt:
         text += f": {excerpt}"
     server, status, after = web.link.server, reply.status, reply.retry_after
     if status in (401, 403):
-        headers = reply.response.headers.get_list("www-authenticate")
+        headers = [
+            mask(header, secrets) for header in reply.response.headers.get_list("www-authenticate")
+        ]
         return AuthError(
             text + _wanted(web, status, parse_challenges(headers)),
             challenge=", ".join(headers)[:4096] if headers else None,
@@ -112,15 +117,19 @@ def _failure(web: HttpClient, body: bytes) -> ErrorResponse | None:
     return next((message for message in messages if type(message) is ErrorResponse), None)
 
 
+def without_secrets(web: HttpClient, reply: HttpResponse, error: ErrorResponse) -> ErrorResponse:
+    """The JSON-RPC error with the credentials hidden that its request carried."""
+    secrets = web.secrets(reply.response)
+    return error._replace(message=mask(error.message, secrets), data=mask_json(error.data, secrets))
+
+
 def _excerpt(
-    web: HttpClient, body: bytes, reply: HttpResponse, failure: ErrorResponse | None
+    body: bytes, reply: HttpResponse, failure: ErrorResponse | None, secrets: set[str]
 ) -> str:
     if failure is not None:
         text = failure.message
     elif reply.kind == "text/html":
-        return reply.unlike(body)
+        text = reply.unlike(body)
     else:
-        text = body[: 4 * _SHOWN].decode("utf-8", "replace").strip()
-    for secret in web.secrets():
-        text = text.replace(secret, "***")
-    return safe_text(text, _SHOWN)
+        text = body.decode("utf-8", "replace").strip()
+    return safe_text(mask(text, secrets), _SHOWN)

@@ -12,7 +12,7 @@ import re
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -20,6 +20,7 @@ import anyio
 from ..errors import ConnectionLost
 from ..protocol.jsonrpc import InvalidFrame
 from ..runtime.limits import Limits
+from ..runtime.masking import mask
 from ..runtime.safe_text import safe_text
 from .event_stream import Event, EventParser, TooLong
 
@@ -39,10 +40,15 @@ class HttpResponse:
     """The reply to one request, from the moment its headers are there."""
 
     def __init__(
-        self, response: httpx.Response, limits: Limits, lost: Callable[[str], ConnectionLost]
+        self,
+        response: httpx.Response,
+        limits: Limits,
+        lost: Callable[[str], ConnectionLost],
+        secrets: Callable[[httpx.Response], Iterable[str]] = lambda response: (),
     ) -> None:
         self.response = response
         self._lost = lost
+        self._secrets = secrets
         self.status: int = response.status_code
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         self.kind: str = kind
@@ -151,7 +157,10 @@ class HttpResponse:
         self.ended = True
 
     def unlike(self, body: bytes) -> str:
-        """What it is, if it is not what MCP answers with."""
+        """What it is, if it is not what MCP answers with; secrets the server repeats are hidden."""
+        return mask(self._unlike(body), self._secrets(self.response))
+
+    def _unlike(self, body: bytes) -> str:
         if self.kind in ("text/html", "application/xhtml+xml") or body[:256].lstrip()[
             :14
         ].lower().startswith((b"<!doctype html", b"<html")):

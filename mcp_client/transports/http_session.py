@@ -27,7 +27,7 @@ from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, Notification, Re
 from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import Backend
 from .http_client import HttpClient
-from .http_errors import http_error, session_ended
+from .http_errors import http_error, session_ended, without_secrets
 from .http_response import HttpResponse
 from .multiplexer import LineExchange, Multiplexer
 
@@ -195,8 +195,10 @@ class HttpSession:
             if exchange is not None and any(type(m) in (Response, ErrorResponse) for m in messages):
                 await self._finish(reply)
             for message in messages:
-                if exchange is not None and type(message) is ErrorResponse and message.id is None:
-                    message = message._replace(id=exchange.id)
+                if type(message) is ErrorResponse:
+                    message = without_secrets(self._web, reply, message)
+                    if exchange is not None and message.id is None:
+                        message = message._replace(id=exchange.id)
                 self._channel.sort(frame, message)
             if exchange is not None and exchange.settled:
                 return

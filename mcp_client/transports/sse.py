@@ -20,7 +20,7 @@ from ..runtime.event_loop import current
 from ..runtime.safe_text import safe_text
 from .base import Transport, TransportContext
 from .http_client import HttpClient, HttpServer, lasting_identity_of, origin_of
-from .http_errors import http_error
+from .http_errors import http_error, without_secrets
 from .http_response import HttpResponse
 from .multiplexer import LineExchange, Multiplexer
 
@@ -137,15 +137,17 @@ class SseTransport(Transport):
             elif self._endpoint is None:
                 raise ConnectError(f"{web.shown} began its stream with another event than endpoint")
             elif event.kind == "message":
-                self._take(event.data.strip())
+                self._take(event.data.strip(), web, reply)
 
-    def _take(self, frame: bytes) -> None:
+    def _take(self, frame: bytes, web: HttpClient, reply: HttpResponse) -> None:
         try:
             messages = parse(frame, self.link.limits.depth)
         except InvalidFrame as error:
             self._channel.junk(frame, error)
             return
         for message in messages:
+            if type(message) is ErrorResponse:
+                message = without_secrets(web, reply, message)
             self._channel.sort(frame, message)
 
     # ---------------------------------------------------------------- messages
