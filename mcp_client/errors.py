@@ -123,13 +123,22 @@ class CallDenied(NotSent):
     reason: str
     source: str
     """Who said so: "hook", "person", "rule" or "memory"; "gate" where there was no answer."""
+    by: str | None
+    """The name of the person who said so, where the hook gave one."""
 
     def __init__(
-        self, message: str, *, reason: str = "", source: str = "gate", **rest: Any
+        self,
+        message: str,
+        *,
+        reason: str = "",
+        source: str = "gate",
+        by: str | None = None,
+        **rest: Any,
     ) -> None:
         super().__init__(message, **rest)
         self.reason = reason
         self.source = source
+        self.by = by
 
 
 class CallWithdrawn(NotSent):

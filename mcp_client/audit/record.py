@@ -51,16 +51,15 @@ import inspect
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import anyio
 from anyio.lowlevel import RunVar
 
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, ToolCall
-from ..connection.cancellation import Call
 from ..connection.rpc import Traffic
 from ..errors import (
     AuditError,
@@ -138,9 +137,9 @@ class Audit:
             server, sinks, failure, Redaction() if redaction is None else redaction_of(redaction)
         )
 
-    def entry(self, id: str, name: str, arguments: Any) -> Entry:
-        """What is to be recorded of one call."""
-        return Entry(self, id, name, arguments)
+    def entry(self, id: str, name: str, arguments: Any, context: Hashable = None) -> Entry:
+        """The entry of one call. Nothing is written before ``Entry.open`` or its end."""
+        return Entry(self, id, name, arguments, context=context)
 
     async def settle(self) -> None:
         """Try once more to write the closings that could not be written."""
@@ -213,11 +212,34 @@ async def _tried(sink: _Sink, records: Sequence[Record], shield: bool = False) -
     return None
 
 
+class Cancelled(Protocol):
+    """What an entry asks of the token by which a caller cancels a call."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why it was cancelled; None while it was not."""
+
+    def error(self) -> McpError:
+        """What the caller gets."""
+
+
 class Entry:
-    """What is recorded of one call, while it goes its way through ``call``."""
+    """The two records of one call, filled in while ``session/call.py`` makes the call.
+
+    In order: ``found``, ``breaks`` (only where the arguments break the schema), ``open``,
+    ``asking``, ``decided``, ``sending``, and then ``done`` or ``failed``; ``again`` for an attempt
+    that follows. Whatever is left out has not happened. ``traffic`` counts the bytes of the call.
+    """
 
     def __init__(
-        self, audit: Audit, id: str, name: str, arguments: Any, repeats: str | None = None
+        self,
+        audit: Audit,
+        id: str,
+        name: str,
+        arguments: Any,
+        *,
+        context: Hashable = None,
+        repeats: str | None = None,
     ) -> None:
         self.id = id
         self.traffic = Traffic()
@@ -225,6 +247,7 @@ class Entry:
         self._asked = name
         self._name = (audit.server, audit.redaction.text(str(name), 256))
         self._given = arguments
+        self._context = context
         self._repeats = repeats
         self._tool: Tool | None = None
         self._revision: str | None = None
@@ -238,8 +261,10 @@ class Entry:
         self._marks: dict[str, float] = {}
 
     def again(self, id: str) -> Entry:
-        """The entry of the same call, made anew."""
-        return Entry(self._audit, id, self._asked, self._given, self.id)
+        """The entry of another attempt at the same call."""
+        return Entry(
+            self._audit, id, self._asked, self._given, context=self._context, repeats=self.id
+        )
 
     # ------------------------------------------------------ on the way of the call
 
@@ -270,9 +295,11 @@ class Entry:
     def asking(self) -> None:
         self._marks["asking"] = self._audit.clock()
 
-    def decided(self, call: ToolCall, source: str, reason: str | None) -> None:
-        """The gate said yes to ``call``, which may be the approver's version."""
-        self._decide("allow", source, reason)
+    def decided(
+        self, call: ToolCall, source: str, reason: str | None, by: str | None = None
+    ) -> None:
+        """The gate approved ``call``, which may have the approver's arguments."""
+        self._decide("allow", source, reason, by)
         if call.edited:
             self._call = call
             self._edited = {
@@ -291,12 +318,12 @@ class Entry:
             return result
         return replace(result, findings=(*result.findings, failure))
 
-    async def failed(self, error: BaseException, cancelling: Call[Any] | None = None) -> None:
+    async def failed(self, error: BaseException, cancelling: Cancelled | None = None) -> None:
         """Close it with what was raised, which is the caller's to raise again."""
         if cancelling is not None and cancelling.reason is not None and _is_cancelled(error):
             error = cancelling.error()  # what the caller will get
         if isinstance(error, CallDenied):
-            self._decide("deny", error.source, error.reason)
+            self._decide("deny", error.source, error.reason, error.by)
         elif "asking" in self._marks and "answered" not in self._marks:
             self._marks["answered"] = self._audit.clock()
         if isinstance(error, GeneratorExit):  # nobody is left to wait
@@ -315,11 +342,13 @@ class Entry:
 
     # ------------------------------------------------------------------ records
 
-    def _decide(self, answer: str, source: str, reason: str | None) -> None:
+    def _decide(self, answer: str, source: str, reason: str | None, by: str | None) -> None:
         if "asking" in self._marks:
             self._marks.setdefault("answered", self._audit.clock())
         text = None if reason is None else self._safe(reason)
         self._decision = {"answer": answer, "source": self._safe(source, 32), "reason": text}
+        if by is not None:
+            self._decision["by"] = self._safe(by, 200)
 
     def _about(self, event: str) -> Record:
         return {
@@ -338,6 +367,7 @@ class Entry:
             record["repeats"] = self._repeats
         text = _text_of(self._given) if call is None else call.arguments_json
         record |= {
+            "context": Redaction.show(self._audit.redaction, self._context).value,
             "revision": self._revision,
             "trusted": None if tool is None else tool.trusted,
             "fingerprint": None if tool is None else tool.fingerprint,

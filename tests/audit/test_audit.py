@@ -40,6 +40,7 @@ from mcp_client import (
     deny_all,
     verify_audit,
 )
+from mcp_client.audit import Audit
 from tests.server.http_apps import Stateless
 from tests.server.http_server import serving
 from tests.server.start import scripted
@@ -222,6 +223,7 @@ async def test_the_records_say_what_was_called_and_what_came_of_it() -> None:
         "call": closed["call"],
         "server": "host's name",
         "tool": "echo",
+        "context": None,
         "revision": revision,
         "trusted": True,
         "fingerprint": tool.fingerprint,
@@ -236,6 +238,28 @@ async def test_the_records_say_what_was_called_and_what_came_of_it() -> None:
     assert closed["running_seconds"] >= 0
     assert "error" not in closed
     assert "edited" not in closed
+
+
+@pytest.mark.parametrize(
+    ("context", "recorded"),
+    [("ana", "ana"), (("ana", 7), ["ana", 7]), (object, "[type]"), ("token=" + SECRET, None)],
+)
+async def test_an_entry_has_the_context_of_its_call(context: Any, recorded: Any) -> None:
+    book = Book()
+    audit = Audit.of("s", book, "refuse", None)
+    entry = audit.entry("c-1", "echo", {}, context)
+    await entry.failed(UnknownTool("no such tool"))
+    again = entry.again("c-2")
+    await again.failed(UnknownTool("no such tool"))
+    for record in (book[0], book[2]):
+        assert record["context"] == (recorded or "token=[redacted]")
+
+
+async def test_the_person_who_decided_is_in_the_record() -> None:
+    book = Book()
+    entry = Audit.of("s", book, "refuse", None).entry("c-1", "echo", {})
+    await entry.failed(CallDenied("no", reason="no", source="person", by="ana"))
+    assert book.pair[1]["decision"]["by"] == "ana"
 
 
 async def test_a_decision_is_recorded_with_its_source_and_reason() -> None:
