@@ -591,7 +591,8 @@ async def test_nothing_of_the_arguments_or_of_what_was_found_in_them_is_written_
 
 WRITER = """
 import sys
-from mcp_client import Answers, Remembered, files
+from mcp_client import Answers, Remembered
+from mcp_client.runtime import atomic_file as files
 files._PATIENCE = 50
 for n in range(20):
     Answers(sys.argv[1]).add(
