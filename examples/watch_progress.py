@@ -1,17 +1,23 @@
-"""Progress is told while a call is under way, and a call can be called off by its own handle."""
+"""Progress is told while a call is under way, and a token cancels the call from anywhere."""
 
 import sys
 from pathlib import Path
 
 import anyio
 
-from mcp_client import CallWithdrawn, StdioServer, allow_all, connect
+from mcp_client import CallCancelled, CancelToken, StdioServer, allow_all, connect
 
 CAFE = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "cafe.py")])
+token = CancelToken()
 
 
 def watch(progress: float, total: float | None, message: str | None) -> None:
     print(f"{progress:g} of {total:g}" if total is not None else f"{progress:g}")
+
+
+def enough(progress: float, total: float | None, message: str | None) -> None:
+    if progress >= 2:
+        token.cancel("no more coffee for me")
 
 
 async def main() -> None:
@@ -19,11 +25,9 @@ async def main() -> None:
         result = await session.call_tool("brew", {"steps": 3}, on_progress=watch)
         print(result.text)
 
-        call = session.call_tool("brew", {"steps": 1_000})
-        call.cancel("no more coffee for me")
         try:
-            await call
-        except CallWithdrawn as error:  # CallCancelled, had it been sent: then it may have run
+            await session.call_tool("brew", {"steps": 1_000}, on_progress=enough, cancel=token)
+        except CallCancelled as error:  # CallWithdrawn, had it not been sent yet
             print(error)
 
 

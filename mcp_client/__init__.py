@@ -26,7 +26,7 @@ from .approval.decision import Allow, ApprovalHook, Deny, Remember, allow_all, d
 from .catalog.listed import Listed, Rejected
 from .catalog.result import ToolResult
 from .catalog.tool import Hints, Tool, ToolCall, ToolList
-from .connection.cancellation import Call
+from .connection.cancellation import CancelToken
 from .errors import (
     AuditError,
     AuthError,
@@ -124,12 +124,12 @@ __all__ = [
     "AuthError",
     "BearerToken",
     "BrokenPromise",
-    "Call",
     "CallCancelled",
     "CallDenied",
     "CallTimeout",
     "CallWithdrawn",
     "Cancel",
+    "CancelToken",
     "Choice",
     "ClientCredentials",
     "Completion",
@@ -242,6 +242,7 @@ _LATER = {
     "handlers.handlers": (
         "Accept",
         "Cancel",
+        "CancelToken",
         "Decline",
         "ElicitRequest",
         "Handlers",

@@ -142,12 +142,12 @@ def test_answer_questions_shows_what_is_asked_and_what_became_of_it() -> None:
     ]
 
 
-def test_watch_progress_tells_each_step_and_calls_a_call_off() -> None:
+def test_watch_progress_prints_each_step_and_cancels_a_call() -> None:
     done = run(sys.executable, "examples/watch_progress.py")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         *("1 of 3", "2 of 3", "3 of 3", "The coffee is ready."),
-        "cafe/brew: the call was cancelled before it was sent: no more coffee for me",
+        "cafe/brew: the call was cancelled: no more coffee for me; it may have run",
     ]
 
 

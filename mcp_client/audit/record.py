@@ -53,7 +53,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import anyio
 from anyio.lowlevel import RunVar
@@ -212,17 +212,6 @@ async def _tried(sink: _Sink, records: Sequence[Record], shield: bool = False) -
     return None
 
 
-class Cancelled(Protocol):
-    """What an entry asks of the token by which a caller cancels a call."""
-
-    @property
-    def reason(self) -> str | None:
-        """Why it was cancelled; None while it was not."""
-
-    def error(self) -> McpError:
-        """What the caller gets."""
-
-
 class Entry:
     """The two records of one call, filled in while ``session/call.py`` makes the call.
 
@@ -318,10 +307,13 @@ class Entry:
             return result
         return replace(result, findings=(*result.findings, failure))
 
-    async def failed(self, error: BaseException, cancelling: Cancelled | None = None) -> None:
-        """Close it with what was raised, which is the caller's to raise again."""
-        if cancelling is not None and cancelling.reason is not None and _is_cancelled(error):
-            error = cancelling.error()  # what the caller will get
+    async def failed(self, error: BaseException, cancelled: McpError | None = None) -> None:
+        """Close it with what was raised, which is the caller's to raise again.
+
+        ``cancelled`` is what the caller gets instead of the cancellation of a task.
+        """
+        if cancelled is not None and _is_cancelled(error):
+            error = cancelled
         if isinstance(error, CallDenied):
             self._decide("deny", error.source, error.reason, error.by)
         elif "asking" in self._marks and "answered" not in self._marks:

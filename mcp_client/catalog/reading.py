@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from ..connection.connection import Connection, session_ended
-from ..connection.rpc import RpcConnection
+from ..connection.rpc import REPEATABLE, CallOptions, RpcConnection
 from ..errors import ConnectError, ConnectionLost, McpError, NotSent, ProtocolViolation
 from ..protocol.capabilities import may_offer
 from ..protocol.era import Complete
@@ -33,9 +33,7 @@ class RunWithInput(Protocol):
         method: str,
         fields: Mapping[str, Any],
         timeouts: Timeouts,
-        *,
-        meta: Mapping[str, Any] | None,
-        repeatable: bool,
+        options: CallOptions,
     ) -> Awaitable[dict[str, Any]]: ...
 
 
@@ -71,7 +69,7 @@ class ReadRequests:
         """The result of a request that may not ask back: only calls and reads may."""
 
         async def send(wire: RpcConnection) -> dict[str, Any]:
-            reading = await wire.request(method, fields, timeouts, repeatable=True)
+            reading = await wire.request(method, fields, timeouts, REPEATABLE)
             if isinstance(reading, Complete):
                 return reading.result
             raise ProtocolViolation(
@@ -87,10 +85,11 @@ class ReadRequests:
     ) -> FetchResult:
         """For requests that may ask back, within the clocks and with the ``_meta`` given."""
         timeouts = self.timeouts.for_call(timeout)
+        options = CallOptions(meta=meta, repeatable=True)
 
         async def read(method: str, fields: Mapping[str, Any]) -> dict[str, Any]:
             async def send(wire: RpcConnection) -> dict[str, Any]:
-                return await self._run(wire, method, fields, timeouts, meta=meta, repeatable=True)
+                return await self._run(wire, method, fields, timeouts, options)
 
             return await self._twice_at_most(send)
 

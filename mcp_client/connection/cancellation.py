@@ -1,113 +1,100 @@
-"""A call that can be called off: ``call = session.call_tool(...)``, and ``call.cancel(reason)``.
+"""Cancelling a call from elsewhere: ``call_tool(..., cancel=token)``, and ``token.cancel(reason)``.
 
-It is what an ``async def`` would have returned, a coroutine: await it, or hand it to a task, once.
-``cancel`` may come from any other task of the same event loop. The server is told in the way its
-era and transport want, with the reason where they have room for one (2025-11-25
+A call with a token runs inside a cancel scope of its own, which the token cancels. Cancelling the
+caller's task or scope needs no token and works as for any coroutine. Either way the server is told
+as its era and transport want, with the reason where they have room for one (2025-11-25
 ``basic/utilities/cancellation``; 2026-07-28 ``basic/patterns/cancellation``), and an answer that
 still comes is dropped.
+
+An approval hook or a handler may swallow a cancellation and answer as if nothing had happened. So
+the last thing before each ``tools/call`` is written is ``stop_if_cancelled``, which no callback can
+come after.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator
-from types import CoroutineType, TracebackType
-from typing import Any, TypeVar
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
-from anyio.lowlevel import checkpoint_if_cancelled
+import anyio
+from anyio.lowlevel import checkpoint
 
 from ..errors import CallCancelled, CallWithdrawn, McpError
-from ..runtime.event_loop import Backend, Stoppable, current
+from ..runtime.event_loop import Backend, being_cancelled
 
-__all__ = ["Call"]
+__all__ = ["CancelToken", "stop_if_cancelled"]
 
-T = TypeVar("T")
 _LONGEST = 500
 
 
-class Call(Coroutine[Any, Any, T]):
-    """A call on its way, to be awaited once."""
+class CancelToken:
+    """Cancels the calls it was given to, from any task or thread.
 
-    __slots__ = ("_coroutine", "_server", "_stretch", "_tool", "reason", "sent")
+    One token may serve several calls, at once or one after the other; it can be cancelled once.
+    """
 
-    def __init__(
-        self,
-        work: Callable[[Call[T]], Coroutine[Any, Any, T]],
-        server: str,
-        tool: str,
-        backend: Backend | None,
-    ) -> None:
-        self.reason: str | None = None
-        """Why it was called off; None while it was not."""
-        self.sent = False
-        """Whether the server may know of it."""
-        self._server = server
-        self._tool = tool
-        self._stretch: Stoppable | None = None
-        self._coroutine = self._run(work, backend)
+    __slots__ = ("_reasons", "_stops")
 
-    def cancel(self, reason: str = "the caller changed their mind") -> None:
-        """Call it off, and tell the server ``reason`` (at most 500 characters of it).
-
-        Whoever awaits the call gets ``CallWithdrawn`` if nothing was sent, or ``CallCancelled``:
-        then it may have run. A call that has ended stays as it ended.
-        """
-        if self.reason is None:
-            self.reason = str(reason)[:_LONGEST]
-            if self._stretch is not None:
-                self._stretch.stop()
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:
-        # anyio's ``start_soon`` took nothing, until 4.14, that does not give itself out for one.
-        return CoroutineType
-
-    def __getattr__(self, name: str) -> Any:
-        # cr_frame and the like, for who looks at it as one. Not by self._coroutine: a call that
-        # was never made (copy, pickle) has none, and would look for it here without end.
-        return getattr(object.__getattribute__(self, "_coroutine"), name)
+    def __init__(self) -> None:
+        # No lock, so that a signal handler may cancel too: each step is one atomic operation of a
+        # list or dict, ``cancel`` sets the reason before it looks for calls, and a call enters
+        # itself before it looks for a reason.
+        self._reasons: list[str] = []
+        self._stops: dict[object, Callable[[], None]] = {}
 
     def __repr__(self) -> str:
-        return f"<Call {self._server}/{self._tool}>"
+        return (
+            f"<CancelToken, {f'cancelled: {self.reason}' if self.cancelled else 'not cancelled'}>"
+        )
 
-    def __await__(self) -> Generator[Any, Any, T]:
-        return self._coroutine.__await__()
+    @property
+    def cancelled(self) -> bool:
+        return bool(self._reasons)
 
-    def send(self, value: Any) -> Any:
-        return self._coroutine.send(value)
+    @property
+    def reason(self) -> str | None:
+        """Why it was cancelled, as first given; None while it was not."""
+        return self._reasons[0] if self._reasons else None
 
-    def throw(
-        self,
-        kind: Any,
-        value: Any = None,
-        traceback: TracebackType | None = None,
-    ) -> Any:
-        if value is None and traceback is None:
-            return self._coroutine.throw(kind)
-        return self._coroutine.throw(kind, value, traceback)
+    def cancel(self, reason: str = "the caller changed their mind") -> None:
+        """Cancel the calls under way with this token, and every call that is given it from now on.
 
-    def close(self) -> None:
-        self._coroutine.close()
+        The server is told the first 500 characters of ``reason``. Each call raises
+        ``CallWithdrawn`` if nothing was sent, or ``CallCancelled``: then it may have run. A call
+        that has ended is not affected, nor is one that ends before it could be interrupted.
+        """
+        if not self._reasons:
+            self._reasons.append(str(reason)[:_LONGEST])
+        for stop in list(self._stops.values()):
+            stop()
 
-    async def _run(
-        self, work: Callable[[Call[T]], Coroutine[Any, Any, T]], backend: Backend | None
-    ) -> T:
-        if self.reason is None:
-            self._stretch = (backend or current()).stoppable()
-            with self._stretch:
-                return await work(self)
-            await checkpoint_if_cancelled()  # who cancels the task goes before who cancels the call
-        raise self.error()
+    def _watch(self, scope: anyio.CancelScope, backend: Backend) -> Callable[[], Any]:
+        """Cancel ``scope`` with this token; call what is returned when the scope is left."""
+        key = object()
+        self._stops[key] = partial(backend.run_soon, scope.cancel)
+        if self._reasons:
+            scope.cancel()
+        return partial(self._stops.pop, key, None)
 
-    def error(self) -> McpError:
-        """What whoever awaits it gets once it was called off."""
+    def _error(self, server: str, tool: str, sent: bool) -> McpError:
+        """What a call raises that this token cancelled."""
         kind, when = (
             (CallCancelled, f"cancelled: {self.reason}; it may have run")
-            if self.sent
+            if sent
             else (CallWithdrawn, f"cancelled before it was sent: {self.reason}")
         )
-        return kind(
-            f"the call was {when}",
-            reason=self.reason or "",
-            server=self._server,
-            tool=self._tool,
-        )
+        return kind(f"the call was {when}", reason=self.reason or "", server=server, tool=tool)
+
+
+async def stop_if_cancelled(token: CancelToken | None, before: int) -> None:
+    """Raises the cancellation of the current task, or of the scope that ``token`` cancels.
+
+    ``before`` is ``cancel_requests()`` as it was when the call began: a host may call a tool while
+    it cleans up in a task that was cancelled earlier. asyncio delivers a cancellation once, and a
+    callback that swallows it leaves no trace but that count.
+    """
+    if (token is None or not token.cancelled) and not being_cancelled(before):
+        return
+    await checkpoint()  # raises it where it is still pending, as on trio and in scopes of anyio
+    raise anyio.get_cancelled_exc_class()("the call was cancelled, and a callback swallowed it")

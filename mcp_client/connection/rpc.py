@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from ..errors import CallTimeout, McpError, ProtocolViolation, ServerError
 from ..protocol.era import Era, Malformed, Reading
@@ -38,11 +39,11 @@ from ..runtime.pausable_clock import PausableClock
 from ..runtime.safe_text import safe_text
 from ..runtime.stats import Stats
 from ..transports.base import Exchange, Transport
-from .cancellation import Call
+from .cancellation import CancelToken
 from .deadlines import RequestDeadlines
 from .tracing import Span, span
 
-__all__ = ["OnProgress", "RpcConnection", "Traffic"]
+__all__ = ["REPEATABLE", "CallOptions", "OnProgress", "RpcConnection", "Traffic"]
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
 """Called with ``progress``, ``total`` and ``message`` of each progress notification.
@@ -75,17 +76,29 @@ class Traffic:
         self.answers = 0
 
 
-class _Asked(NamedTuple):
-    """One request as its sender wants it: what ``Wire.request`` was given."""
+class CallOptions(NamedTuple):
+    """How one request is to be made. A call that takes rounds makes each of them so."""
 
-    method: str
-    fields: Mapping[str, Any]
-    timeouts: Timeouts
-    progress: bool
-    on_progress: OnProgress | None
-    mirrors: Sequence[HeaderParam]
-    cancelling: Call[Any] | None
-    traffic: Traffic | None
+    meta: Mapping[str, Any] | None = None
+    """The caller's own ``_meta``."""
+    progress: bool = False
+    """Whether progress is asked for; it restarts the idle clock."""
+    on_progress: OnProgress | None = None
+    mirrors: Sequence[HeaderParam] = ()
+    """The arguments of the tool that HTTP headers repeat."""
+    repeatable: bool = False
+    """Whether it may be sent again if the server says that it is busy (HTTP 429 and 503), after a
+    pause, within the clocks."""
+    traffic: Traffic | None = None
+    """Where bytes are counted."""
+    cancel: CancelToken | None = None
+    """Knows why the request is given up."""
+    cancel_requests: int = 0
+    """``cancel_requests()`` as it was when the call began."""
+
+
+_DEFAULT = CallOptions()
+REPEATABLE = CallOptions(repeatable=True)
 
 
 class RpcConnection:
@@ -121,57 +134,48 @@ class RpcConnection:
         method: str,
         fields: Mapping[str, Any],
         timeouts: Timeouts,
-        *,
-        meta: Mapping[str, Any] | None = None,
-        progress: bool = False,
-        on_progress: OnProgress | None = None,
-        mirrors: Sequence[HeaderParam] = (),
-        repeatable: bool = False,
-        cancelling: Call[Any] | None = None,
-        traffic: Traffic | None = None,
+        options: CallOptions = _DEFAULT,
     ) -> Reading:
         """Send a request and read its answer.
-
-        ``mirrors`` are the marks of the tool that is called. ``repeatable``: it may be sent again
-        if the server says that it is busy (HTTP 429 and 503), after a pause, within the clocks.
-        ``cancelling`` is told that it was sent, and knows why it is given up.
-        ``traffic`` is where bytes are counted.
 
         Raises ``ConnectError`` where nothing was sent; ``CallTimeout`` or ``ConnectionLost`` where
         it is not known what the server did; ``ServerError`` or ``ProtocolViolation`` where it
         answered.
         """
-        asked = _Asked(
-            method, fields, timeouts, progress, on_progress, mirrors, cancelling, traffic
-        )
         began, tries = self.now(), 0
         while True:
             try:
                 with span(method, fields, self.era.revision) as traced:
-                    return traced.done(await self._request(asked, traced.meta(meta), traced))
+                    return traced.done(
+                        await self._request(method, fields, timeouts, options, traced)
+                    )
             except ServerError as error:
                 tries += 1
-                pause = _pause(error, tries) if repeatable else None
+                pause = _pause(error, tries) if options.repeatable else None
                 until = began + min(timeouts.idle, timeouts.total)
                 if pause is None or self.now() + pause >= until:
                     raise
             await anyio.sleep(pause)
 
     async def _request(
-        self, asked: _Asked, meta: Mapping[str, Any] | None, traced: Span
+        self,
+        method: str,
+        fields: Mapping[str, Any],
+        timeouts: Timeouts,
+        options: CallOptions,
+        traced: Span,
     ) -> Reading:
-        method, fields, timeouts, progress, on_progress, mirrors, cancelling, traffic = asked
         headers = (
-            self.era.headers(method, fields, mirrors) if self.transport.has_headers else _NO_HEADERS
+            self.era.headers(method, fields, options.mirrors)
+            if self.transport.has_headers
+            else _NO_HEADERS
         )
         id = next(self._ids)
         traced.sent(id)
-        text = encode_request(
-            id, method, self.era.params(fields, meta, id if progress or on_progress else None)
-        )
+        token = id if options.progress or options.on_progress else None
+        text = encode_request(id, method, self.era.params(fields, traced.meta(options.meta), token))
         self._stats.requests += 1
-        if cancelling is not None:
-            cancelling.sent = True
+        traffic = options.traffic
         if traffic is not None:
             traffic.sent += len(text) if text.isascii() else len(text.encode())
         if _log.isEnabledFor(logging.DEBUG):
@@ -188,13 +192,13 @@ class RpcConnection:
             spent = "total" if self.now() - started >= timeouts.total else "idle"
             raise self._timeout(method, timeouts, spent) from None
         except BaseException:
-            self._give_up(id, cancelling)
+            self._give_up(id, options.cancel)
             raise
         try:
-            answer = await self._answer(exchange, method, timeouts, started, on_progress)
+            answer = await self._answer(exchange, method, timeouts, started, options)
         except BaseException as error:
             if isinstance(error, CallTimeout) or not isinstance(error, McpError):
-                self._give_up(id, cancelling)
+                self._give_up(id, options.cancel)
             raise
         finally:
             await exchange.aclose()
@@ -211,12 +215,14 @@ class RpcConnection:
         method: str,
         timeouts: Timeouts,
         started: float,
-        on_progress: OnProgress | None,
+        options: CallOptions,
     ) -> Response | ErrorResponse:
         clock = self.clocks.start(timeouts, started)
-        hearer = None
-        if on_progress is not None:
-            hearer = ProgressNotifier(on_progress, self.server, self._limits.notices, self._stats)
+        notifier = None
+        if options.on_progress is not None:
+            notifier = ProgressNotifier(
+                options.on_progress, self.server, self._limits.notices, self._stats
+            )
         reached, now = float("-inf"), started
         try:
             while True:
@@ -234,19 +240,21 @@ class RpcConnection:
                         server=self.server,
                     ) from None
                 if type(message) is not Notification:
-                    if hearer is not None:
-                        await hearer.aclose(_LAST_WORDS)
+                    if notifier is not None:
+                        await notifier.aclose(_LAST_WORDS)
                     return message  # type: ignore[return-value]
                 progress = message.params.get("progress")
                 if type(progress) in (int, float) and progress > reached:  # type: ignore[operator]
                     reached, now = progress, self.now()  # type: ignore[assignment]
                     clock.sign(now)
-                    if hearer is not None:
-                        hearer.tell(*_progress(message))
+                    if notifier is not None:
+                        notifier.tell(*_progress(message))
+                        if options.cancel is not None and options.cancel.cancelled:
+                            await checkpoint()  # by the callback itself, in this very task
         finally:
             self.clocks.stop(clock)
-            if hearer is not None:
-                await hearer.aclose()
+            if notifier is not None:
+                await notifier.aclose()
 
     def _read(self, answer: Response | ErrorResponse) -> Reading:
         if type(answer) is ErrorResponse:
@@ -285,10 +293,10 @@ class RpcConnection:
             server=self.server,
         )
 
-    def _give_up(self, id: Id, cancelling: Call[Any] | None = None) -> None:
+    def _give_up(self, id: Id, token: CancelToken | None = None) -> None:
         """Tell the server that nobody waits any more, where closing the exchange does not."""
         if self.transport.multiplexed or not self.era.closing_cancels:
-            reason = None if cancelling is None else cancelling.reason
+            reason = None if token is None else token.reason
             params = {"requestId": id, "reason": reason or _GAVE_UP}
             notice = encode_notification(CANCELLED, params)
             self.transport.send_soon(notice, _NO_HEADERS)

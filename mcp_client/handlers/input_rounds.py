@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..connection.rpc import RpcConnection
+from ..connection.cancellation import stop_if_cancelled
+from ..connection.rpc import CallOptions, RpcConnection
 from ..errors import CallTimeout, ConnectError, ConnectionLost, ProtocolViolation, ServerError
 from ..protocol.era import Complete
 from ..runtime.limits import Limits, Timeouts
@@ -33,13 +34,13 @@ class InputRequiredLoop:
         method: str,
         fields: Mapping[str, Any],
         timeouts: Timeouts,
-        **options: Any,
+        options: CallOptions,
     ) -> dict[str, Any]:
-        """The request's result. ``options`` go to ``Wire.request`` in every round."""
+        """The request's result. Every round is made with the same ``options``."""
         asked, clocks, began, thought = fields, timeouts, wire.now(), 0.0
         for number in range(self._limits.rounds):
             try:
-                reading = await wire.request(method, asked, clocks, **options)
+                reading = await wire.request(method, asked, clocks, options)
             except ConnectError as error:
                 if not number:
                     raise
@@ -53,6 +54,7 @@ class InputRequiredLoop:
             question = wire.now()
             answers = await self._answering.round(wire.era, reading)
             thought += wire.now() - question
+            await stop_if_cancelled(options.cancel, options.cancel_requests)
             asked = {**fields, **answers}
             gone = wire.now() - began - thought
             if gone >= timeouts.total:

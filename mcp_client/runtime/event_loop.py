@@ -11,7 +11,6 @@ import logging
 import math
 import sys
 from collections.abc import Awaitable, Callable, Generator
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     import trio
 
-__all__ = ["Backend", "Handle", "Stoppable", "Waiter", "being_cancelled", "current"]
+__all__ = ["Backend", "Handle", "Waiter", "being_cancelled", "cancel_requests", "current"]
 
 _log = logging.getLogger("mcp_client")
 
@@ -38,30 +37,18 @@ class Handle(Protocol):
     def cancel(self) -> object: ...
 
 
-class Stoppable(Protocol):
-    """A stretch of the current task that anybody may end early, as a context manager: what was
-    stopped inside ends here, unless the task itself is to end."""
-
-    def stop(self) -> None:
-        """End it, once at most, and only while the task is inside."""
-
-    def __enter__(self) -> object: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> bool: ...
-
-
 class Backend(Protocol):
     def now(self) -> float:
         """Seconds on the loop's own clock."""
 
     def waiter(self) -> Waiter: ...
 
-    def stoppable(self) -> Stoppable: ...
+    def is_running_here(self) -> bool:
+        """Whether the caller runs in this event loop."""
+
+    def run_soon(self, callback: Callable[[], None]) -> None:
+        """Call back in this event loop, from any thread: at once where that is here. A loop that
+        has ended calls nothing."""
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Handle: ...
 
@@ -87,30 +74,49 @@ def current() -> Backend:
     return _Asyncio(asyncio.get_running_loop())
 
 
-def being_cancelled() -> bool:
-    """Whether the current task is to be cancelled from outside."""
+def being_cancelled(before: int = 0) -> bool:
+    """Whether the current task is to be cancelled from outside.
+
+    ``before`` is ``cancel_requests()`` at an earlier time: what was asked until then is over.
+    """
     import anyio
 
-    if anyio.current_effective_deadline() == -math.inf:
-        return True
+    return anyio.current_effective_deadline() == -math.inf or cancel_requests() > before
+
+
+def cancel_requests() -> int:
+    """How many requests to cancel the current task are open, where asyncio counts them; else 0."""
     asyncio = sys.modules.get("asyncio")
-    if asyncio is None or isinstance(current(), _Trio):
-        return False
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    if asyncio is None:
+        return 0
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # on trio
+        return 0
+    return 0 if task is None else task.cancelling()
 
 
 class _Asyncio:
-    __slots__ = ("_loop", "call_soon", "now", "waiter")
+    __slots__ = ("_loop", "_running_loop", "call_soon", "now", "waiter")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self._running_loop: Callable[[], object] = sys.modules["asyncio"]._get_running_loop
         self.now: Callable[[], float] = loop.time
         self.waiter: Callable[[], Any] = loop.create_future
         self.call_soon: Callable[[Callable[[], None]], Any] = loop.call_soon
 
-    def stoppable(self) -> Stoppable:
-        return _StoppableTask()
+    def is_running_here(self) -> bool:
+        return self._running_loop() is self._loop
+
+    def run_soon(self, callback: Callable[[], None]) -> None:
+        if self.is_running_here():
+            callback()
+            return
+        try:
+            self._loop.call_soon_threadsafe(callback)
+        except RuntimeError:
+            _log.debug("the event loop has ended, and with it what was to be cancelled")
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Handle:
         return self._loop.call_at(when, callback)
@@ -131,42 +137,6 @@ class _Asyncio:
     def on_writable(self, fd: int, callback: Callable[[], None]) -> Handle:
         self._loop.add_writer(fd, callback)
         return _Watch(self._loop.remove_writer, fd)
-
-
-class _StoppableTask:
-    """At a fifth of what an ``anyio.CancelScope`` costs: every call has one."""
-
-    __slots__ = ("_stopped", "_task")
-
-    def __init__(self) -> None:
-        self._task = sys.modules["asyncio"].current_task()
-        self._stopped = False
-
-    def stop(self) -> None:
-        if self._task is not None and not self._stopped:
-            self._stopped = True
-            self._task.cancel("stopped by mcp_client")
-
-    def __enter__(self) -> object:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
-        task, self._task = self._task, None
-        if not self._stopped or task is None:
-            return False
-        import anyio
-
-        others = task.uncancel()
-        if not isinstance(error, anyio.get_cancelled_exc_class()):
-            return False
-        # An outer scope of anyio that is cancelled says so again at the next checkpoint, and its
-        # own cancellation is the one it knows; a task cancelled from outside says it only once.
-        return not others or anyio.current_effective_deadline() == -math.inf
 
 
 _running: set[asyncio.Task[None]] = set()
@@ -193,7 +163,12 @@ class _Watch:
 
 
 class _Trio:
-    __slots__ = ()
+    __slots__ = ("_token",)
+
+    def __init__(self) -> None:
+        import trio
+
+        self._token = trio.lowlevel.current_trio_token()
 
     def now(self) -> float:
         import trio
@@ -203,8 +178,22 @@ class _Trio:
     def waiter(self) -> Waiter:
         return _TrioWaiter()
 
-    def stoppable(self) -> Stoppable:
-        return _StoppableScope()
+    def is_running_here(self) -> bool:
+        import trio
+
+        inside = trio.lowlevel.in_trio_run()
+        return inside and trio.lowlevel.current_trio_token() is self._token
+
+    def run_soon(self, callback: Callable[[], None]) -> None:
+        import trio
+
+        if self.is_running_here():
+            callback()
+            return
+        try:
+            self._token.run_sync_soon(callback)
+        except trio.RunFinishedError:
+            _log.debug("the event loop has ended, and with it what was to be cancelled")
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         callback()
@@ -267,30 +256,6 @@ def _contained(callback: Callable[[], None]) -> None:
         callback()
     except Exception:  # noqa: BLE001 - it would bring down the whole of trio
         _log.exception("an error in a callback of mcp_client's own")
-
-
-class _StoppableScope:
-    __slots__ = ("_scope",)
-
-    def __init__(self) -> None:
-        import trio
-
-        self._scope = trio.CancelScope()
-
-    def stop(self) -> None:
-        self._scope.cancel()
-
-    def __enter__(self) -> object:
-        self._scope.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
-        return bool(self._scope.__exit__(kind, error, traceback))
 
 
 class _TrioWaiter:

@@ -24,9 +24,9 @@ from ..approval.remembered import OneCallApproval
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, ToolCall
 from ..catalog.trust import hints_of
-from ..connection.cancellation import Call
+from ..connection.cancellation import CancelToken, stop_if_cancelled
 from ..connection.connection import Connection
-from ..connection.rpc import OnProgress, RpcConnection
+from ..connection.rpc import CallOptions, OnProgress, RpcConnection, Traffic
 from ..errors import (
     ConfigError,
     ConnectError,
@@ -41,6 +41,7 @@ from ..errors import (
 from ..handlers.input_rounds import InputRequiredLoop
 from ..protocol.canonical_json import NotJson, canonical_of, plain
 from ..protocol.jsonrpc import Json
+from ..runtime.event_loop import cancel_requests, current
 from ..runtime.limits import Limits, Timeouts
 from ..validation.checker import Checker, Problem
 from ..validation.worker_pool import WorkerPool
@@ -59,7 +60,7 @@ Approved = NewType("Approved", ToolCall)
 _log = logging.getLogger("mcp_client")
 
 
-class CallOptions(NamedTuple):
+class CallRequest(NamedTuple):
     """One call as the caller wants it, and what goes along with it on its way."""
 
     name: str
@@ -69,7 +70,10 @@ class CallOptions(NamedTuple):
     meta: Mapping[str, Any] | None
     strictness: Strictness
     context: Hashable
-    cancelling: Call[Any] | None
+    cancel: CancelToken | None
+    cancel_requests: int
+    """Those to cancel the caller's task that were open when the call began."""
+    traffic: Traffic | None
     entry: Entry | None
     once: OneCallApproval
 
@@ -89,6 +93,7 @@ class Caller:
         arguments: Strictness,
         limits: Limits,
         prefix: str,
+        server: str,
         pins: Pins | None = None,
         audit: Audit | None = None,
     ) -> None:
@@ -102,6 +107,7 @@ class Caller:
         self._limits = limits
         self._workers = workers
         self._prefix = prefix
+        self._server = server
         self._pins = pins
         self._audit = audit
         self._numbers = itertools.count(1)
@@ -114,25 +120,50 @@ class Caller:
         on_progress: OnProgress | None,
         meta: Mapping[str, Any] | None,
         validation: Strictness | None = None,
-        cancelling: Call[Any] | None = None,
+        cancel: CancelToken | None = None,
         context: Hashable = None,
     ) -> ToolResult:
         if validation is not None:
             strictness_of("validation", validation)
+        if cancel is not None and not isinstance(cancel, CancelToken):
+            raise ConfigError(f"cancel={cancel!r}: give a CancelToken")
         entry = None if self._audit is None else self._audit.entry(self._new_id(), name, arguments)
-        strictness = validation or self._results
-        order = CallOptions(
+        order = CallRequest(
             name,
             arguments,
             timeouts,
             on_progress,
             meta,
-            strictness,
+            validation or self._results,
             context,
-            cancelling,
+            cancel,
+            cancel_requests(),
+            entry.traffic if entry is not None else Traffic() if cancel is not None else None,
             entry,
             OneCallApproval(),
         )
+        if cancel is None:
+            return await self._attempts(order)
+        return await self._until_cancelled(order, cancel)
+
+    async def _until_cancelled(self, order: CallRequest, token: CancelToken) -> ToolResult:
+        if not token.cancelled:
+            with anyio.CancelScope() as scope:
+                forget = token._watch(scope, current())
+                try:
+                    return await self._attempts(order)
+                finally:
+                    forget()
+            # Cancelling the task takes precedence over cancelling the call.
+            await stop_if_cancelled(None, order.cancel_requests)
+        raise self._cancelled(order, token)
+
+    def _cancelled(self, order: CallRequest, token: CancelToken) -> McpError:
+        sent = order.traffic is not None and order.traffic.sent > 0
+        return token._error(self._server, order.name, sent)
+
+    async def _attempts(self, order: CallRequest) -> ToolResult:
+        entry = order.entry
         run = self._run if entry is None else self._recorded
         try:
             return await run(order)
@@ -143,20 +174,26 @@ class Caller:
         # it goes the whole way anew: the approval was for that connection and that definition,
         # unless the approver said yes to this call for as long as it stays the same.
         if entry is not None:
-            order = order._replace(entry=entry.again(self._new_id()))
+            again = entry.again(self._new_id())
+            order = order._replace(entry=again, traffic=again.traffic)
+        elif order.traffic is not None:
+            order = order._replace(traffic=Traffic())
         return await run(order)
 
-    async def _recorded(self, order: CallOptions) -> ToolResult:
-        entry = order.entry
+    async def _recorded(self, order: CallRequest) -> ToolResult:
+        entry, token = order.entry, order.cancel
         assert entry is not None
         try:
             result = await self._run(order)
         except BaseException as error:
-            await entry.failed(error, order.cancelling)
+            cancelled = None
+            if token is not None and token.cancelled:
+                cancelled = self._cancelled(order, token)
+            await entry.failed(error, cancelled)
             raise
         return await entry.done(result)
 
-    async def _run(self, order: CallOptions) -> ToolResult:
+    async def _run(self, order: CallRequest) -> ToolResult:
         wire, tool = await self._in_force(order.name)
         try:
             call = await self._freeze(order, tool, wire)
@@ -181,7 +218,7 @@ class Caller:
             if self._connection.stands(wire):
                 return wire, tool
 
-    async def _freeze(self, order: CallOptions, tool: Tool, wire: RpcConnection) -> ToolCall:
+    async def _freeze(self, order: CallRequest, tool: Tool, wire: RpcConnection) -> ToolCall:
         entry = order.entry
         if entry is not None:
             entry.found(tool, wire.era.revision)
@@ -203,7 +240,7 @@ class Caller:
         return f"{self._prefix}-{next(self._numbers)}"
 
     async def _checked(
-        self, order: CallOptions, call: ToolCall, arguments: dict[str, Any]
+        self, order: CallRequest, call: ToolCall, arguments: dict[str, Any]
     ) -> ToolCall:
         """The call with what its arguments get wrong among its findings."""
         if self._arguments == "off":
@@ -222,7 +259,7 @@ class Caller:
         _log_break("argument object", call, problem)
         return replace(call, findings=(*call.findings, finding))
 
-    async def _approve(self, order: CallOptions, call: ToolCall) -> Approved:
+    async def _approve(self, order: CallRequest, call: ToolCall) -> Approved:
         entry = order.entry
         if entry is not None:
             await entry.open(call)
@@ -249,30 +286,29 @@ class Caller:
     # ----------------------------------------------------------------- it
 
     async def _send(
-        self, order: CallOptions, call: Approved, wire: RpcConnection
+        self, order: CallRequest, call: Approved, wire: RpcConnection
     ) -> dict[str, Any]:
         if not self._connection.stands(wire) and await self._connection.live() is not wire:
             raise _made_anew()
-        entry = order.entry
-        if entry is not None:
-            entry.sending()
-        return await self._rounds.run(
-            wire,
-            "tools/call",
-            {"name": call.tool.name, "arguments": Json(call.arguments_json)},
-            order.timeouts,
+        options = CallOptions(
             meta=None if call.meta_json is None else _loads(call.meta_json),
             progress=True,
             on_progress=order.on_progress,
-            cancelling=order.cancelling,
             mirrors=call.tool.mirrors if wire.mirrors else (),
             repeatable=call.hints.idempotent,
-            traffic=None if entry is None else entry.traffic,
+            traffic=order.traffic,
+            cancel=order.cancel,
+            cancel_requests=order.cancel_requests,
         )
+        fields = {"name": call.tool.name, "arguments": Json(call.arguments_json)}
+        await stop_if_cancelled(order.cancel, order.cancel_requests)
+        if order.entry is not None:
+            order.entry.sending()
+        return await self._rounds.run(wire, "tools/call", fields, order.timeouts, options)
 
     # --------------------------------------------------------------- after it
 
-    async def _check(self, order: CallOptions, call: Approved, raw: dict[str, Any]) -> ToolResult:
+    async def _check(self, order: CallRequest, call: Approved, raw: dict[str, Any]) -> ToolResult:
         try:
             result = ToolResult.from_wire(raw, call.server, call.tool.name, self._prefix)
         except ValueError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Coroutine, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import AsyncExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,9 +18,9 @@ from ..catalog.result import ToolResult
 from ..catalog.subscriptions import Subscriptions
 from ..catalog.tool import Tool, ToolList
 from ..catalog.tools import Catalog
-from ..connection.cancellation import Call
+from ..connection.cancellation import CancelToken
 from ..connection.connection import Connection, session_ended
-from ..connection.rpc import OnProgress, RpcConnection
+from ..connection.rpc import REPEATABLE, OnProgress, RpcConnection
 from ..errors import CallTimeout, ConfigError, ConnectError, McpError, ServerError
 from ..handlers.dispatcher import Dispatcher
 from ..handlers.input_rounds import InputRequiredLoop
@@ -29,7 +29,7 @@ from ..protocol.capabilities import Implementation
 from ..protocol.headers import HEADER_MISMATCH
 from ..protocol.jsonrpc import Notification, Request, encode_response
 from ..protocol.notifications import CANCELLED, COMPLETED, LOG_LEVELS, LOGGED
-from ..runtime.event_loop import Backend, current
+from ..runtime.event_loop import current
 from ..runtime.limits import Timeouts
 from ..runtime.stats import Stats
 from ..transports.base import Transport
@@ -71,7 +71,6 @@ class Session:
         self._limits = setup.limits
         self._origin = os.urandom(4).hex()
         self._opened = False
-        self._backend: Backend | None = None
         self._connection = Connection(
             transport,
             name=setup.name,
@@ -105,6 +104,7 @@ class Session:
             setup.argument_validation,
             setup.limits,
             self._origin,
+            setup.name,
             setup.pins,
             setup.audit,
         )
@@ -176,7 +176,7 @@ class Session:
         self._connection.agreed()
         return ToolWatch(self._catalog, self._connection.live)
 
-    def call_tool(
+    async def call_tool(
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
@@ -185,16 +185,17 @@ class Session:
         on_progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
         validation: Strictness | None = None,
+        cancel: CancelToken | None = None,
         context: Hashable = None,
-    ) -> Call[ToolResult]:
-        """Call a tool, if the approval hook allows it, and return its result: await what this
-        returns, once, or hand it to a task; ``.cancel(reason)`` on it calls the call off.
+    ) -> ToolResult:
+        """Call a tool, if the approval hook allows it, and return its result.
 
         ``timeout`` in seconds bounds the call from when it is sent; a ``Timeouts`` sets the clocks
         one by one. ``on_progress(progress, total, message)`` may be async; a plain function is
         called in the event loop and must not block. ``meta`` goes into the request's ``_meta``
         beside the protocol's own members. ``validation`` says for this call what
-        ``connect(validation=...)`` says for all. ``context`` is the host's own word on whose call
+        ``connect(validation=...)`` says for all. ``cancel`` is a token whose ``cancel(reason)``
+        cancels the call from any task or thread. ``context`` is the host's own word on whose call
         it is: any hashable value, which the approval hook finds as ``call.context`` and which is
         never sent.
 
@@ -206,13 +207,10 @@ class Session:
         handler had no answer.
         """
 
-        def run(call: Call[ToolResult]) -> Coroutine[Any, Any, ToolResult]:
-            clocks = self._timeouts.for_call(timeout)
-            return self._caller.run(
-                name, arguments, clocks, on_progress, meta, validation, call, context
-            )
-
-        return Call(run, self.name, name, self._backend)
+        clocks = self._timeouts.for_call(timeout)
+        return await self._caller.run(
+            name, arguments, clocks, on_progress, meta, validation, cancel, context
+        )
 
     # --------------------------------------------------- resources and prompts
 
@@ -364,7 +362,7 @@ class Session:
         """
         wire = await self._connection.live()
         method = "ping" if wire.era.server_may_ask else "server/discover"
-        await wire.request(method, {}, self._timeouts.for_call(timeout), repeatable=True)
+        await wire.request(method, {}, self._timeouts.for_call(timeout), REPEATABLE)
 
     async def aclose(self) -> None:
         """End the connection and the server's process. From any task, any number of times."""
@@ -386,7 +384,6 @@ class Session:
         if self._opened:
             raise ConfigError("connect(...) can be entered or awaited once; call connect again")
         self._opened = True
-        self._backend = current()
         setup = self._setup
         if setup.pins is not None:
             await anyio.to_thread.run_sync(setup.pins.read)  # unusable: then nothing is started

@@ -21,6 +21,7 @@ from mcp_client import (
     CallCancelled,
     CallDenied,
     CallWithdrawn,
+    CancelToken,
     ConfigError,
     ConnectError,
     ConnectionLost,
@@ -358,7 +359,7 @@ async def test_a_call_cancelled_while_it_runs_is_closed_as_unknown(tmp_path: Pat
 
 
 @pytest.mark.parametrize("asking", [False, True])
-async def test_a_call_that_is_called_off_is_closed_with_the_reason(asking: bool) -> None:
+async def test_the_record_of_a_cancelled_call_is_closed_with_the_reason(asking: bool) -> None:
     asked = anyio.Event()
 
     async def approve(call: ToolCall) -> Allow:
@@ -369,15 +370,15 @@ async def test_a_call_that_is_called_off_is_closed_with_the_reason(asking: bool)
 
     server, book = Server(), Book()
     async with server.connect(book, approve) as session, anyio.create_task_group() as group:
-        call = session.call_tool("never")
+        token = CancelToken()
 
         async def make() -> None:
             with pytest.raises(CallWithdrawn if asking else CallCancelled):
-                await call
+                await session.call_tool("never", cancel=token)
 
         group.start_soon(make)
         await (asked if asking else server.arrived).wait()
-        call.cancel("the user went home")
+        token.cancel("the user went home")
     _, closed = book.pair
     assert closed["outcome"] == ("CallWithdrawn" if asking else "CallCancelled")
     assert closed["delivery"] == ("not_sent" if asking else "unknown")

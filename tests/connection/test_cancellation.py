@@ -1,10 +1,10 @@
-"""A call that is called off: by its own handle, in every stage, on every kind of task."""
+"""Cancelling a call with a token: in every stage, from every task and thread."""
 
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - what a host on asyncio does with a call
 import inspect
-from collections.abc import Coroutine
+import threading
 from typing import Any
 
 import anyio
@@ -12,9 +12,10 @@ import pytest
 
 from mcp_client import (
     Allow,
-    Call,
     CallCancelled,
     CallWithdrawn,
+    CancelToken,
+    ConfigError,
     Deny,
     MemoryServer,
     NotSent,
@@ -48,29 +49,29 @@ class Slow(Asking):
         return said("done")
 
 
-async def _cancelled(call: Call[Any], error: type[Exception], when: anyio.Event) -> Any:
-    """Cancel once ``when`` is set, and what the awaiter got."""
+async def _cancelled(session: Session, error: type[Exception], when: anyio.Event) -> Any:
+    """What a call of ``ask`` raises that is cancelled once ``when`` is set."""
+    token = CancelToken()
     caught: list[Exception] = []
 
-    async def await_it() -> None:
+    async def make() -> None:
         with pytest.raises(error) as raised:
-            await call
+            await session.call_tool("ask", cancel=token)
         caught.append(raised.value)
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(await_it)
+        tasks.start_soon(make)
         await when.wait()
-        call.cancel("lunch")
+        token.cancel("lunch")
     return caught[0]
 
 
 @EACH_ERA
-async def test_a_call_under_way_is_called_off_and_the_server_told_why(revision: str) -> None:
+async def test_cancelling_a_call_under_way_tells_the_server_why(revision: str) -> None:
     server = Slow(revision)
     async with connect(MemoryServer(server), name="desk", approval=allow_all) as session:
         await session.list_tools()
-        call = session.call_tool("ask")
-        error = await _cancelled(call, CallCancelled, server.under_way)
+        error = await _cancelled(session, CallCancelled, server.under_way)
         await server.cancelled.wait()
         assert issubclass(CallCancelled, OutcomeUnknown)
         assert error.reason == "lunch"
@@ -99,54 +100,124 @@ async def test_a_call_cancelled_while_approval_is_asked_was_never_sent() -> None
 
     server = Slow(LATEST)
     async with connect(MemoryServer(server), approval=approve) as session:
-        error = await _cancelled(session.call_tool("ask"), CallWithdrawn, asked)
+        error = await _cancelled(session, CallWithdrawn, asked)
     assert issubclass(CallWithdrawn, NotSent)
     assert error.reason == "lunch"
     assert hook_ended.is_set()
     assert server.all("tools/call") == []
 
 
-async def test_a_call_cancelled_before_it_began_asks_nobody() -> None:
+async def test_a_token_that_was_cancelled_before_the_call_refuses_it_without_asking() -> None:
     seen: list[ToolCall] = []
 
     def approve(call: ToolCall) -> Deny:
         seen.append(call)
         return Deny()
 
+    token = CancelToken()
+    assert not token.cancelled
+    assert token.reason is None
+    token.cancel()
     async with connect(MemoryServer(Slow(LATEST)), approval=approve) as session:
-        call = session.call_tool("ask")
-        call.cancel()
-        with pytest.raises(CallWithdrawn, match="changed their mind"):
-            await call
+        with pytest.raises(CallWithdrawn, match="changed their mind") as caught:
+            await session.call_tool("ask", cancel=token)
     assert seen == []
+    assert token.cancelled
+    assert caught.value.reason == token.reason == "the caller changed their mind"
 
 
-async def test_a_call_that_has_ended_stays_as_it_ended() -> None:
+async def test_a_call_that_has_ended_is_not_affected() -> None:
+    token = CancelToken()
     async with connect(MemoryServer(Slow(LATEST)), approval=allow_all) as session:
-        call = session.call_tool("plain")
-        assert (await call).text == "plain"
-        call.cancel("too late")
-        call.cancel("again")
+        assert (await session.call_tool("plain", cancel=token)).text == "plain"
+        token.cancel("too late")
+        token.cancel("again")
         assert (await session.call_tool("plain")).text == "plain"
 
 
 async def test_only_the_first_reason_counts_and_a_long_one_is_cut() -> None:
-    server = Slow(NEWEST_HANDSHAKE)
+    server, token = Slow(NEWEST_HANDSHAKE), CancelToken()
     async with connect(MemoryServer(server), approval=allow_all) as session:
         await session.list_tools()
-        call = session.call_tool("ask")
         async with anyio.create_task_group() as tasks:
 
-            async def await_it() -> None:
+            async def make() -> None:
                 with pytest.raises(CallCancelled):
-                    await call
+                    await session.call_tool("ask", cancel=token)
 
-            tasks.start_soon(await_it)
+            tasks.start_soon(make)
             await server.under_way.wait()
-            call.cancel("x" * 9_000)
-            call.cancel("another")
+            token.cancel("x" * 9_000)
+            token.cancel("another")
         await server.cancelled.wait()
-    assert server.all("notifications/cancelled")[0]["reason"] == "x" * 500
+    assert server.all("notifications/cancelled")[0]["reason"] == "x" * 500 == token.reason
+
+
+async def test_one_token_cancels_all_the_calls_it_was_given_to_and_no_other() -> None:
+    server, token = Slow(NEWEST_HANDSHAKE), CancelToken()
+    ended: list[str] = []
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        await session.list_tools()
+
+        async def make(name: str, cancel: CancelToken | None) -> None:
+            try:
+                ended.append((await session.call_tool("ask", cancel=cancel)).text)
+            except CallCancelled:
+                ended.append(f"{name} was cancelled")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(make, "one", token)
+            tasks.start_soon(make, "two", token)
+            tasks.start_soon(make, "three", None)
+            while len(server.all("tools/call")) < 3:
+                await anyio.lowlevel.checkpoint()
+            token.cancel()
+            while len(ended) < 2:
+                await anyio.lowlevel.checkpoint()
+            server.let_go.set()
+    assert sorted(ended[:2]) == ["one was cancelled", "two was cancelled"]
+    assert ended[2:] == ["done"]
+
+
+async def test_a_token_may_be_cancelled_from_a_thread() -> None:
+    server, token = Slow(NEWEST_HANDSHAKE), CancelToken()
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        await session.list_tools()
+        async with anyio.create_task_group() as tasks:
+
+            async def make() -> None:
+                with pytest.raises(CallCancelled, match="from a thread"):
+                    await session.call_tool("ask", cancel=token)
+
+            tasks.start_soon(make)
+            await server.under_way.wait()
+            thread = threading.Thread(target=token.cancel, args=["from a thread"])
+            thread.start()
+            await anyio.to_thread.run_sync(thread.join)
+        await server.cancelled.wait()
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_token_may_be_cancelled_after_the_event_loop_has_ended(backend: str) -> None:
+    server, token = Slow(LATEST), CancelToken()
+
+    async def main() -> None:
+        async with connect(MemoryServer(server), approval=allow_all) as session:
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(lambda: session.call_tool("ask", cancel=token))
+                    await server.under_way.wait()
+                    scope.cancel()
+
+    anyio.run(main, backend=backend)
+    token.cancel()
+    assert token.cancelled
+
+
+async def test_what_is_no_token_is_refused_by_name() -> None:
+    async with connect(MemoryServer(Slow(LATEST)), approval=allow_all) as session:
+        with pytest.raises(ConfigError, match="cancel="):
+            await session.call_tool("ask", cancel=anyio.CancelScope())  # type: ignore[arg-type]
 
 
 async def test_cancelling_the_task_instead_is_the_tasks_own_cancellation() -> None:
@@ -171,24 +242,14 @@ async def test_cancelling_the_task_instead_is_the_tasks_own_cancellation() -> No
     assert server.all("notifications/cancelled")[0]["reason"] == "the client gave up waiting"
 
 
-async def test_what_call_tool_returns_is_good_for_every_way_to_run_a_coroutine() -> None:
+async def test_call_tool_is_an_ordinary_coroutine_function() -> None:
+    assert inspect.iscoroutinefunction(Session.call_tool)
     async with connect(MemoryServer(Slow(LATEST)), approval=allow_all) as session:
         call = session.call_tool("plain")
-        assert isinstance(call, Coroutine)
-        assert inspect.isawaitable(call)
-        assert "Call" in repr(call)
+        assert inspect.iscoroutine(call)
         assert (await call).text == "plain"
-        with pytest.raises(RuntimeError):
-            await call
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.call_tool, "plain")
-        closed = session.call_tool("plain")
-        closed.close()
-
-
-def test_a_call_that_was_never_made_has_no_attributes_and_looks_for_none_without_end() -> None:
-    with pytest.raises(AttributeError):
-        Call.__new__(Call).cr_frame  # noqa: B018
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -199,10 +260,10 @@ async def test_asyncio_makes_a_task_of_it(anyio_backend: str) -> None:
         assert (await asyncio.wait_for(session.call_tool("plain"), 30)).text == "plain"
         both = await asyncio.gather(session.call_tool("plain"), session.call_tool("plain"))
         assert [result.text for result in both] == ["plain", "plain"]
-        call = session.call_tool("ask")
-        task = asyncio.create_task(call)
+        token = CancelToken()
+        task = asyncio.create_task(session.call_tool("ask", cancel=token))
         await server.under_way.wait()
-        call.cancel("enough")
+        token.cancel("enough")
         with pytest.raises(CallCancelled, match="enough"):
             await task
         assert not task.cancelled()
@@ -224,82 +285,84 @@ async def test_a_call_cancelled_as_its_answer_comes_ends_one_way_or_the_other() 
     async with connect(MemoryServer(server), approval=allow_all) as session:
         for pause in range(12):
             server.under_way, server.let_go = anyio.Event(), anyio.Event()
-            call = session.call_tool("ask")
+            token = CancelToken()
 
-            async def await_it(session: Session, call: Call[Any] = call) -> None:
+            async def make(session: Session, token: CancelToken = token) -> None:
                 try:
-                    outcomes.add((await call).text)
+                    outcomes.add((await session.call_tool("ask", cancel=token)).text)
                 except CallCancelled:
                     outcomes.add("cancelled")
 
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(await_it, session)
+                tasks.start_soon(make, session)
                 await server.under_way.wait()
                 server.let_go.set()
                 for _ in range(pause):
                     await anyio.lowlevel.checkpoint()
-                call.cancel("now")
+                token.cancel("now")
         assert (await session.call_tool("plain")).text == "plain"
     assert outcomes <= {"done", "cancelled"}
     assert outcomes
 
 
 @pytest.mark.parametrize("call_first", [True, False])
-async def test_a_call_and_its_task_cancelled_at_once_end_as_the_task(call_first: bool) -> None:
-    server = Slow(NEWEST_HANDSHAKE)
+async def test_cancelling_the_task_takes_precedence_over_cancelling_the_call(
+    call_first: bool,
+) -> None:
+    server, token = Slow(NEWEST_HANDSHAKE), CancelToken()
     ended: list[BaseException] = []
     async with connect(MemoryServer(server), approval=allow_all) as session:
         await session.list_tools()
-        call = session.call_tool("ask")
         async with anyio.create_task_group() as tasks:
 
-            async def await_it() -> None:
+            async def make() -> None:
                 try:
-                    await call
+                    await session.call_tool("ask", cancel=token)
                 except BaseException as error:
                     ended.append(error)
                     raise
 
-            tasks.start_soon(await_it)
+            tasks.start_soon(make)
             await server.under_way.wait()
             if call_first:
-                call.cancel("lunch")
+                token.cancel("lunch")
             tasks.cancel_scope.cancel()
-            call.cancel("lunch")
+            token.cancel("lunch")
         assert isinstance(ended[0], anyio.get_cancelled_exc_class())
         assert (await session.call_tool("plain")).text == "plain"
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_task_of_asyncio_whose_call_was_called_off_goes_on_uncancelled(
+async def test_a_task_of_asyncio_goes_on_uncancelled_after_its_call_was_cancelled(
     anyio_backend: str,
 ) -> None:
-    server = Slow(LATEST)
+    server, token = Slow(LATEST), CancelToken()
     async with connect(MemoryServer(server), approval=allow_all) as session:
 
-        async def one(call: Call[Any]) -> int:
+        async def one() -> int:
             with pytest.raises(CallCancelled):
-                await call
+                await session.call_tool("ask", cancel=token)
             task = asyncio.current_task()
             assert task is not None
             return task.cancelling()
 
-        call = session.call_tool("ask")
-        task = asyncio.create_task(one(call))
+        task = asyncio.create_task(one())
         await server.under_way.wait()
-        call.cancel()
+        token.cancel()
         assert await task == 0
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_task_of_asyncio_cancelled_with_its_call_is_cancelled(anyio_backend: str) -> None:
-    server = Slow(LATEST)
+@pytest.mark.parametrize("call_first", [True, False])
+async def test_a_task_of_asyncio_cancelled_with_its_call_is_cancelled(
+    anyio_backend: str, call_first: bool
+) -> None:
+    server, token = Slow(LATEST), CancelToken()
     async with connect(MemoryServer(server), approval=allow_all) as session:
-        call = session.call_tool("ask")
-        task = asyncio.create_task(call)
+        task = asyncio.create_task(session.call_tool("ask", cancel=token))
         await server.under_way.wait()
-        call.cancel()
-        task.cancel()
+        for cancel in (token.cancel, task.cancel) if call_first else (task.cancel, token.cancel):
+            cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert task.cancelled()

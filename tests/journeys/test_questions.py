@@ -13,6 +13,7 @@ import pytest
 from mcp_client import (
     Accept,
     CallCancelled,
+    CancelToken,
     Decline,
     ElicitRequest,
     Handlers,
@@ -140,29 +141,29 @@ async def test_the_official_server_stops_what_is_called_off(
     options: dict[str, Any] = {"approval": allow_all, "revision": pin, "timeouts": BRISK}
     if transport == "stdio":
         async with connect(peers.official("2.3.0"), **options) as session:
-            await _calls_it_off(session)
+            await _cancels_a_call(session)
     else:
         async with (
             http_peers.official("2.3.0", transport) as url,
             connect(url, **options) as session,
         ):
-            await _calls_it_off(session)
+            await _cancels_a_call(session)
 
 
-async def _calls_it_off(session: Session) -> None:
-    under_way = anyio.Event()
-    call = session.call_tool(
-        "slow", {"seconds": 60, "steps": 600}, on_progress=lambda *_: under_way.set()
-    )
+async def _cancels_a_call(session: Session) -> None:
+    under_way, token = anyio.Event(), CancelToken()
+    steps = {"seconds": 60, "steps": 600}
     async with anyio.create_task_group() as tasks:
 
-        async def await_it() -> None:
+        async def make() -> None:
             with pytest.raises(CallCancelled, match="lunch"):
-                await call
+                await session.call_tool(
+                    "slow", steps, on_progress=lambda *_: under_way.set(), cancel=token
+                )
 
-        tasks.start_soon(await_it)
+        tasks.start_soon(make)
         await under_way.wait()
-        call.cancel("lunch")
+        token.cancel("lunch")
     assert (await session.call_tool("was_cancelled", timeout=20)).text == "yes"
 
 
@@ -196,16 +197,16 @@ async def test_the_reference_server_is_answered(transport: str) -> None:
         assert "as You are a helpful test server." in said.text
         assert HERE.uri in (await session.call_tool("get-roots-list")).text
         await _visits(session, answers)
-        call = session.call_tool("trigger-long-running-operation", {"duration": 60, "steps": 600})
+        token, steps = CancelToken(), {"duration": 60, "steps": 600}
         async with anyio.create_task_group() as tasks:
 
-            async def await_it() -> None:
+            async def make() -> None:
                 with pytest.raises(CallCancelled, match="enough"):
-                    await call
+                    await session.call_tool("trigger-long-running-operation", steps, cancel=token)
 
-            tasks.start_soon(await_it)
+            tasks.start_soon(make)
             await session.ping()
-            call.cancel("enough")
+            token.cancel("enough")
         await session.ping()
 
 
