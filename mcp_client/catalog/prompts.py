@@ -11,8 +11,10 @@ from typing import Any
 
 from ..errors import InvalidArguments, ProtocolViolation
 from ..protocol.content import ResourceLink
+from ..protocol.metadata import brief
 from ..protocol.prompts import Completion, Prompt, PromptMessage
 from ..protocol.resources import ResourceTemplate
+from ..runtime.safe_text import safe_text
 from .paged_list import Kind, ListSource, PagedEntries
 from .reading import FetchResult
 from .subscription import ListSubscription
@@ -38,6 +40,9 @@ class PromptResult:
     def meta(self) -> Mapping[str, Any]:
         meta = self.raw.get("_meta")
         return meta if isinstance(meta, dict) else {}
+
+    def __repr__(self) -> str:
+        return f"<PromptResult of {safe_text(self.prompt, 64)}: {brief(self.messages)}>"
 
     @property
     def links(self) -> tuple[ResourceLink, ...]:

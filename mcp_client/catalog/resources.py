@@ -14,6 +14,7 @@ from typing import Any
 from ..errors import InvalidArguments, ProtocolViolation, ServerError
 from ..protocol.canonical_json import NotJson, canonical_of, plain
 from ..protocol.content import ResourceLink
+from ..protocol.metadata import brief, check_meta
 from ..protocol.resources import Resource, ResourceContents, ResourceTemplate, usable_uri
 from ..runtime.safe_text import safe_text
 from .listed import Rejected
@@ -80,6 +81,10 @@ class ResourceResult:
         meta = self.raw.get("_meta")
         return meta if isinstance(meta, dict) else {}
 
+    def __repr__(self) -> str:
+        left_out = f", {len(self.rejected)} rejected" if self.rejected else ""
+        return f"<ResourceResult of {safe_text(self.uri, 200)}: {brief(self.contents)}{left_out}>"
+
     @property
     def text(self) -> str:
         """All of it as text for a model; what is no text is named in brackets, never hidden."""
@@ -123,11 +128,12 @@ def uri_of(uri: object) -> str:
 
 
 def meta_of(meta: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A caller's own ``_meta``, as plain JSON. Raises ``InvalidArguments``."""
+    """A caller's own ``_meta``, as plain JSON. Raises ``InvalidArguments`` or ``ConfigError``."""
     if meta is None:
         return None
     if not isinstance(meta, Mapping):
         raise InvalidArguments(f"meta is a {type(meta).__name__}: give a dict")
+    check_meta(meta)
     try:
         found: dict[str, Any] = plain(meta)
         canonical_of(found)

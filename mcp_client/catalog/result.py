@@ -6,13 +6,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from reprlib import Repr
 from typing import Any
 
 from ..errors import ToolFailed
 from ..protocol.content import ContentBlock, ResourceLink, content_block
+from ..protocol.metadata import brief
 from ..runtime.safe_text import safe_text
 
 __all__ = ["ToolResult"]
+
+_SHORT = Repr()
+_SHORT.maxlevel = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,18 @@ class ToolResult:
     def links(self) -> tuple[ResourceLink, ...]:
         """The resource links in it, in order. Data: ``Session.follow`` reads one when asked to."""
         return tuple(block for block in self.content if isinstance(block, ResourceLink))
+
+    def __repr__(self) -> str:
+        """Sizes and beginnings, never all of the data: a result may be as large as a message."""
+        parts = [brief(self.content)]
+        if self.structured_content is not None:
+            short = safe_text(_SHORT.repr(self.structured_content), 500)
+            parts.append(f"structured_content={short}")
+        if self.is_error:
+            parts.append("is_error=True")
+        if self.findings:
+            parts.append(f"findings={brief(self.findings)}")
+        return f"<ToolResult of {self.server}/{safe_text(self.tool, 64)}: {', '.join(parts)}>"
 
     def raise_for_error(self) -> ToolResult:
         """This result, or ``ToolFailed`` if the tool reported an error."""

@@ -5,16 +5,18 @@ resource), 2025-03-26 (audio) and 2025-06-18 (resource link). A block of an unkn
 that lacks what its kind must have, is kept as it came: one bad block spoils one block.
 
 ``str(block)`` is its text for a model: a text as it is, and for anything else a line in brackets
-which says what is there, of what MIME type and how large.
+which says what is there, of what MIME type and how large. ``repr(block)`` has sizes instead of
+data, so that logging a result costs little whatever is in it. ``block.type`` is a literal, and a
+type checker narrows the union by it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
-from .metadata import Metadata, decoded, decoded_size, shown, text_or_none
+from .metadata import Metadata, brief_text, decoded, decoded_size, shown, text_or_none
 
 __all__ = [
     "AudioContent",
@@ -34,10 +36,13 @@ class TextContent(Metadata):
     raw: Mapping[str, Any] = field(repr=False, compare=False)
     """The block as it came; the same for every kind."""
 
-    type = "text"
+    type: ClassVar[Literal["text"]] = "text"
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        return f"TextContent({brief_text(self.text)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class ImageContent(Metadata):
     mime_type: str
     raw: Mapping[str, Any] = field(repr=False, compare=False)
 
-    type = "image"
+    type: ClassVar[Literal["image"]] = "image"
 
     @property
     def bytes(self) -> bytes:
@@ -65,6 +70,9 @@ class ImageContent(Metadata):
     def __str__(self) -> str:
         return f"[image, {shown(self.mime_type)}, {self.size} bytes]"
 
+    def __repr__(self) -> str:
+        return f"ImageContent({shown(self.mime_type)!r}, {self.size} bytes)"
+
 
 @dataclass(frozen=True, slots=True)
 class AudioContent(Metadata):
@@ -73,7 +81,7 @@ class AudioContent(Metadata):
     mime_type: str
     raw: Mapping[str, Any] = field(repr=False, compare=False)
 
-    type = "audio"
+    type: ClassVar[Literal["audio"]] = "audio"
 
     @property
     def bytes(self) -> bytes:
@@ -86,6 +94,9 @@ class AudioContent(Metadata):
 
     def __str__(self) -> str:
         return f"[audio, {shown(self.mime_type)}, {self.size} bytes]"
+
+    def __repr__(self) -> str:
+        return f"AudioContent({shown(self.mime_type)!r}, {self.size} bytes)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +117,7 @@ class ResourceLink(Metadata):
     _origin: str = field(default="", repr=False, compare=False)
     """Which session's result that is: two servers may have the same name."""
 
-    type = "resource_link"
+    type: ClassVar[Literal["resource_link"]] = "resource_link"
 
     @property
     def size(self) -> int | None:
@@ -122,6 +133,10 @@ class ResourceLink(Metadata):
             parts.append(f"{self.size} bytes")
         return f"[{', '.join(parts)}]"
 
+    def __repr__(self) -> str:
+        size = "" if self.size is None else f", {self.size} bytes"
+        return f"ResourceLink({shown(self.uri)!r}, {shown(self.name)!r}{size})"
+
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedResource(Metadata):
@@ -133,7 +148,7 @@ class EmbeddedResource(Metadata):
     blob: str | None
     raw: Mapping[str, Any] = field(repr=False, compare=False)
 
-    type = "resource"
+    type: ClassVar[Literal["resource"]] = "resource"
 
     @property
     def bytes(self) -> bytes:
@@ -147,16 +162,26 @@ class EmbeddedResource(Metadata):
     def __str__(self) -> str:
         return _contents(self.uri, self.mime_type, self.text, self.blob)
 
+    def __repr__(self) -> str:
+        return f"EmbeddedResource({_sizes(self.uri, self.mime_type, self.text, self.blob)})"
+
 
 @dataclass(frozen=True, slots=True)
 class UnknownContent:
-    """A block that is of no kind we know, or not what its kind must be."""
+    """A block of an unknown kind, or one that lacks what its kind requires."""
 
-    type: str
+    kind: str
+    """What the block calls its type; empty where it says nothing usable."""
     raw: Any
+    """The block as it came."""
+
+    type: ClassVar[Literal["unknown"]] = "unknown"
 
     def __str__(self) -> str:
-        return f"[content of unknown kind {shown(self.type, 40)!r}]"
+        return f"[content of unknown kind {shown(self.kind, 40)!r}]"
+
+    def __repr__(self) -> str:
+        return f"UnknownContent({shown(self.kind, 40)!r})"
 
 
 ContentBlock: TypeAlias = (
@@ -196,3 +221,9 @@ def _contents(uri: str, mime_type: str | None, text: str | None, blob: str | Non
     if text is not None:
         return f"[resource: {shown(uri)}{media}]\n{text}"
     return f"[resource: {shown(uri)}{media}, {decoded_size(blob or '')} bytes]"
+
+
+def _sizes(uri: str, mime_type: str | None, text: str | None, blob: str | None) -> str:
+    held = brief_text(text) if text is not None else f"{decoded_size(blob or '')} bytes"
+    media = "" if mime_type is None else f"{shown(mime_type)!r}, "
+    return f"{shown(uri)!r}, {media}{held}"

@@ -7,18 +7,53 @@ server's own word: a hint for showing and sorting, and never a reason to trust.
 
 from __future__ import annotations
 
+import re
 from binascii import Error as BadBase64
 from binascii import a2b_base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import ProtocolViolation
+from ..errors import ConfigError, ProtocolViolation
 from ..runtime.safe_text import safe_text
 
-__all__ = ["Annotations", "Metadata", "decoded", "decoded_size", "shown", "text_or_none"]
+__all__ = [
+    "Annotations",
+    "Metadata",
+    "brief",
+    "brief_text",
+    "check_meta",
+    "decoded",
+    "decoded_size",
+    "shown",
+    "text_or_none",
+]
 
 _ROLES = ("user", "assistant")
+_BRIEF = 80
+_FEW = 8
+
+_LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+# Strings, because compiling them at import would cost every program a millisecond.
+_META_KEY = rf"(?:{_LABEL}(?:\.{_LABEL})*/)?(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?"
+# W3C Trace Context, level 2: a version above 00 may append fields that are not known here.
+_TRACEPARENT = (
+    r"(?:00-(?P<trace>[0-9a-f]{32})-(?P<parent>[0-9a-f]{16})-[0-9a-f]{2}"
+    r"|(?!00|ff)[0-9a-f]{2}-(?P<trace2>[0-9a-f]{32})-(?P<parent2>[0-9a-f]{16})-[0-9a-f]{2}"
+    r"(?:-[\x21-\x7e]*)?)"
+)
+_STATE = (
+    r"(?P<key>[a-z0-9][a-z0-9_\-*/@]{0,255})"
+    r"=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]"
+)
+_STATES = 32
+_WORD = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_VALUE = r"[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*"
+_BAGGAGE = (
+    rf"{_WORD}[ \t]*=[ \t]*{_VALUE}[ \t]*"
+    rf"(?:;[ \t]*{_WORD}[ \t]*(?:=[ \t]*{_VALUE}[ \t]*)?)*"
+)
+_BAGGAGES = 180
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +106,55 @@ class Metadata:
         return [icon for icon in icons if type(icon) is dict] if type(icons) is list else []
 
 
+def check_meta(meta: Mapping[str, Any]) -> None:
+    """Check the ``_meta`` that a caller gives for a request, before anything is sent.
+
+    Its keys are an optional prefix of dotted labels with a slash, and a name; ``traceparent``,
+    ``tracestate`` and ``baggage`` are in the W3C's formats (2026-07-28 ``basic/index``,
+    ``_meta``). Raises ``ConfigError`` with the key and the rule.
+    """
+    for key, value in meta.items():
+        if not isinstance(key, str):
+            continue  # not JSON: refused where the rest of it is
+        if not re.fullmatch(_META_KEY, key):
+            raise ConfigError(
+                f"meta key {safe_text(key, 80)!r}: give a name that begins and ends with a letter "
+                "or digit, with '-', '_' and '.' between, after an optional prefix of labels such "
+                "as 'com.example/'"
+            )
+        check = _W3C.get(key)
+        if check is not None and not (isinstance(value, str) and check(value)):
+            raise ConfigError(f"meta[{key!r}] is not in the format of W3C {_W3C_PAGE[key]}")
+
+
+def _is_traceparent(value: str) -> bool:
+    found = re.fullmatch(_TRACEPARENT, value)
+    return found is not None and all(
+        part.strip("0") for part in found.groupdict().values() if part is not None
+    )
+
+
+def _is_tracestate(value: str) -> bool:
+    # Empty members are allowed, and a key may come once.
+    members = [member.strip(" \t") for member in value.split(",")]
+    found = [re.fullmatch(_STATE, member) for member in members if member]
+    keys = [one["key"] for one in found if one is not None]
+    return len(keys) == len(found) <= _STATES and len(set(keys)) == len(keys)
+
+
+def _is_baggage(value: str) -> bool:
+    members = [member.strip(" \t") for member in value.split(",")]
+    return len(members) <= _BAGGAGES and all(re.fullmatch(_BAGGAGE, member) for member in members)
+
+
+_W3C = {"traceparent": _is_traceparent, "tracestate": _is_tracestate, "baggage": _is_baggage}
+_W3C_PAGE = {
+    "traceparent": "Trace Context",
+    "tracestate": "Trace Context",
+    "baggage": "Baggage",
+}
+
+
 def decoded(text: str, what: str, raw: Any) -> bytes:
     """The bytes of strict Base64 (RFC 4648, section 4: padded, and nothing between).
 
@@ -93,6 +177,20 @@ def decoded_size(text: str) -> int:
 def shown(text: str, limit: int = 200) -> str:
     """A server's text within one line of ours: nothing in it can end the line or hide."""
     return safe_text(text, limit)
+
+
+def brief_text(text: str) -> str:
+    """A text for a ``repr``: in quotes, its beginning only, and then how long it is."""
+    if len(text) <= _BRIEF:
+        return repr(safe_text(text, lines=True))
+    return f"{safe_text(text[:_BRIEF], lines=True) + '…'!r}, {len(text)} characters"
+
+
+def brief(values: Sequence[object]) -> str:
+    """Many values for a ``repr``: the first few, and how many more there are."""
+    first = ", ".join([repr(value) for value in values[:_FEW]])
+    left = len(values) - _FEW
+    return f"[{first}, and {left} more]" if left > 0 else f"[{first}]"
 
 
 def text_or_none(value: Any) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import InvalidArguments
 from ..runtime.safe_text import invisible
-from .content import _bytes, _contents
+from .content import _bytes, _contents, _sizes
 from .metadata import Metadata, text_or_none
 from .uri_template import BadTemplate, expand, variables
 
@@ -136,6 +136,9 @@ class ResourceContents(Metadata):
 
     def __str__(self) -> str:
         return _contents(self.uri, self.mime_type, self.text, self.blob)
+
+    def __repr__(self) -> str:
+        return f"ResourceContents({_sizes(self.uri, self.mime_type, self.text, self.blob)})"
 
 
 @dataclass(frozen=True, slots=True)

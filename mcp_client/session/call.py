@@ -41,6 +41,7 @@ from ..errors import (
 from ..handlers.input_rounds import InputRequiredLoop
 from ..protocol.canonical_json import NotJson, canonical_of, plain
 from ..protocol.jsonrpc import Json
+from ..protocol.metadata import check_meta
 from ..runtime.event_loop import cancel_requests, current
 from ..runtime.limits import Limits, Timeouts
 from ..validation.checker import Checker, Problem
@@ -127,6 +128,8 @@ class Caller:
             strictness_of("validation", validation)
         if cancel is not None and not isinstance(cancel, CancelToken):
             raise ConfigError(f"cancel={cancel!r}: give a CancelToken")
+        if isinstance(meta, Mapping):
+            check_meta(meta)
         entry = None if self._audit is None else self._audit.entry(self._new_id(), name, arguments)
         order = CallRequest(
             name,

@@ -11,6 +11,7 @@ import pytest
 from mcp_client import (
     Accept,
     CallTimeout,
+    ConfigError,
     ConnectionLost,
     ElicitRequest,
     Handlers,
@@ -240,6 +241,32 @@ async def test_meta_that_is_no_json_is_not_sent(meta: Any) -> None:
     async with reading(Stateless()) as session:
         with pytest.raises(InvalidArguments, match="meta"):
             await session.read_resource("book:emma", meta=meta)
+
+
+async def test_meta_in_another_form_than_the_specifications_is_refused_and_not_sent(
+    library: Library,
+) -> None:
+    async with reading(library) as session:
+        before = len(library.messages)
+        for meta in ({"-k": 1}, {"a/b/c": 1}, {"traceparent": "junk"}):
+            with pytest.raises(ConfigError, match="meta"):
+                await session.read_resource("book:emma", meta=meta)
+            with pytest.raises(ConfigError, match="meta"):
+                await session.get_prompt("summary", meta=meta)
+            with pytest.raises(ConfigError, match="meta"):
+                await session.call_tool("any", meta=meta)
+        assert len(library.messages) == before
+
+
+async def test_the_repr_of_what_was_read_has_sizes_and_no_data() -> None:
+    pieces = [{"uri": f"a:{n}", "blob": "A" * 400_000} for n in range(20)]
+    result = {"contents": [*pieces, "odd"]}
+    async with reading(Odd("resources/read", result)) as session:
+        read = await session.read_resource("a:")
+    assert "300000 bytes" in repr(read)
+    assert "12 more" in repr(read)
+    assert "1 rejected" in repr(read)
+    assert len(repr(read)) < 1_000
 
 
 async def test_a_bad_piece_is_left_out_and_said() -> None:

@@ -110,3 +110,24 @@ def test_the_links_of_a_result_are_data_and_know_whose_they_are() -> None:
     ]
     assert "[resource link: n, u:1, text/x, 12 bytes]" in found.text.splitlines()
     assert len(found.text.splitlines()) == 4, "nothing that is there is hidden"
+
+
+def test_the_repr_of_a_large_result_is_short() -> None:
+    picture = {"type": "image", "data": "A" * 4_000_000, "mimeType": "image/png"}
+    large = result(
+        content=[picture] * 1_000,
+        structuredContent={"rows": [["x" * 1_000] * 1_000] * 1_000, "k\u202e": 1},
+        isError=True,
+    )
+    shown = repr(large)
+    assert "3000000 bytes" in shown
+    assert "992 more" in shown
+    assert "is_error=True" in shown
+    assert "\u202e" not in shown
+    assert len(shown) < 2_000
+
+
+def test_the_repr_of_a_small_result_has_what_it_says() -> None:
+    shown = repr(result(content=[{"type": "text", "text": "21 °C"}], structuredContent={"t": 21}))
+    assert "21 °C" in shown
+    assert "structured_content={'t': 21}" in shown

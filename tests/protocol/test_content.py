@@ -114,3 +114,40 @@ def test_any_block_is_read_keeps_its_raw_form_and_is_shown(block: Any) -> None:
     found = content_block(block)
     assert found.raw == block
     assert isinstance(str(found), str)
+
+
+def test_what_a_block_is_narrows_its_type() -> None:
+    block = content_block(IMAGE)
+    match block.type:  # mypy in strict mode checks the attributes that each case has
+        case "image" | "audio":
+            assert block.size == 3
+        case "text":
+            pytest.fail(block.text)
+        case "resource" | "resource_link":
+            pytest.fail(block.uri)
+        case "unknown":
+            pytest.fail(block.kind)
+
+
+def test_a_malformed_block_does_not_pass_for_the_kind_it_claims() -> None:
+    assert content_block({"type": "image", "data": 7}).type == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("block", "shown"),
+    [
+        (TEXT, "TextContent('hello')"),
+        ({"type": "text", "text": "x" * 5_000_000}, f"TextContent('{'x' * 80}…', 5000000 char"),
+        ({**IMAGE, "data": "A" * 4_000_000}, "ImageContent('image/png', 3000000 bytes)"),
+        ({**AUDIO, "data": "A" * 4_000_000}, "AudioContent('audio/wav', 3000000 bytes)"),
+        (LINK, "ResourceLink('file:///a', 'a')"),
+        ({**LINK, "description": "x" * 10_000}, "ResourceLink('file:///a', 'a')"),
+        (INLINE, "EmbeddedResource('u:1', 'text/plain', 'body')"),
+        (BLOB, "EmbeddedResource('u:2', 3 bytes)"),
+        ({"type": "video", "data": "x" * 10_000}, "UnknownContent('video')"),
+        ({"type": "text", "text": "\x1b[2J\u202e"}, r"TextContent('\\u{1b}[2J\\u{202e}')"),
+    ],
+)
+def test_the_repr_of_a_block_has_sizes_and_no_data(block: dict[str, Any], shown: str) -> None:
+    assert repr(content_block(block)).startswith(shown)
+    assert len(repr(content_block(block))) < 200

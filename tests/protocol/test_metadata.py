@@ -9,9 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_client import Annotations, AudioContent, EmbeddedResource, ImageContent, ProtocolViolation
+from mcp_client import (
+    Annotations,
+    AudioContent,
+    ConfigError,
+    EmbeddedResource,
+    ImageContent,
+    ProtocolViolation,
+)
 from mcp_client.protocol.content import content_block
-from mcp_client.protocol.metadata import decoded_size
+from mcp_client.protocol.metadata import check_meta, decoded_size
 from mcp_client.protocol.resources import ResourceContents
 
 
@@ -119,3 +126,98 @@ def test_the_line_that_names_a_block_stays_one_line_whatever_the_server_says(blo
     assert shown.isprintable()
     assert len(shown) < 1_000
     assert shown.startswith("[") and shown.endswith("]")
+
+
+# ------------------------------------------------------------------ the caller's own _meta
+
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "00f067aa0ba902b7"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "k",
+        "7",
+        "a-b_c.d",
+        "com.example/key",
+        "com.example/",
+        "c/k",
+        "a-1.b2/x",
+        "io.modelcontextprotocol/related-task",
+        "progressToken",
+    ],
+)
+def test_a_meta_key_of_the_specifications_form_is_accepted(key: str) -> None:
+    check_meta({key: None})
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "-k",
+        "k-",
+        ".k",
+        "k_",
+        "a b",
+        "ключ",
+        "/k",
+        "1com/k",
+        "com-/k",
+        "com..example/k",
+        ".com/k",
+        "com./k",
+        "com.example/-k",
+        "a/b/c",
+        "k\n",
+        "com.exa_mple/k",
+    ],
+)
+def test_a_meta_key_of_another_form_is_refused_with_its_name(key: str) -> None:
+    with pytest.raises(ConfigError, match="meta key"):
+        check_meta({"fine": 1, key: 1})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("traceparent", f"00-{TRACE}-{PARENT}-01"),
+        ("traceparent", f"cc-{TRACE}-{PARENT}-01-what-comes-later"),
+        ("tracestate", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"),
+        ("tracestate", "fw529a3039@dt=FfffffBRHE2PQ, b=1 2"),
+        ("tracestate", ""),
+        ("baggage", "userId=alice,serverNode=DF%2028,isProduction=false"),
+        ("baggage", "k1 = v1;p1;p2=x ; p3 , k2=v2"),
+    ],
+)
+def test_trace_context_in_the_formats_of_the_w3c_is_accepted(key: str, value: str) -> None:
+    check_meta({key: value})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("traceparent", "00-1"),
+        ("traceparent", None),
+        ("traceparent", 7),
+        ("traceparent", f"00-{'0' * 32}-{PARENT}-01"),
+        ("traceparent", f"00-{TRACE}-{'0' * 16}-01"),
+        ("traceparent", f"00-{TRACE.upper()}-{PARENT}-01"),
+        ("traceparent", f"ff-{TRACE}-{PARENT}-01"),
+        ("traceparent", f"00-{TRACE}-{PARENT}-01-x"),
+        ("traceparent", f"00-{TRACE}-{PARENT}-01\n"),
+        ("tracestate", "no value"),
+        ("tracestate", "a=1,a=2"),
+        ("tracestate", "UPPER=1"),
+        ("tracestate", ",".join(f"k{n}=1" for n in range(33))),
+        ("tracestate", {"a": "1"}),
+        ("baggage", ""),
+        ("baggage", "k"),
+        ("baggage", "a=1,,b=2"),
+        ("baggage", 'k="quoted"'),
+        ("baggage", "k=ü"),
+        ("baggage", ["k=v"]),
+    ],
+)
+def test_trace_context_in_another_format_is_refused(key: str, value: object) -> None:
+    with pytest.raises(ConfigError, match="W3C"):
+        check_meta({key: value})
