@@ -1,4 +1,8 @@
-"""Every async test runs on asyncio and on trio, ends in bounded time and leaves no process."""
+"""Every async test runs on asyncio and on trio, ends in bounded time and leaves no process.
+
+On asyncio it runs as in a program started with ``asyncio.run`` beside ``sniffio``, and creates no
+anyio object in a loop callback: see ``tests.runners``.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ from hypothesis import HealthCheck, settings
 from mcp_client.connection import establish
 from tests.ledger import Ledger
 from tests.properties import EXAMPLES
+from tests.runners import as_in_plain_asyncio, watch_loop_callbacks
 
 BOUND = 60.0
 """Seconds an async test may take; a test that waits longer has hung."""
@@ -59,8 +64,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
 
         @functools.wraps(test)
         async def bounded(*args: Any, **kwargs: Any) -> None:
-            with anyio.fail_after(BOUND):
+            as_in_plain_asyncio()
+            with watch_loop_callbacks() as created, anyio.fail_after(BOUND):
                 await test(*args, **kwargs)
+            assert not created, created
 
         pyfuncitem.obj = bounded
 

@@ -35,9 +35,9 @@ from ..errors import (
 from ..protocol.capabilities import declared_in
 from ..protocol.era import Era, InputRequired
 from ..protocol.jsonrpc import Id, Request, encode_error_response, encode_response
-from ..runtime.background import BackgroundTasks
+from ..runtime.background import BackgroundTask, BackgroundTasks
 from ..runtime.callbacks import invoke_callback
-from ..runtime.event_loop import being_cancelled, current
+from ..runtime.event_loop import LoopEvent, being_cancelled, current
 from ..runtime.limits import Limits, Timeouts
 from ..runtime.safe_text import safe_text
 from ..runtime.stats import Stats
@@ -77,9 +77,9 @@ class Dispatcher:
         self._stats = stats
         self._capabilities = {} if handlers is None else handlers.capabilities
         self._jobs: BackgroundTasks | None = None
-        self._open: dict[tuple[Transport, Id], anyio.CancelScope] = {}
+        self._open: dict[tuple[Transport, Id], BackgroundTask] = {}
         self._watching = self._closed = False
-        self._visits: dict[str, anyio.Event] = {}
+        self._visits: dict[str, LoopEvent] = {}
 
     def start(self) -> None:
         """Called in the event loop the session is to live in."""
@@ -104,18 +104,37 @@ class Dispatcher:
         era: Era | None,
         pause: Callable[[], Callable[[], None]],
     ) -> None:
-        """Answer a server's request, sooner or later. ``pause`` stops the clocks."""
+        """Answer a server's request, sooner or later. ``pause`` stops the clocks.
+
+        Called by whatever reads the transport, which on stdio is a loop callback: it must not
+        raise, for no caller would see it. The server would wait for ever, and so would every call
+        under way, whose clocks stand still meanwhile.
+        """
         if self._closed:
             return
-        key = transport, question.id
-        if len(self._open) >= self._limits.questions or key in self._open:
-            self._refuse(transport, question, RequestRefused(_BUSY, "too many questions at once"))
-            return
         try:
-            asked = self._read(question.method, question.params, era)
+            self._start_answering(transport, question, era, pause)
         except RequestRefused as refused:
             self._refuse(transport, question, refused)
-            return
+        except Exception:  # noqa: BLE001 - see above
+            _log.exception("%s: a request of the server's cannot be handled", self._server)
+            self._refuse(transport, question, RequestRefused(_FAILED, "the client failed"))
+
+    def _start_answering(
+        self,
+        transport: Transport,
+        question: Request,
+        era: Era | None,
+        pause: Callable[[], Callable[[], None]],
+    ) -> None:
+        assert self._jobs is not None
+        key = transport, question.id
+        if len(self._open) >= self._limits.questions or key in self._open:
+            raise RequestRefused(_BUSY, "too many questions at once")
+        asked = self._read(question.method, question.params, era)
+        if not self._watching:
+            self._jobs.start(self._watch)
+            self._watching = True
         resume = pause()
 
         async def answer() -> None:
@@ -129,26 +148,26 @@ class Dispatcher:
             except McpError as error:
                 _log.debug("%s: an answer could not be sent: %s", self._server, error)
 
-        assert self._jobs is not None
-        if not self._watching:
-            self._watching = True
-            self._jobs.start(self._watch)
-        self._open[key] = self._jobs.start(answer)
+        try:
+            self._open[key] = self._jobs.start(answer)
+        except BaseException:
+            resume()
+            raise
 
     def ask_only_for(self, transport: Transport) -> None:
         """Nobody is to think about the questions of any connection but this."""
-        for (asker, _), scope in list(self._open.items()):
+        for (asker, _), task in list(self._open.items()):
             if asker is not transport:
-                scope.cancel()
+                task.cancel()
 
     async def _watch(self) -> None:
         """Take back the questions of a server that has gone, as long as any is open."""
         try:
             while self._open:
                 await anyio.sleep(_LOOK)
-                for (asker, _), scope in list(self._open.items()):
+                for (asker, _), task in list(self._open.items()):
                     if not asker.alive:
-                        scope.cancel()
+                        task.cancel()
         finally:
             self._watching = False
 
@@ -156,11 +175,11 @@ class Dispatcher:
         """The server wants no answer any more. 2025-11-25 ``basic/utilities/cancellation``."""
         question = params.get("requestId")
         if type(question) is int or type(question) is str:
-            scope = self._open.get((transport, question))
-            if scope is not None:
+            task = self._open.get((transport, question))
+            if task is not None:
                 reason = safe_text(params.get("reason", ""), 200)
                 _log.debug("%s: the server withdrew its question: %s", self._server, reason)
-                scope.cancel()
+                task.cancel()
 
     def _refuse(self, transport: Transport, question: Request, refused: RequestRefused) -> None:
         self._stats.refused_questions += 1
@@ -273,7 +292,7 @@ class Dispatcher:
         if isinstance(asked, ElicitRequest) and asked.elicitation_id is not None:
             if len(self._visits) >= _MOST_VISITS:
                 del self._visits[next(iter(self._visits))]
-            self._visits.setdefault(asked.elicitation_id, anyio.Event())
+            self._visits.setdefault(asked.elicitation_id, LoopEvent())
 
     def completed(self, params: Mapping[str, Any]) -> None:
         """The server says that a visit is done; one of an unknown id is ignored."""
@@ -281,7 +300,7 @@ class Dispatcher:
         if visit is not None:
             visit.set()
 
-    def visit(self, elicitation_id: str) -> anyio.Event:
+    def visit(self, elicitation_id: str) -> LoopEvent:
         found = self._visits.get(elicitation_id)
         if found is None:
             raise ConfigError(

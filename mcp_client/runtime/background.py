@@ -1,4 +1,5 @@
-"""Work that belongs to a connection and not to a task: begun by any task, ended by any other."""
+"""Work that belongs to a connection and not to a task: started by any task or by a loop callback,
+ended by any other."""
 
 from __future__ import annotations
 
@@ -9,54 +10,85 @@ import anyio
 
 from .event_loop import Backend
 
-__all__ = ["BackgroundTasks"]
+__all__ = ["BackgroundTask", "BackgroundTasks"]
 
 _log = logging.getLogger("mcp_client")
 
 
+class BackgroundTask:
+    """One piece of background work, to be cancelled from anywhere in its event loop.
+
+    Its cancel scope is created inside the task that runs the work: ``BackgroundTasks.start`` is
+    also called from loop callbacks, where anyio cannot create one (see ``event_loop``).
+    """
+
+    __slots__ = ("_scope", "cancel_called", "done")
+
+    def __init__(self) -> None:
+        self._scope: anyio.CancelScope | None = None
+        self.cancel_called = False
+        self.done = False
+
+    def cancel(self) -> None:
+        """End the work. Work that has not begun is begun and cancelled at its first wait, so that
+        its clean-up runs."""
+        self.cancel_called = True
+        if self._scope is not None:
+            self._scope.cancel()
+
+    async def run(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            with anyio.CancelScope() as self._scope:
+                if self.cancel_called:
+                    self._scope.cancel()
+                await work()
+        finally:
+            self.done = True
+            self._scope = None
+
+
 class BackgroundTasks:
-    """The background work of one connection. What a job raises is logged and ends that job."""
+    """The background work of one connection. What a task raises is logged and ends that task."""
 
     def __init__(self, backend: Backend, server: str) -> None:
         self._backend = backend
         self._server = server
-        self._scopes: set[anyio.CancelScope] = set()
+        self._tasks: set[BackgroundTask] = set()
         self._none_left: anyio.Event | None = None
 
     def __len__(self) -> int:
-        return len(self._scopes)
+        return len(self._tasks)
 
-    def start(self, work: Callable[[], Awaitable[None]]) -> anyio.CancelScope:
-        """Begin ``work``; cancelling what is returned ends it."""
-        scope = anyio.CancelScope()
-        self._scopes.add(scope)
+    def start(self, work: Callable[[], Awaitable[None]]) -> BackgroundTask:
+        """Start ``work``, from a task or from a loop callback."""
+        task = BackgroundTask()
+        self._tasks.add(task)
 
         async def run() -> None:
             try:
-                with scope:
-                    await work()
-            except Exception:  # noqa: BLE001 - nobody waits for it who could be told
+                await task.run(work)
+            except Exception:  # noqa: BLE001 - no caller is left who could be told
                 _log.warning("%s: background work failed", self._server, exc_info=True)
             finally:
-                self._scopes.discard(scope)
-                if not self._scopes and self._none_left is not None:
+                self._tasks.discard(task)
+                if not self._tasks and self._none_left is not None:
                     self._none_left.set()
 
         self._backend.spawn(run)
-        return scope
+        return task
 
     async def none_left(self) -> None:
-        """Wait until every job has ended by itself."""
-        if self._scopes:
+        """Wait until every task has ended by itself."""
+        if self._tasks:
             await self._emptied().wait()
 
     async def aclose(self, within: float) -> None:
-        """End every job, and wait until they have ended, ``within`` seconds at most."""
-        if not self._scopes:
+        """Cancel every task, and wait until they have ended, ``within`` seconds at most."""
+        if not self._tasks:
             return
         emptied = self._emptied()
-        for scope in list(self._scopes):
-            scope.cancel()
+        for task in list(self._tasks):
+            task.cancel()
         with anyio.move_on_after(within, shield=True):
             await emptied.wait()
 

@@ -1,8 +1,17 @@
-"""The event loop, asked directly: asyncio and trio side by side, and nowhere else.
+"""Direct access to the event loop, asyncio or trio. No other module imports either.
 
-Everything that waits in the caller's own task uses anyio. What is here is what anyio cannot give:
-work that belongs to a session and not to a task (so that any task may open it and any other close
-it), and a waiter and file watches cheap enough for the way of every call.
+Code that waits in the caller's own task uses anyio. This module provides what anyio does not: work
+that belongs to a session and not to a task (so that one task may open it and another close it), and
+a waiter, timers and file watches cheap enough for every call.
+
+*No anyio object is created outside a task.* The callbacks of ``call_at``, ``call_soon``,
+``on_readable`` and ``on_writable`` run in no task on asyncio. There, anyio asks ``sniffio`` (where
+it is installed) which loop is running; ``sniffio`` looks for a current task, finds none and
+concludes that no loop runs. So ``anyio.CancelScope()`` raises there in a program started with
+``asyncio.run``, although it works under ``anyio.run``, which tells ``sniffio`` beforehand. Code
+that such a callback can reach uses ``Backend`` and ``LoopEvent`` instead, and ``BackgroundTasks``,
+which creates its scopes inside the tasks. Setting an ``anyio.Event`` or cancelling a scope that a
+task created is fine anywhere.
 """
 
 from __future__ import annotations
@@ -18,7 +27,15 @@ if TYPE_CHECKING:
 
     import trio
 
-__all__ = ["Backend", "Handle", "Waiter", "being_cancelled", "cancel_requests", "current"]
+__all__ = [
+    "Backend",
+    "Handle",
+    "LoopEvent",
+    "Waiter",
+    "being_cancelled",
+    "cancel_requests",
+    "current",
+]
 
 _log = logging.getLogger("mcp_client")
 
@@ -56,7 +73,8 @@ class Backend(Protocol):
         """Call back once the tasks that can run now have run; or at once, where that costs more."""
 
     def spawn(self, function: Callable[[], Awaitable[None]]) -> Handle:
-        """Run ``function`` outside any task's scope. It contains its own exceptions."""
+        """Run ``function`` outside any task's scope, and not before this returns. An exception that
+        it raises is logged."""
 
     def on_readable(self, fd: int, callback: Callable[[], None]) -> Handle:
         """Call back whenever ``fd`` can be read; cancel before ``fd`` is closed."""
@@ -96,6 +114,36 @@ def cancel_requests() -> int:
     return 0 if task is None else task.cancelling()
 
 
+class LoopEvent:
+    """As ``anyio.Event``, and may also be created in a loop callback."""
+
+    __slots__ = ("_is_set", "_waiters")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiters: list[Waiter] = []
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        self._is_set = True
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def wait(self) -> None:
+        if not self._is_set:
+            waiter = current().waiter()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            finally:
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
+
+
 class _Asyncio:
     __slots__ = ("_loop", "_running_loop", "call_soon", "now", "waiter")
 
@@ -128,7 +176,9 @@ class _Asyncio:
             except Exception:  # noqa: BLE001 - nobody awaits it
                 _log.exception("an error in a task of mcp_client's own")
 
-        return _kept(self._loop.create_task(run()))
+        # Not ``create_task``: with an eager task factory (Python 3.12) the work would run before
+        # the caller has the handle that ends it.
+        return _kept(sys.modules["asyncio"].Task(run(), loop=self._loop))
 
     def on_readable(self, fd: int, callback: Callable[[], None]) -> Handle:
         self._loop.add_reader(fd, callback)

@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 import anyio
 
 from ..errors import ConnectError
-from .event_loop import Backend, Handle
+from .event_loop import Backend, Handle, LoopEvent
 
 __all__ = ["Pending", "Process", "Ring"]
 
@@ -82,7 +82,7 @@ class Pending:
         self.rest = rest
         self.begun = begun
         """Whether some of it has been written."""
-        self.over = anyio.Event()
+        self.over = LoopEvent()
         """Set once all of it is written, or never will be."""
 
 

@@ -24,7 +24,7 @@ import anyio
 
 from ..errors import ConnectError, McpError
 from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, Notification, Response, parse
-from ..runtime.background import BackgroundTasks
+from ..runtime.background import BackgroundTask, BackgroundTasks
 from ..runtime.event_loop import Backend
 from .http_client import HttpClient
 from .http_errors import http_error, session_ended, without_secrets
@@ -49,7 +49,7 @@ class PostedExchange:
 
     __slots__ = ("_inner", "_job", "_session")
 
-    def __init__(self, session: HttpSession, inner: LineExchange, job: anyio.CancelScope) -> None:
+    def __init__(self, session: HttpSession, inner: LineExchange, job: BackgroundTask) -> None:
         self._session = session
         self._inner = inner
         self._job = job

@@ -1,3 +1,4 @@
 import pytest
 
-pytest.register_assert_rewrite("tests.journeys.story")
+for story in ("asking_story", "library_story", "story"):
+    pytest.register_assert_rewrite(f"tests.journeys.{story}")

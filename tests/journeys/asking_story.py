@@ -1,0 +1,186 @@
+"""The journey of a session whose server asks back, tells and dies, over stdio with our own server.
+
+What a server says by itself over stdio is read by a loop callback, which no task stands behind.
+``CATALOGUE`` has these stories and those of the other files, for ``tests.runners``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_client import (
+    Accept,
+    CallTimeout,
+    ConnectionLost,
+    Decline,
+    ElicitRequest,
+    Handlers,
+    LogMessage,
+    Root,
+    RootsRequest,
+    SamplingRequest,
+    SamplingResult,
+    Session,
+    StdioServer,
+    Timeouts,
+    Unanswered,
+    allow_all,
+    connect,
+)
+from tests.journeys import library_story
+from tests.server import asking_stdio
+
+__all__ = ["CATALOGUE", "ERAS", "tell"]
+
+ERAS = ("handshake", "stateless")
+HERE = Root.of(Path(__file__).parent, "journeys")
+
+
+class Host:
+    """Handlers of each kind, sync and async, that keep what they were asked."""
+
+    def __init__(self) -> None:
+        self.forms: list[ElicitRequest] = []
+        self.lines: list[LogMessage] = []
+        self.taken_back = anyio.Event()
+        self.answer: Any = Accept({"name": "Ada"})
+
+    async def elicit(self, request: ElicitRequest) -> Any:
+        self.forms.append(request)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        if self.answer is None:
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self.taken_back.set()
+        return self.answer
+
+    def sample(self, request: SamplingRequest) -> SamplingResult:
+        return SamplingResult(f"like {request.messages[0].content[0]}", model="tiny")
+
+    def roots(self, request: RootsRequest) -> list[Root]:
+        return [HERE]
+
+    async def log(self, message: LogMessage) -> None:
+        self.lines.append(message)
+
+    @property
+    def handlers(self) -> Handlers:
+        return Handlers(
+            elicitation=self.elicit, sampling=self.sample, roots=self.roots, log=self.log
+        )
+
+
+@asynccontextmanager
+async def _session(era: str, host: Host) -> AsyncIterator[Session]:
+    script = Path(asking_stdio.__file__)
+    async with connect(
+        StdioServer(sys.executable, ["-IS", str(script), era]),
+        name="desk",
+        approval=allow_all,
+        handlers=host.handlers,
+        timeouts=Timeouts(close=2.0),
+    ) as session:
+        yield session
+
+
+async def tell(era: str) -> None:
+    """From the first question to the server's death, and one question more."""
+    host = Host()
+    async with _session(era, host) as session:
+        await _every_kind_of_question_is_answered(session, host)
+        await _a_handler_that_fails_costs_its_own_question_only(session, host)
+        if era == "handshake":
+            await _a_question_is_taken_back(session, host)
+            await _a_change_of_the_list_is_heard(session)
+        await _log_lines_reach_the_handler(session, host)
+        await _a_timeout_comes_when_it_should(session)
+        await _a_dead_server_is_started_again_and_asks_again(session, host)
+
+
+async def _said(session: Session, tool: str, **options: Any) -> Any:
+    result = await session.call_tool(tool, timeout=20, **options)
+    return json.loads(result.text)
+
+
+async def _every_kind_of_question_is_answered(session: Session, host: Host) -> None:
+    assert await _said(session, "form") == {"action": "accept", "content": {"name": "Ada"}}
+    host.answer = {"action": "decline"}
+    assert await _said(session, "form") == {"action": "decline"}
+    host.answer = Accept()
+    assert await _said(session, "url") == {"action": "accept"}
+    assert [form.mode for form in host.forms] == ["form", "form", "url"]
+    sampled = await _said(session, "sample")
+    assert (sampled["model"], sampled["content"]["text"]) == ("tiny", "like rain")
+    assert await _said(session, "roots") == {"roots": [{"uri": HERE.uri, "name": "journeys"}]}
+
+
+async def _a_handler_that_fails_costs_its_own_question_only(session: Session, host: Host) -> None:
+    host.answer = ValueError("a bug of the host's")
+    if session.protocol_version == asking_stdio.HANDSHAKE:
+        assert (await _said(session, "form"))["code"] == -32603
+    else:
+        with pytest.raises(Unanswered, match="ValueError"):
+            await _said(session, "form")
+    host.answer = Decline()
+    assert await _said(session, "form") == {"action": "decline"}
+
+
+async def _a_question_is_taken_back(session: Session, host: Host) -> None:
+    host.answer = None
+    assert (await session.call_tool("ask-and-take-back")).text == "never mind"
+    with anyio.fail_after(20):
+        await host.taken_back.wait()
+
+
+async def _a_change_of_the_list_is_heard(session: Session) -> None:
+    await session.list_tools()
+    async with session.tool_changes() as changes:
+        await session.call_tool("grow")
+        with anyio.fail_after(20):
+            assert [tool.name for tool in (await anext(changes)).added] == ["grown"]
+
+
+async def _log_lines_reach_the_handler(session: Session, host: Host) -> None:
+    assert (await session.call_tool("chatter")).text == "done"
+    with anyio.fail_after(20):
+        while len(host.lines) < 2:
+            await anyio.sleep(0.01)
+    assert [line.level for line in host.lines] == ["info", "error"]
+
+
+async def _a_timeout_comes_when_it_should(session: Session) -> None:
+    steps: list[float] = []
+    with pytest.raises(CallTimeout):
+        await session.call_tool(
+            "slow", timeout=0.3, on_progress=lambda step, *_: steps.append(step)
+        )
+    assert steps == [1]
+    assert "gave up" in (await session.call_tool("last-reason")).text
+
+
+async def _a_dead_server_is_started_again_and_asks_again(session: Session, host: Host) -> None:
+    with pytest.raises(ConnectionLost):
+        await session.call_tool("die")
+    host.answer = Accept({"name": "Bob"})
+    assert (await _said(session, "form"))["content"] == {"name": "Bob"}
+    assert session.generation == 2
+
+
+CATALOGUE: dict[str, Callable[[], Awaitable[None]]] = {
+    **{f"asking, {era}": partial(tell, era) for era in ERAS},
+    **{
+        f"library, {transport}, {revision}": partial(library_story.tell, transport, revision)
+        for transport, revision in library_story.TELLINGS
+    },
+}
