@@ -22,7 +22,7 @@ import sys
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -98,12 +98,25 @@ def as_in_plain_asyncio() -> None:
         sniffio.current_async_library_cvar.set(None)
 
 
+_watching: list[list[str]] = []
+
+
 @contextmanager
 def watch_loop_callbacks() -> Iterator[list[str]]:
     """The anyio objects created meanwhile by a loop callback, each with where that was."""
+    created: list[str] = []
+    _watching.append(created)
+    try:
+        with _watched_constructors() if len(_watching) == 1 else nullcontext():
+            yield created
+    finally:
+        _watching.remove(created)
+
+
+@contextmanager
+def _watched_constructors() -> Iterator[None]:
     import anyio
 
-    created: list[str] = []
     kinds: tuple[Any, ...] = (
         anyio.CancelScope,
         anyio.CapacityLimiter,
@@ -117,7 +130,8 @@ def watch_loop_callbacks() -> Iterator[list[str]]:
         def new(cls: Any, *args: Any, **options: Any) -> Any:
             if _in_loop_callback():
                 where = "".join(traceback.format_stack(limit=4)[:-1])
-                created.append(f"anyio.{kind.__name__} was created outside a task:\n{where}")
+                what = f"anyio.{kind.__name__} was created outside a task:\n{where}"
+                _watching[-1].append(what)
             return original(cls, *args, **options)
 
         return new
@@ -125,7 +139,7 @@ def watch_loop_callbacks() -> Iterator[list[str]]:
     for kind, original in zip(kinds, originals, strict=True):
         kind.__new__ = watched(kind, original)
     try:
-        yield created
+        yield
     finally:
         for kind, original in zip(kinds, originals, strict=True):
             kind.__new__ = staticmethod(original)

@@ -37,7 +37,7 @@ from ..protocol.era import Era, InputRequired
 from ..protocol.jsonrpc import Id, Request, encode_error_response, encode_response
 from ..runtime.background import BackgroundTask, BackgroundTasks
 from ..runtime.callbacks import invoke_callback
-from ..runtime.event_loop import LoopEvent, being_cancelled, current
+from ..runtime.event_loop import Backend, LoopEvent, being_cancelled
 from ..runtime.limits import Limits, Timeouts
 from ..runtime.safe_text import safe_text
 from ..runtime.stats import Stats
@@ -81,9 +81,9 @@ class Dispatcher:
         self._watching = self._closed = False
         self._visits: dict[str, LoopEvent] = {}
 
-    def start(self) -> None:
-        """Called in the event loop the session is to live in."""
-        self._jobs = BackgroundTasks(current(), self._server)
+    def start(self, backend: Backend) -> None:
+        """``backend`` is that of the event loop the session lives in."""
+        self._jobs = BackgroundTasks(backend, self._server)
 
     async def aclose(self) -> None:
         self._closed = True

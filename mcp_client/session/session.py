@@ -399,7 +399,7 @@ class Session:
         )
         self._subscriptions = Subscriptions(self.name, self._timeouts, self._limits)
         self._catalog = Catalog(self._source, self._subscriptions.tools, setup.trusted, setup.pins)
-        self._answering.start()
+        self._answering.start(current())
         self._logs.start()
         try:
             await self._connection.open()

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from mcp_client.runtime.background import BackgroundTask
 from mcp_client.runtime.pausable_clock import PausableClock
 from mcp_client.transports.http_session import PostedExchange
 
@@ -99,5 +100,5 @@ async def test_a_wait_that_knows_the_loop_alone_looks_again_whether_its_time_is_
     line: Any = Line()
     watch.stop()
     with pytest.raises(TimeoutError):
-        await PostedExchange(session, line, anyio.CancelScope()).receive(105.0)
+        await PostedExchange(session, line, BackgroundTask()).receive(105.0)
     assert waits == [105.0, 110.0, 115.0, 120.0], "three looks, and then the five seconds it has"
