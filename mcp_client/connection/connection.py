@@ -19,8 +19,7 @@ from ..errors import ConnectError
 from ..protocol.capabilities import ClientDeclaration
 from ..protocol.jsonrpc import Notification, Request
 from ..runtime.event_loop import current
-from ..runtime.limits import Limits, Timeouts
-from ..runtime.stats import Stats
+from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
 from .establish import ConnectionAttempt
 from .rpc import RpcConnection
@@ -37,13 +36,10 @@ class Connection:
     def __init__(
         self,
         transport: Transport,
+        context: SessionContext,
         *,
-        name: str,
         client: ClientDeclaration,
         pin: str | None,
-        timeouts: Timeouts,
-        limits: Limits,
-        stats: Stats,
         unasked: Callable[[Transport, Request | Notification], None],
         connected: Callable[[RpcConnection], None],
     ) -> None:
@@ -52,13 +48,11 @@ class Connection:
         self.closed = False
         self.generation = 0
         """How many connections there have been."""
-        self._name = name
+        self._context = context
+        self._name = context.server
         extensions = transport.extensions
         self._client = client.with_extensions(extensions) if extensions else client
         self._pin = pin
-        self._timeouts = timeouts
-        self._limits = limits
-        self._stats = stats
         self._unasked = unasked
         self._connected = connected
         self._ids = itertools.count(1)
@@ -89,7 +83,7 @@ class Connection:
                 self._retired.add(wire.transport)
                 await wire.transport.retire()
                 self._may_restart()
-                self._stats.restarts += 1
+                self._context.stats.restarts += 1
                 _log.warning("%s: the connection is over and is made anew", self._name)
                 self.transport = wire.transport.fresh()
                 wire = self.wire = await self._open()
@@ -108,14 +102,11 @@ class Connection:
     async def _open(self) -> RpcConnection:
         opening = ConnectionAttempt(
             self.transport,
-            self._client,
-            self._pin,
-            self._name,
-            self._limits,
-            self._timeouts,
-            self._stats,
-            self._ids,
-            self._unasked,
+            self._context,
+            client=self._client,
+            pin=self._pin,
+            ids=self._ids,
+            unasked=self._unasked,
         )
         wire = await opening.run()
         self.transport = wire.transport
@@ -132,7 +123,7 @@ class Connection:
     def _may_restart(self) -> None:
         now = self._now()
         self._starts = [start for start in self._starts if now - start < _MINUTE]
-        if len(self._starts) >= self._limits.restarts:
+        if len(self._starts) >= self._context.limits.restarts:
             raise ConnectError(
                 f"the server keeps dying, or ending our session: it was begun anew "
                 f"{len(self._starts)} times within a minute (Limits.restarts)",

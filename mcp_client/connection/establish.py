@@ -41,9 +41,8 @@ from ..protocol.negotiation import (
     negotiate,
 )
 from ..runtime.event_loop import current
-from ..runtime.limits import Limits, Timeouts
 from ..runtime.pausable_clock import PausableClock
-from ..runtime.stats import Stats
+from ..runtime.session_context import SessionContext
 from ..transports.base import Exchange, Transport, TransportContext
 from .rpc import RpcConnection
 
@@ -65,22 +64,19 @@ class ConnectionAttempt:
     def __init__(
         self,
         transport: Transport,
+        context: SessionContext,
+        *,
         client: ClientDeclaration,
         pin: str | None,
-        server: str,
-        limits: Limits,
-        timeouts: Timeouts,
-        stats: Stats,
         ids: itertools.count[int],
         unasked: Callable[[Transport, Request | Notification], None],
     ) -> None:
         self._transport = transport
         self._client = client
         self._pin = pin
-        self._server = server
-        self._limits = limits
-        self._timeouts = timeouts
-        self._stats = stats
+        self._context = context
+        self._timeouts = context.timeouts
+        self._stats = context.stats
         self._ids = ids
         self._unasked = unasked
         self._watch = PausableClock(current().now)
@@ -97,15 +93,13 @@ class ConnectionAttempt:
         except BaseException as error:
             await self._transport.aclose()
             if isinstance(error, McpError):
-                error.server = self._server
+                error.server = self._context.server
             raise
         if self._silent is not None:
             await self._silent.aclose()
         self._transport.agree(era)
         await self._transport.ready()
-        return RpcConnection(
-            self._transport, era, self._server, self._stats, self._ids, self._limits, self._watch
-        )
+        return RpcConnection(self._transport, era, self._context, self._ids, self._watch)
 
     async def _negotiate(self) -> Era:
         identity = self._transport.identity
@@ -141,9 +135,9 @@ class ConnectionAttempt:
     async def _open(self) -> None:
         transport = self._transport
         link = TransportContext(
-            self._server,
+            self._context.server,
             lambda message: self._unasked(transport, message),
-            self._limits,
+            self._context.limits,
             self._timeouts,
             self._stats,
             self._watch,

@@ -34,10 +34,10 @@ from ..protocol.jsonrpc import (
 )
 from ..protocol.notifications import CANCELLED
 from ..runtime.callbacks import ProgressNotifier
-from ..runtime.limits import Limits, Timeouts
+from ..runtime.limits import Timeouts
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.safe_text import safe_text
-from ..runtime.stats import Stats
+from ..runtime.session_context import SessionContext
 from ..transports.base import Exchange, Transport
 from .cancellation import CancelToken
 from .deadlines import RequestDeadlines
@@ -106,23 +106,23 @@ class RpcConnection:
         self,
         transport: Transport,
         era: Era,
-        server: str,
-        stats: Stats,
+        context: SessionContext,
         ids: itertools.count[int],
-        limits: Limits,
-        watch: PausableClock,
+        clock: PausableClock,
     ) -> None:
         self.transport = transport
         self.era = era
-        self.server = server
-        self._stats = stats
-        self._ids = ids
-        self._limits = limits
+        self.server = context.server
         self.generation = 0
         """Which connection of its session this is, from 1."""
-        self.now = watch.now
-        self.clocks = RequestDeadlines(self.now)
+        self.now = clock.now
+        """Seconds on the connection's own clock, which is paused while a person logs in."""
+        self.clocks = RequestDeadlines(clock.now)
         """Those of the requests under way."""
+        self._context = context
+        self._stats = context.stats
+        self._ids = ids
+        self._clock = clock
 
     @property
     def mirrors(self) -> bool:
@@ -142,7 +142,7 @@ class RpcConnection:
         it is not known what the server did; ``ServerError`` or ``ProtocolViolation`` where it
         answered.
         """
-        began, tries = self.now(), 0
+        began, tries = self._clock.time(), 0
         while True:
             try:
                 with span(method, fields, self.era.revision) as traced:
@@ -153,7 +153,7 @@ class RpcConnection:
                 tries += 1
                 pause = _pause(error, tries) if options.repeatable else None
                 until = began + min(timeouts.idle, timeouts.total)
-                if pause is None or self.now() + pause >= until:
+                if pause is None or self._clock.time() + pause >= until:
                     raise
             await anyio.sleep(pause)
 
@@ -180,7 +180,7 @@ class RpcConnection:
             traffic.sent += len(text) if text.isascii() else len(text.encode())
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("%s > %s id=%s (%d characters)", self.server, method, id, len(text))
-        started = self.now()
+        started = self._clock.time()
         try:
             exchange = await self.transport.exchange(
                 id, text, headers, started + min(timeouts.idle, timeouts.total)
@@ -189,7 +189,7 @@ class RpcConnection:
             raise
         except TimeoutError:
             self._give_up(id)  # some of it may have left, and the rest follows in its turn
-            spent = "total" if self.now() - started >= timeouts.total else "idle"
+            spent = "total" if self._clock.time() - started >= timeouts.total else "idle"
             raise self._timeout(method, timeouts, spent) from None
         except BaseException:
             self._give_up(id, options.cancel)
@@ -221,7 +221,7 @@ class RpcConnection:
         notifier = None
         if options.on_progress is not None:
             notifier = ProgressNotifier(
-                options.on_progress, self.server, self._limits.notices, self._stats
+                options.on_progress, self.server, self._context.limits.notices, self._stats
             )
         reached, now = float("-inf"), started
         try:
@@ -229,7 +229,7 @@ class RpcConnection:
                 try:
                     message = await exchange.receive(clock.until(now))
                 except TimeoutError:
-                    now = self.now()
+                    now = self._clock.time()
                     if clock.until(now) > now:
                         continue
                     raise self._timeout(method, timeouts, clock.ran_out(now)) from None
@@ -245,7 +245,7 @@ class RpcConnection:
                     return message  # type: ignore[return-value]
                 progress = message.params.get("progress")
                 if type(progress) in (int, float) and progress > reached:  # type: ignore[operator]
-                    reached, now = progress, self.now()  # type: ignore[assignment]
+                    reached, now = progress, self._clock.time()  # type: ignore[assignment]
                     clock.sign(now)
                     if notifier is not None:
                         notifier.tell(*_progress(message))

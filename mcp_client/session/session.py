@@ -31,7 +31,7 @@ from ..protocol.jsonrpc import Notification, Request, encode_response
 from ..protocol.notifications import CANCELLED, COMPLETED, LOG_LEVELS, LOGGED
 from ..runtime.event_loop import current
 from ..runtime.limits import Timeouts
-from ..runtime.stats import Stats
+from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
 from ..validation.worker_pool import WorkerPool
 from .call import Caller, Strictness
@@ -64,7 +64,8 @@ class Session:
     def __init__(self, transport: Transport, setup: Setup) -> None:
         self.name = setup.name
         """What the host calls the server."""
-        self.stats = Stats()
+        self._context = SessionContext(setup.name, setup.timeouts, setup.limits)
+        self.stats = self._context.stats
         """Counts of what happened on this session's connections."""
         self._setup = setup
         self._timeouts = setup.timeouts
@@ -73,12 +74,9 @@ class Session:
         self._opened = False
         self._connection = Connection(
             transport,
-            name=setup.name,
+            self._context,
             client=setup.client,
             pin=setup.pin,
-            timeouts=setup.timeouts,
-            limits=setup.limits,
-            stats=self.stats,
             unasked=self._unasked,
             connected=self._connected,
         )

@@ -1,0 +1,23 @@
+"""What every part of one session has to know, in one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .limits import Limits, Timeouts
+from .stats import Stats
+
+__all__ = ["SessionContext"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionContext:
+    """Made once by ``connect`` and handed to whatever belongs to the session."""
+
+    server: str
+    """What the host calls the server."""
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    """The session's defaults; a call may have its own."""
+    limits: Limits = field(default_factory=Limits)
+    stats: Stats = field(default_factory=Stats)
+    """Counts what happens on all connections of the session."""
