@@ -1,17 +1,17 @@
 """Every error this package raises, in one tree cut by the stage of the call.
 
-Each class answers two questions: did anything happen, and may I try again?
+Each class answers two questions: did anything happen, and may the call be repeated?
 
-McpError                     .server .tool .retryable
+McpError                     .message .server .tool .retryable .attempts
 ├── NotSent                  nothing reached the server
 │   ├── UnknownTool          the server offers no such tool
-│   ├── InvalidArguments     the arguments are no JSON object, or break the tool's schema
+│   ├── InvalidArguments     .path: they are not a JSON object, or break the tool's schema
 │   ├── InvalidSchema        the tool's own schema cannot be used
-│   ├── CallDenied           the approval hook did not say yes
+│   ├── CallDenied           .reason .source .by: the approval hook did not say yes
 │   ├── CallWithdrawn        .reason: its caller cancelled it before it was sent
 │   └── ConnectError         .exit_code .stderr_tail .http_status .body_excerpt .retry_after
 │       ├── NegotiationError no revision in common
-│       └── AuthError        .challenge .oauth_error: the server wants to know who is asking
+│       └── AuthError        .challenge .oauth_error: the server requires a login
 ├── OutcomeUnknown           the request left, the answer did not come: it may have run
 │   ├── CallTimeout          .clock ("connect", "idle" or "total")
 │   ├── CallCancelled        .reason: its caller cancelled it while it was under way
@@ -20,8 +20,8 @@ McpError                     .server .tool .retryable
 ├── ServerError              .code .data: the server answered with an error
 │   │                        (over HTTP: .http_status .body_excerpt .retry_after)
 │   └── UrlElicitationRequired .elicitations: a person has to visit these first
-├── BrokenPromise            .result: the server answered against its own word
-│   ├── ProtocolViolation    the answer is not what the specification says
+├── BrokenPromise            .result: the server's answer is not what it promised
+│   ├── ProtocolViolation    the answer breaks the specification
 │   └── InvalidResult        .path: the structured content breaks the tool's output schema
 ├── ToolFailed               .result: raised only by ``ToolResult.raise_for_error()``
 ├── AuditError               .path .line .reason: a log that was changed, or cannot be written
@@ -61,36 +61,44 @@ __all__ = [
 
 
 class McpError(Exception):
-    """The root: ``except McpError`` catches whatever this package raises on purpose."""
+    """The base class: ``except McpError`` catches whatever this package raises on purpose.
 
-    server: str | None
+    Each class declares its fields with their defaults; all are keyword arguments of every error.
+    """
+
+    server: str | None = None
     """The name the host gave the server."""
-    tool: str | None
+    tool: str | None = None
     """The tool that was called, where a call is what failed."""
-    retryable: bool
+    retryable: bool = False
     """True where doing the same again may succeed and cannot repeat a side effect."""
+    attempts: int = 1
+    """How often the call was attempted, where ``Retry`` repeated it."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        server: str | None = None,
-        tool: str | None = None,
-        retryable: bool = False,
-    ) -> None:
+    def __init__(self, message: str, **fields: Any) -> None:
         super().__init__(message)
-        self.server = server
-        self.tool = tool
-        self.retryable = retryable
+        for name in fields:
+            if not _is_field(type(self), name):
+                raise TypeError(f"{type(self).__name__} has no field {name!r}")
+        self.__dict__.update(fields)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Through a process pool and back: not through ``__init__``, whose options have no default.
-        return _revived, (type(self), self.args), self.__dict__
+        return _copied, (type(self), self.args, self.__dict__)
+
+    @property
+    def message(self) -> str:
+        """What happened, without the server's standard error: this may be shown to a model."""
+        message = str(self.args[0]) if self.args else type(self).__name__
+        return message if self.attempts == 1 else f"{message} ({self.attempts} attempts)"
 
     def __str__(self) -> str:
-        message = str(self.args[0]) if self.args else type(self).__name__
         place = "/".join(part for part in (self.server, self.tool) if part)
-        return f"{place}: {message}" if place else message
+        text = f"{place}: {self.message}" if place else self.message
+        tail = getattr(self, "stderr_tail", "")
+        if not tail:
+            return text
+        shown = "\n".join("    " + line for line in tail.splitlines()[-10:])
+        return f"{text}\n  the server's last words on standard error:\n{shown}"
 
 
 class NotSent(McpError):
@@ -102,89 +110,48 @@ class UnknownTool(NotSent):
 
 
 class InvalidArguments(NotSent):
-    """The arguments are no JSON object, or break the tool's input schema in strict mode."""
+    """The arguments are not a JSON object, or break the tool's input schema in strict mode."""
 
-    path: str
-    """A JSON pointer to the value that is wrong; empty for the whole."""
-
-    def __init__(self, message: str, *, path: str = "", **rest: Any) -> None:
-        super().__init__(message, **rest)
-        self.path = path
+    path: str = ""
+    """A JSON pointer to the value that is wrong; empty for all of them."""
 
 
 class InvalidSchema(NotSent):
-    """The tool's own schema is no schema, is of an unknown dialect, points elsewhere, or exceeds a
-    cap of ``Limits``."""
+    """The tool's own schema is not valid, is of an unknown dialect, has a reference that leads
+    nowhere, or exceeds a cap of ``Limits``."""
 
 
 class CallDenied(NotSent):
-    """The approval hook did not say yes; ``reason`` is what it said, or what befell it."""
+    """The approval hook did not say yes."""
 
-    reason: str
-    source: str
-    """Who said so: "hook", "person", "rule" or "memory"; "gate" where there was no answer."""
-    by: str | None
+    reason: str = ""
+    """What the hook said, or why it gave no answer."""
+    source: str = "gate"
+    """What decided: "hook", "person", "rule" or "memory"; "gate" where there was no answer."""
+    by: str | None = None
     """The name of the person who said so, where the hook gave one."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        reason: str = "",
-        source: str = "gate",
-        by: str | None = None,
-        **rest: Any,
-    ) -> None:
-        super().__init__(message, **rest)
-        self.reason = reason
-        self.source = source
-        self.by = by
 
 
 class CallWithdrawn(NotSent):
-    """The caller cancelled the call before it was sent; ``reason`` is what the caller gave."""
+    """The caller cancelled the call before it was sent."""
 
-    reason: str
-
-    def __init__(self, message: str, *, reason: str = "", **rest: Any) -> None:
-        super().__init__(message, **rest)
-        self.reason = reason
+    reason: str = ""
+    """What the caller gave as reason."""
 
 
 class ConnectError(NotSent):
     """The server could not be reached, or was gone before the request was written."""
 
-    exit_code: int | None
+    exit_code: int | None = None
     """What the server's process ended with; negative for a signal; None while it runs."""
-    stderr_tail: str
+    stderr_tail: str = ""
     """The last lines the server wrote to its standard error."""
-    http_status: int | None
-    """What an HTTP server refused with; 404 where it no longer knows our session."""
-    body_excerpt: str
-    """The beginning of what it said to that, made safe to show."""
-    retry_after: float | None
-    """Seconds it asked to wait before asking again."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        exit_code: int | None = None,
-        stderr_tail: str = "",
-        http_status: int | None = None,
-        body_excerpt: str = "",
-        retry_after: float | None = None,
-        **rest: Any,
-    ) -> None:
-        super().__init__(message, **rest)
-        self.exit_code = exit_code
-        self.stderr_tail = stderr_tail
-        self.http_status = http_status
-        self.body_excerpt = body_excerpt
-        self.retry_after = retry_after
-
-    def __str__(self) -> str:
-        return _with_tail(super().__str__(), self.stderr_tail)
+    http_status: int | None = None
+    """The status of an HTTP server's refusal; 404 where it no longer knows our session."""
+    body_excerpt: str = ""
+    """The beginning of the body of that refusal, made safe to show."""
+    retry_after: float | None = None
+    """Seconds the server asked to wait before another attempt."""
 
 
 class NegotiationError(ConnectError):
@@ -192,24 +159,12 @@ class NegotiationError(ConnectError):
 
 
 class AuthError(ConnectError):
-    """The server wants to know who is asking."""
+    """The server requires a login, or the login failed."""
 
-    challenge: str | None
-    """Its ``WWW-Authenticate`` header, as it came."""
-    oauth_error: str | None
+    challenge: str | None = None
+    """The server's ``WWW-Authenticate`` header, as it came."""
+    oauth_error: str | None = None
     """The error code of an authorization server, such as "invalid_grant" or "access_denied"."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        challenge: str | None = None,
-        oauth_error: str | None = None,
-        **rest: Any,
-    ) -> None:
-        super().__init__(message, **rest)
-        self.challenge = challenge
-        self.oauth_error = oauth_error
 
 
 class OutcomeUnknown(McpError):
@@ -217,173 +172,105 @@ class OutcomeUnknown(McpError):
 
 
 class CallTimeout(OutcomeUnknown):
-    """A clock ran out; ``clock`` says which: "connect", "idle" or "total"."""
+    """A timeout expired."""
 
-    clock: str
-
-    def __init__(self, message: str, *, clock: str, **rest: Any) -> None:
-        super().__init__(message, **rest)
-        self.clock = clock
+    clock: str = "total"
+    """Which one: "connect", "idle" or "total"."""
 
 
 class CallCancelled(OutcomeUnknown):
-    """The caller cancelled the call while it was under way; ``reason`` is what the caller gave."""
+    """The caller cancelled the call while it was under way."""
 
-    reason: str
-
-    def __init__(self, message: str, *, reason: str = "", **rest: Any) -> None:
-        super().__init__(message, **rest)
-        self.reason = reason
+    reason: str = ""
+    """What the caller gave as reason."""
 
 
 class Unanswered(OutcomeUnknown):
-    """The server asked back, and the handler raised, took too long, answered nonsense or rejected
-    the question: so it was not asked again, and what it had begun is not known. ``result`` is what
-    it asked."""
+    """The server asked for input, and the handler raised, took too long, gave an invalid answer or
+    rejected the question. The call was not continued, and what it had begun is not known."""
 
-    result: Any
-
-    def __init__(self, message: str, *, result: Any = None, **rest: Any) -> None:
-        super().__init__(message, **rest)
-        self.result = result
+    result: Any = None
+    """What the server asked."""
 
 
 class ConnectionLost(OutcomeUnknown):
     """The connection ended while the request was under way."""
 
-    exit_code: int | None
-    stderr_tail: str
-    http_status: int | None
-    """The status with which a gateway gave the server up."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        exit_code: int | None = None,
-        stderr_tail: str = "",
-        http_status: int | None = None,
-        **rest: Any,
-    ) -> None:
-        super().__init__(message, **rest)
-        self.exit_code = exit_code
-        self.stderr_tail = stderr_tail
-        self.http_status = http_status
-
-    def __str__(self) -> str:
-        return _with_tail(super().__str__(), self.stderr_tail)
+    exit_code: int | None = None
+    stderr_tail: str = ""
+    http_status: int | None = None
+    """The status a gateway answered with in place of the server."""
 
 
 class ServerError(McpError):
     """The server answered with an error: ``code`` and ``data`` as it sent them."""
 
-    code: int | None
-    """The JSON-RPC error code; None where an HTTP status is all the server gave."""
-    data: Any
-    http_status: int | None
-    body_excerpt: str
-    """The beginning of an answer that was no JSON-RPC error, made safe to show."""
-    retry_after: float | None
-    """Seconds the server asked to wait before asking again."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: int | None,
-        data: Any = None,
-        http_status: int | None = None,
-        body_excerpt: str = "",
-        retry_after: float | None = None,
-        **rest: Any,
-    ) -> None:
-        super().__init__(message, **rest)
-        self.code = code
-        self.data = data
-        self.http_status = http_status
-        self.body_excerpt = body_excerpt
-        self.retry_after = retry_after
+    code: int | None = None
+    """The JSON-RPC error code; None where the server gave an HTTP status only."""
+    data: Any = None
+    http_status: int | None = None
+    body_excerpt: str = ""
+    """The beginning of an answer that was not a JSON-RPC error, made safe to show."""
+    retry_after: float | None = None
+    """Seconds the server asked to wait before another attempt."""
 
 
 class UrlElicitationRequired(ServerError):
     """A person has to visit a URL before the request can be served; it was not. The elicitation
     handler was shown each; ``retryable`` is whether it said yes to all."""
 
-    elicitations: tuple[Any, ...]
+    elicitations: tuple[Any, ...] = ()
     """An ``ElicitRequest`` each; their ``elicitation_id`` tells when one is completed."""
-
-    def __init__(self, message: str, *, elicitations: tuple[Any, ...] = (), **rest: Any) -> None:
-        super().__init__(message, **rest)
-        self.elicitations = elicitations
 
 
 class BrokenPromise(McpError):
-    """The server answered against its own word. ``result`` is the whole answer: nothing is lost."""
+    """The server's answer is not what the specification or its own schema promises."""
 
-    result: Any
-
-    def __init__(self, message: str, *, result: Any = None, **rest: Any) -> None:
-        super().__init__(message, **rest)
-        self.result = result
+    result: Any = None
+    """The whole answer: nothing is lost."""
 
 
 class ProtocolViolation(BrokenPromise):
-    """The answer is not what the specification says an answer is."""
+    """The answer breaks the specification."""
 
 
 class InvalidResult(BrokenPromise):
-    """The structured content breaks the tool's output schema at ``path`` (a JSON pointer)."""
+    """The structured content breaks the tool's output schema."""
 
-    path: str
-
-    def __init__(self, message: str, *, path: str = "", **rest: Any) -> None:
-        super().__init__(message, **rest)
-        self.path = path
+    path: str = ""
+    """A JSON pointer to the value that is wrong; empty for all of it."""
 
 
 class ToolFailed(McpError):
     """The tool ran and reported an error (``isError``): only ``raise_for_error()`` raises it."""
 
-    result: Any
-
-    def __init__(self, message: str, *, result: Any, **rest: Any) -> None:
-        super().__init__(message, **rest)
-        self.result = result
+    result: Any = None
 
 
 class AuditError(McpError):
-    """An audit log is not what was written to it, or cannot be written to; no call raises this."""
+    """An audit log is not what was written to it, or cannot be written; calls do not raise it."""
 
-    path: str
-    line: int | None
+    path: str = ""
+    line: int | None = None
     """The first line that is wrong, counted in the file ``path`` from 1; None for the whole."""
-    reason: str
+    reason: str = ""
 
     def __init__(
-        self,
-        message: str,
-        *,
-        path: str | os.PathLike[str] = "",
-        line: int | None = None,
-        reason: str = "",
-        **rest: Any,
+        self, message: str, *, path: str | os.PathLike[str] = "", reason: str = "", **fields: Any
     ) -> None:
-        super().__init__(message, **rest)
-        self.path = os.fspath(path)
-        self.line = line
-        self.reason = reason or message
+        super().__init__(message, path=os.fspath(path), reason=reason or message, **fields)
 
 
 class ConfigError(McpError):
     """A wrong argument or configuration; nothing was started."""
 
 
-def _with_tail(message: str, tail: str) -> str:
-    if not tail:
-        return message
-    shown = "\n".join("    " + line for line in tail.splitlines()[-10:])
-    return f"{message}\n  the server's last words on standard error:\n{shown}"
+def _is_field(kind: type, name: str) -> bool:
+    return any(name in vars(each).get("__annotations__", ()) for each in kind.__mro__)
 
 
-def _revived(cls: type[McpError], args: tuple[Any, ...]) -> McpError:
-    return cls.__new__(cls, *args)
+def _copied(cls: type[McpError], args: tuple[Any, ...], fields: dict[str, Any]) -> McpError:
+    """The same error, as ``copy`` and ``pickle`` make it."""
+    error = cls.__new__(cls, *args)
+    error.__dict__.update(fields)
+    return error

@@ -112,3 +112,29 @@ def test_what_an_error_knows_is_in_its_attributes() -> None:
     assert CallDenied("m", reason="no").reason == "no"
     assert InvalidResult("m", path="/a", result=1).path == "/a"
     assert ServerError("m", code=7, data=[1]).data == [1]
+
+
+@pytest.mark.parametrize("cls", [ConnectError, ConnectionLost])
+def test_the_message_is_the_sentence_without_standard_error(cls: Any) -> None:
+    error = cls("it exited", server="weather", stderr_tail="token=hunter2")
+    assert error.message == "it exited"
+    assert "hunter2" in str(error)
+
+
+def test_an_error_that_was_attempted_several_times_says_how_often() -> None:
+    error = ConnectError("it exited", server="weather", attempts=3)
+    assert error.message == "it exited (3 attempts)"
+    assert str(error) == "weather: it exited (3 attempts)"
+
+
+@EACH
+def test_a_field_that_an_error_does_not_have_is_refused(cls: type[McpError]) -> None:
+    with pytest.raises(TypeError, match="'colour'"):
+        made(cls, colour="red")
+
+
+@EACH
+def test_the_fields_of_an_error_have_defaults(cls: type[McpError]) -> None:
+    error = cls("what happened")
+    for field in (name for each in cls.__mro__ for name in vars(each).get("__annotations__", ())):
+        getattr(error, field)

@@ -440,7 +440,7 @@ class Entry:
             return f"at {self._safe(error.path, 200) or 'the root'}"
         if not isinstance(error, McpError) or isinstance(error, InvalidSchema | CallDenied):
             return None
-        return self._safe(str(error.args[0])) if error.args else None
+        return self._safe(error.message)
 
     def _safe(self, text: str, limit: int = 500) -> str:
         return self._audit.redaction.text(str(text), limit, self._hidden)

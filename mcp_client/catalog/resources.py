@@ -165,7 +165,7 @@ def _not_found(error: ServerError, uri: str) -> ServerError:
     """
     if error.code != -32002 and not _is_about(error.data, uri):
         return error
-    said = error.args[0].removeprefix("the server answered with an error: ")
+    said = error.message.removeprefix("the server answered with an error: ")
     return ServerError(
         f"the server has no resource {safe_text(uri, 200)!r}: {said}",
         code=error.code,

@@ -175,8 +175,9 @@ class ConnectionAttempt:
             await other.aclose()
             self._transport = before
             if isinstance(refused, Failed):
-                why = str(error) or "it is silent"
-                refused.error.args = (f"{refused.error.args[0]} (nor is it HTTP+SSE: {why})",)
+                why = str(error) or "it does not answer"
+                said = f"{refused.error.message} (nor is it HTTP+SSE: {why})"
+                return Failed(type(refused.error)(said, **vars(refused.error)))
             return refused
         await before.aclose()
         return await self._ask_here(step)
@@ -277,7 +278,7 @@ class ConnectionAttempt:
 def _not_sent(error: ConnectionLost, remote: bool) -> ConnectError:
     """The same loss, told as what it is before a session stands: nothing was called."""
     if remote:
-        return ConnectError(str(error.args[0]).replace("; it may have run", ""))
+        return ConnectError(error.message.replace("; it may have run", ""))
     code = error.exit_code
     how = "closed its output" if code is None else f"exited with code {code}"
     if code is not None and code < 0:

@@ -73,7 +73,7 @@ class InputRequiredLoop:
 
 def _lost(error: ConnectError) -> ConnectionLost:
     return ConnectionLost(
-        f"the server asked back, and our answer did not reach it: {error.args[0]}; it may have run",
+        f"the server asked back, and our answer did not reach it: {error.message}; it may have run",
         exit_code=error.exit_code,
         stderr_tail=error.stderr_tail,
         http_status=error.http_status,
