@@ -1,11 +1,15 @@
-"""What is recorded of calls, and how to check that the record is whole.
+"""The record of every call, and how to verify it.
 
-``connect(audit=...)`` begins in ``record``, which says what is in it::
+``connect(audit=...)`` begins in ``record``, which documents the records::
 
-    record.py       of each call: opened before anybody is asked, closed on every way out
-    redaction.py    what a record may show: no secrets, and not without end
-    journal.py      the file, which lines are only ever added to
-    chain.py        lines that vouch for one another, and how to check them
+    record.py        of each call: opened before anybody is asked, closed on every way out
+    redaction.py     what a record may show, without secrets and bounded
+    secret_names.py  which names are those of secrets
+    secret_text.py   where in a text secrets are
+    encodings.py     the encodings in which a secret may come back
+    schema_marks.py  which arguments a tool's schema marks as secret
+    log_file.py      the file, to which lines are only ever added
+    hash_chain.py    lines that hold the hash of the line before, and their verification
 """
 
 from .hash_chain import OpenCall, Verified, verify_audit

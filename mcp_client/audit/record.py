@@ -443,7 +443,7 @@ class Entry:
         return self._safe(error.message)
 
     def _safe(self, text: str, limit: int = 500) -> str:
-        return self._audit.redaction.text(str(text), limit, self._hidden)
+        return self._audit.redaction.about(str(text), limit, self._hidden)
 
 
 def _is_cancelled(error: BaseException) -> bool:

@@ -3,16 +3,21 @@
 A value is a secret by the name it goes by, by how it looks, or by the tool's own word:
 
 - **By name.** Any member of an object whose name has one of ``KEYS`` among its words, however it
-  is written (``api_key``, ``API-Key``, ``apiKey``, ``x-api-key``), or ends with one of at least
-  five letters (``dbpassword``). The whole value is left out, whatever it is; ``true``, ``false``,
-  ``null`` and what is empty are shown.
+  is written (``api_key``, ``API-Key``, ``apiKey``, ``x-api-key``); see ``secret_names``. The whole
+  value is left out, whatever it is; ``true``, ``false``, ``null`` and what is empty are shown. The
+  same names count in pairs (``{"name": "Password", "value": ...}``, ``["Authorization", ...]``,
+  ``["--token", ...]``) and in every string (``password=...``, ``Cookie: ...``): see
+  ``secret_text``.
 - **By look.** In every string, names of members included, what matches ``PATTERNS``: bearer
-  tokens and ``Authorization`` headers, JSON Web Tokens and other base64 that begins an object,
-  keys with a known prefix (``sk-``, ``ghp_``, ``github_pat_``, ``glpat-``, ``xoxb-``, ``AKIA``,
-  ``AIza``, ...), PEM private keys, passwords in URLs, secrets in query strings, ``password=...``
-  and ``--token ...``. Nothing is guessed from randomness alone: digests and ids would go with it.
-- **By the tool's word.** What its input schema marks with ``writeOnly`` or with the format
-  ``password``. Where the schema cannot be followed to the end, the value counts as marked.
+  tokens, JSON Web Tokens and other base64 that begins an object, keys with a known prefix
+  (``sk-``, ``ghp_``, ``glpat-``, ``xoxb-``, ``AKIA``, ``AIza``, ...), PEM private keys, passwords
+  in URLs, webhook URLs, ``curl -u``, ... Nothing is guessed from randomness alone: digests and ids
+  would go with it.
+- **By the tool's word.** What its input schema marks: see ``schema_marks``.
+
+A string that holds JSON is looked through as what it holds, and so is text in percent, HTML or
+base64 encoding. What was left out of the arguments is left out of the texts about them as well (an
+error that quotes them), in whatever of the usual escapes it comes back.
 
 What is shown is bounded: so many characters in all and in one string, so many levels. Whatever was
 left out for that is said. The time it takes is linear in what is shown.
@@ -21,111 +26,101 @@ left out for that is said. The time it takes is linear in what is shown.
 from __future__ import annotations
 
 import functools
+import json
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..errors import ConfigError
+from .encodings import decodings, echoes, texts_of
+from .schema_marks import applicable, items, marked, members
+from .secret_names import KEYS, SecretNames
+from .secret_text import (
+    NAME_KEYS,
+    PATTERNS,
+    TRACES,
+    VALUE_KEYS,
+    find_named,
+    flag_of,
+    may_have_names,
+)
 
 __all__ = ["KEYS", "PATTERNS", "REDACTED", "Redaction", "Shown", "marked", "redaction_of"]
 
 REDACTED = "[redacted]"
 
-KEYS: frozenset[str] = frozenset(
-    """
-    password passwords passwd passphrase passcode pass pwd secret secrets token auth authorization
-    authtokens accesstokens refreshtokens apitokens apikey apikeys accesskey accesskeys privatekey
-    privatekeys signingkey encryptionkey sshkey credential credentials cookie cookies sessionid
-    jwt bearer otp totp pin cvv cvc ssn csrf xsrf connectionstring seedphrase
-    """.split()  # noqa: SIM905 - a list of words is read as words
-)
-"""Names of secrets: lower case, letters and digits alone."""
-
-_NAMES = r"(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|credentials?)"
-_PEM = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-_PREFIX = (
-    r"sk-|[srp]k_(?:live|test)_|gh[opusr]_|github_pat_|glpat-|xox[abeoprs]-|xapp-|npm_|pypi-|hf_"
-    r"|SG\.|shp(?:at|ca|pa|ss)_|dop_v1_|ya29\.|AIza|AGE-SECRET-KEY-"
-)
-_SCHEME = r"(?:(?:basic|bearer|digest|dpop|negotiate|token)\s{1,3})?"
-PATTERNS: tuple[str, ...] = (
-    rf"-----BEGIN {_PEM}(?s:.*?)(?:-----END {_PEM}|\Z)",
-    rf"(?i)(?P<keep>\bauthorization[\"']?\s{{0,3}}[:=]\s{{0,3}}[\"']?{_SCHEME})[^\s\"']++",
-    r"(?i)(?P<keep>\bbearer\s{1,3})[a-z0-9._~+/=-]{16,}+",
-    r"(?<![\w-])eyJ[\w-]{16,}+(?:\.[\w-]*+){0,4}",
-    rf"(?<![A-Za-z0-9_-])(?:{_PREFIX})[\w.-]{{16,}}+",
-    r"(?<![A-Za-z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])",
-    r"(?<=://)[^\s/?#@:]{0,256}:[^\s/?#@]{1,256}(?=@)",
-    rf"(?i)(?P<keep>[?&](?:[\w-]{{0,30}}{_NAMES}|code|sig|[\w-]{{0,30}}signature|key)=)[^&#\s\"']++",
-    rf"(?i)(?P<keep>{_NAMES}[\"']?\s{{0,3}}[:=]\s{{0,3}}[\"']?)[^\s\"'&,;]++",
-    rf"(?i)(?P<keep>--(?:[a-z0-9]{{1,20}}-){{0,3}}{_NAMES}\s{{1,3}}[\"']?)[^\s\"']++",
-)
-"""Regular expressions of secrets. What a group called ``keep`` matched is shown."""
-
-_NAMED = ("pass", "pwd", "secret", "token", "key", "credential")
-_TRACES: tuple[tuple[str, ...], ...] = (
-    ("private key",),
-    ("authorization",),
-    ("bearer",),
-    ("eyj",),
-    (
-        *("sk-", "k_live_", "k_test_", "gh", "github_", "glpat-", "xox", "xapp-", "npm_", "pypi-"),
-        *("hf_", "sg.", "shp", "dop_", "ya29.", "aiza", "age-"),
-    ),
-    ("akia", "asia"),
-    ("://",),
-    (*_NAMED, "code=", "sig"),
-    _NAMED,
-    _NAMED,
-)
-"""For each of ``PATTERNS`` in turn, what is there, in lower case, where it matches."""
-
-_MOST = 8_192
+_BUDGET = 8_192
+"""Characters shown of all arguments together."""
 _STRING = 1_000
 _DEEPEST = 24
 _BITS = 256
 _WINDOW = 4_096
+"""Characters looked at beyond those that are shown."""
 _EDGE = 1_024
-_SHORT = 5
-_SCHEMAS = 64
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_NOT_LETTERS = re.compile(r"[^a-z0-9]+")
+"""Characters not shown at the end of a window: a secret cut in two may not look like one."""
+_SHORTEST = 5
+_JSON = 64 * 1024
+_JSON_STARTS = 8
+_SECRETS = 256
+"""Secrets of one call that are looked for in texts about it."""
+_NAMING = 80
+"""Characters of a name that may announce a secret beside it."""
+_PAIR = 64
+"""Members of an object that may be such a pair."""
+_POINTERS = 32
+
+_json = json.JSONDecoder()
+_BRACKET = re.compile(r"[\[{]")
+_PLAIN = re.compile(r"(?:[^\W_]{1,15}+[ .,!?()]{1,3}+)*+[^\W_]{0,15}+")
+"""Ordinary words, in which no pattern of ours finds anything and no notation gives a name."""
+_Path: TypeAlias = "tuple[_Path, str] | None"
+_Edit: TypeAlias = "tuple[int, int, str]"
 
 
 @dataclass(slots=True)
 class Shown:
-    """What may be shown of a value; ``hidden`` are the texts that were left out of it."""
+    """What may be shown of a value."""
 
     value: Any = None
     hidden: list[str] = field(default_factory=list, repr=False)
-    left: int = _MOST
+    """The texts that were left out."""
+    pointers: list[str] = field(default_factory=list)
+    """JSON pointers to the values that were left out in whole or in part, the first 32."""
+    count: int = 0
+    """How many were left out."""
+    left: int = _BUDGET
+
+    def hide(self, secret: Any, path: _Path) -> None:
+        self.count += 1
+        self.hidden += texts_of(secret, _SECRETS - len(self.hidden))
+        if len(self.pointers) < _POINTERS:
+            self.pointers.append(_pointer(path))
 
 
 class Redaction:
     """What counts as a secret: names of members, and regular expressions.
 
-    ``Redaction(keys={*KEYS, "iban"}, patterns=[*PATTERNS, r"\\bDE\\d{20}\\b"])``. A pattern of your
-    own should need no more than linear time: arguments may be anything.
+    ``Redaction(keys={*KEYS, "iban"}, patterns=[*PATTERNS, r"\\bDE\\d{20}\\b"])``. The names count
+    in strings as well (``iban=...``). A pattern of your own should need no more than linear time:
+    arguments may be anything.
     """
 
     def __init__(
         self, *, keys: Iterable[str] = KEYS, patterns: Iterable[str | re.Pattern[str]] = PATTERNS
     ) -> None:
-        """Raises ``ConfigError`` for a pattern that is none."""
+        """Raises ``ConfigError`` for a pattern that is not a regular expression."""
         if isinstance(keys, str) or isinstance(patterns, str):
             raise ConfigError("Redaction(keys=..., patterns=...): give lists of strings")
-        self._keys = frozenset(_NOT_LETTERS.sub("", str(key).lower()) for key in keys) - {""}
-        self._endings = tuple(sorted(key for key in self._keys if len(key) >= 5))
+        self._names = SecretNames(keys)
         self._sources = tuple(patterns)
-        known = dict(zip(PATTERNS, _TRACES, strict=True))
+        known = dict(zip(PATTERNS, TRACES, strict=True))
         self._traces = tuple(
             known.get(each, ()) if isinstance(each, str) else () for each in self._sources
         )
+        self._judge = functools.lru_cache(1_024)(self._judge_name)  # names repeat, values do not
         if patterns is not PATTERNS:
             _ = self._patterns
-        self._is_secret = functools.lru_cache(1_024)(self._judge)
 
     @functools.cached_property
     def _patterns(self) -> tuple[re.Pattern[str], ...]:
@@ -140,30 +135,165 @@ class Redaction:
         ``value`` need not be JSON: what is not is named by its type.
         """
         shown = Shown()
-        schemas, secret = ((), False) if schema is None else _applicable(schema, [schema])
+        schemas, secret = ((), False) if schema is None else applicable(schema, [schema])
         if secret:
-            shown.value = self._hide(value, shown)
+            shown.value = self._hide(value, None, shown)
         else:
-            shown.value = self._value(value, schemas, schema, 0, shown)
+            shown.value = _Walk(self, schema, shown).value(value, schemas, None, 0)
         return shown
 
     def text(self, text: str, limit: int = 500, hidden: Iterable[str] = ()) -> str:
         """At most ``limit`` characters of ``text``, without ``hidden`` and what looks secret."""
         window = text[: limit + _WINDOW]
-        for secret in hidden:
-            window = window.replace(secret, REDACTED)
-        return self._cut(window, limit, len(text), len(text) > limit + _WINDOW)
+        secrets = dict.fromkeys(secret for secret in hidden if secret)
+        edits = [(*span, REDACTED) for secret in secrets for span in echoes(window, secret)]
+        return self._cut(window, limit, len(text), edits)[0]
 
-    # ------------------------------------------------------------------ values
+    def about(self, text: str, limit: int, hidden: Iterable[str]) -> str:
+        """The same for what others say of a call: an error, a reason, a finding."""
+        return self.text(text, limit, hidden)
 
-    def _value(
-        self, value: Any, schemas: tuple[Any, ...], root: Any, depth: int, shown: Shown
-    ) -> Any:
+    # ------------------------------------------------------------------ strings
+
+    def _judge_name(self, name: str) -> tuple[str, str]:
+        """A member's name as it may be shown, and what it says of the member."""
+        return self._clean(name)[0], _kind(self._names, name)
+
+    def _hide(self, value: Any, path: _Path, shown: Shown) -> Any:
+        if value is None or value is True or value is False or value in ("", [], {}):
+            return value
+        shown.left -= len(REDACTED)
+        shown.hide(value, path)
+        return REDACTED
+
+    def _string(self, text: str, path: _Path, shown: Shown, depth: int) -> str:
+        limit = max(min(_STRING, shown.left), 0)
+        if 2 <= len(text) <= _JSON and text.lstrip()[:1] in ("{", "["):
+            clean = self._json(text, 0, shown, path, depth)
+            if clean is not None:
+                return self._charged(clean[2], limit, len(text), shown)
+        window = text[: limit + _WINDOW]
+        result, secrets = self._cut(window, limit, len(text), (), depth)
+        if secrets:
+            shown.hide([secret for secret in secrets if len(secret) > _SHORTEST], path)
+        shown.left -= len(result)
+        return result
+
+    def _charged(self, clean: str, limit: int, whole: int, shown: Shown) -> str:
+        result = clean if len(clean) <= limit else f"{clean[:limit]}… ({whole} characters)"
+        shown.left -= len(result)
+        return result
+
+    def _cut(
+        self, window: str, limit: int, whole: int, edits: Iterable[_Edit] = (), depth: int = 0
+    ) -> tuple[str, list[str]]:
+        """What may be shown of a text of which ``window`` is the beginning, and what was hidden."""
+        clean, secrets = self._clean(window, edits, depth)
+        # A secret that the window cuts in two may have lost what it is known by: not shown.
+        more = whole > len(window)
+        clean = clean[: min(limit, max(len(clean) - _EDGE, 0) if more else limit)]
+        return clean if whole <= limit else f"{clean}… ({whole} characters)", secrets
+
+    def _clean(
+        self, text: str, edits: Iterable[_Edit] = (), depth: int = 0
+    ) -> tuple[str, list[str]]:
+        """``text`` without its secrets, and those."""
+        edits, secrets = list(edits), list[str]()
+        if len(text) >= _SHORTEST and _PLAIN.fullmatch(text) and "password" not in text:
+            edits += self._by_look(text, plain=True)
+            return _edited(text, edits) if edits else (text, secrets)
+        if len(text) >= _SHORTEST:
+            edits += self._by_look(text)
+            if self._names.keys and may_have_names(text):
+                edits += ((*span, REDACTED) for span in find_named(text, self._names))
+                inside = Shown()
+                edits += self._embedded(text, depth, inside)
+                secrets += inside.hidden
+        clean, found = _edited(text, edits)
+        secrets += found
+        if depth < _DEEPEST:
+            for start, end, decoded in decodings(clean):
+                inner, found = self._clean(decoded, (), depth + 8)
+                if found:
+                    whole = start == 0 and end == len(clean)
+                    clean = inner if whole else _edited(clean, [(start, end, REDACTED)])[0]
+                    secrets += found if whole else [*found, text[start:end]]
+                    break
+        return clean, secrets
+
+    def _by_look(self, text: str, *, plain: bool = False) -> Iterator[_Edit]:
+        if plain and all(self._traces):
+            return
+        lower = text.lower()
+        for pattern, traces in zip(self._patterns, self._traces, strict=True):
+            if traces and (plain or not any([trace in lower for trace in traces])):
+                continue
+            for match in pattern.finditer(text):
+                if "keep" not in pattern.groupindex or match["keep"] is None:
+                    yield *match.span(), REDACTED
+                else:
+                    start, end = match.span("keep")
+                    yield match.start(), start, REDACTED
+                    yield end, match.end(), REDACTED
+
+    def _embedded(self, text: str, depth: int, shown: Shown) -> Iterator[_Edit]:
+        """The JSON values within a text that have secrets in them."""
+        at = 0
+        for _ in range(_JSON_STARTS):
+            match = _BRACKET.search(text, at)
+            if match is None:
+                return
+            edit = self._json(text, match.start(), shown, None, depth + 1, whole=False)
+            at = match.start() + 1 if edit is None else edit[1]
+            if edit is not None and edit[2]:
+                yield edit
+
+    def _json(
+        self, text: str, start: int, shown: Shown, path: _Path, depth: int, *, whole: bool = True
+    ) -> _Edit | None:
+        """The JSON array or object that begins at ``start``, as it may be shown.
+
+        None where there is none; the text is empty where a part that is shown as it is has no
+        secret in it.
+        """
+        if depth >= _DEEPEST:
+            return None
+        try:
+            value, end = _json.raw_decode(
+                text, start if not whole else len(text) - len(text.lstrip())
+            )
+        except (ValueError, RecursionError):
+            return None
+        if whole and text[end:].strip():
+            return None
+        inner = Shown()
+        clean = _Walk(self, None, inner).value(value, (), path, depth + 1)
+        if not inner.count:
+            return None if whole else (start, end, "")
+        shown.count += inner.count
+        shown.hidden += inner.hidden
+        shown.pointers += inner.pointers[: _POINTERS - len(shown.pointers)]
+        return start, end, json.dumps(clean, ensure_ascii=False)
+
+
+class _Walk:
+    """Goes through one value."""
+
+    __slots__ = ("_hide", "_names", "_redaction", "_root", "_shown", "_string")
+
+    def __init__(self, redaction: Redaction, root: Any, shown: Shown) -> None:
+        self._redaction = redaction
+        self._names = redaction._names
+        self._root = root
+        self._shown = shown
+
+    def value(self, value: Any, schemas: tuple[Any, ...], path: _Path, depth: int) -> Any:
+        shown = self._shown
         shown.left -= 4
         if value is None or value is True or value is False:
             return value
         if isinstance(value, str):
-            return self._string(value, shown)
+            return self._redaction._string(value, path, shown, depth)
         if isinstance(value, int):
             bits = value.bit_length()
             return int(value) if bits <= _BITS else f"[a number of {bits} bits]"
@@ -172,91 +302,101 @@ class Redaction:
         if depth >= _DEEPEST:
             return "[left out: nested too deep]"
         if isinstance(value, Mapping):
-            return self._object(value, schemas, root, depth, shown)
+            return self._object(value, schemas, path, depth)
         if isinstance(value, list | tuple):
-            return self._array(value, schemas, root, depth, shown)
+            return self._array(value, schemas, path, depth)
         return f"[{type(value).__name__}]"
 
     def _object(
-        self,
-        value: Mapping[Any, Any],
-        schemas: tuple[Any, ...],
-        root: Any,
-        depth: int,
-        shown: Shown,
+        self, value: Mapping[Any, Any], schemas: tuple[Any, ...], path: _Path, depth: int
     ) -> dict[str, Any]:
         result: dict[str, Any] = {}
+        shown, judge = self._shown, self._redaction._judge
+        is_pair = len(value) <= _PAIR and self._is_pair(value)
         for count, (key, item) in enumerate(value.items()):
             if shown.left <= 0:
                 result["…"] = f"{len(value) - count} more members"
                 break
-            name = self._string(str(key), shown)
+            key = str(key)
+            if len(key) <= _NAMING:
+                name, kind = judge(key)
+                shown.left -= len(name)
+            else:
+                name, kind = (
+                    self._redaction._string(key, path, shown, depth),
+                    _kind(self._names, key),
+                )
             while name in result:  # two names may look alike once they are cut
                 name += f" ({count})"
-            inner, marked = _applicable(root, _members(schemas, key)) if schemas else ((), False)
-            if marked or self._is_secret(str(key)[:_WINDOW]):
-                result[name] = self._hide(item, shown)
+            inner, secret = (
+                applicable(self._root, members(schemas, key)) if schemas else ((), False)
+            )
+            here = (path, name)
+            if (
+                secret
+                or kind == "secret"
+                or (is_pair and kind == "value")
+                or (kind == "plural" and _has_text(key, item))
+            ):
+                result[name] = self._redaction._hide(item, here, shown)
             else:
-                result[name] = self._value(item, inner, root, depth + 1, shown)
+                result[name] = self.value(item, inner, here, depth + 1)
         return result
 
-    def _array(
-        self, value: Any, schemas: tuple[Any, ...], root: Any, depth: int, shown: Shown
-    ) -> list[Any]:
+    def _is_pair(self, value: Mapping[Any, Any]) -> bool:
+        """Whether one member names the secret that another one is."""
+        for key, item in value.items():
+            if (
+                isinstance(item, str)
+                and isinstance(key, str)
+                and len(item) <= _NAMING
+                and key.lower() in NAME_KEYS
+                and self._names.is_secret(item)
+            ):
+                return True
+        return False
+
+    def _array(self, value: Any, schemas: tuple[Any, ...], path: _Path, depth: int) -> list[Any]:
         result: list[Any] = []
+        before: Any = None
         for count, item in enumerate(value):
-            if shown.left <= 0:
+            if self._shown.left <= 0:
                 result.append(f"… ({len(value) - count} more items)")
                 break
-            inner, marked = _applicable(root, _items(schemas, count)) if schemas else ((), False)
-            if marked:
-                result.append(self._hide(item, shown))
+            inner, secret = (
+                applicable(self._root, items(schemas, count)) if schemas else ((), False)
+            )
+            here = (path, str(count))
+            if secret or (type(before) is str and self._announces(before, item, count, len(value))):
+                result.append(self._redaction._hide(item, here, self._shown))
+            elif type(item) is str and (flag := flag_of(item)) and self._names.is_secret(flag):
+                self._redaction._hide(item[len(flag) + 1 :], here, self._shown)
+                result.append(f"{flag}={REDACTED}")
             else:
-                result.append(self._value(item, inner, root, depth + 1, shown))
+                result.append(self.value(item, inner, here, depth + 1))
+            before = item
         return result
 
-    def _hide(self, value: Any, shown: Shown) -> Any:
-        if value is None or value is True or value is False or value in ("", [], {}):
-            return value
-        shown.left -= len(REDACTED)
-        shown.hidden += _texts(value, 32 - len(shown.hidden))
-        return REDACTED
-
-    def _string(self, text: str, shown: Shown) -> str:
-        limit = max(min(_STRING, shown.left), 0)
-        window = text[: limit + _WINDOW]
-        result = self._cut(window, limit, len(text), len(window) < len(text))
-        shown.left -= len(result)
-        return result
-
-    def _cut(self, window: str, limit: int, whole: int, more: bool) -> str:
-        clean = window
-        if len(window) >= _SHORT:
-            lower = window.lower()
-            for pattern, traces in zip(self._patterns, self._traces, strict=True):
-                if not traces or any([trace in lower for trace in traces]):
-                    clean = pattern.sub(_kept, clean)
-        # A secret that the window cuts in two may have lost what it is known by: not shown.
-        clean = clean[: min(limit, max(len(clean) - _EDGE, 0) if more else limit)]
-        return clean if whole <= limit else f"{clean}… ({whole} characters)"
-
-    # ------------------------------------------------------------------- names
-
-    def _judge(self, key: str) -> bool:
-        if not key.isascii():
-            key = unicodedata.normalize("NFKC", key)
-        words = [word.lower() for word in _WORD.findall(key)]
-        if "".join(words).endswith(self._endings):
-            return True
-        return any(
-            "".join(words[start:end]) in self._keys
-            for start in range(len(words))
-            for end in range(start + 1, min(start + 3, len(words)) + 1)
-        )
+    def _announces(self, before: str, item: Any, index: int, size: int) -> bool:
+        """Whether ``item`` is a secret by the item ``before`` it: a flag, or the name of a pair."""
+        if len(before) > _NAMING or not isinstance(item, str | int | float | list | tuple):
+            return False
+        if before[:1] == "-":
+            if before in ("-u", "-U", "--user", "--proxy-user"):
+                return isinstance(item, str) and ":" in item
+            is_flag = isinstance(item, str) and re.match(r"--?[A-Za-z]", item) is not None
+            return "=" not in before and not is_flag and self._names.is_secret(before)
+        if index % 2 == 0 or (size > 2 and size % 2) or re.search(r"[\s=:]", before.strip(" :")):
+            return False
+        return self._names.is_secret(before)
 
 
 class _Custom(Redaction):
-    """Somebody else's function decides; what it lets through is shown as it is, and bounded."""
+    """A function of the host's decides; what it lets through is shown as it is, and bounded.
+
+    It is called with the arguments, and with each text about them. What it left out of the
+    arguments is left out of those texts, too.
+    """
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         super().__init__()
@@ -264,7 +404,21 @@ class _Custom(Redaction):
         self._bounds = Redaction(keys=(), patterns=())
 
     def show(self, value: Any, schema: Any = None) -> Shown:
-        return self._bounds.show(self._function(value))
+        before = texts_of(value, _SECRETS)
+        try:
+            shown = self._bounds.show(self._function(value))
+            after = texts_of(shown.value, 4 * _SECRETS)
+        except Exception as error:  # noqa: BLE001 - the host's function may raise anything
+            return Shown(f"[unreadable: {type(error).__name__}]", before)
+        shown.hidden = [text for text in before if not any(text in other for other in after)]
+        return shown
+
+    def about(self, text: str, limit: int, hidden: Iterable[str]) -> str:
+        try:
+            own = self._function(text)
+        except Exception:  # noqa: BLE001 - many functions take arguments only
+            own = None
+        return super().about(own if isinstance(own, str) else text, limit, hidden)
 
 
 def redaction_of(redaction: Any) -> Redaction:
@@ -276,115 +430,58 @@ def redaction_of(redaction: Any) -> Redaction:
     raise ConfigError(f"redaction={redaction!r}: give Redaction(keys=..., patterns=...)")
 
 
-def _kept(match: re.Match[str]) -> str:
-    return (match.groupdict().get("keep") or "") + REDACTED
+# ------------------------------------------------------------------------ parts
 
 
-def _texts(value: Any, most: int) -> list[str]:
-    """The texts of a secret that may turn up elsewhere, in what somebody says of it."""
-    found: list[str] = []
-    rest = [value]
-    while rest and len(found) < most:
-        item = rest.pop()
-        if isinstance(item, Mapping):
-            rest += list(item.values())[:most]
-        elif isinstance(item, list | tuple):
-            rest += list(item)[:most]
-        elif isinstance(item, str) and len(item) >= 4:
-            found.append(item)
-        elif isinstance(item, int | float) and abs(item) > 999:
-            found += [str(item)] if abs(item) < 2**_BITS else []
-    return found
-
-
-# ------------------------------------------------------------------- the tool's own word
-
-
-def marked(schema: Any) -> bool:
-    """Whether anything in a schema may be a mark. Linear in the schema."""
-    rest = [schema]
-    while rest:
-        part = rest.pop()
-        if type(part) is dict:
-            if part.get("writeOnly") is True or part.get("format") == "password":
-                return True
-            rest += part.values()
-        elif type(part) is list:
-            rest += part
-    return False
-
-
-def _applicable(root: Any, schemas: Iterable[Any]) -> tuple[tuple[Any, ...], bool]:
-    """The schemas that hold for one place, references followed, and whether one marks it."""
-    found: dict[int, Any] = {}
-    rest = list(schemas)
-    while rest:
-        schema = rest.pop()
-        if type(schema) is not dict or id(schema) in found:
+def _edited(text: str, edits: Iterable[_Edit]) -> tuple[str, list[str]]:
+    """``text`` with parts of it replaced, and those parts. What overlaps is left out as one."""
+    merged: list[_Edit] = []
+    for start, end, new in sorted(edits, key=lambda edit: (edit[0], -edit[1])):
+        if start >= end:
             continue
-        if schema.get("writeOnly") is True or schema.get("format") == "password":
-            return (), True
-        if len(found) >= _SCHEMAS:
-            return (), True
-        found[id(schema)] = schema
-        for word in ("$ref", "$dynamicRef", "$recursiveRef"):
-            if word in schema:
-                target = _pointed_at(root, schema[word])
-                if target is None:
-                    return (), True
-                rest.append(target)
-        rest += _beside(schema)
-    return tuple(found.values()), False
-
-
-def _beside(schema: dict[str, Any]) -> Iterator[Any]:
-    """Schemas inside ``schema`` that say something about the same value."""
-    for word in ("allOf", "anyOf", "oneOf"):
-        if type(schema.get(word)) is list:
-            yield from schema[word]
-    for word in ("if", "then", "else"):
-        yield schema.get(word)
-    for word in ("dependentSchemas", "dependencies"):
-        if type(schema.get(word)) is dict:
-            yield from schema[word].values()
-
-
-def _members(schemas: tuple[Any, ...], key: Any) -> Iterator[Any]:
-    for schema in schemas:
-        properties = schema.get("properties")
-        if type(properties) is dict and key in properties:
-            yield properties[key]
+        if merged and start < merged[-1][1]:
+            first, last, old = merged[-1]
+            if end > last or (old != REDACTED and new != REDACTED and old != new):
+                merged[-1] = (first, max(last, end), REDACTED)
         else:
-            yield schema.get("additionalProperties")
-            yield schema.get("unevaluatedProperties")
-        if type(schema.get("patternProperties")) is dict:
-            yield from schema["patternProperties"].values()
+            merged.append((start, end, new))
+    if not merged:
+        return text, []
+    parts: list[str] = []
+    at = 0
+    for start, end, new in merged:
+        parts += (text[at:start], new)
+        at = end
+    return "".join((*parts, text[at:])), [
+        text[start:end] for start, end, new in merged if new == REDACTED
+    ]
 
 
-def _items(schemas: tuple[Any, ...], index: int) -> Iterator[Any]:
-    for schema in schemas:
-        for word in ("prefixItems", "items"):
-            if type(schema.get(word)) is list and index < len(schema[word]):
-                yield schema[word][index]
-        for word in ("items", "additionalItems", "contains", "unevaluatedItems"):
-            yield schema.get(word)
+def _kind(names: SecretNames, name: str) -> str:
+    if names.is_secret(name):
+        return "secret"
+    if names.is_plural(name):
+        return "plural"
+    return "value" if name.lower() in VALUE_KEYS else ""
 
 
-def _pointed_at(root: Any, reference: Any) -> Any:
-    """What a reference within the schema points at; None where that is not to be found."""
-    if type(reference) is not str or not reference.startswith("#"):
-        return None
-    if reference != "#" and not reference.startswith("#/"):
-        return None
-    from urllib.parse import unquote
+def _has_text(name: str, value: Any) -> bool:
+    """Whether what is called by the plural ``name`` holds secrets, and not a count of them."""
+    if isinstance(value, list | tuple):
+        return any(isinstance(item, str | list | Mapping) for item in value[:_SECRETS])
+    if isinstance(value, Mapping):
+        return any(isinstance(item, str) for item in list(value.values())[:_SECRETS])
+    # ``tokens: x`` and not ``maxTokens: x``, which is a number that somebody wrote as text.
+    return (
+        isinstance(value, str)
+        and name.isalpha()
+        and name[1:] in (name[1:].lower(), name[1:].upper())
+    )
 
-    part = root
-    for step in unquote(reference[1:]).split("/")[1:]:
-        step = step.replace("~1", "/").replace("~0", "~")
-        if type(part) is dict:
-            part = part.get(step)
-        elif type(part) is list and step.isdecimal() and int(step[:9]) < len(part):
-            part = part[int(step[:9])]
-        else:
-            return None
-    return part if type(part) is dict or type(part) is bool else None
+
+def _pointer(path: _Path) -> str:
+    steps = []
+    while path is not None:
+        path, step = path
+        steps.append(step.replace("~", "~0").replace("/", "~1"))
+    return "".join(f"/{step}" for step in reversed(steps))

@@ -303,27 +303,60 @@ def test_what_is_no_json_is_named_by_its_type(value: Any, expected: str) -> None
 
 UNITS = (
     ("-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "-----BEGIN A"),
-    ("Authorization:", "authorization: bearer "),
     ("bearer ", "Bearer\t"),
     ("eyJ", "eyJaaaaaaaaaaaaaaaaaaaa."),
     ("sk-", "sk-aaaaaaaaaaaaaaaaaaaa "),
+    ("npm_", "hf_a"),
     ("AKIA",),
-    ("://", "://a:", "://a:b"),
-    ("?a", "&token", "?token="),
-    ("password", "password=", "token:"),
-    ("--a-", "--token ", "--token-"),
+    ("M.", "MAAAAAAAAAAAAAAAAAAAAAAAAA.", "a."),
+    ("1:", "12345678:a"),
+    ("://", "://a:", "://a:b", "://a:b@"),
+    ("http://", "http://a", "http://a@"),
+    ("://", "://aaaaaaaaaaaaaaaaaaaaaaa"),
+    ("?a", "?signature", "?key="),
+    ("https://hook", "https://hooks.a/"),
+    ("https://a/hook", "https://a/", "hook/"),
+    ("https://a/bot", "https://a/bot1"),
+    ("-u ", "-u a", "-u a:"),
+    ("curl ", "curl -u", "curl -ua"),
+    ("mysql ", "mysql -p", " -p"),
+    ("login ", "login a ", "login a password "),
 )
 """For each of ``PATTERNS`` in turn, what may lead it astray where there is much of it."""
+NOTATIONS = (
+    *("=", ":", "a:", "a=", "token=", "token: ", '"token":"', '"token": {', "token=[", "[", "{"),
+    *('\\"token\\":', "'token',", "Cookie: ", "x-a: ", "name: token ", "name: token value: ", "{'"),
+    *("--token ", "--token a", "<token>", "<token>a</", "<name>token</name>", "a;token=a b;", "`"),
+    *(
+        "%41",
+        "%",
+        "&amp;",
+        "&",
+        "\\u0041",
+        "YWJjZGVmZ2hpamtsbW5vcHFy ",
+        '{"a":',
+        "[1,",
+        '["token",',
+    ),
+    *("'token=", "-u", "a b c ", '\\\\\\"token\\\\\\":'),
+)
+"""Likewise for the names of secrets in a text."""
 LINEAR = f"""
 import resource
 from mcp_client import Redaction
+from mcp_client.audit.secret_text import find_named
 resource.setrlimit(resource.RLIMIT_CPU, (45, 45))
 redaction = Redaction()
 for pattern, units in zip(redaction._patterns, {UNITS!r}, strict=True):
     for unit in ("a", " ", *units):
         text = unit * (600_000 // len(unit))
         pattern.sub("", text)
-redaction._judge("aB" * 300_000)
+redaction._names.is_secret("aB" * 300_000)
+for unit in {NOTATIONS!r}:
+    text = unit * (200_000 // len(unit))
+    find_named(text, redaction._names)
+    redaction.show([text[:30_000]] * 3)
+    redaction.text(text, 5_000, ["secret" * 9, text[:3_000]])
 print("done")
 """
 
