@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import mcp_client
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -25,14 +28,37 @@ def run(*words: str, answer: str = "", **more: str) -> subprocess.CompletedProce
     )
 
 
-def test_the_first_block_prints_what_the_readme_says_it_prints() -> None:
-    done = run(sys.executable, "-c", blocks("python")[0])
-    assert done.stderr == ""
-    assert done.stdout == blocks("text")[0]
+def programs() -> list[tuple[str, str | None]]:
+    """Each block of Python, and the output that the README shows directly below it."""
+    pattern = r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?"
+    return re.findall(pattern, README, re.MULTILINE | re.DOTALL)
 
 
-def test_every_block_of_python_is_run_here() -> None:
-    assert len(blocks("python")) == 1
+def test_every_program_of_the_readme_runs_and_prints_what_is_shown_below_it() -> None:
+    assert len(programs()) == len(blocks("python")) == 4
+    shown = 0
+    for program, output in programs():
+        done = run(sys.executable, "-c", program)
+        assert (done.returncode, done.stderr) == (0, "")
+        if output:
+            assert done.stdout == output
+            shown += 1
+    assert shown == len(blocks("text"))
+
+
+def test_the_policy_shown_is_that_of_the_example() -> None:
+    assert blocks("toml") == [(ROOT / "examples" / "policy.toml").read_text()]
+
+
+def test_every_name_of_ours_in_the_readme_exists() -> None:
+    text = re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
+    classes = set(re.findall(r"`(?:auth=)?([A-Z][a-z]+[A-Za-z]*)\b[^`]*`", text))
+    options = set(re.findall(r"\b(Timeouts|Limits|Handlers)\((\w+)=", text))
+    assert len(classes) > 20
+    assert len(options) > 5
+    assert not {name for name in classes if not hasattr(mcp_client, name)}
+    for kind, option in options:
+        assert option in inspect.signature(getattr(mcp_client, kind)).parameters, option
 
 
 def test_the_readme_has_two_commands_and_code_by_line_15() -> None:
@@ -40,7 +66,7 @@ def test_the_readme_has_two_commands_and_code_by_line_15() -> None:
     assert len(commands) == 2
     assert all(len(command.splitlines()) == 1 for command in commands)
     assert README.splitlines().index("```python") < 15
-    assert len(README.splitlines()) <= 150
+    assert len(README.splitlines()) <= 300
 
 
 def test_every_example_is_tested_here() -> None:
