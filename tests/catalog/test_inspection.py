@@ -79,11 +79,17 @@ def test_text_that_gives_the_model_orders_is_found(text: str) -> None:
     assert any("orders" in finding for finding in text_findings(["ordinary", text]))
 
 
-def test_an_order_is_looked_for_in_bounded_time() -> None:
-    started = time.process_time()
-    text_findings(["ignore all " * 100_000])
-    text_findings(["\u200b\ue000" * 500_000])
-    assert time.process_time() - started < 20
+@pytest.mark.parametrize("piece", ["ignore all ", "\u200b\ue000"])
+def test_inspecting_a_text_costs_time_linear_in_its_length(piece: str) -> None:
+    def seconds(count: int) -> float:
+        best = 1e9
+        for _ in range(3):
+            started = time.process_time()
+            text_findings([piece * count])
+            best = min(best, time.process_time() - started)
+        return best
+
+    assert seconds(400_000) < 4 * 10 * seconds(100_000)
 
 
 def test_a_text_too_long_to_be_looked_through_is_a_finding_of_its_own() -> None:

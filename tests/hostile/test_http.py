@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import gzip
 import json
-import time
 import tracemalloc
 import zlib
 from collections.abc import Iterator
@@ -49,13 +48,6 @@ def _peak_below(most: int) -> Iterator[None]:
     assert peak < most, f"{peak / MIB:.1f} MiB"
 
 
-@contextmanager
-def _within(seconds: float) -> Iterator[None]:
-    begun = time.monotonic()
-    yield
-    assert time.monotonic() - begun < seconds
-
-
 def _bomb(mib: int) -> bytes:
     packer = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
     piece = b"x" * MIB
@@ -77,7 +69,7 @@ async def test_a_compressed_bomb_stops_at_the_cap_and_not_in_memory(kind: str) -
     ):
         await session.list_tools()
         refused = pytest.raises(ProtocolViolation, match="longer than 1048576 bytes")
-        with _peak_below(6 * MIB), _within(20), refused:
+        with _peak_below(6 * MIB), anyio.fail_after(20), refused:
             await session.call_tool("work")
         assert (await session.call_tool("echo", {})).text == "{}"
 
@@ -126,7 +118,7 @@ async def test_compression_that_is_none_is_said(coding: str, body: bytes, said: 
 async def test_a_result_of_sixteen_mebibytes_is_read_by_default(sse: bool) -> None:
     app = Stateless(sse=sse, work=lambda: "x" * (16 * MIB))
     async with serving(app) as server, _connect(server.url) as session:
-        with _within(20):
+        with anyio.fail_after(20):
             assert len((await session.call_tool("work")).text) == 16 * MIB
 
 
@@ -152,7 +144,7 @@ async def test_a_body_without_end_stops_at_the_cap() -> None:
         serving(Stateless(work=work)) as server,
         _connect(server.url, limits=limits) as session,
     ):
-        with _within(20), pytest.raises(ProtocolViolation, match="longer than"):
+        with anyio.fail_after(20), pytest.raises(ProtocolViolation, match="longer than"):
             await session.call_tool("work")
 
 
@@ -165,7 +157,7 @@ async def test_comments_without_end_are_stopped_by_the_clock(era: Any) -> None:
 
     async with serving(era(work=work)) as server, _connect(server.url) as session:
         await session.list_tools()
-        with _within(20), pytest.raises(CallTimeout):
+        with anyio.fail_after(20), pytest.raises(CallTimeout):
             await session.call_tool("work", timeout=0.5)
 
 
@@ -179,7 +171,7 @@ async def test_a_slow_drip_is_stopped_by_the_clock(era: Any) -> None:
 
     async with serving(era(work=work)) as server, _connect(server.url) as session:
         await session.list_tools()
-        with _within(20), pytest.raises(CallTimeout):
+        with anyio.fail_after(20), pytest.raises(CallTimeout):
             await session.call_tool("work", timeout=0.5)
 
 
@@ -192,7 +184,7 @@ async def test_headers_that_drip_are_stopped_by_the_connect_clock() -> None:
 
     timeouts = Timeouts(connect=0.6, idle=5, total=5, close=0.2)
     async with serving(handler) as server:
-        with _within(20), pytest.raises(ConnectError, match=r"within 0\.6 s"):
+        with anyio.fail_after(20), pytest.raises(ConnectError, match=r"within 0\.6 s"):
             await _connect(server.url, timeouts=timeouts)
 
 
@@ -203,7 +195,7 @@ async def test_headers_without_end_are_refused() -> None:
             await reply.raw(b"X: " + b"y" * 60_000 + b"\r\n")
 
     async with serving(Stateless(work=work)) as server, _connect(server.url) as session:
-        with _within(20), pytest.raises(ConnectionLost):
+        with anyio.fail_after(20), pytest.raises(ConnectionLost):
             await session.call_tool("work")
 
 
@@ -213,7 +205,7 @@ async def test_what_is_no_http_at_all_is_said() -> None:
         reply.hang_up()
 
     async with serving(handler) as server:
-        with _within(20), pytest.raises(ConnectError, match="lost while the request"):
+        with anyio.fail_after(20), pytest.raises(ConnectError, match="lost while the request"):
             await _connect(server.url)
 
 
@@ -230,7 +222,7 @@ async def test_nothing_is_read_past_the_answer(era: Any) -> None:
 
     async with serving(era(work=work)) as server, _connect(server.url) as session:
         await session.list_tools()
-        with _within(20):
+        with anyio.fail_after(20):
             assert (await session.call_tool("work")).text == "first"
         assert session.stats.stray_answers == 0
 
@@ -246,7 +238,7 @@ async def test_streams_held_open_after_their_answers_cost_little_and_are_closed(
     async with serving(Stateless(work=work)) as server, _connect(server.url) as session:
         await session.list_tools()
         monkeypatch.setattr(http_reply, "_TAIL", 1.0)
-        with _within(20):  # and not 40 times as long
+        with anyio.fail_after(20):  # and not 40 times as long
             for _ in range(40):
                 assert (await session.call_tool("work")).text == "done"
         with anyio.fail_after(20):
@@ -258,7 +250,7 @@ async def test_streams_held_open_after_their_answers_cost_little_and_are_closed(
 async def test_a_server_that_does_not_read_a_large_call_is_stopped_by_the_clock(era: Any) -> None:
     async with serving(era(), deaf_above=MIB) as server, _connect(server.url) as session:
         await session.list_tools()
-        with _within(20), pytest.raises(CallTimeout):
+        with anyio.fail_after(20), pytest.raises(CallTimeout):
             await session.call_tool("echo", {"text": "x" * (16 * MIB)}, timeout=0.5)
         gc.collect()  # what is left of a request given up in the middle troubles nobody
         await anyio.sleep(0)
@@ -338,7 +330,7 @@ async def test_two_hundred_sessions_to_one_origin_open_and_close(
     monkeypatch.setattr(http_client, "_KEPT_ALIVE", 600.0)  # however long all of it takes
     async with serving(Stateless()) as server:
         sessions = [await _connect(server.url) for _ in range(200)]
-        with _within(20):
+        with anyio.fail_after(20):
             async with anyio.create_task_group() as tasks:
                 for session in sessions:
                     tasks.start_soon(session.call_tool, "echo", {})

@@ -24,9 +24,9 @@ async def test_a_server_that_ignores_what_it_does_not_know_costs_a_second_once(
 ) -> None:
     fresh = str(time.monotonic_ns() % 1000)  # a command line that is not remembered yet
     options = ("--ignore-unknown", "--version", "2025-06-18", "--stderr-flood", fresh)
-    began = time.monotonic()
+    began = anyio.current_time()
     assert await _spoken(*options) == "2025-06-18"
-    assert time.monotonic() - began >= 1.0
+    assert anyio.current_time() >= began + 1.0
     monkeypatch.setattr(opening, "_PATIENCE", 60.0)
     with anyio.fail_after(20):
         assert await _spoken(*options) == "2025-06-18"

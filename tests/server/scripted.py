@@ -135,6 +135,11 @@ def grandchild() -> int:
     return subprocess.Popen([sys.executable, "-ISc", program]).pid
 
 
+def note_and_exit(folder: str) -> None:
+    os.mkdir(folder)
+    os._exit(0)
+
+
 # ------------------------------------------------------------------------------ the rest
 
 
@@ -239,6 +244,7 @@ def main() -> None:
     parser.add_argument("--slow-start", type=float, default=0.0)
     parser.add_argument("--stderr-flood", type=int, default=0)
     parser.add_argument("--starts", help="a file to which each start adds a line")
+    parser.add_argument("--note-sigterm", help="a folder that SIGTERM makes before the server ends")
     for flag in FLAGS:
         parser.add_argument(f"--{flag}", action="store_true")
     options = parser.parse_args()
@@ -249,6 +255,8 @@ def main() -> None:
         sys.exit(f"cannot start: the key {os.environ.get('SECRET', 'none')} is no good")
     if options.ignore_sigterm:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if options.note_sigterm:
+        signal.signal(signal.SIGTERM, lambda *_: note_and_exit(options.note_sigterm))
     if options.junk_first:
         print("Welcome to the server!\n\n{'not': json}", flush=True)
     if options.spawn_grandchild:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
@@ -182,13 +181,12 @@ async def test_closing_settles_what_waits_from_another_task_and_twice(make: Make
 async def test_what_is_closed_says_at_once_that_nothing_was_sent(make: Make) -> None:
     async with _opened(make) as (transport, _):
         await transport.aclose()
-        began = time.monotonic()
-        with pytest.raises(ConnectError):
-            await transport.exchange(1, _call(1, "echo"), {}, anyio.current_time() + 5)
-        with pytest.raises(ConnectError):
-            await transport.send("{}", {})
-        transport.send_soon("{}", {})
-        assert time.monotonic() - began < 4
+        with anyio.fail_after(20):
+            with pytest.raises(ConnectError):
+                await transport.exchange(1, _call(1, "echo"), {}, anyio.current_time() + 3_600)
+            with pytest.raises(ConnectError):
+                await transport.send("{}", {})
+            transport.send_soon("{}", {})
 
 
 async def test_a_fresh_transport_reaches_the_same_server(make: Make) -> None:

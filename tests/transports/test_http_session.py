@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import anyio
@@ -227,9 +226,9 @@ def _cut_off(app: Handshake, retry: int | None, pieces: int = 1) -> Any:
 async def test_a_stream_that_ends_early_is_resumed_when_the_server_said(pieces: int) -> None:
     app = Handshake()
     async with serving(_cut_off(app, 150, pieces)) as server, _connect(server.url) as session:
-        begun = time.monotonic()
+        begun = anyio.current_time()
         assert (await session.call_tool("work")).text == "resumed"
-        assert 0.15 * pieces <= time.monotonic() - begun < 20
+        assert anyio.current_time() >= begun + 0.15 * pieces
     asked = [r.headers["last-event-id"] for r in server.requests if "last-event-id" in r.headers]
     assert asked == [f"e{number}" for number in range(pieces)]
     assert len(app.calls) == 1
@@ -406,6 +405,5 @@ async def test_closing_does_not_wait_for_a_server_that_does_not_answer() -> None
     timeouts = Timeouts(close=0.2)
     async with serving(handler) as server:
         session = await _connect(server.url, timeouts=timeouts)
-        begun = time.monotonic()
-        await session.aclose()
-        assert time.monotonic() - begun < 20
+        with anyio.fail_after(20):
+            await session.aclose()

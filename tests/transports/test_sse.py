@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import anyio
@@ -61,12 +60,10 @@ async def test_a_stream_that_never_begins_is_given_up_with_the_connect_clock() -
             await reply.hold()
         await reply.send(405)
 
-    begun = time.monotonic()
     timeouts = Timeouts(connect=0.5, close=0.2)
     async with serving(handler) as server:
-        with pytest.raises(ConnectError):
+        with anyio.fail_after(20), pytest.raises(ConnectError):
             await _connect(server.url, timeouts=timeouts)
-    assert time.monotonic() - begun < 20
 
 
 async def test_a_url_of_nothing_at_all_says_what_both_ways_met() -> None:

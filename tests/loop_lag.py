@@ -1,0 +1,53 @@
+"""How long the event loop was kept from its other work, in units that load does not change.
+
+Wall-clock time counts what other programs do, too. What is counted here is the CPU time of the
+loop's own thread between two turns of a task that does nothing else, and the unit is what a fixed
+piece of work costs in the same test.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+
+__all__ = ["LoopLag", "loop_lag"]
+
+
+def _unit() -> float:
+    """CPU seconds of a million trivial steps: some 20 to 60 ms."""
+    best = 1e9
+    for _ in range(3):
+        before = time.thread_time()
+        for _ in range(1_000_000):
+            pass
+        best = min(best, time.thread_time() - before)
+    return best
+
+
+class LoopLag:
+    def __init__(self) -> None:
+        self.worst = 0.0
+        """The longest stop, in millions of trivial steps."""
+
+
+@asynccontextmanager
+async def loop_lag() -> AsyncIterator[LoopLag]:
+    found, unit = LoopLag(), _unit()
+
+    async def sample() -> None:
+        before = time.thread_time()
+        while True:
+            await anyio.sleep(0.005)
+            now = time.thread_time()
+            found.worst = max(found.worst, (now - before) / unit)
+            before = now
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(sample)
+        try:
+            yield found
+        finally:
+            tasks.cancel_scope.cancel()
