@@ -19,7 +19,6 @@ import pytest
 
 from mcp_client import Tool, ToolCall, ask_on_terminal
 from mcp_client.approval.decision import Answer
-from mcp_client.catalog.trust import hints_of
 from mcp_client.protocol.canonical_json import canonical
 
 PATIENCE = 30.0
@@ -56,7 +55,7 @@ def call_of(
         tool=tool,
         arguments_json=canonical({"path": "/"} if arguments is None else arguments),
         meta_json=None if meta is None else canonical(meta),
-        hints=hints_of(tool),
+        hints=tool.hints,
         findings=findings,
         generation=1,
     )

@@ -482,9 +482,9 @@ def _loads(text: str) -> Any:
 
 def _marks_of(tool: Tool | None) -> Any:
     """The tool's input schema where it marks secrets, else None: looked for once."""
-    if tool is None:
-        return None
-    if "marked" not in tool._memo:
-        schema = tool._definition["inputSchema"]
-        tool._memo["marked"] = schema if marked(schema) else None
-    return tool._memo["marked"]
+    return None if tool is None else tool.derived(_marked_schema, None)
+
+
+def _marked_schema(tool: Tool, context: None) -> Any:
+    schema = tool._definition["inputSchema"]
+    return schema if marked(schema) else None

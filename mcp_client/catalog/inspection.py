@@ -12,12 +12,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..runtime.safe_text import is_invisible, safe_text
+from ..validation.schema_shape import is_known_dialect, survey
 
-__all__ = ["is_ordinary_name", "look_alikes", "name_findings", "text_findings"]
+__all__ = [
+    "LookAlikes",
+    "definition_findings",
+    "is_ordinary_name",
+    "name_findings",
+    "text_findings",
+]
 
 LONGEST_TEXT = 4_000
 """Characters of one description, above which a person will not read it to its end."""
@@ -44,6 +51,8 @@ _FEW = 8
 _MOST_KINDS = 200
 _READ = 10_000
 """Characters of one tool's texts that are searched for orders: what is longer is a finding."""
+_SEARCHED = 100_000
+"""Characters of one tool's texts that are searched for hidden ones."""
 _SUSPECT = re.compile(r"[^\n\t\r -~]")
 
 _TRIGGERS = (
@@ -100,6 +109,47 @@ _ORDERS = tuple(
 )
 
 
+def definition_findings(
+    definition: Mapping[str, Any], name: str, looks_like: str | None
+) -> list[str]:
+    """What is suspicious in the definition of one tool, which takes bounded time.
+
+    ``looks_like`` is the name of another tool of the list that this one can be taken for.
+    """
+    texts: list[str] = []
+    found: list[str] = []
+    for member in ("inputSchema", "outputSchema"):
+        schema = definition.get(member)
+        if schema is None or survey(schema, texts):
+            continue
+        if not is_known_dialect(schema):
+            dialect = safe_text(schema["$schema"], 80)
+            found.append(f"its {member} is in a dialect that cannot be checked: {dialect!r}")
+        _gather(schema, texts)
+    texts += [text for text in map(definition.get, ("title", "description")) if type(text) is str]
+    found += text_findings(texts)
+    found += name_findings(name)
+    if looks_like is not None:
+        found.append(f"its name can be taken for that of '{safe_text(looks_like, 128)}'")
+    return found
+
+
+def _gather(value: Any, texts: list[str]) -> None:
+    """Add every text in ``value``, up to as many as are searched."""
+    chars, waiting = 0, [value]
+    while waiting and chars <= _SEARCHED:
+        one = waiting.pop()
+        if type(one) is str:
+            texts.append(one)
+            chars += len(one)
+        elif type(one) is dict:
+            texts.extend(one)
+            chars += sum(map(len, one))
+            waiting.extend(one.values())
+        elif type(one) is list:
+            waiting.extend(one)
+
+
 def is_ordinary_name(name: str) -> bool:
     """Whether ``name`` keeps to what 2026-07-28 ``server/tools`` says a tool name SHOULD be."""
     return _ORDINARY(name) is not None
@@ -118,16 +168,18 @@ def name_findings(name: str) -> list[str]:
 def text_findings(texts: Sequence[str]) -> list[str]:
     """What is suspicious in the texts of one tool: title, descriptions, names of parameters."""
     whole = "\n".join(texts)
+    length = len(whole)
+    whole = whole[:_SEARCHED]
     if whole.isascii():
         found = _controls(whole, texts) if not whole.replace("\n", "").isprintable() else []
     else:
         found = _controls(whole, texts) if _SUSPECT.search(whole) else []
-    if len(whole) > LONGEST_TEXT:
+    if length > LONGEST_TEXT:
         longest = max(map(len, texts))
         if longest > LONGEST_TEXT:
             found.append(f"one of its texts has {longest} characters: more than a person reads")
-        if len(whole) > _READ:
-            found.append(f"its texts have {len(whole)} characters: not all were looked through")
+        if length > _READ:
+            found.append(f"its texts have {length} characters: not all were looked through")
     lowered = whole.lower()
     for word in _TRIGGERS:
         if word in lowered:
@@ -193,24 +245,40 @@ _TWINS: Mapping[int, Any] = str.maketrans(
 )
 
 
-def _look(name: str) -> str:
-    """A text that is equal for names which look alike."""
+_ASCII_LOOKS = bytes(
+    ord(chr(code).translate(_TWINS).translate(_TWINS).lower().replace("-", "_"))
+    for code in range(128)
+) + bytes(range(128, 256))
+_COMPARED = 256
+"""Characters of a name that are compared."""
+
+
+def _look(name: str) -> bytes:
+    """The same for names that look alike."""
+    name = name[:_COMPARED]
     if not name.isascii():
         name = unicodedata.normalize("NFKD", name)
         name = "".join(c for c in name if not unicodedata.combining(c) and not is_invisible(c))
-    return name.translate(_TWINS).translate(_TWINS).lower().replace("-", "_")
+        name = name.translate(_TWINS).translate(_TWINS).lower()
+    return name.encode("utf-8", "surrogatepass").translate(_ASCII_LOOKS)
 
 
-def look_alikes(names: Iterable[str]) -> dict[str, str]:
-    """The names that can be taken for another of ``names``, each with that other one.
+class LookAlikes:
+    """Finds names in a list that a person can take for one another.
 
     They differ only by case, by a hyphen for an underscore, or by letters that look the same.
     """
-    first: dict[str, str] = {}
-    found: dict[str, str] = {}
-    for name in names:
-        other = first.setdefault(_look(name), name)
+
+    def __init__(self) -> None:
+        self._first: dict[bytes, str] = {}
+        self._found: dict[str, str] = {}
+
+    def add(self, name: str) -> None:
+        other = self._first.setdefault(_look(name), name)
         if other != name:
-            found[name] = other
-            found.setdefault(other, name)
-    return found
+            self._found[name] = other
+            self._found.setdefault(other, name)
+
+    def of(self, name: str) -> str | None:
+        """Another of the names added that ``name`` can be taken for."""
+        return self._found.get(name)

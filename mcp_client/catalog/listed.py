@@ -26,7 +26,7 @@ class Rejected:
 class Listed(Sequence[T], Generic[T]):
     """A list of one server, in the server's order; ``[index]`` and ``in`` as in a list."""
 
-    __slots__ = ("_entries", "findings", "rejected")
+    __slots__ = ("_entries", "_findings", "rejected")
 
     def __init__(
         self,
@@ -37,8 +37,12 @@ class Listed(Sequence[T], Generic[T]):
         self._entries = tuple(entries)
         self.rejected = tuple(rejected)
         """What the server offered and the list leaves out, each with its reason."""
-        self.findings = tuple(findings)
+        self._findings = tuple(findings)
+
+    @property
+    def findings(self) -> tuple[str, ...]:
         """What a person should look at."""
+        return self._findings
 
     @overload
     def __getitem__(self, index: int) -> T: ...
@@ -55,7 +59,7 @@ class Listed(Sequence[T], Generic[T]):
 
     def with_finding(self: L, finding: str) -> L:
         """The same list, with one more thing to look at before the others."""
-        return type(self)(self._entries, self.rejected, (finding, *self.findings))
+        return type(self)(self._entries, self.rejected, (finding, *self._findings))
 
     def __repr__(self) -> str:
         shown = [safe_text(getattr(entry, "name", "?"), 64) for entry in self._entries[:8]]

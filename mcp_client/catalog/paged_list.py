@@ -230,7 +230,7 @@ class PagedCache(ABC, Generic[L]):
             if cursor is None:
                 return found, fresh_until, private
             if type(cursor) is not str:
-                raise self._broken("a nextCursor that is no string", page)
+                raise self._broken("a nextCursor that is not a string", page)
             if cursor in cursors:
                 raise self._broken("a cursor that came before: the list has no end", page)
             cursors.add(cursor)

@@ -7,51 +7,22 @@ handed out is a copy, so that nothing a caller does to it changes the definition
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeVar
 
 from ..protocol.canonical_json import canonical, frozen, sha256
 from ..protocol.headers import HeaderParam, header_params_of
+from ..runtime.safe_text import safe_text
+from .hints import HINTS, Hints, HintSource, hint_findings, hints_from
+from .inspection import definition_findings
 from .listed import Listed, Rejected
 
 __all__ = ["HintSource", "Hints", "Rejected", "Tool", "ToolCall", "ToolList"]
 
-HintSource: TypeAlias = Literal["server", "assumed", "contradiction"]
-
-HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _FINGERPRINTED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
-
-
-@dataclass(frozen=True, slots=True)
-class Hints:
-    """What a tool is said to do, in the form policy and people may rely on.
-
-    Only a trusted server's own ``true`` or ``false`` counts; whatever is missing is the worst case.
-    ``said`` names the hints that are the server's word; the others are our assumption.
-    ``contradicted`` names those it said and that do not count, because it contradicts itself.
-    """
-
-    read_only: bool = False
-    destructive: bool = True
-    idempotent: bool = False
-    open_world: bool = True
-    said: frozenset[str] = frozenset()
-    contradicted: frozenset[str] = frozenset()
-
-    @property
-    def source(self) -> dict[str, HintSource]:
-        """Where each value comes from: "server" is the word of a server the host trusts; "assumed"
-        is the worst case where nobody trusted says; "contradiction" the worst case because a
-        trusted server says what cannot be."""
-        return {
-            hint: "server"
-            if hint in self.said
-            else "contradiction"
-            if hint in self.contradicted
-            else "assumed"
-            for hint in ("read_only", "destructive", "idempotent", "open_world")
-        }
+C = TypeVar("C")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +35,13 @@ class Tool:
     trusted: bool
     """Whether the host said it trusts that server, in what it says of this tool."""
     _definition: dict[str, Any] = field(repr=False, hash=False)
-    _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """What was worked out once: the fingerprint, and what ``validation`` made of the schemas."""
+    _looks_like: str | None = field(default=None, repr=False, compare=False)
+    """Another tool of the list whose name a person could take for this one's."""
+    _derived: dict[Any, tuple[Any, Any]] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
+    """By the function that made it: its second argument, and what it returned. None until there
+    is something: of ten thousand tools few are ever called."""
 
     @property
     def title(self) -> str | None:
@@ -120,17 +96,21 @@ class Tool:
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """What looks wrong with the definition, in sentences safe to show: see ``findings``."""
-        findings: tuple[str, ...] = self._memo.get("findings", ())
-        return findings
+        """What looks wrong with the definition, in sentences that are safe to show.
+
+        Looked for when this is first read, so that a list of many tools costs little.
+        """
+        return self.derived(_findings_of, None)
+
+    @property
+    def hints(self) -> Hints:
+        """What it is said to do where the host trusts the server, else the worst case."""
+        return self.derived(_hints_of, None)
 
     @property
     def mirrors(self) -> tuple[HeaderParam, ...]:
         """The arguments that HTTP headers repeat (``x-mcp-header``)."""
-        mirrors: tuple[HeaderParam, ...] | None = self._memo.get("mirrors")
-        if mirrors is None:
-            mirrors = self._memo["mirrors"] = header_params_of(self._definition["inputSchema"])
-        return mirrors
+        return self.derived(_mirrors_of, None)
 
     @property
     def fingerprint(self) -> str:
@@ -138,10 +118,42 @@ class Tool:
 
         Equal for equal definitions wherever they come from.
         """
-        fingerprint: str | None = self._memo.get("fingerprint")
-        if fingerprint is None:
-            fingerprint = self._memo["fingerprint"] = fingerprint_of(self._definition)
-        return fingerprint
+        return self.derived(_fingerprint_of, None)
+
+    def derived(self, make: Callable[[Tool, C], T], context: C) -> T:
+        """``make(tool, context)``, made once and kept as long as the tool.
+
+        Made again where ``context`` is another object than the last time.
+        """
+        derived = self._derived
+        if derived is None:
+            derived = {}
+            object.__setattr__(self, "_derived", derived)
+        kept = derived.get(make)
+        if kept is None or kept[0] is not context:
+            kept = derived[make] = context, make(self, context)
+        found: T = kept[1]
+        return found
+
+
+def _findings_of(tool: Tool, context: None) -> tuple[str, ...]:
+    definition = tool._definition
+    return (
+        *definition_findings(definition, tool.name, tool._looks_like),
+        *hint_findings(definition.get("annotations"), tool.trusted),
+    )
+
+
+def _hints_of(tool: Tool, context: None) -> Hints:
+    return hints_from(tool._definition.get("annotations"), tool.trusted)
+
+
+def _mirrors_of(tool: Tool, context: None) -> tuple[HeaderParam, ...]:
+    return header_params_of(tool._definition["inputSchema"])
+
+
+def _fingerprint_of(tool: Tool, context: None) -> str:
+    return fingerprint_of(tool._definition)
 
 
 def fingerprinted(definition: dict[str, Any]) -> dict[str, Any]:
@@ -160,7 +172,31 @@ def _canonical(parts: dict[str, Any]) -> str:
 class ToolList(Listed[Tool]):
     """The tools of one server, in the server's order; ``[index]`` and ``in`` as in a list."""
 
-    __slots__ = ()
+    __slots__ = ("_all_findings",)
+
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        rejected: Sequence[Rejected] = (),
+        findings: Sequence[str] = (),
+    ) -> None:
+        super().__init__(tools, rejected, findings)
+        self._all_findings: tuple[str, ...] | None = None
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """What a person should look at: of the list, then of each tool.
+
+        The tools are looked through when this is first read.
+        """
+        if self._all_findings is None:
+            of_tools = [
+                f"tool '{safe_text(tool.name, 128)}': {finding}"
+                for tool in self
+                for finding in tool.findings
+            ]
+            self._all_findings = (*self._findings, *of_tools)
+        return self._all_findings
 
 
 @dataclass(frozen=True, slots=True)

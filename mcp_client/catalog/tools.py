@@ -10,8 +10,10 @@ not go by a definition that is known to have changed.
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -23,12 +25,12 @@ from ..runtime.limits import Limits
 from ..runtime.safe_text import invisible, safe_text
 from ..validation.checker import checker_for
 from ..validation.schema_shape import is_known_dialect, survey
-from .inspection import is_ordinary_name, look_alikes, name_findings, text_findings
+from .inspection import LookAlikes, is_ordinary_name
 from .listed import Rejected
 from .paged_list import Kind, ListSource, PagedCache
 from .subscription import ListSubscription
 from .tool import Tool, ToolList
-from .trust import Trust, hint_findings, trusts
+from .trust import Trust, trusts
 
 if TYPE_CHECKING:
     from .pins import Pins
@@ -37,8 +39,11 @@ __all__ = ["Catalog"]
 
 _log = logging.getLogger("mcp_client")
 _SHOWN = 200
-_NO_SCHEMA = "is no JSON Schema: "
+_NO_SCHEMA = "is not a JSON Schema: "
 _AT_ONCE = 25
+_LOGGED = 20
+_JUDGING = 2.0
+_LONGEST_NAME = 1_000
 
 
 class Catalog(PagedCache[ToolList]):
@@ -55,6 +60,8 @@ class Catalog(PagedCache[ToolList]):
         super().__init__(source, subscription)
         self._trusted = trusted
         self._pins = pins
+        # Of its own, because the program may have all threads of the default limiter waiting.
+        self._thread = anyio.CapacityLimiter(1)
         self.mirrors = False
         """Whether arguments are repeated in headers, so that marks which break a rule count."""
 
@@ -95,53 +102,100 @@ class Catalog(PagedCache[ToolList]):
         kind = InvalidSchema if why and _NO_SCHEMA in why else UnknownTool
         return kind(text, server=self._server, tool=shown)
 
-    # -------------------------------------------------------------- quarantine
+    # ---------------------------------------------------------- rejected tools
 
     async def _sorted_out(self, found: list[Any]) -> ToolList:
-        names = Counter(_name(definition) for definition in found)
-        alike = look_alikes(names)
-        tools: list[Tool] = []
-        rejected: list[Rejected] = []
-        findings: list[str] = []
+        names: Counter[str] = Counter()
+        look_alikes = LookAlikes()
         for number, definition in enumerate(found):
             if number % _AT_ONCE == _AT_ONCE - 1:
-                await checkpoint()  # a long list takes its time: let others run, and stop
+                await checkpoint()  # so that a long list does not stop the event loop
             name = _name(definition)
-            texts: list[str] = []
-            said: list[str] = []
-            reason = _fault(definition, name, names)
-            if reason is None and self.mirrors:
-                reason = _mark_fault(definition)
-            if reason is None:
-                odd = _odd_schemas(definition, texts)
-                if odd:
-                    await checkpoint()  # a full judgement does, too
-                    reason = _judged(odd, self._limits, said)
-            if reason is not None:
-                shown = safe_text(name, 128)
-                rejected.append(Rejected(shown, reason))
-                _log.warning("%s: the tool %r is left out: %s", self._server, shown, reason)
-                continue
-            said += _inspected(definition, name, texts, alike)
-            tool = self._tool(name, definition, said)
-            said += hint_findings(tool)
-            if said:
-                tool._memo["findings"] = tuple(said)
-                findings += [f"tool '{safe_text(name, 128)}': {finding}" for finding in said]
-            tools.append(tool)
+            names[name] += 1
+            look_alikes.add(name)
+        faults = await self._faults(found, names)
+        tools: list[Tool] = []
+        rejected: list[Rejected] = []
+        for number, definition in enumerate(found):
+            if number % _AT_ONCE == _AT_ONCE - 1:
+                await checkpoint()
+            name = _name(definition)
+            fault = faults.get(number)
+            if fault is None:
+                tools.append(self._tool(name, definition, look_alikes.of(name)))
+            else:
+                rejected.append(Rejected(safe_text(name, 128), fault))
+        self._log_rejected(rejected)
+        differences: list[str] = []
         if self._pins is not None:
-            findings += await anyio.to_thread.run_sync(self._pins.compare, self._server, tools)
-        return ToolList(tools, rejected, findings)
+            compare = self._pins.compare
+            differences = await anyio.to_thread.run_sync(
+                compare, self._server, tools, limiter=self._thread
+            )
+        return ToolList(tools, rejected, differences)
 
-    def _tool(self, name: str, definition: dict[str, Any], said: list[str]) -> Tool:
-        tool = Tool(name, self._server, False, definition)
-        if self._trusted is False:
-            return tool
-        if self._trusted is not True and said:
-            tool._memo["findings"] = tuple(said)
-        if not trusts(self._trusted, tool):
-            return tool
-        return Tool(name, self._server, True, definition)
+    async def _faults(self, found: list[Any], names: Counter[str]) -> dict[int, str]:
+        """Why definitions cannot be used, by their position in the list."""
+        faults: dict[int, str] = {}
+        odd: list[int] = []
+        for number, definition in enumerate(found):
+            if number % _AT_ONCE == _AT_ONCE - 1:
+                await checkpoint()
+            fault = _fault(definition, _name(definition), names)
+            if fault is None:
+                if not _is_surely_sound(definition):
+                    odd.append(number)
+                elif self.mirrors:
+                    fault = _mark_fault(definition)
+            if fault is not None:
+                faults[number] = fault
+        if odd:
+            definitions = [found[number] for number in odd]
+            judge = partial(judge_schemas, definitions, self._limits, self.mirrors)
+            judged = await anyio.to_thread.run_sync(
+                judge, abandon_on_cancel=True, limiter=self._thread
+            )
+            faults.update((odd[number], fault) for number, fault in judged.items())
+        return faults
+
+    def _tool(self, name: str, definition: dict[str, Any], looks_like: str | None) -> Tool:
+        trusted = self._trusted
+        if trusted is not True and trusted is not False:
+            trusted = trusts(trusted, Tool(name, self._server, False, definition, looks_like))
+        return Tool(name, self._server, trusted, definition, looks_like)
+
+    def _log_rejected(self, rejected: list[Rejected]) -> None:
+        for one in rejected[:_LOGGED]:
+            _log.warning("%s: the tool %r was rejected: %s", self._server, one.name, one.reason)
+        if len(rejected) > _LOGGED:
+            left = len(rejected) - _LOGGED
+            _log.warning("%s: %d more tools were rejected", self._server, left)
+
+
+def judge_schemas(
+    definitions: list[dict[str, Any]],
+    limits: Limits,
+    mirrors: bool,
+    clock: Callable[[], float] = time.monotonic,
+) -> dict[int, str]:
+    """Why definitions cannot be used, by their position: for schemas that are not surely sound.
+
+    Loads ``jsonschema`` and takes a millisecond a schema or more, so it runs in a thread. After
+    two seconds, and where a schema needs the worker process, the rest is left for when the tool
+    is called.
+    """
+    until = clock() + _JUDGING
+    faults: dict[int, str] = {}
+    for number, definition in enumerate(definitions):
+        if clock() >= until:
+            break
+        try:
+            fault = _schema_fault(definition, limits) or (mirrors and _mark_fault(definition))
+        except Exception as error:  # noqa: BLE001 - one odd definition must not spoil the list
+            fault = f"its schemas cannot be read ({type(error).__name__})"
+        if fault:
+            faults[number] = fault
+    return faults
 
 
 def _name(definition: Any) -> str:
@@ -150,19 +204,21 @@ def _name(definition: Any) -> str:
 
 
 def _fault(definition: Any, name: str, names: Counter[str]) -> str | None:
-    """Why a definition is no tool, or None. What is inside its schemas is looked at elsewhere."""
+    """Why a definition cannot be used, or None; its schemas are checked elsewhere."""
     if type(definition) is not dict:
-        return "it is no JSON object"
+        return "it is not a JSON object"
     if not name or name.isspace():
-        return "its name is missing, empty or no string"
+        return "its name is missing, empty or not a string"
+    if len(name) > _LONGEST_NAME:
+        return f"its name has {len(name)} characters, more than {_LONGEST_NAME}"
     if names[name] > 1:
-        return f"{names[name]} tools have this name; it cannot be told which one is meant"
+        return f"{names[name]} tools have this name; which one is meant cannot be told"
     if type(definition.get("inputSchema")) is not dict:
-        return "its inputSchema is missing or no JSON object"
+        return "its inputSchema is missing or not a JSON object"
     if not isinstance(definition.get("outputSchema"), dict | bool | None):
-        return "its outputSchema is no JSON Schema"
+        return "its outputSchema is not a JSON Schema"
     if not is_ordinary_name(name) and invisible(name):
-        return "its name has characters that nobody can see"
+        return "its name has invisible characters"
     return None
 
 
@@ -174,56 +230,22 @@ def _mark_fault(definition: dict[str, Any]) -> str | None:
     return None
 
 
-def _odd_schemas(definition: dict[str, Any], texts: list[str]) -> list[tuple[str, Any]]:
-    """The schemas of a tool that need a full judgement. What its schemas say goes to ``texts``."""
-    odd: list[tuple[str, Any]] = []
-    schema = definition["inputSchema"]
-    if not survey(schema, texts):
-        odd.append(("inputSchema", schema))
-    schema = definition.get("outputSchema")
-    if schema is not None and not survey(schema, texts):
-        odd.append(("outputSchema", schema))
-    for _, schema in odd:
-        _gather(schema, texts)
-    return odd
+def _is_surely_sound(definition: dict[str, Any]) -> bool:
+    """Whether both schemas are, which is told in microseconds; what is not is judged in full."""
+    output = definition.get("outputSchema")
+    try:
+        return survey(definition["inputSchema"], []) and (output is None or survey(output, []))
+    except Exception:  # noqa: BLE001 - the full judgement tells what is wrong with it
+        return False
 
 
-def _judged(odd: list[tuple[str, Any]], limits: Limits, findings: list[str]) -> str | None:
-    for member, schema in odd:
-        if not is_known_dialect(schema):
-            dialect = safe_text(schema["$schema"], 80)
-            findings.append(f"its {member} is in a dialect that cannot be checked: {dialect!r}")
+def _schema_fault(definition: dict[str, Any], limits: Limits) -> str | None:
+    for member in ("inputSchema", "outputSchema"):
+        schema = definition.get(member)
+        if schema is None or survey(schema, []) or not is_known_dialect(schema):
             continue
         try:
             checker_for(schema, limits).prepare_if_cheap()
         except InvalidSchema as error:
             return f"its {member} {_NO_SCHEMA}{safe_text(error, _SHOWN)}"
     return None
-
-
-def _gather(value: Any, texts: list[str]) -> None:
-    if type(value) is str:
-        texts.append(value)
-    elif type(value) is dict:
-        texts.extend(value)
-        for item in value.values():
-            _gather(item, texts)
-    elif type(value) is list:
-        for item in value:
-            _gather(item, texts)
-
-
-def _inspected(
-    definition: dict[str, Any], name: str, texts: list[str], alike: Mapping[str, str]
-) -> list[str]:
-    """What a person should look at."""
-    for member in ("title", "description"):
-        text = definition.get(member)
-        if type(text) is str:
-            texts.append(text)
-    found = text_findings(texts)
-    if not is_ordinary_name(name):
-        found += name_findings(name)
-    if name in alike:
-        found.append(f"its name can be taken for that of '{safe_text(alike[name], 128)}'")
-    return found

@@ -23,7 +23,6 @@ from ..approval.gate import Gate
 from ..approval.remembered import OneCallApproval
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, ToolCall
-from ..catalog.trust import hints_of
 from ..connection.cancellation import CancelToken, stop_if_cancelled
 from ..connection.connection import Connection
 from ..connection.rpc import CallOptions, OnProgress, RpcConnection, Traffic
@@ -207,7 +206,7 @@ class Caller:
             error.server, error.tool = error.server or tool.server, error.tool or tool.name
             if isinstance(error, OutcomeUnknown):
                 # Repeating what may have run is safe only on a trusted server's word that it is.
-                hints = hints_of(tool)
+                hints = tool.hints
                 error.retryable = hints.read_only or hints.idempotent
             raise
 
@@ -232,7 +231,7 @@ class Caller:
             tool=tool,
             arguments_json=text,
             meta_json=None if order.meta is None else _object("meta", order.meta)[1],
-            hints=hints_of(tool),
+            hints=tool.hints,
             findings=tool.findings if self._pins is None else self._pins.all_findings(tool),
             generation=wire.generation,
             context=order.context,

@@ -11,18 +11,18 @@ __all__ = ["input_checker", "output_checker"]
 
 def input_checker(tool: Tool, limits: Limits) -> Checker:
     """The checker of a tool's arguments. Raises ``InvalidSchema``."""
-    checker: Checker | None = tool._memo.get("input")
-    if checker is None:
-        checker = tool._memo["input"] = checker_for(tool._definition["inputSchema"], limits)
-    return checker
+    return tool.derived(_input_checker, limits)
 
 
 def output_checker(tool: Tool, limits: Limits) -> Checker | None:
     """The checker of a tool's structured content; None where it has no output schema."""
+    return tool.derived(_output_checker, limits)
+
+
+def _input_checker(tool: Tool, limits: Limits) -> Checker:
+    return checker_for(tool._definition["inputSchema"], limits)
+
+
+def _output_checker(tool: Tool, limits: Limits) -> Checker | None:
     schema = tool._definition.get("outputSchema")
-    if schema is None:
-        return None
-    checker: Checker | None = tool._memo.get("output")
-    if checker is None:
-        checker = tool._memo["output"] = checker_for(schema, limits)
-    return checker
+    return None if schema is None else checker_for(schema, limits)

@@ -26,7 +26,6 @@ from mcp_client import (
     deny_all,
 )
 from mcp_client.approval.constraints import Constraints
-from mcp_client.catalog.trust import hints_of
 
 
 def a_call(
@@ -46,7 +45,7 @@ def a_call(
         tool=made,
         arguments_json=json.dumps(arguments or {}),
         meta_json=None,
-        hints=hints_of(made),
+        hints=made.hints,
         findings=findings,
         generation=1,
     )

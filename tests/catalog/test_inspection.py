@@ -7,7 +7,7 @@ import time
 import pytest
 
 from mcp_client import Tool
-from mcp_client.catalog.inspection import look_alikes, name_findings, text_findings
+from mcp_client.catalog.inspection import LookAlikes, name_findings, text_findings
 from mcp_client.runtime.safe_text import invisible, safe_text
 
 HARMLESS = [
@@ -120,6 +120,13 @@ def test_letters_marks_and_spaces_are_seen() -> None:
     assert invisible("größe ファイル é का") == ""
 
 
+def look_alikes(names: list[str]) -> LookAlikes:
+    found = LookAlikes()
+    for name in names:
+        found.add(name)
+    return found
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -135,12 +142,14 @@ def test_letters_marks_and_spaces_are_seen() -> None:
     ],
 )
 def test_names_that_look_alike_are_told_of_each_other(one: str, other: str) -> None:
-    assert look_alikes([one, "other", other]) == {one: other, other: one}
+    found = look_alikes([one, "other", other])
+    assert (found.of(one), found.of(other), found.of("other")) == (other, one, None)
 
 
 def test_names_that_differ_in_what_is_seen_do_not_look_alike() -> None:
     names = [f"tool_{number}" for number in range(1_000)] + ["read", "reads", "bread"]
-    assert look_alikes(names) == {}
+    found = look_alikes(names)
+    assert not any(found.of(name) for name in names)
 
 
 def test_a_hint_that_is_no_boolean_is_not_handed_out() -> None:

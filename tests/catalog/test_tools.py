@@ -78,8 +78,8 @@ async def test_a_null_cursor_is_the_end() -> None:
         ([page(nextCursor="x"), page(nextCursor="y"), page()], Limits(pages=2), "Limits.pages"),
         ([page("a", "b", "c")], Limits(tools=2), "Limits.tools"),
         ([page("a", nextCursor="x"), page("b", "c")], Limits(tools=2), "Limits.tools"),
-        ([page("a", nextCursor=7)], Limits(), "no string"),
-        ([page("a", nextCursor=["x"])], Limits(), "no string"),
+        ([page("a", nextCursor=7)], Limits(), "not a string"),
+        ([page("a", nextCursor=["x"])], Limits(), "not a string"),
         ([{}], Limits(), "without an array"),
         ([{"tools": None}], Limits(), "without an array"),
         ([{"tools": {"a": tool()}}], Limits(), "without an array"),
@@ -118,20 +118,20 @@ async def test_a_failed_refresh_leaves_the_list_at_hand_in_force() -> None:
 @pytest.mark.parametrize(
     ("definition", "name", "reason"),
     [
-        (None, "", "no JSON object"),
-        ("a", "", "no JSON object"),
-        ([tool()], "", "no JSON object"),
+        (None, "", "not a JSON object"),
+        ("a", "", "not a JSON object"),
+        ([tool()], "", "not a JSON object"),
         ({}, "", "name is missing"),
         ({"inputSchema": {}}, "", "name is missing"),
         (tool(""), "", "name is missing, empty"),
-        (tool(7), "", "no string"),
-        (tool(["a"]), "", "no string"),
+        (tool(7), "", "not a string"),
+        (tool(["a"]), "", "not a string"),
         ({"name": "x"}, "x", "inputSchema is missing"),
-        ({"name": "x", "inputSchema": None}, "x", "inputSchema is missing or no JSON object"),
+        ({"name": "x", "inputSchema": None}, "x", "inputSchema is missing or not a JSON object"),
         ({"name": "x", "inputSchema": True}, "x", "inputSchema"),
         ({"name": "x", "inputSchema": "{}"}, "x", "inputSchema"),
-        (tool("x", outputSchema="{}"), "x", "outputSchema is no JSON Schema"),
-        (tool("x", outputSchema=[]), "x", "outputSchema is no JSON Schema"),
+        (tool("x", outputSchema="{}"), "x", "outputSchema is not a JSON Schema"),
+        (tool("x", outputSchema=[]), "x", "outputSchema is not a JSON Schema"),
         ({"name": "x\x1b[31m\u202e"}, "x\\u{1b}[31m\\u{202e}", "inputSchema"),
     ],
 )
@@ -352,7 +352,7 @@ async def test_an_unknown_tool_is_refused_with_the_names_there_are_made_safe() -
 
 async def test_a_rejected_name_is_never_shown_as_it_is() -> None:
     server = Server(page("a", "evil\x1b[2J"))
-    with pytest.raises(UnknownTool, match=r"evil.*was rejected: its name has characters") as caught:
+    with pytest.raises(UnknownTool, match=r"evil.*was rejected: its name has invisible") as caught:
         await server.catalog.find("evil\x1b[2J")
     assert "\x1b" not in str(caught.value)
 

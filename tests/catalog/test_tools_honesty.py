@@ -280,17 +280,17 @@ async def test_a_list_that_drips_without_end_is_given_up() -> None:
 @pytest.mark.parametrize(
     ("definition", "reason"),
     [
-        (tool("re\u200bad"), "nobody can see"),
-        (tool("read\u202e"), "nobody can see"),
-        (tool("read\n"), "nobody can see"),
-        (tool("\x1b[31mread"), "nobody can see"),
-        (tool("read\U000e0041"), "nobody can see"),
-        (tool("\u3164"), "nobody can see"),
+        (tool("re\u200bad"), "invisible characters"),
+        (tool("read\u202e"), "invisible characters"),
+        (tool("read\n"), "invisible characters"),
+        (tool("\x1b[31mread"), "invisible characters"),
+        (tool("read\U000e0041"), "invisible characters"),
+        (tool("\u3164"), "invisible characters"),
         (tool("  "), "empty"),
-        (tool("x", inputSchema={"type": "objekt"}), "inputSchema is no JSON Schema"),
-        (tool("x", inputSchema={"properties": {"a": 7}}), "inputSchema is no JSON Schema"),
-        (tool("x", outputSchema={"required": "a"}), "outputSchema is no JSON Schema"),
-        (tool("x", outputSchema={"prefixItems": [3]}), "outputSchema is no JSON Schema"),
+        (tool("x", inputSchema={"type": "objekt"}), "inputSchema is not a JSON Schema"),
+        (tool("x", inputSchema={"properties": {"a": 7}}), "inputSchema is not a JSON Schema"),
+        (tool("x", outputSchema={"required": "a"}), "outputSchema is not a JSON Schema"),
+        (tool("x", outputSchema={"prefixItems": [3]}), "outputSchema is not a JSON Schema"),
     ],
 )
 async def test_a_bad_tool_spoils_itself_alone(definition: Any, reason: str) -> None:
@@ -323,7 +323,7 @@ async def test_a_hint_that_is_no_boolean_is_dropped_and_the_tool_stays(hint: Any
 async def test_annotations_that_are_no_object_are_a_finding() -> None:
     offered = {"tools": [tool("x", annotations=[True])]}
     found = await Server(offered, trusted=True).catalog.find("x")
-    assert "annotations are no JSON object" in found.findings[0]
+    assert "annotations are not a JSON object" in found.findings[0]
 
 
 async def test_odd_annotations_of_an_untrusted_server_count_in_no_way() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import ConfigError, Hints, MemoryServer, Tool, connect
-from mcp_client.catalog.trust import hint_findings, hints_of
+from mcp_client.catalog.hints import hint_findings
 
 WORST = Hints(read_only=False, destructive=True, idempotent=False, open_world=True)
 NAMES = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
@@ -30,7 +30,7 @@ any_annotations: st.SearchStrategy[Any] = st.one_of(
 
 def hints(said: Any, trusted: bool) -> Hints:
     definition = {"name": "t", "inputSchema": {}, "annotations": said}
-    return hints_of(Tool("t", "s", trusted, definition))
+    return Tool("t", "s", trusted, definition).hints
 
 
 @given(any_annotations)
@@ -124,15 +124,15 @@ def test_each_hint_says_where_its_value_comes_from(said: Any, trusted: bool) -> 
 def test_a_tool_that_contradicts_itself_is_a_finding_where_it_is_trusted() -> None:
     said = {"readOnlyHint": True, "destructiveHint": True}
     definition = {"name": "t", "inputSchema": {}, "annotations": said}
-    (finding,) = hint_findings(Tool("t", "s", True, definition))
-    assert "only reads and that it destroys" in finding
-    assert hint_findings(Tool("t", "s", False, definition)) == []
+    (finding,) = hint_findings(definition["annotations"], True)
+    assert "read-only and that it is destructive" in finding
+    assert hint_findings(definition["annotations"], False) == []
 
 
 @given(any_annotations)
 def test_no_annotation_of_an_untrusted_server_is_a_finding(said: Any) -> None:
     definition = {"name": "t", "inputSchema": {}, "annotations": said}
-    assert hint_findings(Tool("t", "s", False, definition)) == []
+    assert hint_findings(definition["annotations"], False) == []
 
 
 # ------------------------------------------------------------ tool by tool
@@ -151,7 +151,7 @@ async def trusted_ones(trusted: Any) -> list[str]:
     async with connect(MemoryServer(offers), trusted=trusted) as session:
         tools = await session.list_tools()
     for tool in tools:
-        assert hints_of(tool).read_only is tool.trusted
+        assert tool.hints.read_only is tool.trusted
         assert (tool.annotations is not None) is tool.trusted
     return [tool.name for tool in tools if tool.trusted]
 
@@ -218,4 +218,4 @@ def test_what_is_neither_a_bool_nor_a_plain_function_is_no_trust(odd: Any) -> No
 def test_trust_is_the_hosts_word_alone(truthy: Any) -> None:
     definition = {"name": "t", "inputSchema": {}, "trusted": truthy, "_meta": {"trusted": True}}
     definition["annotations"] = {"readOnlyHint": True}
-    assert hints_of(Tool("t", "s", False, definition)) == WORST
+    assert Tool("t", "s", False, definition).hints == WORST

@@ -1,0 +1,112 @@
+"""What a tool's annotations say it does, and what of that counts.
+
+2026-07-28 ``server/tools``: clients MUST consider annotations untrusted unless they come from
+trusted servers. The defaults are those of ``ToolAnnotations`` in the schema, the worst case.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+__all__ = ["HINTS", "HintSource", "Hints", "hint_findings", "hints_from"]
+
+HintSource: TypeAlias = Literal["server", "assumed", "contradiction"]
+
+_WIRE = {
+    "read_only": "readOnlyHint",
+    "destructive": "destructiveHint",
+    "idempotent": "idempotentHint",
+    "open_world": "openWorldHint",
+}
+HINTS = tuple(_WIRE.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What a tool is said to do, in the form policy and people may rely on.
+
+    Only a trusted server's own ``true`` or ``false`` counts; whatever is missing is the worst case.
+    ``said`` names the hints that are the server's word; the others are our assumption.
+    ``contradicted`` names those it said and that do not count, because it contradicts itself.
+    """
+
+    read_only: bool = False
+    destructive: bool = True
+    idempotent: bool = False
+    open_world: bool = True
+    said: frozenset[str] = frozenset()
+    contradicted: frozenset[str] = frozenset()
+
+    @property
+    def source(self) -> dict[str, HintSource]:
+        """Where each value comes from: "server" is the word of a server the host trusts; "assumed"
+        is the worst case where nobody trusted says; "contradiction" the worst case because a
+        trusted server says what cannot be."""
+        return {
+            hint: "server"
+            if hint in self.said
+            else "contradiction"
+            if hint in self.contradicted
+            else "assumed"
+            for hint in _WIRE
+        }
+
+
+_WORST = Hints()
+
+
+def hints_from(annotations: Any, trusted: bool) -> Hints:
+    """The server's word where the host trusts it, else the worst case.
+
+    Only JSON ``true`` and ``false`` are hints. A tool that is said to be read-only and destructive
+    contradicts itself: then none of its hints counts.
+    """
+    said = _said(annotations) if trusted else {}
+    if not said:
+        return _WORST
+    if _contradicts(said):
+        return replace(_WORST, contradicted=frozenset(said))
+    return Hints(
+        read_only=said.get("read_only", False),
+        destructive=said.get("destructive", not said.get("read_only")),
+        idempotent=said.get("idempotent", False),
+        open_world=said.get("open_world", True),
+        said=frozenset(said),
+    )
+
+
+def hint_findings(annotations: Any, trusted: bool) -> list[str]:
+    """What is wrong with annotations that count, in sentences.
+
+    An untrusted server's annotations must not change what happens to a call, in either direction.
+    """
+    if annotations is None or not trusted:
+        return []
+    if type(annotations) is not dict:
+        return ["its annotations are not a JSON object and do not count"]
+    found = [
+        f"its {hint} is neither true nor false and does not count"
+        for hint in HINTS
+        if hint in annotations and type(annotations[hint]) is not bool
+    ]
+    if _contradicts(_said(annotations)):
+        found.append(
+            "its annotations say that it is read-only and that it is destructive: none of them "
+            "counts"
+        )
+    return found
+
+
+def _said(annotations: Any) -> dict[str, bool]:
+    if type(annotations) is not dict:
+        return {}
+    return {
+        hint: annotations[name]
+        for hint, name in _WIRE.items()
+        if type(annotations.get(name)) is bool
+    }
+
+
+def _contradicts(said: dict[str, bool]) -> bool:
+    return bool(said.get("read_only") and said.get("destructive"))
