@@ -18,7 +18,7 @@ async def test_an_empty_cursor_is_a_cursor() -> None:
     [
         ("repeated-cursor", "came before"),
         ("endless", r"more than 5 pages \(Limits.pages\)"),
-        ("number-cursor", "no string"),
+        ("number-cursor", "not a string"),
         ("no-array", "without an array"),
     ],
 )
