@@ -1,13 +1,24 @@
-"""A file of our own: replaced at once and as a whole, by processes that take turns.
+"""Files of our own: who may use them, one writer at a time, and replaced as a whole.
 
-What is written is on the disk before it takes the old one's place, so whoever reads sees the old or
-the new, also after a crash. Writers lock the directory, which is never replaced; where the
-platform has no ``fcntl``, they do not take turns.
+Three rules that every file of this package keeps, each in one place:
+
+- **Access** (``access_problem``): a file that decides or records something is not used where other
+  users may change it, and one that holds secrets not where they may read it.
+- **Turns** (``lock``): writers take turns by ``flock``, which ends with the process that holds it.
+  Waiting is bounded, and readers take no lock: every user who may open a file may lock it, so a
+  lock must not be able to stop those who only read. Without ``fcntl`` (Windows) writers do not
+  take turns.
+- **Replacement** (``replace``): what is written is on the disk before it takes the old file's
+  place, so a reader sees the old file or the new one, also after a crash. A draft that a killed
+  writer left is removed by the next one (``sweep``).
+
+Writers lock the directory, not the file: a file that is replaced takes its lock with it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import time
 from collections.abc import Iterator
@@ -20,24 +31,56 @@ from ..errors import ConfigError
 
 try:
     import fcntl
-except ImportError:  # pragma: no cover - where there is none, processes do not take turns
+except ImportError:  # pragma: no cover - without it, processes do not take turns
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["OwnFile", "Stamp", "in_turn", "replace"]
+__all__ = [
+    "OwnFile",
+    "Stamp",
+    "access_problem",
+    "in_turn",
+    "lock",
+    "replace",
+    "sweep",
+    "unlock",
+]
 
 Stamp: TypeAlias = "tuple[int, int, int]"
 """Equal while a file is the same: it is replaced, and never changed in place."""
 
 PATIENCE = 10.0
-"""Seconds to wait for one's turn; whoever has it only reads and writes a small file."""
-_OTHERS = 0o077
+"""Seconds to wait for a turn; a writer only reads and writes a small file in its own."""
+_MAX_BYTES = 64 * 1024 * 1024
+_PAUSES = (0.0001, 0.005)
+_ANY_USE = 0o077
+_WRITING = 0o022
+
+
+def access_problem(stat: os.stat_result, *, private: bool) -> str | None:
+    """Why a file with this ``stat`` cannot be trusted, or None.
+
+    A private one belongs to this user, and others may neither read nor write it. Any other may
+    also belong to root, who could change it anyway, and others may read it.
+    """
+    if os.name != "posix":
+        return None
+    user = os.geteuid()
+    if stat.st_uid != user and (private or stat.st_uid != 0):
+        return "it belongs to another user"
+    mode = stat.st_mode & 0o777
+    if private and mode & _ANY_USE:
+        return f"others may read or write it (mode {mode:o}, chmod it to 600)"
+    if mode & _WRITING:
+        return f"others may write it (mode {mode:o}, chmod it to {mode & ~_WRITING:o})"
+    return None
 
 
 class OwnFile:
-    """``kind`` is what errors call it, ``remedy`` what they advise where it cannot be used.
+    """A small file that is read often and replaced now and then.
 
-    A ``private`` file is made for its owner alone (0600), and one that others may read or write
-    cannot be used. Any other keeps the mode it has.
+    ``kind`` is what errors call it, ``remedy`` what they advise where it cannot be used. A
+    ``private`` file is made for its owner alone (0600); any other keeps the mode it has. One that
+    others may change (a private one: or read) raises ``ConfigError`` instead of being read.
     """
 
     def __init__(
@@ -49,31 +92,43 @@ class OwnFile:
         self._private = private
 
     def read(self) -> tuple[Stamp, bytes] | None:
-        """What the file is and says; None where there is none. Raises ``ConfigError``."""
+        """The file's stamp and content; None where it does not exist. Raises ``ConfigError``."""
         try:
-            with open(self.path, "rb") as file:
-                self._owned(os.fstat(file.fileno()))
-                return _stamp(file.fileno()), file.read()
+            # A pipe in the file's place would make an ordinary open wait for a writer.
+            file = os.open(self.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         except FileNotFoundError:
             return None
         except OSError as error:
             raise self.unusable(f"it cannot be read ({error.strerror})") from None
+        try:
+            stat = os.fstat(file)
+            self._check(stat)
+            with open(file, "rb", closefd=False) as stream:
+                content = stream.read(_MAX_BYTES + 1)
+        except OSError as error:
+            raise self.unusable(f"it cannot be read ({error.strerror})") from None
+        finally:
+            os.close(file)
+        if len(content) > _MAX_BYTES:
+            raise self.unusable(f"it has more than {_MAX_BYTES} bytes")
+        return _stamp_of(stat), content
 
     def stamp(self) -> Stamp | None:
-        """What the file is; None where there is none. Raises ``ConfigError``."""
+        """The file's stamp; None where it does not exist. Raises ``ConfigError``."""
         try:
             stat = os.stat(self.path)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise self.unusable(f"it cannot be read ({error.strerror})") from None
-        if not S_ISREG(stat.st_mode):
-            raise self.unusable("it is no regular file")
-        self._owned(stat)
+        self._check(stat)
         return _stamp_of(stat)
 
     def replace(self, text: str) -> Stamp:
-        """Write ``text``, which is ASCII, in the file's place. Raises ``ConfigError``."""
+        """Replace the content by ``text``, which is ASCII. Raises ``ConfigError``.
+
+        To be called within ``locked``: two writers at once would each lose the other's change.
+        """
         try:
             return self._replace(text)
         except OSError as error:
@@ -85,14 +140,16 @@ class OwnFile:
         if fcntl is None:  # pragma: no cover
             yield
             return
+        target = Path(os.path.realpath(self.path))
         try:
-            directory = os.open(os.path.realpath(self.path.parent), os.O_RDONLY)
+            directory = os.open(target.parent, os.O_RDONLY)
         except OSError as error:
             raise self._unwritable(error) from None
         with ExitStack() as stack:
             stack.callback(os.close, directory)
             try:
                 stack.enter_context(in_turn(directory))
+                sweep(directory, target.name)
             except TimeoutError:
                 raise ConfigError(
                     f"the {self._kind} {self.path} is being written by another process for more "
@@ -116,55 +173,76 @@ class OwnFile:
         finally:
             os.close(directory)
 
-    def _owned(self, stat: os.stat_result) -> None:
-        if not self._private or os.name != "posix":
-            return
-        if stat.st_uid != os.geteuid():
-            raise self.unusable("it belongs to somebody else")
-        if stat.st_mode & _OTHERS:
-            raise self.unusable(
-                f"others may read or write it (mode {stat.st_mode & 0o777:o}, chmod it to 600)"
-            )
+    def _check(self, stat: os.stat_result) -> None:
+        if not S_ISREG(stat.st_mode):
+            raise self.unusable("it is not a regular file")
+        problem = access_problem(stat, private=self._private)
+        if problem is not None:
+            raise self.unusable(problem)
 
     def _unwritable(self, error: OSError) -> ConfigError:
         return ConfigError(f"the {self._kind} {self.path} cannot be written: {error.strerror}")
-
-
-def _stamp(file: int) -> Stamp:
-    return _stamp_of(os.fstat(file))
 
 
 def _stamp_of(stat: os.stat_result) -> Stamp:
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
-@contextmanager
-def in_turn(directory: int) -> Iterator[None]:
-    """One at a time, threads and processes alike, until ``directory`` is closed.
+def lock(file: int, seconds: float, *, shared: bool = False) -> bool:
+    """Lock an open file or directory, and whether that worked within ``seconds``.
 
-    Raises ``TimeoutError`` where the turn does not come, else ``OSError``.
+    The lock belongs to this opening of the file, so threads take turns as processes do. It ends
+    with ``unlock`` or when the descriptor is closed. Raises ``OSError``.
     """
-    until = time.monotonic() + PATIENCE
-    while fcntl is not None:
+    if fcntl is None:  # pragma: no cover
+        return True
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    until = time.monotonic() + seconds
+    pause, longest = _PAUSES
+    while True:
         try:
-            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+            return True
         except BlockingIOError:
             if time.monotonic() >= until:
-                raise TimeoutError from None
-            time.sleep(0.005)
+                return False
+        time.sleep(pause)
+        pause = min(pause * 2, longest)
+
+
+def unlock(file: int) -> None:
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+
+@contextmanager
+def in_turn(directory: int) -> Iterator[None]:
+    """One writer at a time, threads and processes alike, in an open directory.
+
+    Raises ``TimeoutError`` after ``PATIENCE`` seconds, else ``OSError``.
+    """
+    if not lock(directory, PATIENCE):
+        raise TimeoutError
     try:
         yield
     finally:
-        if fcntl is not None:
-            fcntl.flock(directory, fcntl.LOCK_UN)
+        unlock(directory)
+
+
+def sweep(directory: int, name: str) -> None:
+    """Remove the drafts of the file ``name`` that killed writers left. Only within a turn."""
+    draft = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{16}}")
+    for each in os.listdir(directory):
+        if draft.fullmatch(each):
+            with suppress(OSError):
+                os.unlink(each, dir_fd=directory)
 
 
 def replace(directory: int, name: str, data: bytes, mode: int) -> os.stat_result:
-    """Put ``data`` on the disk and then in place of the file ``name``, at once. Raises ``OSError``.
+    """Write ``data`` to the disk and rename it to ``name``. Raises ``OSError``.
 
-    By the directory's descriptor, for whoever has judged that directory and trusts no path to it.
-    Until then it lies beside it as ``.NAME.`` and more, which nobody but the owner can read.
+    By the directory's descriptor: a caller that checked the directory need not trust its path
+    again. The draft is ``.NAME.`` and 16 hexadecimal digits, readable for its owner only.
     """
     draft = f".{name}.{secrets.token_hex(8)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

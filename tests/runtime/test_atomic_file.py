@@ -1,14 +1,15 @@
-"""A file of our own is replaced as a whole, kept for its owner, and written in turns."""
+"""A file of our own is replaced as a whole, refused where others may write it, locked to write."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from stat import S_IFREG
 
 import pytest
 
 from mcp_client import ConfigError
-from mcp_client.runtime.atomic_file import OwnFile
+from mcp_client.runtime.atomic_file import OwnFile, access_problem, lock, unlock
 
 
 def own(path: Path, *, private: bool = True) -> OwnFile:
@@ -44,11 +45,72 @@ def test_a_private_file_that_others_may_use_cannot_be_used(tmp_path: Path, mode:
         assert "delete it" in str(caught.value)
 
 
-def test_what_is_no_regular_file_is_never_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_or_a_directory_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     for path in (tmp_path / "pipe", tmp_path):
-        with pytest.raises(ConfigError, match="no regular file"):
-            own(path).stamp()
+        for use in (own(path).stamp, own(path).read):
+            with pytest.raises(ConfigError, match="not a regular file"):
+                use()
+
+
+@pytest.mark.parametrize("mode", [0o664, 0o646, 0o666, 0o620, 0o777])
+def test_a_shared_file_that_others_may_write_is_refused(tmp_path: Path, mode: int) -> None:
+    file = own(tmp_path / "f", private=False)
+    file.replace("text")
+    assert file.read() is not None
+    file.path.chmod(mode)
+    for use in (file.read, file.stamp):
+        with pytest.raises(ConfigError, match=r"others may write it .*chmod") as caught:
+            use()
+        assert "delete it" in str(caught.value)
+
+
+def stat_of(user: int, mode: int) -> os.stat_result:
+    return os.stat_result((S_IFREG | mode, 1, 1, 1, user, 0, 0, 0, 0, 0))
+
+
+def test_a_file_of_another_user_is_refused_and_roots_only_where_it_is_private() -> None:
+    me, other = os.geteuid(), os.geteuid() + 1
+    assert access_problem(stat_of(me, 0o600), private=True) is None
+    assert access_problem(stat_of(me, 0o644), private=False) is None
+    assert access_problem(stat_of(0, 0o644), private=False) is None
+    for private in (True, False):
+        problem = access_problem(stat_of(other, 0o600), private=private)
+        assert problem == "it belongs to another user"
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next_and_nothing_else(tmp_path: Path) -> None:
+    file = own(tmp_path / "f")
+    file.replace("text")
+    left = [tmp_path / ".f.0123456789abcdef", tmp_path / ".f.fedcba9876543210"]
+    kept = [tmp_path / ".f.bak", tmp_path / ".g.0123456789abcdef", tmp_path / "f.0123456789abcdef"]
+    for path in (*left, *kept):
+        path.write_text("secret")
+    with file.locked():
+        file.replace("more")
+    assert sorted(tmp_path.iterdir()) == sorted([file.path, *kept])
+
+
+def test_a_link_to_a_file_is_written_in_turn_with_those_who_know_its_place(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a" / "f")
+    own(tmp_path / "a" / "f").replace("text")
+    directory = os.open(tmp_path / "a", os.O_RDONLY)
+    with own(tmp_path / "link").locked():
+        assert not lock(directory, 0)
+    assert lock(directory, 0)
+    os.close(directory)
+
+
+def test_a_lock_that_somebody_keeps_does_not_stop_a_reader(tmp_path: Path) -> None:
+    file = own(tmp_path / "f")
+    file.replace("text")
+    held = [os.open(path, os.O_RDONLY) for path in (tmp_path, file.path)]
+    assert all(lock(each, 0) for each in held)
+    assert file.read() == (file.stamp(), b"text")
+    for each in held:
+        unlock(each)
+        os.close(each)
 
 
 def test_any_other_file_keeps_the_mode_it_has(tmp_path: Path) -> None:
