@@ -1,7 +1,7 @@
-"""A tool asks back: the form is filled in, judged, and the call goes on by itself.
+"""A tool asks back: a handler fills in the form, and the call continues.
 
-The handler is told which server asks, by the name given here, and every field with its title,
-choices and default. Whoever gives no handler declares none, and such a question is refused.
+The handler is told which server asks, by the name given here, for which call, and every field with
+its title, choices and default. Without a handler nothing is declared, and no server may ask.
 """
 
 import sys
@@ -15,19 +15,20 @@ CAFE = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "caf
 
 
 def fill_in(request: ElicitRequest) -> Accept | Decline:
-    print(f"{request.server} asks: {request.message}")
+    guest = request.call.context if request.call else "somebody"
+    print(f"{request.server} asks {guest}: {request.message}")
     if request.mode == "url":
-        return Decline()  # show request.url, request.host and request.warnings, and ask first
+        return Decline()  # or show request.url, .host and .warnings, and open it after a yes
     for field in request.fields:
         choices = ", ".join(choice.title for choice in field.choices)
         print(f"  {field.title}{f' ({choices})' if choices else ''}: default {field.default!r}")
-    return Accept({"name": "Ada"})  # what is left out gets its default
+    return Accept({"name": guest})  # fields left out get their defaults
 
 
 async def main() -> None:
     handlers = Handlers(elicitation=fill_in)
     async with connect(CAFE, name="cafe", approval=allow_all, handlers=handlers) as session:
-        print((await session.call_tool("order")).text)
+        print((await session.call_tool("order", context="Ada")).text)
 
 
 anyio.run(main)

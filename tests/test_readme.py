@@ -161,7 +161,7 @@ def test_answer_questions_shows_what_is_asked_and_what_became_of_it() -> None:
     done = run(sys.executable, "examples/answer_questions.py")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        "cafe asks: What may it be?",
+        "cafe asks Ada: What may it be?",
         "  Your name: default None",
         "  Size (small, large): default 's'",
         "A coffee (s) for Ada.",

@@ -1,31 +1,34 @@
-"""Answering a server: the handlers are asked, and what they say is sent.
+"""Answers a server's requests: calls the handlers, and sends what they answer.
 
-*Handshake era.* A question may come at any time. Each is a job of the session, at most
-``Limits.questions`` at once; more are refused and counted. The server may withdraw a question
-(``notifications/cancelled``): its handler is cancelled and nothing is sent. Meanwhile the clocks of
-the calls under way stand still, see ``clock``.
+*Handshake era.* A server may send a request at any time. Each is answered by a background task of
+the session, at most ``Limits.questions`` at once; what exceeds a limit is refused and counted. The
+server may withdraw a request (``notifications/cancelled``): its handler is cancelled and nothing is
+sent. The clocks of the calls under way are paused meanwhile, see ``connection.deadlines``.
 
-*Stateless era.* A call is answered with questions (2026-07-28 ``basic/patterns/mrtr``). All of a
-round are read and checked before the first is asked, then asked in the order they stand in, in the
-caller's task: who cancels the call takes the question back.
+*Stateless era.* A call is answered with questions (2026-07-28 ``basic/patterns/mrtr``). All
+questions of a round are parsed and checked before the first handler is called. Then the handlers
+are called in the order the questions were listed in, in the caller's task: cancelling the call
+cancels its handler.
 
-A handler has ``Timeouts.approval`` for a question. One that raises, takes longer or answers
-nonsense is logged; the server gets an error without the reason in the one era, and the call raises
-``Unanswered`` with it in the other. Several questions may be open at once, so a handler may be
-called again before it has answered.
+A handler has ``Timeouts.approval`` seconds for one request. If it raises, takes longer or returns
+something that cannot be sent, that is logged. The server then gets an error that gives no reason
+(handshake era), or the call raises ``Unanswered`` with the reason (stateless era). Several requests
+may be open at once, so a handler may be called again before it has returned.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
 from ..approval.gate import Allow
 from ..errors import (
     ConfigError,
+    ConnectionLost,
     McpError,
     ProtocolViolation,
     ServerError,
@@ -37,248 +40,313 @@ from ..protocol.era import Era, InputRequired
 from ..protocol.jsonrpc import Id, Request, encode_error_response, encode_response
 from ..runtime.background import BackgroundTask, BackgroundTasks
 from ..runtime.callbacks import invoke_callback
-from ..runtime.event_loop import Backend, LoopEvent, being_cancelled
-from ..runtime.limits import Limits, Timeouts
+from ..runtime.event_loop import Backend, LoopEvent, being_cancelled, cancel_requests
 from ..runtime.safe_text import safe_text
-from ..runtime.stats import Stats
+from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
-from .refusals import METHOD_NOT_FOUND, REJECTED, InvalidHandlerAnswer, RequestRefused
+from .question_limits import LIMIT_EXCEEDED, QuestionLimits
 
 if TYPE_CHECKING:
+    from ..catalog.tool import ToolCall
     from .handlers import Handlers, SamplingRequest
-    from .wire_format import Asked
+    from .wire_format import HandlerRequest, RequestRefused
 
 __all__ = ["URL_REQUIRED", "Dispatcher"]
 
+T = TypeVar("T")
 _log = logging.getLogger("mcp_client")
 URL_REQUIRED = -32042
-_FAILED, _BUSY = -32603, -32000
-_MOST_VISITS = 256
-_LOOK = 0.5
-"""Seconds between two looks whether who asked is still there."""
+_INTERNAL_ERROR = -32603
+_MAX_ELICITATIONS = 256
+"""URL elicitations whose completion can be waited for; the oldest is forgotten beyond that."""
+_CHECK_INTERVAL = 0.5
+"""Seconds between two checks whether the server that asked is still there."""
 
 
 class Dispatcher:
-    """Answers for one session. What reads a question is loaded when one comes: few servers ask."""
+    """Answers the requests of one session's server.
 
-    def __init__(
-        self,
-        handlers: Handlers | None,
-        server: str,
-        timeouts: Timeouts,
-        limits: Limits,
-        stats: Stats,
-    ) -> None:
+    ``wire_format`` and ``handlers`` are imported with the first request: few servers send any.
+    """
+
+    def __init__(self, handlers: Handlers | None, context: SessionContext) -> None:
         self._handlers = handlers
-        self._server = server
-        self._seconds = timeouts.approval
-        self._close = timeouts.close
-        self._limits = limits
-        self._stats = stats
+        self._server = context.server
+        self._timeouts = context.timeouts
+        self._limits = context.limits
+        self._stats = context.stats
         self._capabilities = {} if handlers is None else handlers.capabilities
-        self._jobs: BackgroundTasks | None = None
+        self._backend: Backend | None = None
+        self._tasks: BackgroundTasks | None = None
         self._open: dict[tuple[Transport, Id], BackgroundTask] = {}
+        self._in_callers: set[anyio.CancelScope] = set()
+        self.calls = QuestionLimits(context.limits)
+        """The tool calls under way, to be told of each."""
         self._watching = self._closed = False
-        self._visits: dict[str, LoopEvent] = {}
+        self._completions: dict[str, LoopEvent] = {}
+        self._logged: set[tuple[str, type]] = set()
 
     def start(self, backend: Backend) -> None:
         """``backend`` is that of the event loop the session lives in."""
-        self._jobs = BackgroundTasks(backend, self._server)
+        self._backend = backend
+        self._tasks = BackgroundTasks(backend, self._server)
 
     async def aclose(self) -> None:
+        """Cancel every handler. Calls that wait for one raise ``ConnectionLost``."""
         self._closed = True
-        if self._jobs is not None:
-            await self._jobs.aclose(self._close)
+        for scope in list(self._in_callers):
+            scope.cancel()
+        if self._tasks is not None:
+            await self._tasks.aclose(self._timeouts.close)
 
-    def aside(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do something that belongs to the session and to no task."""
-        assert self._jobs is not None
-        self._jobs.start(work)
+    def run_in_background(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run something that belongs to the session and to no task."""
+        assert self._tasks is not None
+        self._tasks.start(work)
 
-    # ---------------------------------------------------------------- handshake era
+    # -------------------------------------------------------------------- handshake era
 
-    def asked(
+    def on_request(
         self,
         transport: Transport,
-        question: Request,
+        request: Request,
         era: Era | None,
         pause: Callable[[], Callable[[], None]],
     ) -> None:
-        """Answer a server's request, sooner or later. ``pause`` stops the clocks.
+        """Answer a server's request, sooner or later. ``pause`` stops the clocks of the calls
+        under way, and returns what lets them go on.
 
-        Called by whatever reads the transport, which on stdio is a loop callback: it must not
-        raise, for no caller would see it. The server would wait for ever, and so would every call
-        under way, whose clocks stand still meanwhile.
+        Called by whatever reads the transport, which on stdio is a loop callback. So it must not
+        raise, for no caller would see it: the server would wait for ever, and with its clocks
+        paused so would every call.
         """
         if self._closed:
             return
+        from .wire_format import RequestRefused
+
         try:
-            self._start_answering(transport, question, era, pause)
+            self._start_answering(transport, request, era, pause)
         except RequestRefused as refused:
-            self._refuse(transport, question, refused)
+            self._refuse(transport, request, refused)
         except Exception:  # noqa: BLE001 - see above
             _log.exception("%s: a request of the server's cannot be handled", self._server)
-            self._refuse(transport, question, RequestRefused(_FAILED, "the client failed"))
+            self._refuse(transport, request, RequestRefused(_INTERNAL_ERROR, "the client failed"))
 
     def _start_answering(
         self,
         transport: Transport,
-        question: Request,
+        request: Request,
         era: Era | None,
         pause: Callable[[], Callable[[], None]],
     ) -> None:
-        assert self._jobs is not None
-        key = transport, question.id
+        from .wire_format import RequestRefused
+
+        assert self._tasks is not None
+        key = transport, request.id
         if len(self._open) >= self._limits.questions or key in self._open:
-            raise RequestRefused(_BUSY, "too many questions at once")
-        asked = self._read(question.method, question.params, era)
+            raise RequestRefused(LIMIT_EXCEEDED, "too many questions at once")
+        parsed = self._parse(request.method, request.params, era, self.calls.only_call)
+        self._count([parsed])
         if not self._watching:
-            self._jobs.start(self._watch)
+            self._tasks.start(self._watch_connections)
             self._watching = True
         resume = pause()
 
         async def answer() -> None:
             try:
-                text = await self._answered(question.id, asked, era)
+                text = await self._response(request.id, parsed, era)
             finally:
                 self._open.pop(key, None)
                 resume()
+            if task.cancel_called:
+                return  # the handler swallowed the cancellation: its answer is not wanted
             try:
                 await transport.send(text, {})
             except McpError as error:
                 _log.debug("%s: an answer could not be sent: %s", self._server, error)
 
         try:
-            self._open[key] = self._jobs.start(answer)
+            task = self._open[key] = self._tasks.start(answer)
         except BaseException:
             resume()
             raise
 
-    def ask_only_for(self, transport: Transport) -> None:
-        """Nobody is to think about the questions of any connection but this."""
-        for (asker, _), task in list(self._open.items()):
-            if asker is not transport:
+    def cancel_all_but(self, transport: Transport) -> None:
+        """Cancel the handlers that were called for any other connection."""
+        for (origin, _), task in list(self._open.items()):
+            if origin is not transport:
                 task.cancel()
 
-    async def _watch(self) -> None:
-        """Take back the questions of a server that has gone, as long as any is open."""
+    async def _watch_connections(self) -> None:
+        """As long as a handler runs, cancel those whose server has gone."""
         try:
             while self._open:
-                await anyio.sleep(_LOOK)
-                for (asker, _), task in list(self._open.items()):
-                    if not asker.alive:
+                await anyio.sleep(_CHECK_INTERVAL)
+                for (origin, _), task in list(self._open.items()):
+                    if not origin.alive:
                         task.cancel()
         finally:
             self._watching = False
 
-    def withdrawn(self, transport: Transport, params: Mapping[str, Any]) -> None:
-        """The server wants no answer any more. 2025-11-25 ``basic/utilities/cancellation``."""
-        question = params.get("requestId")
-        if type(question) is int or type(question) is str:
-            task = self._open.get((transport, question))
+    def on_cancelled(self, transport: Transport, params: Mapping[str, Any]) -> None:
+        """The server withdrew a request. 2025-11-25 ``basic/utilities/cancellation``."""
+        id = params.get("requestId")
+        if type(id) is int or type(id) is str:
+            task = self._open.get((transport, id))
             if task is not None:
                 reason = safe_text(params.get("reason", ""), 200)
                 _log.debug("%s: the server withdrew its question: %s", self._server, reason)
                 task.cancel()
 
-    def _refuse(self, transport: Transport, question: Request, refused: RequestRefused) -> None:
+    def _refuse(self, transport: Transport, request: Request, refused: RequestRefused) -> None:
         self._stats.refused_questions += 1
         first = self._stats.refused_questions == 1
         _log.log(
             logging.WARNING if first else logging.DEBUG,
             "%s: a question (%s) was refused: %s",
             self._server,
-            safe_text(question.method, 80),
+            safe_text(request.method, 80),
             refused,
         )
-        transport.send_soon(encode_error_response(question.id, refused.code, str(refused)), {})
+        transport.send_soon(encode_error_response(request.id, refused.code, str(refused)), {})
 
-    async def _answered(self, id: Id, asked: Asked, era: Era | None) -> str:
+    async def _response(self, id: Id, request: HandlerRequest, era: Era | None) -> str:
+        from .wire_format import InvalidHandlerAnswer, RequestRefused
+
         try:
-            return encode_response(id, await self._ask(asked, era))
+            return encode_response(id, await self._ask(request, era))
         except RequestRefused as refused:
             self._stats.refused_questions += 1
             return encode_error_response(id, refused.code, str(refused))
         except InvalidHandlerAnswer as error:
             self._stats.refused_questions += 1
-            _log.warning("%s: a question got no answer: %s", self._server, error)
-            return encode_error_response(id, _FAILED, "the client has no answer to this")
+            _log.warning("%s: a question was not answered: %s", self._server, error)
+            return encode_error_response(id, _INTERNAL_ERROR, "the client has no answer to this")
 
-    # ---------------------------------------------------------------- stateless era
+    # -------------------------------------------------------------------- stateless era
 
-    async def round(self, era: Era, wanted: InputRequired) -> dict[str, Any]:
-        """What goes with the next try. Raises ``ProtocolViolation`` or ``Unanswered``."""
-        echo = {} if wanted.state is None else {"requestState": wanted.state}
-        if not wanted.questions:
-            return echo
-        if len(wanted.questions) > self._limits.questions:
+    async def answer_round(
+        self, era: Era, round: InputRequired, call: ToolCall | None = None
+    ) -> dict[str, Any]:
+        """The members to add to the next request. ``call`` is the one that is under way.
+
+        Raises ``ProtocolViolation``, ``Unanswered``, or ``ConnectionLost`` if the session is
+        closed meanwhile.
+        """
+        state = {} if round.state is None else {"requestState": round.state}
+        if not round.questions:
+            return state
+        answers = await self._until_closed(lambda: self._answers(era, round, call))
+        return {"inputResponses": answers, **state}
+
+    async def _answers(
+        self, era: Era, round: InputRequired, call: ToolCall | None
+    ) -> dict[str, Any]:
+        from .wire_format import InvalidHandlerAnswer, RequestRefused
+
+        if len(round.questions) > self._limits.questions:
             raise self._violation(
-                f"the server asks {len(wanted.questions)} questions at once, and at most "
+                f"the server asks {len(round.questions)} questions at once, and at most "
                 f"{self._limits.questions} are answered (Limits.questions)",
-                wanted,
+                round,
             )
-        asked = {key: self._of_round(q, era, wanted) for key, q in wanted.questions.items()}
+        requests = {
+            key: self._parse_of_round(question, era, round, call)
+            for key, question in round.questions.items()
+        }
         answers = {}
-        for key, question in asked.items():
-            try:
-                answers[key] = await self._ask(question, era)
-            except (RequestRefused, InvalidHandlerAnswer) as error:
-                kind = type(question).__name__
-                _log.warning("%s: %s got no answer: %s", self._server, kind, error)
-                raise Unanswered(
-                    f"the server asked back ({kind}) and got no answer: {error}",
-                    result=wanted.result,
-                    server=self._server,
-                ) from error.__cause__
-        return {"inputResponses": answers, **echo}
-
-    def _of_round(self, question: object, era: Era, wanted: InputRequired) -> Asked:
-        if not isinstance(question, dict):
-            raise self._violation("one of the server's questions is no object", wanted)
         try:
-            return self._read(question.get("method"), question.get("params", {}), era)
+            self._count(list(requests.values()), call)
+            for key, request in requests.items():
+                answers[key] = await self._ask(request, era)
+        except (RequestRefused, InvalidHandlerAnswer) as error:
+            kinds = ", ".join(sorted({type(one).__name__ for one in requests.values()}))
+            self._stats.refused_questions += 1
+            _log.warning("%s: %s was not answered: %s", self._server, kinds, error)
+            raise Unanswered(
+                f"the server asked back ({kinds}) and got no answer: {error}",
+                result=round.result,
+                server=self._server,
+            ) from error.__cause__
+        return answers
+
+    def _parse_of_round(
+        self, question: object, era: Era, round: InputRequired, call: ToolCall | None
+    ) -> HandlerRequest:
+        from .wire_format import METHOD_NOT_FOUND, RequestRefused
+
+        if not isinstance(question, dict):
+            raise self._violation("one of the server's questions is not an object", round)
+        try:
+            return self._parse(question.get("method"), question.get("params", {}), era, call)
         except RequestRefused as refused:
             self._stats.refused_questions += 1
             method = safe_text(question.get("method"), 80)
-            why = (
+            what = (
                 f"for {method}, which this client did not declare"
                 if refused.code == METHOD_NOT_FOUND
                 else f"for {method} in a way that it may not: {refused}"
             )
-            raise self._violation(f"the server asks {why}", wanted) from None
+            raise self._violation(f"the server asks {what}", round) from None
 
-    def _violation(self, message: str, wanted: InputRequired) -> ProtocolViolation:
-        return ProtocolViolation(message, result=wanted.result, server=self._server)
+    def _violation(self, message: str, round: InputRequired) -> ProtocolViolation:
+        return ProtocolViolation(message, result=round.result, server=self._server)
 
-    # ------------------------------------------------------------------ URLs to visit
+    async def _until_closed(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do ``work`` in the caller's task, and give it up when the session is closed."""
+        with anyio.CancelScope() as scope:
+            self._in_callers.add(scope)
+            try:
+                result = await work()
+                if not self._closed:
+                    return result
+            finally:
+                self._in_callers.discard(scope)
+        raise ConnectionLost(
+            "the session was closed before the server's question was answered; it may have run",
+            server=self._server,
+        )
 
-    async def visit_first(self, era: Era, error: ServerError) -> ServerError:
+    # --------------------------------------------------------------- URL elicitation errors
+
+    async def url_elicitation_required(
+        self, era: Era, error: ServerError, call: ToolCall | None = None
+    ) -> ServerError:
         """What to raise for an error that says a person has to visit URLs first (2025-11-25
-        ``client/elicitation``): each was put to the handler, which opens what it has consent for.
-        The request is not made again by itself: when to is the host's to know."""
+        ``client/elicitation``). Each was put to the handler, which opens it after consent.
+
+        The request is not repeated: only the host can know when the person has finished.
+        """
         declared = declared_in(era.revision, self._capabilities)
         if not era.server_may_ask or "url" not in declared.get("elicitation", {}):
             return error
-        from .wire_format import elicitations_of
+        return await self._until_closed(lambda: self._ask_for_urls(era, error, call))
+
+    async def _ask_for_urls(
+        self, era: Era, error: ServerError, call: ToolCall | None
+    ) -> ServerError:
+        from .wire_format import InvalidHandlerAnswer, RequestRefused, parse_required_urls
 
         try:
-            wanted = elicitations_of(error.data, self._server)
+            requests = parse_required_urls(error.data, self._server)
+            self._count(requests, call)
         except RequestRefused as refused:
             _log.warning("%s: error -32042 cannot be used: %s", self._server, refused)
             return error
+        requests = tuple(dataclasses.replace(request, call=call) for request in requests)
         consents = 0
-        for asked in wanted:
-            self._expect(asked)
+        for request in requests:
+            self._expect_completion(request)
             try:
-                consents += (await self._ask(asked, era))["action"] == "accept"
-            except (RequestRefused, InvalidHandlerAnswer) as why:
-                _log.warning("%s: a URL got no consent: %s", self._server, why)
-        hosts = ", ".join(sorted({asked.host or "" for asked in wanted}))
-        agreed = consents == len(wanted)
-        then = "call again once that is done" if agreed else "not everything was agreed to"
+                consents += (await self._ask(request, era))["action"] == "accept"
+            except (RequestRefused, InvalidHandlerAnswer) as reason:
+                _log.warning("%s: a URL got no consent: %s", self._server, reason)
+        hosts = ", ".join(sorted({request.host or "" for request in requests}))
+        agreed = consents == len(requests)
+        advice = "call again once that is done" if agreed else "not everything was agreed to"
         return UrlElicitationRequired(
-            f"the server wants a person to visit {hosts} first; {then} (code {error.code})",
-            elicitations=wanted,
+            f"the server wants a person to visit {hosts} first; {advice} (code {error.code})",
+            elicitations=requests,
             code=error.code,
             data=error.data,
             http_status=error.http_status,
@@ -286,22 +354,24 @@ class Dispatcher:
             retryable=agreed,
         )
 
-    def _expect(self, asked: Asked) -> None:
+    def _expect_completion(self, request: HandlerRequest) -> None:
         from .handlers import ElicitRequest
 
-        if isinstance(asked, ElicitRequest) and asked.elicitation_id is not None:
-            if len(self._visits) >= _MOST_VISITS:
-                del self._visits[next(iter(self._visits))]
-            self._visits.setdefault(asked.elicitation_id, LoopEvent())
+        if isinstance(request, ElicitRequest) and request.elicitation_id is not None:
+            if len(self._completions) >= _MAX_ELICITATIONS:
+                del self._completions[next(iter(self._completions))]
+            self._completions.setdefault(request.elicitation_id, LoopEvent())
 
-    def completed(self, params: Mapping[str, Any]) -> None:
-        """The server says that a visit is done; one of an unknown id is ignored."""
-        visit = self._visits.get(str(params.get("elicitationId")))
-        if visit is not None:
-            visit.set()
+    def on_elicitation_complete(self, params: Mapping[str, Any]) -> None:
+        """The server says that a visit is done. One with an unknown id is ignored."""
+        completion = self._completions.get(str(params.get("elicitationId")))
+        if completion is not None:
+            completion.set()
 
-    def visit(self, elicitation_id: str) -> LoopEvent:
-        found = self._visits.get(elicitation_id)
+    def completion(self, elicitation_id: str) -> LoopEvent:
+        """Set once the server says that the visit is done. Raises ``ConfigError`` for an id that
+        the server never gave."""
+        found = self._completions.get(elicitation_id)
         if found is None:
             raise ConfigError(
                 f"the server asked for no elicitation {safe_text(elicitation_id, 80)!r}",
@@ -309,60 +379,88 @@ class Dispatcher:
             )
         return found
 
-    # ------------------------------------------------------------------------- asking
+    # ----------------------------------------------------------------- calling the handlers
 
-    def _read(self, method: object, params: object, era: Era | None) -> Asked:
-        from .wire_format import read
+    def _parse(
+        self, method: object, params: object, era: Era | None, call: ToolCall | None
+    ) -> HandlerRequest:
+        from .wire_format import parse_request
 
         declared = {} if era is None else declared_in(era.revision, self._capabilities)
-        asked = read(method, params, self._server, declared, era is not None and era.full_forms)
-        self._expect(asked)
-        return asked
+        titled = era is not None and era.full_forms
+        request = parse_request(method, params, self._server, declared, titled)
+        self._expect_completion(request)
+        return request if call is None else dataclasses.replace(request, call=call)
 
-    async def _ask(self, asked: Asked, era: Era | None) -> dict[str, Any]:
+    def _count(self, requests: Sequence[HandlerRequest], call: ToolCall | None = None) -> None:
+        """Raises ``RequestRefused`` where these are too many. A fixed list of roots has no handler
+        and costs nothing, so that asking for it does not count."""
+        from .handlers import RootsRequest
+
+        assert self._backend is not None
+        handlers = self._handlers
+        fixed = handlers is not None and not callable(handlers.roots)
+        number = sum(not (fixed and isinstance(one, RootsRequest)) for one in requests)
+        self.calls.count(number, self._backend.now, call)
+
+    async def _ask(self, request: HandlerRequest, era: Era | None) -> dict[str, Any]:
         """The result to send. Raises ``RequestRefused`` or ``InvalidHandlerAnswer``."""
         from .handlers import SamplingRequest
-        from .wire_format import written
+        from .wire_format import InvalidHandlerAnswer, RequestRefused, encode_answer
 
-        with anyio.move_on_after(self._seconds):
+        before = cancel_requests()
+        with anyio.move_on_after(self._timeouts.approval):
             try:
-                if isinstance(asked, SamplingRequest):
-                    await self._approve(asked)
-                answer = await self._handled(asked)
-                return written(asked, answer, era is not None and era.full_forms)
+                if isinstance(request, SamplingRequest):
+                    await self._approve_sampling(request)
+                answer = await self._call_handler(request)
+                return encode_answer(request, answer, era is not None and era.full_forms)
             except (RequestRefused, InvalidHandlerAnswer):
                 raise
             except BaseException as error:
+                # A cancellation that nobody asked for is the handler's own failure.
                 cancelled = isinstance(error, anyio.get_cancelled_exc_class())
-                if being_cancelled() or not (cancelled or isinstance(error, Exception)):
+                if being_cancelled(before) or not (cancelled or isinstance(error, Exception)):
                     raise
-                _log.debug("%s: a handler raised", self._server, exc_info=True)
+                self._log_failure(f"the handler of {type(request).__name__}", error)
                 raise InvalidHandlerAnswer(f"its handler raised {type(error).__name__}") from error
-        raise InvalidHandlerAnswer(f"no answer within {self._seconds:g} s, Timeouts(approval=...)")
+        seconds = self._timeouts.approval
+        raise InvalidHandlerAnswer(f"no answer within {seconds:g} s, Timeouts(approval=...)")
 
-    async def _handled(self, asked: Asked) -> Any:
+    async def _call_handler(self, request: HandlerRequest) -> Any:
         from .handlers import ElicitRequest, SamplingRequest
 
         handlers = self._handlers
-        assert handlers is not None  # or nothing would be declared, and nothing be asked
-        if isinstance(asked, ElicitRequest):
+        assert handlers is not None  # without any, nothing is declared and all is refused
+        if isinstance(request, ElicitRequest):
             assert handlers.elicitation is not None
-            return await invoke_callback(handlers.elicitation, asked)
-        if isinstance(asked, SamplingRequest):
+            return await invoke_callback(handlers.elicitation, request)
+        if isinstance(request, SamplingRequest):
             assert handlers.sampling is not None
-            return await invoke_callback(handlers.sampling, asked)
+            return await invoke_callback(handlers.sampling, request)
         if callable(handlers.roots):
-            return await invoke_callback(handlers.roots, asked)
+            return await invoke_callback(handlers.roots, request)
         return handlers.roots
 
-    async def _approve(self, asked: SamplingRequest) -> None:
+    async def _approve_sampling(self, request: SamplingRequest) -> None:
+        from .wire_format import REJECTED, RequestRefused
+
         hook = None if self._handlers is None else self._handlers.sampling_approval
         if hook is None:
             return
         try:
-            verdict = await invoke_callback(hook, asked)
-        except Exception:  # noqa: BLE001 - whatever befalls the hook, the answer is no
-            _log.warning("%s: the sampling approval hook raised", self._server, exc_info=True)
+            verdict = await invoke_callback(hook, request)
+        except Exception as error:  # noqa: BLE001 - it fails closed: an error means no
+            self._log_failure("the sampling approval hook", error)
             verdict = None
         if type(verdict) is not Allow or verdict.arguments is not None:
             raise RequestRefused(REJECTED, "User rejected sampling request")
+
+    def _log_failure(self, what: str, error: BaseException) -> None:
+        """Log an exception of the host's code: the first of its kind with its traceback."""
+        first = (what, type(error)) not in self._logged
+        self._logged.add((what, type(error)))
+        _log.warning(
+            "%s: %s raised %s", self._server, what, type(error).__name__,
+            exc_info=error if first else None,
+        )  # fmt: skip

@@ -1,14 +1,19 @@
-"""What a server may ask of us: elicitation, sampling, roots; and the log lines it sends.
+"""What a server may ask of its client: elicitation, sampling, roots; and the log lines it sends.
 
-``Handlers`` says who answers. Each handler takes one typed request, which names the server as the
-host calls it, and returns a typed answer or the wire's own plain dict; async, or sync and then run
-in a thread. What is given here is what is declared to servers, and what is not declared is refused.
-A handler that calls tools passes the approval hook like everybody else.
+``Handlers`` holds one function for each. It takes one typed request, which names the server as the
+host calls it, and returns a typed answer or the wire's plain dict. It may be async; a sync one is
+run in a thread. What is given here is declared to servers; requests for anything else are refused.
+Tools that a handler calls pass the approval hook like any call.
+
+``request.call`` is the ``ToolCall`` that the server asks about, and ``request.call.context`` what
+the host gave to ``call_tool(context=...)``. It is always known for questions about a call in the
+stateless era. In the handshake era a request does not say what it is about, so ``call`` is None
+unless exactly one call is under way.
 
 The same handlers serve both eras: requests from the server (2025-11-25 and before, ``client/``
-elicitation, sampling, roots), and questions in place of an answer (2026-07-28
-``basic/patterns/mrtr``). Sampling, roots and log notices are deprecated as of 2026-07-28: hosts
-of new servers call a model, pass directories as arguments and read standard error instead.
+elicitation, sampling, roots), and questions in place of a result (2026-07-28
+``basic/patterns/mrtr``). Sampling, roots and log notifications are deprecated as of 2026-07-28:
+hosts of new servers call a model themselves, pass directories as arguments and read standard error.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..approval.gate import Allow, Deny
 from ..errors import ConfigError
@@ -24,6 +29,9 @@ from ..protocol.consent_url import address_of
 from ..protocol.content import ContentBlock
 from ..protocol.elicitation import Form, FormField
 from ..protocol.notifications import LOG_LEVELS
+
+if TYPE_CHECKING:
+    from ..catalog.tool import ToolCall
 
 __all__ = [
     "Accept",
@@ -45,13 +53,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ElicitRequest:
-    """A server wants something from a person. ``client/elicitation``, since 2025-06-18.
+    """A server asks a person for something. ``client/elicitation``, since 2025-06-18.
 
-    ``mode`` "form": fill in ``fields`` and answer ``Accept({name: value})``. ``mode`` "url": show
-    the whole ``url``, with ``host`` standing out and every one of ``warnings``; open it only once
-    the person agreed, in a browser of theirs, and answer ``Accept()``. Either way ``Decline()`` is
-    a no and ``Cancel()`` a dialog that was closed. Say which ``server`` asks. All texts are the
-    server's: show them with ``safe_text``, and no URL in them as a link.
+    ``mode`` "form": let the person fill in ``fields`` and return ``Accept({name: value})``.
+    ``mode`` "url": show the whole ``url``, with ``host`` highlighted and every one of ``warnings``.
+    Open it only after consent, in the person's own browser, and return ``Accept()``. Either way,
+    return ``Decline()`` for a no and ``Cancel()`` for a dialog that was closed. Say which
+    ``server`` asks. All texts are the server's: show them with ``safe_text``, without links.
     """
 
     server: str
@@ -59,35 +67,39 @@ class ElicitRequest:
     message: str
     mode: Literal["form", "url"] = "form"
     requested_schema: Mapping[str, Any] | None = None
-    """The form's schema as it came."""
+    """The form's schema, unchanged."""
     fields: tuple[FormField, ...] = ()
     url: str | None = None
     elicitation_id: str | None = None
-    """The server's name for this question, where the revision has one: 2025-11-25, mode "url"."""
+    """The server's id for this request, where the revision has one: 2025-11-25, mode "url"."""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """The request's parameters, unchanged."""
+    call: ToolCall | None = field(default=None, repr=False, compare=False)
+    """The tool call that led to it, if known."""
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """What to show filled in. Fields that an answer leaves out get these values."""
+        """The values to start with. An answer that leaves a field out gets its default."""
         return Form(self.fields).defaults
 
     @property
     def host(self) -> str | None:
-        """Where ``url`` leads, in ASCII as a browser shows it."""
+        """The host of ``url``, in ASCII as a browser shows it."""
         return None if self.url is None else address_of(self.url).host
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What looks wrong with ``url``: punycode, mixed scripts, a bare number, a feigned host."""
+        """What looks suspicious in ``url``: punycode, mixed scripts, an IP address, a misleading
+        host."""
         return () if self.url is None else address_of(self.url).warnings
 
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """Yes: the form as filled in, or the consent to open the URL (then without ``content``).
+    """Yes: the form as filled in, or consent to open the URL (then without ``content``).
 
-    It is judged by the form before it is sent. ``fill=False`` leaves out the defaults of fields
-    that ``content`` does not have.
+    ``content`` is checked against the form before it is sent. Fields that it leaves out get their
+    defaults, unless ``fill=False``.
     """
 
     content: Mapping[str, Any] | None = None
@@ -101,7 +113,7 @@ class Decline:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """The person went away without a yes or a no."""
+    """The person closed the dialog without a yes or a no."""
 
 
 # --------------------------------------------------------------------------------- sampling
@@ -109,21 +121,21 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class SamplingMessage:
-    """One message of the conversation a server wants continued."""
+    """One message of the conversation that the model is to continue."""
 
     role: str
     content: tuple[ContentBlock, ...]
-    """Blocks; ``tool_use`` and ``tool_result`` come as ``UnknownContent`` with all of it in
+    """Content blocks. ``tool_use`` and ``tool_result`` are ``UnknownContent``, complete in its
     ``raw``."""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingRequest:
-    """A server wants a model's answer. ``client/sampling``; deprecated as of 2026-07-28.
+    """A server asks for a model's answer. ``client/sampling``; deprecated as of 2026-07-28.
 
-    Prompts are the server's texts and may be meant to mislead the model. ``max_tokens`` has to be
-    kept; the rest is advice.
+    The prompts are the server's texts and may try to mislead the model. ``max_tokens`` is binding,
+    the other parameters are hints.
     """
 
     server: str
@@ -136,14 +148,17 @@ class SamplingRequest:
     stop_sequences: tuple[str, ...] = ()
     metadata: Mapping[str, Any] | None = None
     tools: tuple[Mapping[str, Any], ...] = ()
-    """Tools of the server's own making that the model may ask for: only the server runs them."""
+    """Tools of the server's that the model may ask for. Only the server runs them."""
     tool_choice: Mapping[str, Any] | None = None
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """The request's parameters, unchanged."""
+    call: ToolCall | None = field(default=None, repr=False, compare=False)
+    """The tool call that led to it, if known."""
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingResult:
-    """What the model said: a text, one content block as on the wire, or a list of blocks."""
+    """What the model answered: a text, one content block as on the wire, or a list of blocks."""
 
     content: str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
     model: str
@@ -156,15 +171,18 @@ class SamplingResult:
 
 @dataclass(frozen=True, slots=True)
 class RootsRequest:
-    """A server wants to know where it may work. ``client/roots``; deprecated as of 2026-07-28."""
+    """A server asks where it may work. ``client/roots``; deprecated as of 2026-07-28."""
 
     server: str
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """The request's parameters, unchanged."""
+    call: ToolCall | None = field(default=None, repr=False, compare=False)
+    """The tool call that led to it, if known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A directory or file a server may work in: a ``file://`` URI, as ``Root.of(path)`` makes."""
+    """A directory or file that a server may use: a ``file://`` URI, as ``Root.of(path)`` gives."""
 
     uri: str
     name: str | None = None
@@ -176,14 +194,14 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class LogMessage:
-    """A line a server logs. ``server/utilities/logging``; deprecated as of 2026-07-28."""
+    """A line that a server logs. ``server/utilities/logging``; deprecated as of 2026-07-28."""
 
     server: str
     level: str
     """"debug", "info", "notice", "warning", "error", "critical", "alert" or "emergency"."""
     logger: str | None
     data: Any
-    """Any JSON value, as it came."""
+    """Any JSON value, unchanged."""
     text: str = ""
     """``data`` on one line, made safe to show and cut to a bounded length."""
 
@@ -197,10 +215,12 @@ LogHandler: TypeAlias = Callable[[LogMessage], Awaitable[None] | None]
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """Who answers when a server asks: ``connect(..., handlers=Handlers(elicitation=ask))``.
+    """The functions that answer a server's requests: ``connect(handlers=Handlers(roots=[...]))``.
 
-    A handler that raises, takes longer than ``Timeouts.approval`` or answers nonsense gives the
-    server an error; in the stateless era the call that led to the question raises.
+    If a handler raises, takes longer than ``Timeouts.approval`` or returns something that cannot be
+    sent, the server gets an error; in the stateless era the call that led to the request raises
+    ``Unanswered``. ``Limits.questions``, ``questions_per_minute`` and ``questions_per_call`` bound
+    how much a server may ask.
     """
 
     elicitation: ElicitationHandler | None = None
@@ -210,17 +230,17 @@ class Handlers:
     roots: RootsHandler | Sequence[Root] | None = None
     """From ``RootsRequest`` to a list of ``Root``, URIs or dicts; or the list, if it is fixed."""
     log: LogHandler | None = None
-    """Is handed each ``LogMessage``, in order, one at a time."""
+    """Called with each ``LogMessage``, in order, one at a time."""
     sampling_approval: SamplingApproval | None = None
-    """From ``SamplingRequest`` to ``Allow`` or ``Deny``, before ``sampling``; whatever else it
-    does means no. Without one, ``sampling`` itself is where a person decides."""
+    """From ``SamplingRequest`` to ``Allow`` or ``Deny``, called before ``sampling``. An exception
+    or any other answer means no. Without one, ``sampling`` itself has to ask a person."""
     elicitation_modes: tuple[str, ...] = ("form", "url")
     """The modes that ``elicitation`` can handle."""
     sampling_tools: bool = False
-    """Whether ``sampling`` heeds ``tools`` and ``tool_choice``."""
+    """Whether ``sampling`` supports ``tools`` and ``tool_choice``."""
     log_level: str | None = None
-    """The least level wanted. None: "info" from servers that ask for a level on every request, if
-    there is a ``log``, and from older ones whatever they choose to send."""
+    """The lowest level to be sent. None: with a ``log``, "info" in the stateless era, where each
+    request says the level; in the handshake era, whatever the server chooses to send."""
 
     def __post_init__(self) -> None:
         for name in ("elicitation", "sampling", "log", "sampling_approval"):
@@ -234,11 +254,11 @@ class Handlers:
         if self.log_level is not None and self.log_level not in LOG_LEVELS:
             raise ConfigError(f"Handlers(log_level={self.log_level!r}): {', '.join(LOG_LEVELS)}")
         if self.sampling_approval is not None and self.sampling is None:
-            raise ConfigError("Handlers(sampling_approval=...) has no sampling to approve")
+            raise ConfigError("Handlers(sampling_approval=...) needs sampling=...")
 
     @property
     def capabilities(self) -> dict[str, Any]:
-        """What is declared, as the newest revision writes it."""
+        """The client capabilities to declare, in the newest revision's form."""
         found: dict[str, Any] = {}
         if self.elicitation is not None:
             found["elicitation"] = {

@@ -1,15 +1,15 @@
-"""When the answer is a question: the rounds of one request, until the server is content.
+"""Requests that a server may answer with questions: sent again with the answers, round by round.
 
-2026-07-28 ``basic/patterns/mrtr``: the request is made again, with a new id, the answers asked for,
-and ``requestState`` exactly as it came; nothing of it goes into any other request. A round that
-asks nothing is made again at once. ``Limits.rounds`` bounds how often, the ``total`` clock for how
-long. While a person thinks about an answer, that clock stands still.
+2026-07-28 ``basic/patterns/mrtr``: the request is sent again with a new id, the answers asked for,
+and ``requestState`` exactly as it came. Nothing of a round goes into any other request. A round
+without questions is sent again at once. ``Limits.rounds`` bounds the number of rounds, the
+``total`` clock their time; that clock is paused while a handler is called.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..connection.cancellation import stop_if_cancelled
 from ..connection.rpc import CallOptions, RpcConnection
@@ -18,14 +18,17 @@ from ..protocol.era import Complete
 from ..runtime.limits import Limits, Timeouts
 from .dispatcher import URL_REQUIRED, Dispatcher
 
+if TYPE_CHECKING:
+    from ..catalog.tool import ToolCall
+
 __all__ = ["InputRequiredLoop"]
 
 
 class InputRequiredLoop:
-    """Makes requests that a server may answer with questions. ``session`` has one."""
+    """Sends the requests of one session that a server may answer with questions."""
 
-    def __init__(self, answering: Dispatcher, limits: Limits) -> None:
-        self._answering = answering
+    def __init__(self, dispatcher: Dispatcher, limits: Limits) -> None:
+        self._dispatcher = dispatcher
         self._limits = limits
 
     async def run(
@@ -35,40 +38,53 @@ class InputRequiredLoop:
         fields: Mapping[str, Any],
         timeouts: Timeouts,
         options: CallOptions,
+        call: ToolCall | None = None,
     ) -> dict[str, Any]:
-        """The request's result. Every round is made with the same ``options``."""
-        asked, clocks, began, thought = fields, timeouts, wire.now(), 0.0
-        for number in range(self._limits.rounds):
-            try:
-                reading = await wire.request(method, asked, clocks, options)
-            except ConnectError as error:
-                if not number:
+        """The request's result. Every round is sent with the same ``options``.
+
+        ``call`` is the tool call that the request makes, which handlers find in their requests.
+        """
+        members, clocks, started, paused = fields, timeouts, wire.now(), 0.0
+        if call is not None:
+            self._dispatcher.calls.start(call)
+        try:
+            for number in range(self._limits.rounds):
+                try:
+                    reading = await wire.request(method, members, clocks, options)
+                except ConnectError as error:
+                    if not number:
+                        raise
+                    raise _lost(error) from error  # this round was not sent, but those before were
+                except ServerError as error:
+                    if error.code == URL_REQUIRED:
+                        raise await self._dispatcher.url_elicitation_required(
+                            wire.era, error, call
+                        ) from None
                     raise
-                raise _lost(error) from error  # this round was not sent, but those before were
-            except ServerError as error:
-                if error.code == URL_REQUIRED:
-                    raise await self._answering.visit_first(wire.era, error) from None
-                raise
-            if isinstance(reading, Complete):
-                return reading.result
-            question = wire.now()
-            answers = await self._answering.round(wire.era, reading)
-            thought += wire.now() - question
-            await stop_if_cancelled(options.cancel, options.cancel_requests)
-            asked = {**fields, **answers}
-            gone = wire.now() - began - thought
-            if gone >= timeouts.total:
-                raise CallTimeout(
-                    f"the server asked back for longer than {timeouts.total:g} s (total clock); "
-                    "it may have run",
-                    clock="total",
-                )
-            clocks = timeouts.after(gone)
-        raise ProtocolViolation(
-            f"the server asked back {self._limits.rounds} times (Limits.rounds) without an end",
-            result=reading.result,
-            server=wire.server,
-        )
+                if isinstance(reading, Complete):
+                    return reading.result
+                asked_at = wire.now()
+                answers = await self._dispatcher.answer_round(wire.era, reading, call)
+                paused += wire.now() - asked_at
+                await stop_if_cancelled(options.cancel, options.cancel_requests)
+                members = {**fields, **answers}
+                spent = wire.now() - started - paused
+                if spent >= timeouts.total:
+                    raise CallTimeout(
+                        f"the server asked back for longer than {timeouts.total:g} s (total "
+                        "clock); it may have run",
+                        clock="total",
+                    )
+                clocks = timeouts.after(spent)
+            raise ProtocolViolation(
+                f"the server asked back {self._limits.rounds} times (Limits.rounds), the most that "
+                "is answered",
+                result=reading.result,
+                server=wire.server,
+            )
+        finally:
+            if call is not None:
+                self._dispatcher.calls.end(call)
 
 
 def _lost(error: ConnectError) -> ConnectionLost:

@@ -1,9 +1,9 @@
-"""The log lines a server sends: to the host's handler, and to the logger of that server.
+"""The log notifications of a server: passed to the host's handler, and to a logger of their own.
 
 2025-11-25 and 2026-07-28 ``server/utilities/logging``. The logger is ``mcp_client.server.<name>``
-with the name the host gave; "notice" is between info and warning, and what is worse than critical
-is logged as critical. Texts pass ``safe_text``; of more than ``Limits.log_lines`` within a second
-the rest is dropped and counted.
+with the name the host gave. "notice" is between info and warning; levels above critical are logged
+as critical. Texts pass ``safe_text``. Of more than ``Limits.log_lines`` within a second the rest is
+dropped and counted.
 """
 
 from __future__ import annotations
@@ -17,57 +17,65 @@ from ..protocol.jsonrpc import dump
 from ..protocol.notifications import LOG_LEVELS
 from ..runtime.callbacks import CallbackQueue
 from ..runtime.event_loop import current
-from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
-from ..runtime.stats import Stats
+from ..runtime.session_context import SessionContext
 
 if TYPE_CHECKING:
-    from .handlers import LogHandler
+    from .handlers import Handlers
 
 __all__ = ["ServerLog"]
 
-_PYTHONS = dict(zip(LOG_LEVELS, (10, 20, 25, 30, 40, 50, 50, 50), strict=True))
-_LONGEST = 2_000
+_LEVELS = dict(zip(LOG_LEVELS, (10, 20, 25, 30, 40, 50, 50, 50), strict=True))
+_MAX_TEXT = 2_000
 
 
 class ServerLog:
-    """Takes the log notices of one session."""
+    """Takes the log notifications of one session's server."""
 
-    def __init__(
-        self, handler: LogHandler | None, server: str, limits: Limits, stats: Stats
-    ) -> None:
-        self._handler = handler
-        self._server = server
-        self._limits = limits
-        self._stats = stats
-        self._logger = logging.getLogger(f"mcp_client.server.{server}")
-        self._teller: CallbackQueue | None = None
+    def __init__(self, handlers: Handlers | None, context: SessionContext) -> None:
+        self._handler = None if handlers is None else handlers.log
+        self._min_level = None if handlers is None else handlers.log_level
+        self._server = context.server
+        self._limits = context.limits
+        self._stats = context.stats
+        self._logger = logging.getLogger(f"mcp_client.server.{context.server}")
+        self._queue: CallbackQueue | None = None
         self._second, self._lines = -math.inf, 0
-        self.least: str | None = None
-        """The least level wanted; what is below it is dropped, for not every server heeds it."""
+
+    @property
+    def min_level(self) -> str | None:
+        """The lowest level wanted, if the host said one. Lines below it are dropped: not every
+        server honours it."""
+        return self._min_level
+
+    @property
+    def request_level(self) -> str | None:
+        """The level that each request of the stateless era asks for."""
+        return self._min_level or (None if self._handler is None else "info")
+
+    def set_min_level(self, level: str) -> None:
+        self._min_level = level
 
     def start(self) -> None:
-        """Called in the event loop the session is to live in."""
+        """Called in the event loop the session lives in."""
         backend = current()
         self._now = backend.now
         if self._handler is not None:
-            most = self._limits.notices
-            self._teller = CallbackQueue(
-                self._handler, "the log handler", self._server, backend, most, self._stats
+            size = self._limits.notices
+            self._queue = CallbackQueue(
+                self._handler, "the log handler", self._server, backend, size, self._stats
             )
 
-    def take(self, params: Mapping[str, Any]) -> None:
+    def handle(self, params: Mapping[str, Any]) -> None:
+        """Take one notification. Malformed ones are dropped and counted."""
         level, logger, data = params.get("level"), params.get("logger"), params.get("data")
-        if (
-            not isinstance(level, str)
-            or level not in _PYTHONS
-            or not isinstance(logger, str | None)
-        ):
+        if not isinstance(level, str) or level not in _LEVELS or not isinstance(logger, str | None):
             self._stats.dropped_notices += 1
             return
-        if self.least is not None and LOG_LEVELS.index(level) < LOG_LEVELS.index(self.least):
+        lowest = self._min_level
+        if lowest is not None and LOG_LEVELS.index(level) < LOG_LEVELS.index(lowest):
             return
-        if not self._logger.isEnabledFor(_PYTHONS[level]) and self._teller is None:
+        if not self._logger.isEnabledFor(_LEVELS[level]) and self._queue is None:
             return
         if self._too_many():
             self._stats.dropped_notices += 1
@@ -75,14 +83,14 @@ class ServerLog:
         from .handlers import LogMessage
 
         message = LogMessage(self._server, level, logger, data, _line(data))
-        named = "" if logger is None else safe_text(logger, 80) + ": "
-        self._logger.log(_PYTHONS[level], "%s%s", named, message.text)
-        if self._teller is not None:
-            self._teller.tell(message)
+        prefix = "" if logger is None else safe_text(logger, 80) + ": "
+        self._logger.log(_LEVELS[level], "%s%s", prefix, message.text)
+        if self._queue is not None:
+            self._queue.tell(message)
 
     async def aclose(self, within: float) -> None:
-        if self._teller is not None:
-            await self._teller.aclose(within)
+        if self._queue is not None:
+            await self._queue.aclose(within)
 
     def _too_many(self) -> bool:
         now = self._now()
@@ -94,8 +102,8 @@ class ServerLog:
 
 def _line(data: Any) -> str:
     if isinstance(data, str):
-        return safe_text(data, _LONGEST)
+        return safe_text(data, _MAX_TEXT)
     try:
-        return safe_text(dump(data), _LONGEST)
+        return safe_text(dump(data), _MAX_TEXT)
     except (ValueError, RecursionError):
         return f"[{type(data).__name__}]"

@@ -1,7 +1,7 @@
-"""What a server asks, from the wire; what is answered, to the wire. Nothing here waits.
+"""Parses a server's requests, and encodes the answers of handlers. Nothing here waits.
 
-Every question is held against what was declared for the agreed revision before anybody sees it,
-and every answer against the question before it is sent. Codes of refusal: 2025-11-25
+Every request is checked against what was declared for the agreed revision before a handler sees it,
+and every answer against the request before it is sent. Error codes: 2025-11-25
 ``client/elicitation``, ``client/sampling`` and ``client/roots``, error handling.
 """
 
@@ -28,50 +28,71 @@ from .handlers import (
     SamplingRequest,
     SamplingResult,
 )
-from .refusals import (
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    REJECTED,
-    InvalidHandlerAnswer,
-    RequestRefused,
-)
 
-__all__ = ["Asked", "elicitations_of", "read", "written"]
+__all__ = [
+    "INVALID_PARAMS",
+    "METHOD_NOT_FOUND",
+    "REJECTED",
+    "HandlerRequest",
+    "InvalidHandlerAnswer",
+    "RequestRefused",
+    "encode_answer",
+    "parse_request",
+    "parse_required_urls",
+]
 
-Asked: TypeAlias = ElicitRequest | SamplingRequest | RootsRequest
+HandlerRequest: TypeAlias = ElicitRequest | SamplingRequest | RootsRequest
 
-_MOST_URLS = 16
+METHOD_NOT_FOUND, INVALID_PARAMS, REJECTED = -32601, -32602, -1
+_MAX_URLS = 16
 _BLOCKS = frozenset({"text", "image", "audio"})
 _TOOL_BLOCKS = frozenset({"tool_use", "tool_result"})
 
 
-def read(
+class RequestRefused(Exception):
+    """A server's request that is answered with an error. The server may be told the text."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class InvalidHandlerAnswer(Exception):
+    """A handler's answer that cannot be sent. The text is for the host, not for the server."""
+
+
+def parse_request(
     method: object, params: object, server: str, declared: Mapping[str, Any], full: bool
-) -> Asked:
-    """The typed question. ``declared`` is what the agreed revision knows of our capabilities,
-    ``full`` whether it has titled choices and tools in sampling. Raises ``RequestRefused``."""
-    reader = _READERS.get(method) if isinstance(method, str) else None
-    if reader is None or reader[0] not in declared:
+) -> HandlerRequest:
+    """A server's request in typed form. Raises ``RequestRefused``.
+
+    ``declared`` is what the agreed revision knows of our capabilities, ``full`` whether it has
+    titled choices, and tools in sampling.
+    """
+    capability, parse = _PARSERS.get(method, ("", None)) if isinstance(method, str) else ("", None)
+    if parse is None or capability not in declared:
         shown = safe_text(method, 80) if isinstance(method, str) else "a question without a method"
         raise RequestRefused(METHOD_NOT_FOUND, f"this client does not answer {shown}")
     if not isinstance(params, dict):
-        raise RequestRefused(INVALID_PARAMS, "params is no object")
-    settings = declared[reader[0]]
-    asked: Asked = reader[1](params, server, settings if isinstance(settings, dict) else {}, full)
-    return asked
+        raise RequestRefused(INVALID_PARAMS, "params is not an object")
+    settings = declared[capability]
+    request: HandlerRequest = parse(
+        params, server, settings if isinstance(settings, dict) else {}, full
+    )
+    return request
 
 
-def written(asked: Asked, answer: Any, full: bool) -> dict[str, Any]:
+def encode_answer(request: HandlerRequest, answer: Any, full: bool) -> dict[str, Any]:
     """The result to send for a handler's ``answer``.
 
-    Raises ``InvalidHandlerAnswer`` or ``RequestRefused``.
+    Raises ``InvalidHandlerAnswer``, or ``RequestRefused`` where the answer is a ``Deny``.
     """
-    if isinstance(asked, ElicitRequest):
-        result = _elicited(asked, answer)
-    elif isinstance(asked, SamplingRequest):
-        result = _sampled(asked, answer, full)
+    if isinstance(request, ElicitRequest):
+        result = _elicit_result(request, answer)
+    elif isinstance(request, SamplingRequest):
+        result = _sampling_result(request, answer, full)
     else:
-        result = _rooted(answer)
+        result = _roots_result(answer)
     try:
         object: dict[str, Any] = plain(result)
     except NotJson as error:
@@ -91,9 +112,9 @@ def _elicit_request(
             INVALID_PARAMS, f"this client does not do elicitation of mode {mode!r:.40}"
         )
     if not isinstance(message, str):
-        raise RequestRefused(INVALID_PARAMS, "message is no string")
+        raise RequestRefused(INVALID_PARAMS, "message is not a string")
     if mode == "url":
-        return _visit(params, server, message)
+        return _url_request(params, server, message)
     schema = params.get("requestedSchema")
     try:
         fields = form_of(schema, titled=full).fields
@@ -102,7 +123,7 @@ def _elicit_request(
     return ElicitRequest(server, message, "form", schema, fields, raw=params)
 
 
-def _visit(params: dict[str, Any], server: str, message: str) -> ElicitRequest:
+def _url_request(params: dict[str, Any], server: str, message: str) -> ElicitRequest:
     url, id = params.get("url"), params.get("elicitationId")
     try:
         address_of(url)
@@ -112,51 +133,49 @@ def _visit(params: dict[str, Any], server: str, message: str) -> ElicitRequest:
     return ElicitRequest(server, message, "url", url=url, elicitation_id=id, raw=params)
 
 
-def elicitations_of(data: object, server: str) -> tuple[ElicitRequest, ...]:
-    """The URLs to visit that the ``data`` of a -32042 error names (2025-11-25). Raises
-    ``RequestRefused`` where they are none."""
+def parse_required_urls(data: object, server: str) -> tuple[ElicitRequest, ...]:
+    """The URLs that the ``data`` of a -32042 error asks a person to visit (2025-11-25
+    ``client/elicitation``). Raises ``RequestRefused`` where that is malformed."""
     found = data.get("elicitations") if isinstance(data, dict) else None
-    if not isinstance(found, list) or not 0 < len(found) <= _MOST_URLS:
-        raise RequestRefused(INVALID_PARAMS, f"it names no list of 1 to {_MOST_URLS} elicitations")
-    read = []
+    if not isinstance(found, list) or not 0 < len(found) <= _MAX_URLS:
+        raise RequestRefused(INVALID_PARAMS, f"elicitations is not a list of 1 to {_MAX_URLS}")
+    requests = []
     for params in found:
         if not isinstance(params, dict) or params.get("mode") != "url":
-            raise RequestRefused(
-                INVALID_PARAMS, "it names an elicitation that is not of mode 'url'"
-            )
+            raise RequestRefused(INVALID_PARAMS, "one of its elicitations is not of mode 'url'")
         message = params.get("message")
-        read.append(_visit(params, server, message if isinstance(message, str) else ""))
-    return tuple(read)
+        requests.append(_url_request(params, server, message if isinstance(message, str) else ""))
+    return tuple(requests)
 
 
-def _elicited(asked: ElicitRequest, answer: Any) -> dict[str, Any]:
+def _elicit_result(request: ElicitRequest, answer: Any) -> dict[str, Any]:
     if isinstance(answer, Mapping):
-        answer = _typed(answer)
+        answer = _typed_answer(answer)
     if isinstance(answer, Decline):
         return {"action": "decline"}
     if isinstance(answer, Cancel):
         return {"action": "cancel"}
     if not isinstance(answer, Accept):
         raise InvalidHandlerAnswer(
-            f"it is a {type(answer).__name__}, and neither Accept, Decline nor Cancel"
+            f"the answer is a {type(answer).__name__}, not Accept, Decline, Cancel or a dict"
         )
-    if asked.mode == "url":
+    if request.mode == "url":
         if answer.content:
-            raise InvalidHandlerAnswer("consent to open a URL has no content, and this has some")
+            raise InvalidHandlerAnswer("consent to open a URL must not have content")
         return {"action": "accept"}
     content = answer.content or {}
     if not isinstance(content, Mapping):
-        raise InvalidHandlerAnswer("the content is no mapping from field to value")
+        raise InvalidHandlerAnswer("content is not a mapping from field to value")
     try:
         return {
             "action": "accept",
-            "content": Form(asked.fields).checked(content, fill=answer.fill),
+            "content": Form(request.fields).checked(content, fill=answer.fill),
         }
     except Wrong as error:
         raise InvalidHandlerAnswer(str(error)) from None
 
 
-def _typed(answer: Mapping[str, Any]) -> Accept | Decline | Cancel:
+def _typed_answer(answer: Mapping[str, Any]) -> Accept | Decline | Cancel:
     match answer.get("action"):
         case "accept":
             return Accept(answer.get("content"))
@@ -164,7 +183,7 @@ def _typed(answer: Mapping[str, Any]) -> Accept | Decline | Cancel:
             return Decline()
         case "cancel":
             return Cancel()
-    raise InvalidHandlerAnswer("it is a dict whose action is neither accept, decline nor cancel")
+    raise InvalidHandlerAnswer("action is not accept, decline or cancel")
 
 
 # --------------------------------------------------------------------------------- sampling
@@ -177,14 +196,14 @@ def _sampling_request(
     if (tools is not None or choice is not None) and "tools" not in settings:
         raise RequestRefused(INVALID_PARAMS, "this client does not do sampling with tools")
     if not isinstance(tools, list | None) or not all(isinstance(t, dict) for t in tools or ()):
-        raise RequestRefused(INVALID_PARAMS, "tools is no list of objects")
-    most = params.get("maxTokens")
-    if type(most) is not int or most < 1:
-        raise RequestRefused(INVALID_PARAMS, "maxTokens is no whole number above 0")
+        raise RequestRefused(INVALID_PARAMS, "tools is not a list of objects")
+    max_tokens = params.get("maxTokens")
+    if type(max_tokens) is not int or max_tokens < 1:
+        raise RequestRefused(INVALID_PARAMS, "maxTokens is not a whole number above 0")
     return SamplingRequest(
         server,
-        _conversation(params.get("messages"), full),
-        most,
+        _messages(params.get("messages"), full),
+        max_tokens,
         _of(str, params.get("systemPrompt")),
         _of(dict, params.get("modelPreferences")),
         _of(str, params.get("includeContext")),
@@ -197,46 +216,44 @@ def _sampling_request(
     )
 
 
-def _conversation(messages: object, full: bool) -> tuple[SamplingMessage, ...]:
+def _messages(messages: object, full: bool) -> tuple[SamplingMessage, ...]:
     if not isinstance(messages, list) or not messages:
-        raise RequestRefused(INVALID_PARAMS, "messages is no list with something in it")
-    read, owed = [], set[str]()
+        raise RequestRefused(INVALID_PARAMS, "messages is not a list, or is empty")
+    parsed, pending = [], set[str]()
     for message in messages:
         role = message.get("role") if isinstance(message, dict) else None
         if role not in ("user", "assistant"):
-            raise RequestRefused(
-                INVALID_PARAMS, "a message has a role that is neither user nor assistant"
-            )
+            raise RequestRefused(INVALID_PARAMS, "the role of a message is not user or assistant")
         content = message.get("content")
         blocks = content if full and isinstance(content, list) else [content]
         if not blocks or not all(isinstance(block, dict) for block in blocks):
-            raise RequestRefused(
-                INVALID_PARAMS, "a message has content that is no block of content"
-            )
-        owed = _balanced(role, blocks, owed)
-        read.append(SamplingMessage(role, tuple(map(content_block, blocks)), message))
-    if owed:
+            raise RequestRefused(INVALID_PARAMS, "the content of a message is not a content block")
+        pending = _pending_tool_uses(role, blocks, pending)
+        parsed.append(SamplingMessage(role, tuple(map(content_block, blocks)), message))
+    if pending:
         raise RequestRefused(INVALID_PARAMS, "Tool result missing in request")
-    return tuple(read)
+    return tuple(parsed)
 
 
-def _balanced(role: str, blocks: list[dict[str, Any]], owed: set[str]) -> set[str]:
-    """Tool uses of this message, which the next must answer; raises if the last were not."""
+def _pending_tool_uses(role: str, blocks: list[dict[str, Any]], pending: set[str]) -> set[str]:
+    """The ids of this message's tool uses, which the next message must answer.
+
+    ``pending`` are those of the message before. Raises ``RequestRefused`` where this one does not
+    answer exactly them.
+    """
     results = {str(b.get("toolUseId")) for b in blocks if b.get("type") == "tool_result"}
     mixed = results and any(b.get("type") != "tool_result" for b in blocks)
     if mixed or (results and role != "user"):
         raise RequestRefused(INVALID_PARAMS, "Tool results mixed with other content")
-    if results != owed:
+    if results != pending:
         raise RequestRefused(INVALID_PARAMS, "Tool result missing in request")
     uses = {str(b.get("id")) for b in blocks if b.get("type") == "tool_use"}
     if uses and role != "assistant":
-        raise RequestRefused(
-            INVALID_PARAMS, "a tool use stands in a message that is not the assistant's"
-        )
+        raise RequestRefused(INVALID_PARAMS, "a tool use in a message that is not the assistant's")
     return uses
 
 
-def _sampled(asked: SamplingRequest, answer: Any, full: bool) -> dict[str, Any]:
+def _sampling_result(request: SamplingRequest, answer: Any, full: bool) -> dict[str, Any]:
     if isinstance(answer, Deny):
         raise RequestRefused(REJECTED, "User rejected sampling request")
     if isinstance(answer, SamplingResult):
@@ -249,26 +266,26 @@ def _sampled(asked: SamplingRequest, answer: Any, full: bool) -> dict[str, Any]:
         }
     if not isinstance(answer, Mapping):
         raise InvalidHandlerAnswer(
-            f"it is a {type(answer).__name__}, and neither SamplingResult nor a dict"
+            f"the answer is a {type(answer).__name__}, not SamplingResult, Deny or a dict"
         )
     content = answer.get("content")
     if isinstance(content, str):
         content = {"type": "text", "text": content}
     if answer.get("role") not in ("user", "assistant") or not _of(str, answer.get("model")):
-        raise InvalidHandlerAnswer("its role is neither user nor assistant, or it names no model")
+        raise InvalidHandlerAnswer("role is not user or assistant, or model is missing")
     many = full and isinstance(content, Sequence)
     for block in content if many else [content]:  # type: ignore[union-attr]
-        _block(block, bool(asked.tools))
+        _check_block(block, bool(request.tools))
     return {**answer, "content": content}
 
 
-def _block(block: Any, tools: bool) -> None:
+def _check_block(block: Any, tools: bool) -> None:
     kind = _of(str, block.get("type")) if isinstance(block, Mapping) else None
     if kind in _TOOL_BLOCKS and tools:
         return
     if kind not in _BLOCKS or (kind == "text" and not isinstance(block.get("text"), str)):
         raise InvalidHandlerAnswer(
-            "its content is no block of text, image or audio (or tool use, if asked)"
+            "content is not a text, image or audio block (or a tool use, if tools were offered)"
         )
 
 
@@ -281,11 +298,11 @@ def _roots_request(
     return RootsRequest(server, params)
 
 
-def _rooted(answer: Any) -> dict[str, Any]:
+def _roots_result(answer: Any) -> dict[str, Any]:
     if isinstance(answer, Mapping):
         answer = answer.get("roots")
     if not isinstance(answer, Sequence) or isinstance(answer, str):
-        raise InvalidHandlerAnswer(f"it is a {type(answer).__name__}, and no list of Root")
+        raise InvalidHandlerAnswer(f"the answer is a {type(answer).__name__}, not a list of Root")
     return {"roots": [_root(item) for item in answer]}
 
 
@@ -297,7 +314,7 @@ def _root(item: Any) -> dict[str, Any]:
         item = {"uri": item.uri, **name}
     uri = item.get("uri") if isinstance(item, Mapping) else None
     if not isinstance(uri, str) or not _is_file(uri):
-        raise InvalidHandlerAnswer("one of the roots is no file:// URI; Root.of(path) makes one")
+        raise InvalidHandlerAnswer("one of the roots is not a file:// URI; Root.of(path) makes one")
     return dict(item)
 
 
@@ -311,7 +328,7 @@ def _is_file(uri: str) -> bool:
     return clean and not climbs and uri.startswith("file://") and parts.path.startswith("/")
 
 
-_READERS: dict[str, tuple[str, Any]] = {
+_PARSERS: dict[str, tuple[str, Any]] = {
     "elicitation/create": ("elicitation", _elicit_request),
     "sampling/createMessage": ("sampling", _sampling_request),
     "roots/list": ("roots", _roots_request),

@@ -73,6 +73,10 @@ class Limits:
     """Times a server may answer one call with a question."""
     questions: int = 16
     """Questions of a server that may be open at once; more are refused."""
+    questions_per_minute: int = 60
+    """Questions of a server that are put to handlers within a minute; more are refused."""
+    questions_per_call: int = 32
+    """Questions of a server that are put to handlers during one call; more are refused."""
     log_lines: int = 1_000
     """Log notices within a second; more are dropped and counted."""
     stderr_bytes: int = 64 * 1024

@@ -306,7 +306,7 @@ class Caller:
         await stop_if_cancelled(order.cancel, order.cancel_requests)
         if order.entry is not None:
             order.entry.sending()
-        return await self._rounds.run(wire, "tools/call", fields, order.timeouts, options)
+        return await self._rounds.run(wire, "tools/call", fields, order.timeouts, options, call)
 
     # --------------------------------------------------------------- after it
 

@@ -81,14 +81,8 @@ class Session:
             connected=self._connected,
         )
         self._workers = WorkerPool()
-        self._answering = Dispatcher(
-            setup.handlers, setup.name, setup.timeouts, setup.limits, self.stats
-        )
-        heard = setup.handlers
-        self._logs = ServerLog(
-            None if heard is None else heard.log, setup.name, setup.limits, self.stats
-        )
-        self._logs.least = None if heard is None else heard.log_level
+        self._answering = Dispatcher(setup.handlers, self._context)
+        self._logs = ServerLog(setup.handlers, self._context)
         self._rounds = InputRequiredLoop(self._answering, setup.limits)
         self._reads = ReadRequests(setup.name, self._connection, setup.timeouts, self._rounds.run)
         self._caller = Caller(
@@ -320,7 +314,8 @@ class Session:
         wire = await self._connection.live()
         if _sets_log_level(wire):
             await wire.request("logging/setLevel", {"level": level}, self._timeouts)
-        wire.era.log_level = self._logs.least = level
+        self._logs.set_min_level(level)
+        wire.era.log_level = level
 
     async def roots_changed(self) -> None:
         """Tell the server that ``Handlers(roots=)`` would answer otherwise now.
@@ -341,7 +336,7 @@ class Session:
         on without. Raises ``CallTimeout`` after ``Timeouts.approval`` seconds, and ``ConfigError``
         for an id the server never gave.
         """
-        done = self._answering.visit(elicitation_id)
+        done = self._answering.completion(elicitation_id)
         with anyio.move_on_after(self._timeouts.approval):
             await done.wait()
             return
@@ -410,7 +405,7 @@ class Session:
 
     async def _ask_for_logs(self, wire: RpcConnection) -> None:
         """Tell a server of the handshake era which log notices are wanted, if the host said so."""
-        level = self._logs.least
+        level = self._logs.min_level
         if level is None or not _sets_log_level(wire):
             return
         clocks = self._timeouts.for_call(self._timeouts.connect)
@@ -422,12 +417,10 @@ class Session:
     def _connected(self, wire: RpcConnection) -> None:
         self._catalog.mirrors = wire.mirrors
         if not wire.era.server_may_ask:
-            heard = self._setup.handlers
-            default = None if heard is None or heard.log is None else "info"
-            wire.era.log_level = self._logs.least or default
+            wire.era.log_level = self._logs.request_level
         if wire.generation > 1:
-            self._answering.ask_only_for(wire.transport)
-            self._answering.aside(lambda: self._ask_for_logs(wire))
+            self._answering.cancel_all_but(wire.transport)
+            self._answering.run_in_background(lambda: self._ask_for_logs(wire))
         self._subscriptions.connected(wire)
 
     async def _find(self, name: str) -> Tool:
@@ -454,11 +447,11 @@ class Session:
         if isinstance(message, Notification):
             match message.method:
                 case method if method == LOGGED:
-                    self._logs.take(message.params)
+                    self._logs.handle(message.params)
                 case method if method == CANCELLED:
-                    self._answering.withdrawn(transport, message.params)
+                    self._answering.on_cancelled(transport, message.params)
                 case method if method == COMPLETED:
-                    self._answering.completed(message.params)
+                    self._answering.on_elicitation_complete(message.params)
                 case _:
                     self._subscriptions.hear(message)
             return
@@ -471,7 +464,7 @@ class Session:
         elif message.method == "ping":
             transport.send_soon(encode_response(message.id, {}), {})
         else:
-            self._answering.asked(transport, message, era, self._stand_still)
+            self._answering.on_request(transport, message, era, self._stand_still)
 
     def _stand_still(self) -> Callable[[], None]:
         wire = self._connection.wire

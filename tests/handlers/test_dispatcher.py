@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import anyio
 import pytest
 
-from mcp_client import Decline, Handlers, Limits, Timeouts
+from mcp_client import Decline, ElicitRequest, Handlers
 from mcp_client.handlers.dispatcher import Dispatcher
-from mcp_client.protocol.era import Era
 from mcp_client.protocol.jsonrpc import Request
-from mcp_client.runtime.event_loop import Backend
-from mcp_client.runtime.stats import Stats
+from mcp_client.runtime.event_loop import current
+from mcp_client.runtime.session_context import SessionContext
 from tests.server.asking import FORM
 
 
@@ -24,6 +24,9 @@ class Line:
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
+
+    async def send(self, text: str, headers: Any) -> None:
+        self.send_soon(text, headers)
 
     def send_soon(self, text: str, headers: Any) -> None:
         self.sent.append(json.loads(text))
@@ -63,14 +66,14 @@ def test_a_request_that_cannot_be_handled_is_answered_and_the_clocks_go_on(
     broken: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     handlers = Handlers(elicitation=lambda request: Decline())
-    dispatcher = Dispatcher(handlers, "desk", Timeouts(), Limits(), Stats())
+    dispatcher = Dispatcher(handlers, SessionContext("desk"))
     backend: Any = NoTasks()
     line: Any = Line()
     era: Any = FormsEra()
     clocks = Clocks()
-    _started(dispatcher, backend)
+    dispatcher.start(backend)
     pause = clocks.broken if broken == "clocks" else clocks.pause
-    _asked(dispatcher, line, Request("q", *FORM), era, pause)
+    dispatcher.on_request(line, Request("q", *FORM), era, pause)
     (answer,) = line.sent
     assert (answer["id"], answer["error"]["code"]) == ("q", -32603)
     assert clocks.paused == 0
@@ -78,9 +81,37 @@ def test_a_request_that_cannot_be_handled_is_answered_and_the_clocks_go_on(
     assert "Traceback" in caplog.text
 
 
-def _started(dispatcher: Dispatcher, backend: Backend) -> None:
-    dispatcher.start(backend)
+async def test_handlers_of_other_connections_are_cancelled_and_those_of_this_one_go_on() -> None:
+    called: list[ElicitRequest] = []
+    cancelled = anyio.Event()
+    go_on = anyio.Event()
+
+    async def handler(request: ElicitRequest) -> Decline:
+        called.append(request)
+        try:
+            await go_on.wait()
+        except BaseException:
+            cancelled.set()
+            raise
+        return Decline()
+
+    dispatcher = Dispatcher(Handlers(elicitation=handler), SessionContext("desk"))
+    dispatcher.start(current())
+    old, new, era, clocks = Line(), Line(), FormsEra(), Clocks()
+    for line in (old, new):
+        _request(dispatcher, line, era, clocks)
+    while len(called) < 2:
+        await anyio.lowlevel.checkpoint()
+    dispatcher.cancel_all_but(new)  # type: ignore[arg-type]
+    await cancelled.wait()
+    assert clocks.paused == 1
+    go_on.set()
+    while not new.sent:
+        await anyio.lowlevel.checkpoint()
+    assert new.sent[0]["result"] == {"action": "decline"}
+    assert (old.sent, clocks.paused) == ([], 0)
+    await dispatcher.aclose()
 
 
-def _asked(dispatcher: Dispatcher, line: Any, request: Request, era: Era, pause: Any) -> None:
-    dispatcher.asked(line, request, era, pause)
+def _request(dispatcher: Dispatcher, line: Any, era: Any, clocks: Clocks) -> None:
+    dispatcher.on_request(line, Request("q", *FORM), era, clocks.pause)

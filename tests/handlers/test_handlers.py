@@ -19,6 +19,7 @@ from mcp_client import (
     CallDenied,
     Cancel,
     ConfigError,
+    ConnectionLost,
     Decline,
     Deny,
     ElicitRequest,
@@ -307,7 +308,7 @@ def raises(request: Any) -> Any:
         (lambda _: Accept({"name": 7}), "no string"),
         (lambda _: Accept({}), "required"),
         (lambda _: Accept({"name": "x", "more": "y"}), "no field"),
-        (lambda _: Accept("text"), "no mapping"),  # type: ignore[arg-type]
+        (lambda _: Accept("text"), "not a mapping"),  # type: ignore[arg-type]
     ],
 )
 async def test_a_handler_that_fails_costs_an_error_and_tells_the_server_nothing(
@@ -342,7 +343,7 @@ async def test_a_handler_that_hangs_has_the_time_a_person_has_and_no_more(revisi
 
 
 async def test_consent_with_content_is_no_consent() -> None:
-    with pytest.raises(Unanswered, match="no content"):
+    with pytest.raises(Unanswered, match="must not have content"):
         await asked(Asking(LATEST, VISIT), Handlers(elicitation=fill))
 
 
@@ -638,6 +639,108 @@ async def test_closing_the_session_takes_its_questions_back() -> None:
     assert gone.is_set()
 
 
+@EACH_ERA
+@pytest.mark.parametrize("stubborn", [False, True])
+async def test_closing_the_session_ends_a_call_whose_handler_is_being_asked(
+    revision: str, stubborn: bool
+) -> None:
+    shown = anyio.Event()
+
+    async def handler(request: ElicitRequest) -> Accept:
+        shown.set()
+        try:
+            await anyio.sleep_forever()
+        except BaseException:
+            if not stubborn:
+                raise
+        return Accept({"name": "too late"})
+
+    server = Asking(revision, FORM)
+    async with (
+        connect(
+            MemoryServer(server), approval=allow_all, handlers=Handlers(elicitation=handler)
+        ) as session,
+        anyio.create_task_group() as calls,
+    ):
+
+        async def call() -> None:
+            with pytest.raises(ConnectionLost):
+                await session.call_tool("ask")
+
+        calls.start_soon(call)
+        await shown.wait()
+        await session.aclose()
+    assert server.answers == {}
+
+
+@EACH_ERA
+async def test_a_handler_that_raises_is_logged_with_its_traceback_once(
+    revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with connect(
+        MemoryServer(Asking(revision, FORM)),
+        approval=allow_all,
+        handlers=Handlers(elicitation=raises),
+    ) as session:
+        for _ in range(3):
+            try:
+                await session.call_tool("ask")
+            except Unanswered:
+                continue
+    raised = [record for record in caplog.records if "raised RuntimeError" in record.getMessage()]
+    with_traceback = [record for record in raised if record.exc_info]
+    assert len(with_traceback) == 1
+    assert with_traceback[0].name == "mcp_client"
+    assert "in raises" in caplog.text
+
+
+def _sync(answer: Any) -> Any:
+    return lambda request: answer
+
+
+def _async(answer: Any) -> Any:
+    async def handler(request: Any) -> Any:
+        await anyio.lowlevel.checkpoint()
+        return answer
+
+    return handler
+
+
+@EACH_ERA
+@pytest.mark.parametrize("kind", [_sync, _async], ids=["sync", "async"])
+@pytest.mark.parametrize(
+    ("name", "question", "answer", "sent"),
+    [
+        ("elicitation", FORM, Accept({"name": "Ada"}), {"content": {"name": "Ada"}}),
+        (
+            "elicitation",
+            FORM,
+            {"action": "accept", "content": {"name": "Ada"}},
+            {"content": {"name": "Ada"}},
+        ),
+        ("elicitation", FORM, Decline(), {"action": "decline"}),
+        ("elicitation", FORM, {"action": "cancel"}, {"action": "cancel"}),
+        ("sampling", SAMPLE, SamplingResult("Hello", "m"), {"model": "m", "role": "assistant"}),
+        (
+            "sampling",
+            SAMPLE,
+            {"role": "assistant", "model": "m", "content": {"type": "text", "text": "Hello"}},
+            {"content": {"type": "text", "text": "Hello"}},
+        ),
+        ("roots", ROOTS, [Root("file:///a")], {"roots": [{"uri": "file:///a"}]}),
+        ("roots", ROOTS, ["file:///a"], {"roots": [{"uri": "file:///a"}]}),
+        ("roots", ROOTS, [{"uri": "file:///a"}], {"roots": [{"uri": "file:///a"}]}),
+        ("roots", ROOTS, {"roots": [{"uri": "file:///a"}]}, {"roots": [{"uri": "file:///a"}]}),
+    ],
+)
+async def test_every_handler_may_be_sync_or_async_and_answer_typed_or_as_on_the_wire(
+    revision: str, kind: Any, name: str, question: Any, answer: Any, sent: dict[str, Any]
+) -> None:
+    handlers: Any = Handlers(**{name: kind(answer)})
+    answers = await asked(Asking(revision, question), handlers)
+    assert answers["q0"].items() >= sent.items()
+
+
 async def test_the_questions_of_a_server_that_has_gone_are_taken_back() -> None:
     shown, gone = anyio.Event(), anyio.Event()
 
@@ -742,9 +845,9 @@ async def test_questions_one_after_another_leave_one_watcher_and_no_more() -> No
     handlers = Handlers(roots=[])
     async with connect(MemoryServer(server), approval=allow_all, handlers=handlers) as session:
         await session.call_tool("ask")
-        jobs = session._answering._jobs
-        assert jobs is not None
-        assert len(jobs) <= 2
+        tasks = session._answering._tasks
+        assert tasks is not None
+        assert len(tasks) <= 2
 
 
 async def test_a_connect_that_is_cancelled_while_the_log_level_is_set_leaves_nothing_open() -> None:
@@ -777,11 +880,11 @@ async def test_lines_logged_while_the_session_closes_start_nothing_new() -> None
     ) as session:
         await session.list_tools()
         logs = session._logs
-    logs.take({"level": "info", "data": "late"})
+    logs.handle({"level": "info", "data": "late"})
     await anyio.lowlevel.checkpoint()
     assert lines == []
-    assert logs._teller is not None
-    assert not logs._teller._busy
+    assert logs._queue is not None
+    assert not logs._queue._busy
 
 
 async def test_a_coroutine_that_comes_after_its_question_was_taken_back_is_closed() -> None:
@@ -807,10 +910,7 @@ async def test_a_coroutine_that_comes_after_its_question_was_taken_back_is_close
         await anyio.lowlevel.checkpoint()
 
 
-async def test_a_connection_made_anew_takes_back_the_questions_of_the_old_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("mcp_client.handlers.dispatcher._LOOK", 3_600.0)
+async def test_a_new_connection_cancels_the_handlers_called_for_the_old_one() -> None:
     shown, gone = anyio.Event(), anyio.Event()
 
     async def handler(request: ElicitRequest) -> None:
@@ -848,6 +948,6 @@ async def test_a_question_that_comes_while_the_session_closes_is_put_to_nobody()
     handlers = Handlers(elicitation=shown.append)
     async with connect(transport, approval=allow_all, handlers=handlers) as session:
         await session.list_tools()
-    assert session._answering._jobs is not None
-    assert len(session._answering._jobs) == 0
+    assert session._answering._tasks is not None
+    assert len(session._answering._tasks) == 0
     assert shown == []

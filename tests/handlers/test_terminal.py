@@ -24,7 +24,7 @@ from mcp_client import (
     connect,
     elicit_on_terminal,
 )
-from mcp_client.handlers.form_fields import typed_value
+from mcp_client.handlers.terminal import typed_value
 from mcp_client.protocol.elicitation import form_of
 from tests.desk import CTRL_C, CTRL_D, Desk
 

@@ -21,8 +21,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.handlers.refusals import RequestRefused
-from mcp_client.handlers.wire_format import elicitations_of, read
+from mcp_client.handlers.wire_format import RequestRefused, parse_request, parse_required_urls
 from tests.server.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
 
 DECLARED: dict[str, Any] = {
@@ -306,7 +305,7 @@ _PARAMS = st.dictionaries(
 )
 def test_any_question_is_read_or_refused(method: Any, params: Any, full: bool) -> None:
     try:
-        asked = read(method, params, "desk", DECLARED, full)
+        asked = parse_request(method, params, "desk", DECLARED, full)
     except RequestRefused as error:
         told, code = str(error), error.code
     else:
@@ -319,7 +318,7 @@ def test_any_question_is_read_or_refused(method: Any, params: Any, full: bool) -
 @given(_JSON | st.fixed_dictionaries({"elicitations": st.lists(_PARAMS, max_size=3) | _JSON}))
 def test_any_list_of_urls_is_read_or_refused(data: Any) -> None:
     try:
-        wanted = elicitations_of(data, "desk")
+        wanted = parse_required_urls(data, "desk")
     except RequestRefused:
         return
     assert all(request.url is not None and request.host for request in wanted)

@@ -1,16 +1,14 @@
 """The journey of a session whose server asks back, tells and dies, over stdio with our own server.
 
 What a server says by itself over stdio is read by a loop callback, which no task stands behind.
-``CATALOGUE`` has these stories and those of the other files, for ``tests.runners``.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +34,9 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from tests.journeys import library_story
 from tests.server import asking_stdio
 
-__all__ = ["CATALOGUE", "ERAS", "tell"]
+__all__ = ["ERAS", "tell"]
 
 ERAS = ("handshake", "stateless")
 HERE = Root.of(Path(__file__).parent, "journeys")
@@ -175,12 +172,3 @@ async def _a_dead_server_is_started_again_and_asks_again(session: Session, host:
     host.answer = Accept({"name": "Bob"})
     assert (await _said(session, "form"))["content"] == {"name": "Bob"}
     assert session.generation == 2
-
-
-CATALOGUE: dict[str, Callable[[], Awaitable[None]]] = {
-    **{f"asking, {era}": partial(tell, era) for era in ERAS},
-    **{
-        f"library, {transport}, {revision}": partial(library_story.tell, transport, revision)
-        for transport, revision in library_story.TELLINGS
-    },
-}

@@ -76,16 +76,17 @@ async def _session(start: str, pin: str, answers: Answers) -> AsyncIterator[Sess
             yield session
 
 
-@pytest.mark.parametrize(
-    ("start", "pin", "revision"),
-    [
-        ("stdio", "auto", "2026-07-28"),
-        ("stdio", "2025-11-25", "2025-11-25"),
-        ("streamable-http", "auto", "2026-07-28"),
-        ("streamable-http", "2025-11-25", "2025-11-25"),
-        ("sse", "2025-06-18", "2025-06-18"),
-    ],
-)
+ASKED = [
+    ("stdio", "auto", "2026-07-28"),
+    ("stdio", "2025-11-25", "2025-11-25"),
+    ("streamable-http", "auto", "2026-07-28"),
+    ("streamable-http", "2025-11-25", "2025-11-25"),
+    ("sse", "2025-06-18", "2025-06-18"),
+]
+"""How the server is started, which revision is asked for, and which one is agreed on."""
+
+
+@pytest.mark.parametrize(("start", "pin", "revision"), ASKED)
 async def test_the_official_server_is_answered(start: str, pin: str, revision: str) -> None:
     answers = Answers()
     async with _session(start, pin, answers) as session:

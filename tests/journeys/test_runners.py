@@ -1,18 +1,20 @@
-"""The stories under each event loop a host may use, with and without ``sniffio`` installed."""
+"""The journeys under each event loop a host may use, with and without ``sniffio`` installed.
+
+A journey with a real server that is not installed is left out; the journeys' own tests say so.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from tests.journeys.asking_story import CATALOGUE, ERAS, tell
+from tests.journeys import catalogue
+from tests.journeys.asking_story import ERAS, tell
 from tests.runners import CASES, Case, run_apart
 
-EVERY_ONE = [name for name in CATALOGUE if not name.startswith("library")]
-NEWEST = [
-    f"library, {transport}, {revision}"
-    for transport in ("memory", "stdio", "http")
-    for revision in ("2025-11-25", "2026-07-28")
-]
+AS_HOSTS_DO = Case("asyncio", True)
+"""How most programs run that also use a model provider's SDK."""
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -21,9 +23,21 @@ async def test_the_story_of_a_server_that_asks_back(era: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_stories_are_the_same_under_every_event_loop(case: Case) -> None:
+def test_journeys_with_our_own_servers_pass_under_every_event_loop(case: Case) -> None:
+    _check(case, "OURS", list(catalogue.OURS))
+
+
+@pytest.mark.slow
+@pytest.mark.interop
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_journeys_with_real_servers_pass_under_every_event_loop(case: Case) -> None:
+    every = case == AS_HOSTS_DO
+    _check(case, "REAL", list(catalogue.REAL) if every else catalogue.FEWER_REAL)
+
+
+def _check(case: Case, name: str, journeys: Sequence[str]) -> None:
     if case.missing is not None:
         pytest.skip(case.missing)
-    outcomes = run_apart(case, "tests.journeys.asking_story:CATALOGUE", [*EVERY_ONE, *NEWEST])
+    outcomes = run_apart(case, f"tests.journeys.catalogue:{name}", journeys)
     problems = [f"{outcome.journey}: {outcome.problem}" for outcome in outcomes if outcome.problem]
     assert not problems, "\n\n".join(problems)

@@ -102,6 +102,7 @@ class Asking:
         self.send({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 
     async def ask(self, id: Any, question: Question) -> Any:
+        self._answered.pop(id, None)  # an id may be used again
         self.put(id, question)
         return await self.answer(id)
 

@@ -1,0 +1,76 @@
+"""Every journey by a name, as a function without parameters: what ``tests.runners`` runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+from tests.journeys import asking_story, library_story, story, test_http, test_questions, test_stdio
+
+__all__ = ["FEWER_REAL", "OURS", "REAL"]
+
+Journey: TypeAlias = Callable[[], Awaitable[None]]
+
+
+async def _over_stdio(tell: Callable[..., Awaitable[None]], start: Any, peer: story.Peer) -> None:
+    await tell(start(), peer)
+
+
+async def _over_http(tell: Callable[..., Awaitable[None]], start: Any, peer: story.Peer) -> None:
+    async with start() as url:
+        await tell(url, peer)
+
+
+OURS: dict[str, Journey] = {
+    **{f"asking, {era}": partial(asking_story.tell, era) for era in asking_story.ERAS},
+    **{
+        f"library, {transport}, {revision}": partial(library_story.tell, transport, revision)
+        for transport, revision in library_story.TELLINGS
+        if revision in library_story.REVISIONS[-2:]
+    },
+}
+"""With servers of our own."""
+
+REAL: dict[str, Journey] = {
+    **{
+        f"stdio, {name}": partial(_over_stdio, story.tell, *one)
+        for name, one in (test_stdio.AGREED | test_stdio.PINNED).items()
+    },
+    **{
+        f"http, {name}": partial(_over_http, story.tell, *one)
+        for name, one in test_http.TABLE.items()
+    },
+    **{
+        f"closing, stdio, {name}": partial(_over_stdio, story.close_in_the_middle, *one)
+        for name, one in test_stdio.AGREED.items()
+    },
+    **{
+        f"closing, http, {name}": partial(
+            _over_http, story.close_in_the_middle, *test_http.TABLE[name]
+        )
+        for name in ("official-2.3-events", "official-1.12-events", "everything-sse")
+    },
+    **{
+        f"questions, {start}, {revision}": partial(
+            test_questions.test_the_official_server_is_answered, start, pin, revision
+        )
+        for start, pin, revision in test_questions.ASKED
+    },
+    **{
+        f"questions, everything, {transport}": partial(
+            test_questions.test_the_reference_server_is_answered, transport
+        )
+        for transport in ("stdio", "streamableHttp", "sse")
+    },
+}
+"""With real servers."""
+
+FEWER_REAL = [
+    "stdio, official-2.3",
+    "stdio, official-1.6",
+    "http, official-2.3-events",
+    "closing, stdio, official-1.12",
+    *(name for name in REAL if name.startswith("questions")),
+]
+"""One of each kind."""
