@@ -72,8 +72,8 @@ class Ledger:
 
     def _called(self, transport: Any, params: dict[str, Any]) -> None:
         self.written += 1
-        link = getattr(transport, "link", None) or getattr(transport, "_link", None)
-        what = (link and link.server, params["name"], canonical(params.get("arguments", {})))
+        context = getattr(transport, "context", None) or getattr(transport, "_context", None)
+        what = (context and context.server, params["name"], canonical(params.get("arguments", {})))
         rounds = self._rounds.get() or object()
         for allowance in self._call.get() or ():
             if allowance.what == what and allowance.used_by in (None, rounds):

@@ -35,6 +35,10 @@ class BearerToken(httpx.Auth):
     def __repr__(self) -> str:
         return "BearerToken(<function>)" if callable(self._token) else "BearerToken('***')"
 
+    def authorized_as(self, url: str) -> int | None:
+        """Equal while the same token is sent; None where only a request tells which that is."""
+        return None if callable(self._token) else 0
+
     async def async_auth_flow(
         self, request: httpx.Request
     ) -> AsyncGenerator[httpx.Request, httpx.Response]:

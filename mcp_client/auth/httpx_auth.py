@@ -118,9 +118,9 @@ class Authorization(httpx.Auth):
         web = request.extensions.get("mcp_client")
         revision = request.headers.get("mcp-protocol-version")
         if isinstance(web, HttpClient):
-            key, link = web.given_url, web.link
+            key, context = web.given_url, web.context
             visit = RequestContext(
-                web.url, link.server, web.watch, link.timeouts.approval, revision
+                web.url, context.server, web.clock, context.timeouts.approval, revision
             )
         else:
             key = str(request.url.copy_with(fragment=None))

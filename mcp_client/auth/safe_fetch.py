@@ -31,8 +31,7 @@ from ..errors import ConnectionLost, McpError
 from ..protocol.jsonrpc import InvalidFrame
 from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
-from ..transports.http_body import Body
-from ..transports.http_client import origin_of, shown, tls_context
+from ..transports.http_client import RequestBody, origin_of, shown, tls_context
 from ..transports.http_response import HttpResponse
 from .steps import Fetch, Fetched, Unreachable
 from .url_policy import NEVER, PUBLIC, UNREADABLE, is_loopback_name, kind_of, refused_url
@@ -128,7 +127,7 @@ class Documents:
             async with self._sent(step, url) as reply:
                 if reply.status not in (301, 302, 303, 307, 308):
                     return await self._read(reply, url)
-                place = reply.response.headers.get("location")
+                place = reply.headers.get("location")
             if hop < _HOPS:
                 url = _redirected(step, url, place, reply.status)
         raise _Refused(f"{shown(step.url)} redirects more than {_HOPS} times")
@@ -138,7 +137,7 @@ class Documents:
         if len(body) > _BYTES or not reply.ended:
             raise InvalidFrame(f"it is longer than {_BYTES} bytes")
         headers: dict[str, str] = {}
-        for name, value in reply.response.headers.multi_items():
+        for name, value in reply.headers.multi_items():
             known = headers.get(name.lower())
             headers[name.lower()] = value if known is None else f"{known}, {value}"
         return Fetched(reply.status, headers, body, url)
@@ -182,7 +181,7 @@ class Documents:
             content=step.body,
             extensions={"timeout": timeout.as_dict()},
         )
-        request.stream = Body(step.body or b"")
+        request.stream = RequestBody(step.body or b"")
         if address is not None:
             request.extensions["sni_hostname"] = url.raw_host.decode("ascii")
             request.url = url.copy_with(host=address)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus, urlencode
 
 from ..errors import AuthError
+from ..protocol.retry_after import retry_after_seconds
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 from .steps import Fetch, Fetched, Flow, Unreachable
@@ -183,7 +184,7 @@ def _refusal(
         message,
         oauth_error=code,
         http_status=status,
-        retry_after=_seconds(reply.headers.get("retry-after")),
+        retry_after=retry_after_seconds(reply.headers.get("retry-after")),
         retryable=status in _PASSING or code == "temporarily_unavailable",
     )
 
@@ -192,7 +193,3 @@ def _repeats(text: str, secrets: list[str]) -> bool:
     return any(
         form in text for secret in secrets if secret for form in {secret, quote(secret, safe="")}
     )
-
-
-def _seconds(value: str | None) -> float | None:
-    return float(value) if value and re.fullmatch(r"[0-9]{1,9}", value.strip()) else None

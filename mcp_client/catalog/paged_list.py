@@ -18,6 +18,7 @@ import marshal
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -27,6 +28,7 @@ from anyio.lowlevel import checkpoint
 from ..errors import CallTimeout, ConfigError, McpError, ProtocolViolation, ServerError
 from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
+from ..transports.base import Credentials
 from .inspection import text_findings
 from .listed import Listed, Rejected
 from .reading import FetchResult
@@ -67,8 +69,9 @@ class ListSource:
     limits: Limits
     seconds: float = math.inf
     """For fetching one list, all its pages."""
-    credentials: Callable[[], Hashable] = lambda: None
-    """What the server knows us by now: a private list is kept for this value only."""
+    credentials: Callable[[], Credentials | None] = lambda: None
+    """How to learn what the server knows us by now: a private list is kept for one value only.
+    None where that cannot change."""
 
 
 class PagedCache(ABC, Generic[L]):
@@ -101,7 +104,8 @@ class PagedCache(ABC, Generic[L]):
     @property
     def known(self) -> L | None:
         """The list that was fetched last, fresh or not."""
-        self._drop_if_credentials_changed()
+        if self._private and self._source.credentials() is not None:
+            return None  # it may be meant for another user, and that takes a wait to find out
         return self._list
 
     @property
@@ -124,25 +128,28 @@ class PagedCache(ABC, Generic[L]):
         except ConfigError:
             raise
         except McpError as error:
+            await self._drop_if_credentials_changed()
             if refresh or self._list is None:
                 raise
             return self._stale_copy(self._list, error)
 
     async def latest(self) -> L:
         """The list as of the last notice, however old."""
-        self._drop_if_credentials_changed()
+        await self._drop_if_credentials_changed()
         if self._list is not None and not self.outdated:
             return self._list
         return await self._current(refresh=False)
 
     async def _current(self, refresh: bool) -> L:
-        self._drop_if_credentials_changed()
+        await self._drop_if_credentials_changed()
         if not refresh and self._list is not None and self.fresh:
             self.subscription.rely()
             return self._list
         loads, failures = self._loads, self._failure[0]
         async with self._turn:
-            # Whoever waited here while somebody else fetched takes what that fetch brought.
+            # A task that waited here while another fetched takes what that fetch brought, unless
+            # it was fetched for another user.
+            await self._drop_if_credentials_changed()
             if (
                 self._list is not None
                 and self._seen == self._changes
@@ -157,13 +164,12 @@ class PagedCache(ABC, Generic[L]):
                 self._failure = self._failure[0] + 1, error
                 raise
 
-    def _drop_if_credentials_changed(self) -> None:
+    async def _drop_if_credentials_changed(self) -> None:
         """Forget a private list that was fetched under another authorization."""
-        if (
-            self._private
-            and self._list is not None
-            and self._source.credentials() != self._fetched_as
-        ):
+        if not self._private or self._list is None:
+            return
+        credentials = self._source.credentials()
+        if credentials is not None and await credentials.current() != self._fetched_as:
             self._list, self._by_key, self._seen = None, {}, -1
 
     def _stale_copy(self, old: L, error: McpError) -> L:
@@ -177,8 +183,11 @@ class PagedCache(ABC, Generic[L]):
     # ----------------------------------------------------------------- loading
 
     async def _load(self) -> L:
-        changes, fetched_as = self._changes, self._source.credentials()
-        with anyio.move_on_after(self._source.seconds) as clock:
+        changes, credentials = self._changes, self._source.credentials()
+        recorded: AbstractContextManager[set[Hashable]] = (
+            nullcontext(set()) if credentials is None else credentials.recorded()
+        )
+        with anyio.move_on_after(self._source.seconds) as clock, recorded as sent_as:
             found, fresh_until, private = await self._every_page()
             entries = await self._sorted_out(found)
         if clock.cancelled_caught:
@@ -192,7 +201,9 @@ class PagedCache(ABC, Generic[L]):
         key = self.kind.key
         self._by_key = {key(entry): entry for entry in entries}
         self._seen, self._fresh_until, self._fetched_at = changes, fresh_until, self._now()
-        self._private, self._fetched_as = private, fetched_as
+        self._private = private
+        # Several: it is not known for whom it was fetched, so it is not kept.
+        self._fetched_as = sent_as.pop() if len(sent_as) == 1 else object()
         self._loads += 1
         self.subscription.signal.notify()
         return entries

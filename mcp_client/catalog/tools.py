@@ -74,8 +74,8 @@ class Catalog(PagedCache[ToolList]):
 
         Raises ``UnknownTool``, or ``InvalidSchema`` where it was left out for its schema.
         """
-        if self._private:
-            self._drop_if_credentials_changed()
+        if self._private and self._source.credentials() is not None:
+            await self._drop_if_credentials_changed()
         if self._seen == self._changes:
             tool = self._by_key.get(name)
             if tool is not None:

@@ -33,8 +33,12 @@ class RequestDeadline:
         self._since = self._thought = 0.0
 
     def sign(self, now: float) -> None:
-        """The server gave a sign of life."""
-        self._sign = now
+        """The server gave a sign of life, or is not expected to give one before that time."""
+        self._sign = max(self._sign, now)
+
+    def allows(self, until: float) -> bool:
+        """Whether the total timeout leaves the request waiting until then."""
+        return until < self._started + self._timeouts.total + self._thought
 
     def until(self, now: float) -> float:
         """When to look again whether it is over; it is over where that is not after ``now``."""

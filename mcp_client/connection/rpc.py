@@ -38,7 +38,7 @@ from ..runtime.limits import Timeouts
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.safe_text import safe_text
 from ..runtime.session_context import SessionContext
-from ..transports.base import Exchange, Transport
+from ..transports.base import AnnouncedSilence, Exchange, Transport
 from .cancellation import CancelToken
 from .deadlines import RequestDeadlines
 from .tracing import Span, span
@@ -239,6 +239,11 @@ class RpcConnection:
                         result=error.raw,
                         server=self.server,
                     ) from None
+                if type(message) is AnnouncedSilence:
+                    if not clock.allows(message.until):
+                        raise self._too_long_a_wait(message.until - self.now(), timeouts)
+                    clock.sign(message.until)
+                    continue
                 if type(message) is not Notification:
                     if notifier is not None:
                         await notifier.aclose(_LAST_WORDS)
@@ -255,6 +260,15 @@ class RpcConnection:
             self.clocks.stop(clock)
             if notifier is not None:
                 await notifier.aclose()
+
+    def _too_long_a_wait(self, seconds: float, timeouts: Timeouts) -> McpError:
+        return CallTimeout(
+            "the stream of this request ended before the answer, and the server asks to wait "
+            f"{seconds:g} s before the rest is fetched: longer than is left of the total timeout "
+            f"of {timeouts.total:g} s; it may have run",
+            clock="total",
+            server=self.server,
+        )
 
     def _read(self, answer: Response | ErrorResponse) -> Reading:
         if type(answer) is ErrorResponse:

@@ -20,6 +20,7 @@ import logging
 import math
 import sys
 from collections.abc import Awaitable, Callable, Generator
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -273,7 +274,8 @@ class _Trio:
                 except Exception:  # noqa: BLE001 - it would bring down the whole of trio
                     _log.exception("an error in a task of mcp_client's own")
 
-        trio.lowlevel.spawn_system_task(run)
+        # As asyncio does it: what the host's functions find in context variables is the caller's.
+        trio.lowlevel.spawn_system_task(run, context=copy_context())
         return scope
 
     def on_readable(self, fd: int, callback: Callable[[], None]) -> Handle:

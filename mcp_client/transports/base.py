@@ -1,9 +1,9 @@
 """The seam between a session and whatever carries its messages.
 
 A transport is exchange-shaped, not a pipe: a request opens an ``Exchange``, which hands over the
-messages that belong to that request until it is closed. What the server says by itself goes to a
+messages that belong to that request until it is closed. What the server says unasked goes to a
 callback. Over HTTP an exchange is one POST in the caller's own task; on a shared line (stdio,
-memory) ``Channel`` sorts what comes by owner.
+memory) a ``Multiplexer`` sorts what comes by owner.
 
 The contract, which ``tests/transports`` runs over every implementation:
 
@@ -14,8 +14,8 @@ The contract, which ``tests/transports`` runs over every implementation:
   did not take the request up.
 - ``receive`` raises ``TimeoutError`` when ``until`` passes and, on a shared line, leaves the
   exchange usable; ``ConnectionLost`` when the connection ends first; ``ServerError`` when all that
-  came is a refusal in the transport's own terms; ``Unusable`` when the answer came and cannot be
-  read.
+  came is a refusal in the transport's own terms; ``InvalidFrame`` when the answer came and cannot
+  be read.
 - After ``aclose`` of an exchange, late messages for it are dropped and counted.
 """
 
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import AbstractContextManager
 from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
 from ..errors import ConnectError
@@ -32,13 +33,35 @@ from ..runtime.limits import Limits, Timeouts
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.stats import Stats
 
-__all__ = ["Exchange", "Owner", "Transport", "TransportContext", "Unasked"]
+__all__ = [
+    "AnnouncedSilence",
+    "Credentials",
+    "Exchange",
+    "Owner",
+    "Received",
+    "Transport",
+    "TransportContext",
+    "Unasked",
+]
 
 Unasked: TypeAlias = Callable[[Request | Notification], None]
 """Is handed what belongs to no request of ours. Must not wait or raise."""
 
 Owner: TypeAlias = Callable[[Notification], Id | None]
 """Tells which of our requests a notification belongs to."""
+
+
+class Credentials(Protocol):
+    """What requests are authorized by, as digests from which nothing can be found out."""
+
+    async def current(self) -> Hashable:
+        """What the next request of this task would be authorized by.
+
+        Raises ``AuthError`` where a function that was given for authorization fails.
+        """
+
+    def recorded(self) -> AbstractContextManager[set[Hashable]]:
+        """What each request is authorized by that this task sends meanwhile."""
 
 
 class TransportContext(NamedTuple):
@@ -49,15 +72,29 @@ class TransportContext(NamedTuple):
     limits: Limits
     timeouts: Timeouts
     stats: Stats
-    watch: PausableClock | None = None
-    """The connection's own; None for one that nothing stops."""
+    clock: PausableClock | None = None
+    """The connection's own; None for one that nothing pauses."""
+
+
+class AnnouncedSilence(NamedTuple):
+    """The server asked not to be contacted about a request before ``until``.
+
+    That is the ``retry`` of an event stream which ended before the answer (2025-11-25
+    ``basic/transports``), or a ``Retry-After``.
+    """
+
+    until: float
+    """A time of the connection's clock."""
+
+
+Received: TypeAlias = Response | ErrorResponse | Notification | AnnouncedSilence
 
 
 class Exchange(Protocol):
     """One request under way."""
 
-    async def receive(self, until: float) -> Response | ErrorResponse | Notification:
-        """The next message for this request; ``until`` is a time of the link's watch."""
+    async def receive(self, until: float) -> Received:
+        """The next message for this request; ``until`` is a time of the connection's clock."""
 
     async def aclose(self) -> None:
         """Give the request up, if it has not been answered. Never raises."""
@@ -70,8 +107,8 @@ class Transport(ABC):
     has_headers: ClassVar[bool] = False
     """Whether messages travel with headers, which an era then gives them."""
     always_responds: ClassVar[bool] = False
-    """Whether every request is answered by itself, if only with a refusal, so that a server which
-    does not answer a probe is slow and not deaf to it."""
+    """Whether the transport itself answers every request, if only with an HTTP status, so that a
+    server which does not answer a probe is slow, rather than ignorant of the method."""
     is_remote: ClassVar[bool] = False
     """Whether the server was running before we came, and starting it again is not ours to do."""
 
@@ -83,7 +120,7 @@ class Transport(ABC):
     """What was agreed on, from before the server is told."""
 
     @abstractmethod
-    async def open(self, link: TransportContext) -> None: ...
+    async def open(self, context: TransportContext) -> None: ...
 
     def agree(self, era: Era) -> None:
         """Told which era holds from now on: in the handshake era before ``initialized`` is sent."""
@@ -119,6 +156,18 @@ class Transport(ABC):
         """Whether a request can be sent now."""
 
     @property
+    def in_doubt(self) -> bool:
+        """Whether the server may have stopped serving this connection without ending it, so that
+        it should be asked for a sign of life before anything is sent that matters."""
+        return False
+
+    @property
+    def notification_epoch(self) -> int | None:
+        """None while the server has no way to tell us anything unasked. Otherwise a number that
+        changes whenever a notification may have been missed."""
+        return 0 if self.alive else None
+
+    @property
     def identity(self) -> Hashable | None:
         """Equal for two connections to the same server; None where that cannot be told."""
         return None
@@ -132,8 +181,9 @@ class Transport(ABC):
         return None
 
     @property
-    def credentials(self) -> Hashable | None:
-        """Equal while requests go out under the same authorization; None where there is none."""
+    def credentials(self) -> Credentials | None:
+        """Tells what requests are authorized by. None where that cannot change, so that nothing
+        needs to be compared."""
         return None
 
     @property
@@ -144,6 +194,10 @@ class Transport(ABC):
     def unread(self) -> int | None:
         """How many bytes we sent that the server has not taken yet; None where unknown."""
         return None
+
+    def exit_advice(self) -> str:
+        """What may be the reason that the server ended, and what to do; empty where unknown."""
+        return ""
 
     def maybe_unknown_method(self, error: ConnectError) -> bool:
         """Whether a request failed in a way in which it may be the method that is not known."""

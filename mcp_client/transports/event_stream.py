@@ -1,6 +1,6 @@
 """Server-sent events: bytes to events, in time linear in their number.
 
-The HTML standard, "Server-sent events", event stream interpretation. A comment is no event. An
+The HTML standard, "Server-sent events", event stream interpretation. A comment is not an event. An
 event with empty data carries no message, but its ``id`` and ``retry`` count.
 """
 
@@ -30,6 +30,8 @@ class EventParser:
         """The id to resume after, once an event had one."""
         self.retry: float | None = None
         """Seconds the server wants us to wait before we resume."""
+        self.count = 0
+        """How many events there were."""
         self._cap = cap
         self._pieces: list[bytes] = []
         self._data: list[bytes] = []
@@ -91,4 +93,5 @@ class EventParser:
         self._data, self._kind, self._held = [], b"", 0
         if not any(data):
             return None
+        self.count += 1
         return Event(kind.decode("utf-8", "replace") or "message", b"\n".join(data))

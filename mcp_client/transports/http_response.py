@@ -1,31 +1,29 @@
 """What comes back from one HTTP request, read within bounds.
 
 Bytes are counted after decompression, which is done here in steps so that a small body which
-unpacks to a huge one stops at the cap and not in memory. A reply is one JSON text or a stream of
-events; either way ``frame`` gives one JSON text after the other.
+unpacks to a huge one stops at the cap and not in memory. A response is one JSON text or a stream
+of events; either way ``frame`` returns one JSON text after the other.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
+import httpx
 
 from ..errors import ConnectionLost
-from ..protocol.jsonrpc import InvalidFrame
+from ..protocol.jsonrpc import ErrorResponse, InvalidFrame
+from ..protocol.retry_after import retry_after_seconds
 from ..runtime.limits import Limits
-from ..runtime.masking import mask
+from ..runtime.masking import mask, mask_json
 from ..runtime.safe_text import safe_text
 from .event_stream import Event, EventParser, TooLong
-
-if TYPE_CHECKING:
-    import httpx
 
 __all__ = ["HttpResponse"]
 
@@ -37,7 +35,7 @@ _TITLE = re.compile(rb"<title[^>]*>([^<]{1,200})", re.IGNORECASE)
 
 
 class HttpResponse:
-    """The reply to one request, from the moment its headers are there."""
+    """The response to one request, from the moment its headers are there."""
 
     def __init__(
         self,
@@ -46,7 +44,10 @@ class HttpResponse:
         lost: Callable[[str], ConnectionLost],
         secrets: Callable[[httpx.Response], Iterable[str]] = lambda response: (),
     ) -> None:
-        self.response = response
+        """``lost`` makes the error for a connection that ended; ``secrets`` tells what must not be
+        shown, should the server repeat it."""
+        self.headers = response.headers
+        self._response = response
         self._lost = lost
         self._secrets = secrets
         self.status: int = response.status_code
@@ -54,7 +55,7 @@ class HttpResponse:
         self.kind: str = kind
         self.streaming = kind == "text/event-stream"
         self.ended = False
-        self.retry_after = _seconds(response.headers.get("retry-after"))
+        self.retry_after = retry_after_seconds(response.headers.get("retry-after"))
         self.events = EventParser(limits.message_bytes)
         self._cap = limits.message_bytes
         self._raw: Any = response.aiter_raw()
@@ -101,7 +102,7 @@ class HttpResponse:
         return b"".join(pieces)
 
     async def excerpt(self) -> bytes:
-        """The beginning of the body, for whoever must be told what the server said."""
+        """The beginning of the body, for an error message."""
         try:
             return await self.body(_EXCERPT)
         except (ConnectionLost, InvalidFrame):
@@ -142,10 +143,10 @@ class HttpResponse:
         return self.ended
 
     async def aclose(self) -> None:
-        """Give the reply up, read or not. Never raises but what cancels."""
+        """Give the response up, read or not. Raises only what cancels the task."""
         with anyio.move_on_after(1, shield=True):
             try:
-                await self.response.aclose()
+                await self._response.aclose()
                 # The generators inside would wait for a collector that trio complains about:
                 # what they would read is closed, so going on ends them.
                 while not self.ended:
@@ -153,31 +154,42 @@ class HttpResponse:
             except StopAsyncIteration:
                 pass
             except Exception as error:  # noqa: BLE001 - it is being given up
-                _log.debug("a reply was given up: %s", type(error).__name__)
+                _log.debug("a response was given up: %s", type(error).__name__)
         self.ended = True
 
-    def unlike(self, body: bytes) -> str:
-        """What it is, if it is not what MCP answers with; secrets the server repeats are hidden."""
-        return mask(self._unlike(body), self._secrets(self.response))
-
-    def _unlike(self, body: bytes) -> str:
-        if self.kind in ("text/html", "application/xhtml+xml") or body[:256].lstrip()[
+    def is_html(self, body: bytes) -> bool:
+        return self.kind in ("text/html", "application/xhtml+xml") or body[:256].lstrip()[
             :14
-        ].lower().startswith((b"<!doctype html", b"<html")):
-            found = _TITLE.search(body)
-            title = f" titled {found.group(1).decode(errors='replace').strip()!r}" if found else ""
-            return (
-                f"an HTML page{title} and not MCP: perhaps a login page, or not the URL of the "
-                "MCP endpoint"
-            )
-        return f"of content type {self.kind[:60]!r} and not JSON or an event stream"
+        ].lower().startswith((b"<!doctype html", b"<html"))
+
+    def html_page(self, body: bytes) -> str:
+        found = _TITLE.search(body)
+        title = f" titled {found.group(1).decode(errors='replace').strip()!r}" if found else ""
+        return f"an HTML page{title}"
+
+    def mask(self, text: str) -> str:
+        """``text`` with the credentials hidden that the request carried."""
+        return mask(text, self._secrets(self._response))
+
+    def without_secrets(self, error: ErrorResponse) -> ErrorResponse:
+        """The JSON-RPC error with the same hidden."""
+        secrets = self._secrets(self._response)
+        return error._replace(
+            message=mask(error.message, secrets), data=mask_json(error.data, secrets)
+        )
+
+    def unlike(self, body: bytes) -> str:
+        """What a successful response is, if it is not what MCP answers with."""
+        if self.is_html(body):
+            page = self.mask(self.html_page(body))
+            return f"{page} and not MCP: perhaps a login page, or not the URL of the MCP endpoint"
+        return f"of content type {self.mask(self.kind)[:60]!r} and not JSON or an event stream"
 
 
 class _Inflater:
     """gzip and deflate, in steps of bounded size."""
 
     def __init__(self, gzip: bool) -> None:
-        self._gzip = gzip
         self._started = gzip
         self._inflate = zlib.decompressobj(zlib.MAX_WBITS | (32 if gzip else 0))
         self._rest = b""
@@ -223,17 +235,3 @@ def _inflater(coding: str) -> _Inflater | _Unknown | None:
     if coding in ("gzip", "x-gzip", "deflate"):
         return _Inflater(coding != "deflate")
     return _Unknown(coding)
-
-
-def _seconds(value: str | None) -> float | None:
-    """``Retry-After``: seconds, or a date."""
-    if not value:
-        return None
-    if value.strip().isdecimal():
-        return float(value.strip()[:9])
-    from email.utils import parsedate_to_datetime
-
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
-        return None

@@ -1,14 +1,17 @@
 """Streamable HTTP in the handshake era: a session made of many streams.
 
 2025-11-25, 2025-06-18 and 2025-03-26 ``basic/transports``. Every request is a POST with a stream
-of its own, and beside them stands a GET for what the server says by itself. But servers do not
-keep to that: progress comes on the GET, an answer on the stream that resumes a lost one. So all
-streams feed one ``Multiplexer``, which sorts what comes by owner, and each POST is a task that
-reads.
+of its own, and beside them stands a GET for what the server says unasked (``http_listener``). But
+servers do not keep to that: progress comes on the GET, an answer on the stream that resumes a lost
+one. So all streams feed one ``Multiplexer``, which sorts what comes by owner, and each POST is
+read by a task.
 
 *Resumption.* A stream that ends before its answer is asked for again with the id of its last
-event, after the time the server named. Without an event id there is nothing to resume, and the
-answer is lost. Resuming repeats nothing: the request itself is sent once.
+event, after the time the server named (``retry``), however long that is: the request is told of
+it, so that its idle timeout does not run meanwhile, and one whose total timeout is shorter fails
+at once. Without an event id there is nothing to resume, and the answer is lost; so it is where the
+server cannot be reached for a few seconds. Resuming repeats nothing: the request itself is sent
+once.
 
 *Sessions end.* A 404 to a request that names our session means that the server does not know it
 any more, and so did not run the request. ``gone`` tells the host to open a new one.
@@ -18,271 +21,292 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 import anyio
 
-from ..errors import ConnectError, McpError
-from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, Notification, Response, parse
+from ..errors import AuthError, ConfigError, McpError
+from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, Response, parse
 from ..runtime.background import BackgroundTask, BackgroundTasks
-from ..runtime.event_loop import Backend
-from .http_client import HttpClient
-from .http_errors import http_error, session_ended, without_secrets
+from ..runtime.event_loop import current
+from .base import AnnouncedSilence, Owner, Received
+from .http_base import receive_by
+from .http_client import HttpClient, RequestBody
+from .http_errors import http_error, is_passing, session_is_gone, session_lost
+from .http_listener import HttpListener, resume_headers
 from .http_response import HttpResponse
+from .http_server import Headers
 from .multiplexer import LineExchange, Multiplexer
 
 __all__ = ["HttpSession"]
 
 _log = logging.getLogger("mcp_client")
-_RETRY = 1.0
-_RETRY_LEAST, _RETRY_MOST = 0.05, 60.0
-_TRIES = 5
-"""Attempts in a row to resume a stream which bring nothing."""
-_LISTENING = 1.0
-"""Seconds the first request waits for the GET stream to stand."""
-_STREAM = {"Accept": "text/event-stream"}
+_PAUSE = 0.5
+"""Seconds before a stream is resumed, where the server did not name any."""
+_LEAST_PAUSE = 0.05
+_UNREACHABLE = 3.0
+"""Seconds in which a server has to come back for a stream of its to be resumed."""
+_EMPTY_STREAMS = 5
+"""Streams in a row that resume a request and bring nothing at all."""
 _LONGEST_ID = 4096
 
 
 class PostedExchange:
-    """One request under way: what comes for it, and the job that reads its stream."""
+    """One request under way: what comes for it, and the task that reads its stream."""
 
-    __slots__ = ("_inner", "_job", "_session")
+    __slots__ = ("_body", "_inner", "_session", "_task")
 
-    def __init__(self, session: HttpSession, inner: LineExchange, job: BackgroundTask) -> None:
+    def __init__(
+        self,
+        session: HttpSession,
+        inner: LineExchange,
+        body: RequestBody,
+        task: BackgroundTask,
+    ) -> None:
         self._session = session
         self._inner = inner
-        self._job = job
+        self._body = body
+        self._task = task
 
-    async def receive(self, until: float) -> Response | ErrorResponse | Notification:
-        watch = self._session.watch
-        while True:
-            try:
-                return await self._inner.receive(watch.on_the_loop(until))
-            except TimeoutError:
-                if watch.now() >= until:
-                    raise
+    async def receive(self, until: float) -> Received:
+        client = self._session.client
+        try:
+            return await receive_by(client.clock, self._inner, until)
+        except TimeoutError:
+            if self._body.begun:
+                raise
+            self._task.cancel()
+            raise client.not_connected() from None
 
     async def aclose(self) -> None:
         await self._inner.aclose()
         if not self._inner.settled:
-            self._job.cancel()
-        session = self._session
-        if session.when_idle is not None and not session.under_way:
-            await session.when_idle()
+            self._task.cancel()
+        await self._session.closed_one()
 
 
 class HttpSession:
     def __init__(
         self,
-        web: HttpClient,
-        jobs: BackgroundTasks,
-        backend: Backend,
+        client: HttpClient,
+        tasks: BackgroundTasks,
+        owner: Callable[[], Owner],
+        *,
         session_id: str | None,
-        session_headers: Mapping[str, str],
-        owner: Callable[[], Any],
+        headers: Mapping[str, str],
     ) -> None:
+        """``headers`` go with every request of the session."""
+        self.client = client
         self.gone = False
         """Whether the server has ended the session."""
-        self.when_idle: Callable[[], Awaitable[None]] | None = None
-        """Called once nothing is under way any more."""
-        self._web = web
-        self.watch = web.watch
-        self._jobs = jobs
-        self._link = web.link
-        self._closed = False
-        self._channel = Multiplexer(backend, web.link, owner)
-        self._session_headers = session_headers
-        self._listening = False
-        self._id = _sound(session_id, web.link.server)
-        self.headers: Mapping[str, str] = {"Mcp-Session-Id": self._id} if self._id else {}
+        self._tasks = tasks
+        self._context = client.context
+        self._multiplexer = Multiplexer(current(), client.context, owner)
+        self._id = _usable_id(session_id, client.context.server)
+        own = {"Mcp-Session-Id": self._id} if self._id else {}
+        self.headers: Mapping[str, str] = {**headers, **own}
+        self._listener = HttpListener(client, self.headers, self._read_unasked, self._end)
+        self._when_idle: Callable[[], Awaitable[None]] | None = None
 
     # ---------------------------------------------------------------- requests
 
-    def exchange(self, id: Id, text: str, headers: Mapping[str, str]) -> PostedExchange:
+    async def exchange(
+        self, id: Id, text: str, headers: Mapping[str, str], until: float
+    ) -> PostedExchange:
         if self.gone:
-            raise self._ended()
-        exchange = self._channel.exchange(id)
+            raise session_lost(self.client)
+        # The host's functions are asked in the caller's own task, where its context variables are.
+        with self.client.clock.scope(until) as scope:
+            given = await self.client.given_headers()
+        if scope.cancelled_caught:
+            raise self.client.not_connected()
+        inner = self._multiplexer.exchange(id)
         own = {**headers, **self.headers}
-        job = self._jobs.start(lambda: self._carry(exchange, text, own))
-        return PostedExchange(self, exchange, job)
+        body = RequestBody(text.encode("utf-8", "replace"))
+        task = self._tasks.start(lambda: self._post(inner, own, body, given))
+        return PostedExchange(self, inner, body, task)
 
     @property
     def under_way(self) -> int:
-        return len(self._channel)
+        return len(self._multiplexer)
 
-    async def _carry(self, exchange: LineExchange, text: str, headers: Mapping[str, str]) -> None:
+    def call_when_idle(self, callback: Callable[[], Awaitable[None]]) -> None:
+        """Call once, when no request is under way any more."""
+        self._when_idle = callback
+
+    async def closed_one(self) -> None:
+        """One request is not under way any more."""
+        if self._when_idle is not None and not self.under_way:
+            await self._when_idle()
+
+    async def _post(
+        self, inner: LineExchange, headers: Headers, body: RequestBody, given: Headers
+    ) -> None:
         try:
-            reply = await self._web.open("POST", headers, text)
-            if not reply.ok:
-                await self._refused(exchange, reply)
-                return
-            await self._read_out(exchange, reply)
+            response = await self.client.open("POST", headers, body, given=given)
+            if response.ok:
+                await self._read_until_answered(inner, response)
+            else:
+                await self._settle_refused(inner, response)
         except (McpError, InvalidFrame) as error:
-            if not exchange.settled:
-                exchange.fail(error)
+            if not inner.settled:
+                inner.fail(error)
 
-    async def _refused(self, exchange: LineExchange, reply: HttpResponse) -> None:
-        outcome = await http_error(self._web, reply, exchange.id, agreed=True)
-        said = outcome.message if isinstance(outcome, ErrorResponse) else str(outcome)
-        ended = session_ended(self._web, reply.status, said.encode()) if self._id else None
-        if ended is not None:
-            self.gone = True
-            exchange.fail(ended)
+    async def _settle_refused(self, inner: LineExchange, response: HttpResponse) -> None:
+        outcome = await http_error(self.client, response, inner.id, agreed=True)
+        text = outcome.message if isinstance(outcome, ErrorResponse) else str(outcome)
+        if self._id and session_is_gone(response.status, text):
+            self._end()
+            inner.fail(session_lost(self.client))
         elif isinstance(outcome, ErrorResponse):
-            exchange.deliver(outcome)
+            inner.deliver(outcome)
         else:
-            exchange.fail(outcome)
+            inner.fail(outcome)
 
-    async def _read_out(self, exchange: LineExchange, reply: HttpResponse) -> None:
+    def _end(self) -> None:
+        """The server has said that it does not know the session."""
+        self.gone = True
+
+    # -------------------------------------------------------------- resumption
+
+    async def _read_until_answered(self, inner: LineExchange, response: HttpResponse) -> None:
         """Read until the request is answered, resuming its stream as often as it takes."""
-        resume_from: str | None = None
-        tries = 0
+        last_id: str | None = None
+        retry: float | None = None
+        empty = 0
         while True:
             lost: McpError | None = None
-            before = resume_from
             try:
-                await self._read(reply, exchange)
+                await self._read(response, inner)
             except McpError as error:
                 lost = error
             finally:
-                await reply.aclose()
-            if exchange.settled:
+                await response.aclose()
+            if inner.settled:
                 return
-            resume_from = reply.events.last_id or resume_from
-            tries = 0 if resume_from != before else tries + 1
-            if resume_from is None or not reply.streaming or tries > _TRIES:
-                raise lost or self._unanswered(reply)
-            reply = await self._resumed(resume_from, _clamped(reply.events.retry))
+            new_id = response.events.last_id
+            empty = 0 if new_id not in (None, last_id) or response.events.count else empty + 1
+            last_id = new_id or last_id
+            retry = response.events.retry if response.events.retry is not None else retry
+            if last_id is None or not response.streaming or empty > _EMPTY_STREAMS:
+                raise lost or self._unanswered(response)
+            pause = _PAUSE * 2**empty if retry is None else max(retry, _LEAST_PAUSE * 2**empty)
+            response = await self._resume(inner, last_id, pause)
 
-    async def _resumed(self, last_id: str, pause: float) -> HttpResponse:
-        headers = {**_STREAM, **self._session_headers, **self.headers, "Last-Event-ID": last_id}
-        for attempt in range(_TRIES):
-            await anyio.sleep(pause * 2**attempt)
+    async def _resume(self, inner: LineExchange, last_id: str, pause: float) -> HttpResponse:
+        """The stream that goes on after ``last_id``. Raises ``ConnectionLost``."""
+        clock = self.client.clock
+        headers = resume_headers(self.headers, last_id)
+        give_up_at: float | None = None
+        attempt = 0
+        while headers is not None:
+            inner.announce(AnnouncedSilence(clock.now() + pause))
+            await anyio.sleep(pause)
+            asked_to_wait: float | None = None
             try:
-                reply = await self._web.open("GET", headers)
+                response = await self.client.open("GET", headers)
+            except (AuthError, ConfigError):
+                raise
             except McpError as error:
-                why = str(error)
-                continue
-            if reply.ok and reply.streaming:
-                return reply
-            await reply.aclose()
-            why = f"resuming it got HTTP {reply.status}"
-            if reply.status < 500:
+                why = error.args[0]
+            else:
+                if response.ok and response.streaming:
+                    return response
+                await response.aclose()
+                why = f"resuming it got HTTP {response.status}"
+                if not is_passing(response.status):
+                    break
+                asked_to_wait = response.retry_after
+            attempt += 1
+            pause = max(pause, _PAUSE * 2 ** min(attempt, 4) / 2)
+            give_up_at = clock.now() + _UNREACHABLE if give_up_at is None else give_up_at
+            if asked_to_wait is not None:
+                pause, give_up_at = max(asked_to_wait, _LEAST_PAUSE), None
+            elif clock.now() + pause > give_up_at:
                 break
-        raise self._web.lost(f"its stream ended without the answer, and {why}")
+        else:
+            why = "the id of its last event cannot be sent back"
+        raise self.client.lost(f"its stream ended without the answer, and {why}")
 
-    def _unanswered(self, reply: HttpResponse) -> Exception:
-        if reply.streaming:
-            return self._web.lost("the stream of events ended without the answer")
+    def _unanswered(self, response: HttpResponse) -> Exception:
+        if response.streaming:
+            return self.client.lost("the stream of events ended without the answer")
         return InvalidFrame("it has no answer to the request in it")
 
-    async def _read(self, reply: HttpResponse, exchange: LineExchange | None) -> None:
-        """Sort what comes, until the end of the stream or the answer to ``exchange``."""
-        while (frame := await reply.frame()) is not None:
+    # ----------------------------------------------------------------- reading
+
+    async def _read_unasked(self, response: HttpResponse) -> None:
+        await self._read(response, None)
+
+    async def _read(self, response: HttpResponse, inner: LineExchange | None) -> None:
+        """Sort what comes, until the end of the stream or the answer to ``inner``."""
+        while (frame := await response.frame()) is not None:
             frame = frame.strip()
             try:
-                messages = parse(frame, self._link.limits.depth)
+                messages = parse(frame, self._context.limits.depth)
             except InvalidFrame as error:
-                if exchange is not None and not reply.streaming:
+                if inner is not None and not response.streaming:
                     raise (
                         error
-                        if "json" in reply.kind
-                        else InvalidFrame(f"it is {reply.unlike(frame)}")
+                        if "json" in response.kind
+                        else InvalidFrame(f"it is {response.unlike(frame)}")
                     ) from None
-                self._channel.junk(frame, error)
+                self._multiplexer.junk(frame, error)
                 continue
-            if exchange is not None and any(type(m) in (Response, ErrorResponse) for m in messages):
-                await self._finish(reply)
+            if inner is not None and any(type(m) in (Response, ErrorResponse) for m in messages):
+                await self._finish(response)
             for message in messages:
                 if type(message) is ErrorResponse:
-                    message = without_secrets(self._web, reply, message)
-                    if exchange is not None and message.id is None:
-                        message = message._replace(id=exchange.id)
-                self._channel.sort(frame, message)
-            if exchange is not None and exchange.settled:
+                    message = response.without_secrets(message)
+                    if inner is not None and message.id is None:
+                        message = message._replace(id=inner.id)
+                    if inner is not None and self._says_session_is_gone(response, message, inner):
+                        self._end()
+                        inner.fail(session_lost(self.client))
+                        return
+                self._multiplexer.sort(frame, message)
+            if inner is not None and inner.settled:
                 return
 
-    async def _finish(self, reply: HttpResponse) -> None:
-        if self._web.held_open < 3 and reply.streaming and not await reply.finish():
-            self._web.held_open += 1
+    def _says_session_is_gone(
+        self, response: HttpResponse, message: ErrorResponse, inner: LineExchange
+    ) -> bool:
+        if self._id is None or message.id != inner.id:
+            return False
+        return session_is_gone(response.status, message.message, message.code)
+
+    async def _finish(self, response: HttpResponse) -> None:
+        client = self.client
+        if client.held_open < 3 and response.streaming and not await response.finish():
+            client.held_open += 1
 
     # --------------------------------------------------------------- listening
 
     async def listen(self) -> None:
-        """Open the stream for what the server says by itself, if it has one."""
-        if self._listening:
-            return
-        self._listening = True
-        stands = anyio.Event()
-        self._jobs.start(lambda: self._listen(stands))
-        with anyio.move_on_after(_LISTENING):
-            await stands.wait()
+        """Open the stream for what the server says unasked, if it has one."""
+        await self._listener.start(self._tasks)
 
-    async def _listen(self, stands: anyio.Event) -> None:
-        last_id: str | None = None
-        tries = 0
-        try:
-            while tries <= _TRIES and not self.gone:
-                reply = await self._heard(last_id, stands)
-                if reply is None:
-                    return
-                fresh = reply.events.last_id not in (None, last_id)
-                last_id = reply.events.last_id or last_id
-                tries = 0 if fresh else tries + 1
-                await anyio.sleep(_clamped(reply.events.retry) * 2 ** max(0, tries - 1))
-        finally:
-            stands.set()
-
-    async def _heard(self, last_id: str | None, stands: anyio.Event) -> HttpResponse | None:
-        """One GET, read to its end; None where the server has no such stream."""
-        headers = {**_STREAM, **self._session_headers, **self.headers}
-        if last_id:
-            headers["Last-Event-ID"] = last_id
-        try:
-            reply = await self._web.open("GET", headers)
-        except McpError as error:
-            _log.debug("%s: the GET stream could not be opened: %s", self._link.server, error)
-            return None
-        try:
-            if reply.status != 200 or not reply.streaming:
-                return None
-            stands.set()
-            await self._read(reply, None)
-        except (McpError, InvalidFrame) as error:
-            _log.debug("%s: the GET stream was lost: %s", self._link.server, error)
-        finally:
-            await reply.aclose()
-        return reply
+    @property
+    def notification_epoch(self) -> int | None:
+        return self._listener.epoch
 
     # ----------------------------------------------------------------- closing
 
-    def _ended(self) -> ConnectError:
-        ended = session_ended(self._web, 404, b"")
-        assert ended is not None
-        return ended
-
     async def aclose(self, within: float) -> None:
         """End the session on the server too. A server may refuse that (405), or not answer."""
-        self._closed = True
-        self._channel.end(lambda: self._web.lost("the session was closed"))
-        await self._jobs.aclose(within)
+        self._multiplexer.end(lambda: self.client.lost("the session was closed"))
+        await self._tasks.aclose(within)
         if self._id is None or self.gone:
             return
         with anyio.move_on_after(within, shield=True):
             try:
-                reply = await self._web.open("DELETE", {**self._session_headers, **self.headers})
-                await reply.excerpt()
-                await reply.aclose()
+                response = await self.client.open("DELETE", self.headers)
+                await response.excerpt()
+                await response.aclose()
             except McpError as error:
-                _log.debug("%s: the session could not be ended: %s", self._link.server, error)
+                _log.debug("%s: the session could not be ended: %s", self._context.server, error)
 
 
-def _clamped(retry: float | None) -> float:
-    return _RETRY if retry is None else min(max(retry, _RETRY_LEAST), _RETRY_MOST)
-
-
-def _sound(session_id: str | None, server: str) -> str | None:
+def _usable_id(session_id: str | None, server: str) -> str | None:
     if not session_id:
         return None
     if len(session_id) > _LONGEST_ID or not all("!" <= char <= "~" for char in session_id):

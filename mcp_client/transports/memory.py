@@ -61,7 +61,7 @@ class MemoryServer(Transport):
         self._handler = handler
         self._wants_send = len(inspect.signature(handler).parameters) > 1
         self._open = False
-        self._jobs: set[anyio.CancelScope] = set()
+        self._handling: set[anyio.CancelScope] = set()
         self._sent: deque[str] = deque()
 
     def fresh(self) -> MemoryServer:
@@ -74,15 +74,15 @@ class MemoryServer(Transport):
     def unread(self) -> int:
         return 0
 
-    async def open(self, link: TransportContext) -> None:
+    async def open(self, context: TransportContext) -> None:
         if self._open:
             raise ConfigError(
                 "this MemoryServer already has a session: give each its own, they may share the "
                 "handler"
             )
-        self._link = link
+        self._context = context
         self._backend = current()
-        self._channel = Multiplexer(self._backend, link, lambda: self.owner)
+        self._multiplexer = Multiplexer(self._backend, context, lambda: self.owner)
         self._open = True
 
     async def exchange(
@@ -90,7 +90,7 @@ class MemoryServer(Transport):
     ) -> LineExchange:
         if not self._open:
             raise self._gone()
-        exchange = self._channel.exchange(id)
+        exchange = self._multiplexer.exchange(id)
         self.send_soon(text, headers)
         return exchange
 
@@ -109,12 +109,12 @@ class MemoryServer(Transport):
         if not self._sent:
             return
         message = json.loads(self._sent.popleft())
-        with anyio.CancelScope() as job:
-            self._jobs.add(job)
+        with anyio.CancelScope() as scope:
+            self._handling.add(scope)
             try:
                 await self._answer(message)
             finally:
-                self._jobs.discard(job)
+                self._handling.discard(scope)
 
     async def _answer(self, message: dict[str, Any]) -> None:
         id = message.get("id")
@@ -137,7 +137,7 @@ class MemoryServer(Transport):
     def _send(self, message: Mapping[str, Any] | bytes) -> None:
         if self._open:
             line = message if isinstance(message, bytes) else json.dumps(message).encode()
-            self._channel.feed(line + b"\n")
+            self._multiplexer.feed(line + b"\n")
 
     def end(self) -> None:
         """Play a server that goes away."""
@@ -145,17 +145,17 @@ class MemoryServer(Transport):
             return
         self._open = False
         self._sent.clear()
-        for job in tuple(self._jobs):
-            job.cancel()
-        self._channel.end(self._lost)
+        for scope in tuple(self._handling):
+            scope.cancel()
+        self._multiplexer.end(self._lost)
 
     def _gone(self) -> ConnectError:
-        return ConnectError("the server is closed", server=self._link.server, retryable=True)
+        return ConnectError("the server is closed", server=self._context.server, retryable=True)
 
     def _lost(self) -> McpError:
         return ConnectionLost(
             "the server went away while the request was under way; it may have run",
-            server=self._link.server,
+            server=self._context.server,
         )
 
     async def aclose(self) -> None:

@@ -40,7 +40,7 @@ from ..protocol.jsonrpc import (
 )
 from ..runtime.event_loop import Backend, Handle, Waiter
 from ..runtime.safe_text import safe_text
-from .base import Owner, TransportContext
+from .base import AnnouncedSilence, Owner, Received, TransportContext
 
 __all__ = ["LineExchange", "Multiplexer"]
 
@@ -55,25 +55,25 @@ _NO_ANSWER = re.compile(
 class LineExchange:
     """One request under way on a shared line."""
 
-    __slots__ = ("_channel", "_failure", "_inbox", "_until", "_waiter", "id", "settled")
+    __slots__ = ("_failure", "_inbox", "_multiplexer", "_until", "_waiter", "id", "settled")
 
-    def __init__(self, channel: Multiplexer, id: Id) -> None:
+    def __init__(self, multiplexer: Multiplexer, id: Id) -> None:
         self.id = id
         self.settled = False
-        self._channel = channel
-        self._inbox: deque[Response | ErrorResponse | Notification] = deque()
+        self._multiplexer = multiplexer
+        self._inbox: deque[Received] = deque()
         self._failure: Exception | None = None
         self._waiter: Waiter | None = None
         self._until = math.inf
 
-    async def receive(self, until: float) -> Response | ErrorResponse | Notification:
+    async def receive(self, until: float) -> Received:
         inbox = self._inbox
         if not inbox and self._failure is None:
-            channel = self._channel
+            multiplexer = self._multiplexer
             self._until = until
-            if until < channel.rings_at:
-                channel.ring_at(until)
-            self._waiter = waiter = channel.backend.waiter()
+            if until < multiplexer.rings_at:
+                multiplexer.ring_at(until)
+            self._waiter = waiter = multiplexer.backend.waiter()
             try:
                 await waiter
             finally:
@@ -85,19 +85,24 @@ class LineExchange:
         raise TimeoutError
 
     async def aclose(self) -> None:
-        self._channel.forget(self)
+        self._multiplexer.forget(self)
 
     def deliver(self, message: Response | ErrorResponse | Notification) -> None:
         inbox = self._inbox
-        if inbox and type(inbox[-1]) is not Notification:
-            self._channel.stats.late_answers += 1  # said after the answer: it changes nothing
+        if inbox and type(inbox[-1]) in (Response, ErrorResponse):
+            self._multiplexer.stats.late_answers += 1  # said after the answer: it changes nothing
             return
-        if len(inbox) >= self._channel.limits.notices:
+        if len(inbox) >= self._multiplexer.limits.notices:
             inbox.popleft()
-            self._channel.stats.dropped_notices += 1
+            self._multiplexer.stats.dropped_notices += 1
         if type(message) is not Notification:
             self.settled = True
         inbox.append(message)
+        self._wake()
+
+    def announce(self, silence: AnnouncedSilence) -> None:
+        """Tell the waiter that nothing will come for a while."""
+        self._inbox.append(silence)
         self._wake()
 
     def fail(self, error: Exception) -> None:
@@ -122,13 +127,13 @@ class LineExchange:
 
 class Multiplexer:
     def __init__(
-        self, backend: Backend, link: TransportContext, owner: Callable[[], Owner]
+        self, backend: Backend, context: TransportContext, owner: Callable[[], Owner]
     ) -> None:
         self.backend = backend
-        self.limits = link.limits
-        self.stats = link.stats
+        self.limits = context.limits
+        self.stats = context.stats
         self.rings_at = math.inf
-        self._link = link
+        self._context = context
         self._owner = owner
         self._exchanges: dict[Id, LineExchange] = {}
         self._newest = 0
@@ -245,13 +250,13 @@ class Multiplexer:
             if exchange is not None:
                 exchange.deliver(message)
             elif owner is None:
-                self._link.unasked(message)
+                self._context.unasked(message)
             else:
                 self.stats.late_answers += 1
         elif kind is InvalidFrame:
             self.junk(line, message)
         else:
-            self._link.unasked(message)
+            self._context.unasked(message)
 
     def _unowned_answer(self, line: bytes, message: Response | ErrorResponse) -> None:
         id = message.id
@@ -267,7 +272,7 @@ class Multiplexer:
             self.junk(line, InvalidFrame(reason, int(id[:18]), getattr(message, "result", None)))
         else:
             self.stats.stray_answers += 1
-            _log.debug("%s: an answer that belongs to no request was dropped", self._link.server)
+            _log.debug("%s: an answer that belongs to no request was dropped", self._context.server)
 
     def junk(self, line: bytes, error: InvalidFrame) -> None:
         first = not self.stats.junk_lines
@@ -276,7 +281,7 @@ class Multiplexer:
         _log.log(
             logging.WARNING if first else logging.DEBUG,
             "%s: a frame that is no message was skipped: %s",
-            self._link.server,
+            self._context.server,
             error.reason,
         )
         exchange = None if error.owner is None else self._exchanges.get(error.owner)

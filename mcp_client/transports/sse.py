@@ -3,231 +3,219 @@
 2024-11-05 ``basic/transports``. The server's first event, ``endpoint``, says where to POST to. We
 go there only if it is of the same origin, as the messages and what goes with them are meant for
 no other. When the stream ends the connection is over: this revision has no resumption.
+
+Some servers of that time stop serving a connection when a request is cancelled, and keep its stream
+open. So once a request was given up the connection is ``in_doubt``, until a later one is answered.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 
 import anyio
 
 from ..errors import ConnectError, McpError
 from ..protocol.era import Era
 from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, parse
-from ..runtime.background import BackgroundTasks
-from ..runtime.event_loop import current
 from ..runtime.safe_text import safe_text
-from .base import Transport, TransportContext
-from .http_client import HttpClient, HttpServer, lasting_identity_of, origin_of
-from .http_errors import http_error, without_secrets
+from .base import Received, TransportContext
+from .http_base import POSTED, HttpBasedTransport, receive_by
+from .http_client import HttpClient, RequestBody
+from .http_errors import http_error
 from .http_response import HttpResponse
+from .http_server import HttpServer
 from .multiplexer import LineExchange, Multiplexer
 
 __all__ = ["SseTransport"]
 
-_log = logging.getLogger("mcp_client")
-_POSTED = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-_SOON = 64
 _ENDPOINT = 10.0
 """Seconds within which the first event has to come."""
 
 
-class SseTransport(Transport):
+class SseTransport(HttpBasedTransport):
     multiplexed = True
-    has_headers = True
     always_responds = False
-    is_remote = True
 
     def __init__(self, server: HttpServer) -> None:
-        self._server = server
-        self._web: HttpClient | None = None
+        super().__init__(server)
         self._endpoint: str | None = None
-        self._over = False
-        self._closed = False
+        self._ended = False
         self._agreed = False
-        self._why = "the stream of events ended"
-        self._session_headers: Mapping[str, str] = {}
-        self.name = origin_of(server.url)[1] or "server"
-
-    def fresh(self) -> SseTransport:
-        return SseTransport(self._server)
-
-    @property
-    def identity(self) -> Hashable:
-        return ("http", *origin_of(self._server.url))
-
-    @property
-    def lasting_identity(self) -> str:
-        return lasting_identity_of(self._server.url)
+        self._reason = "the stream of events ended"
+        self._abandoned = 0
+        """How many requests were given up, and none that came later was answered."""
+        self._error: McpError | None = None
 
     @property
     def alive(self) -> bool:
-        return self._endpoint is not None and not self._over
+        return self._endpoint is not None and not self._ended
+
+    @property
+    def in_doubt(self) -> bool:
+        return self._abandoned > 0
 
     def agree(self, era: Era) -> None:
         super().agree(era)
         self._agreed = True
-        self._session_headers = era.session_headers
 
-    async def open(self, link: TransportContext) -> None:
-        self.link = link
-        self._backend = current()
-        self._jobs = BackgroundTasks(self._backend, link.server)
-        self._web = web = HttpClient(self._server, link)
-        self._watch = web.watch
-        self._channel = Multiplexer(self._backend, link, lambda: self.owner)
+    async def open(self, context: TransportContext) -> None:
+        await super().open(context)
+        client = self._open_client()
+        self.clock = client.clock
+        self._multiplexer = Multiplexer(self._backend, context, lambda: self.owner)
         settled = anyio.Event()
-        self._error: McpError | None = None
-        self._jobs.start(lambda: self._listen(web, settled))
-        within = min(link.timeouts.connect, _ENDPOINT)
-        with web.watch.scope(web.watch.now() + within):
+        self._tasks.start(lambda: self._listen(client, settled))
+        within = min(context.timeouts.connect, _ENDPOINT)
+        with client.clock.scope(client.clock.now() + within):
             await settled.wait()
         if self._endpoint is None:
             raise self._error or ConnectError(
-                f"{web.shown} sent no endpoint event within {within:g} s",
-                server=link.server,
+                f"{client.shown} sent no endpoint event within {within:g} s",
+                server=context.server,
                 retryable=True,
             )
 
     # ---------------------------------------------------------------- the stream
 
-    async def _listen(self, web: HttpClient, settled: anyio.Event) -> None:
+    async def _listen(self, client: HttpClient, settled: anyio.Event) -> None:
         try:
-            reply = await web.open("GET", {"Accept": "text/event-stream"})
+            response = await client.open("GET", {"Accept": "text/event-stream"})
             try:
-                await self._read(web, reply, settled)
+                await self._read(client, response, settled)
             finally:
-                await reply.aclose()
+                await response.aclose()
         except McpError as error:
             self._error = error
         except InvalidFrame as error:
-            self._why = f"an event cannot be used: {error.reason}"
+            self._reason = f"an event cannot be used: {error.reason}"
         finally:
-            self._over = True
-            self._error = self._error or self._nothing(web)
+            self._ended = True
+            self._error = self._error or ConnectError(
+                f"{client.shown} ended its stream of events before the endpoint event"
+            )
             settled.set()
-            self._channel.end(lambda: web.lost(self._why))
+            self._multiplexer.end(lambda: client.lost(self._reason))
 
-    def _nothing(self, web: HttpClient) -> ConnectError:
-        return ConnectError(f"{web.shown} ended its stream of events before it had begun")
-
-    async def _read(self, web: HttpClient, reply: HttpResponse, settled: anyio.Event) -> None:
-        if not reply.ok:
-            refused = await http_error(web, reply, None, agreed=False)
-            if isinstance(refused, ErrorResponse):
-                refused = ConnectError(
-                    f"{web.shown} answered HTTP {reply.status}: {safe_text(refused.message, 200)}",
-                    http_status=reply.status,
+    async def _read(self, client: HttpClient, response: HttpResponse, settled: anyio.Event) -> None:
+        if not response.ok:
+            error = await http_error(client, response, None, agreed=False)
+            if isinstance(error, ErrorResponse):
+                error = ConnectError(
+                    f"{client.shown} answered HTTP {response.status}: "
+                    f"{safe_text(error.message, 200)}",
+                    http_status=response.status,
                 )
-            raise refused
-        if not reply.streaming:
-            body = await reply.excerpt()
-            raise ConnectError(f"what {web.shown} answers to GET is {reply.unlike(body)}")
-        while (event := await reply.event()) is not None:
+            raise error
+        if not response.streaming:
+            body = await response.excerpt()
+            raise ConnectError(f"what {client.shown} answers to GET is {response.unlike(body)}")
+        while (event := await response.event()) is not None:
             if event.kind == "endpoint" and self._endpoint is None:
-                place = event.data.decode("utf-8", "replace").strip()
-                self._endpoint = web.same_origin(place)
+                location = event.data.decode("utf-8", "replace").strip()
+                self._endpoint = client.same_origin(location)
                 if self._endpoint is None:
                     raise ConnectError(
-                        f"{web.shown} wants messages sent to {safe_text(place, 100)!r}, which is "
-                        "of another origin"
+                        f"{client.shown} wants messages sent to {safe_text(location, 100)!r}, "
+                        "which is of another origin"
                     )
                 settled.set()
             elif self._endpoint is None:
-                raise ConnectError(f"{web.shown} began its stream with another event than endpoint")
+                raise ConnectError(
+                    f"{client.shown} began its stream with another event than endpoint"
+                )
             elif event.kind == "message":
-                self._take(event.data.strip(), web, reply)
+                self._take(event.data.strip(), response)
 
-    def _take(self, frame: bytes, web: HttpClient, reply: HttpResponse) -> None:
+    def _take(self, frame: bytes, response: HttpResponse) -> None:
         try:
-            messages = parse(frame, self.link.limits.depth)
+            messages = parse(frame, self.context.limits.depth)
         except InvalidFrame as error:
-            self._channel.junk(frame, error)
+            self._multiplexer.junk(frame, error)
             return
         for message in messages:
             if type(message) is ErrorResponse:
-                message = without_secrets(web, reply, message)
-            self._channel.sort(frame, message)
+                message = response.without_secrets(message)
+            self._multiplexer.sort(frame, message)
 
     # ---------------------------------------------------------------- messages
 
     async def exchange(
         self, id: Id, text: str, headers: Mapping[str, str], until: float
-    ) -> LineExchange:
-        exchange = self._channel.exchange(id)
+    ) -> SseExchange:
+        client = self._open_client()
+        inner = self._multiplexer.exchange(id)
+        body = RequestBody(text.encode("utf-8", "replace"))
         try:
-            with self._watch.scope(until) as scope:
-                await self._post(text, headers, id, exchange)
+            with client.clock.scope(until) as scope:
+                await self._post_message(body, headers, inner)
             if scope.cancelled_caught:
+                if self._agreed and not body.begun:
+                    raise client.not_connected()
                 raise TimeoutError
-        except BaseException:
-            self._channel.forget(exchange)
+        except BaseException as error:
+            self._multiplexer.forget(inner)
+            if body.begun and not isinstance(error, McpError):
+                self._abandoned += 1
             raise
-        if self._over:
-            assert self._web is not None
-            exchange.fail(self._web.lost(self._why))
-        return exchange
+        if self._ended:
+            inner.fail(client.lost(self._reason))
+        return SseExchange(self, inner, self._abandoned)
 
-    async def send(self, text: str, headers: Mapping[str, str]) -> None:
-        within = min(self.link.timeouts.connect, self.link.timeouts.idle)
-        with self._watch.scope(self._watch.now() + within) as scope:
-            await self._post(text, headers, None, None)
-        if scope.cancelled_caught:
-            raise ConnectError(
-                f"the server does not take a notification within {within:g} s",
-                server=self.link.server,
-                retryable=True,
-            )
+    def given_up(self, inner: LineExchange) -> None:
+        self._multiplexer.forget(inner)
+        if not inner.settled:
+            self._abandoned += 1
 
-    def send_soon(self, text: str, headers: Mapping[str, str]) -> None:
-        if not self.alive:
-            return
-        if len(self._jobs) > _SOON:
-            self.link.stats.unsent += 1
-        else:
-            self._jobs.start(lambda: self._send_contained(text, headers))
+    def answered(self, abandoned_before: int) -> None:
+        """A request was answered; so many had been given up when it was sent."""
+        if abandoned_before == self._abandoned:
+            self._abandoned = 0
 
-    async def _send_contained(self, text: str, headers: Mapping[str, str]) -> None:
-        try:
-            await self.send(text, headers)
-        except McpError as error:
-            _log.debug("%s: a message could not be sent: %s", self.link.server, error)
+    async def _post(self, text: str, headers: Mapping[str, str]) -> None:
+        await self._post_message(RequestBody(text.encode("utf-8", "replace")), headers, None)
 
-    async def _post(
-        self, text: str, headers: Mapping[str, str], id: Id | None, exchange: LineExchange | None
+    async def _post_message(
+        self, body: RequestBody, headers: Mapping[str, str], inner: LineExchange | None
     ) -> None:
-        web, endpoint = self._web, self._endpoint
-        if web is None or endpoint is None or self._over:
-            raise ConnectError(
-                "the session was closed" if self._closed else self._why,
-                server=self.link.server,
-                retryable=True,
-            )
-        own = {**_POSTED, **self._session_headers, **headers}
-        reply = await web.open("POST", own, text, endpoint)
+        client, endpoint = self._open_client(), self._endpoint
+        if endpoint is None or self._ended:
+            raise ConnectError(self._reason, server=self.context.server, retryable=True)
+        own = {**POSTED, **self._session_headers, **headers}
+        response = await client.open("POST", own, body, endpoint)
         try:
-            if reply.ok:
-                await reply.excerpt()
+            if response.ok:
+                await response.excerpt()
                 return
-            refused = await http_error(web, reply, id, agreed=self._agreed)
-            if isinstance(refused, McpError):
-                raise refused
-            if exchange is not None:
-                exchange.deliver(refused)
+            id = None if inner is None else inner.id
+            error = await http_error(client, response, id, agreed=self._agreed)
+            if isinstance(error, McpError):
+                raise error
+            if inner is not None:
+                inner.deliver(error)
         finally:
-            await reply.aclose()
+            await response.aclose()
+
+    async def _end_exchanges(self, client: HttpClient, within: float) -> None:
+        self._ended = True
+        self._reason = "the session was closed"
+        self._multiplexer.end(lambda: client.lost(self._reason))
+
+
+class SseExchange:
+    """One request under way, which tells its transport how it ended."""
+
+    __slots__ = ("_abandoned_before", "_inner", "_transport")
+
+    def __init__(self, transport: SseTransport, inner: LineExchange, abandoned_before: int) -> None:
+        self._transport = transport
+        self._inner = inner
+        self._abandoned_before = abandoned_before
+
+    async def receive(self, until: float) -> Received:
+        message = await receive_by(self._transport.clock, self._inner, until)
+        if self._inner.settled:
+            self._transport.answered(self._abandoned_before)
+        return message
 
     async def aclose(self) -> None:
-        if self._closed:
-            return
-        self._closed = self._over = True
-        self._why = "the session was closed"
-        web = self._web
-        if web is None:
-            return
-        within = self.link.timeouts.close
-        self._channel.end(lambda: web.lost(self._why))
-        await self._jobs.aclose(within)
-        with anyio.move_on_after(within, shield=True):
-            await web.aclose()
+        self._transport.given_up(self._inner)

@@ -115,14 +115,14 @@ class StdioTransport(Transport):
     def unread(self) -> int | None:
         return self._process.unread() if self._process is not None else None
 
-    async def open(self, link: TransportContext) -> None:
-        self._link = link
+    async def open(self, context: TransportContext) -> None:
+        self._context = context
         backend = current()
         self._backend = backend
-        self._channel = Multiplexer(backend, link, lambda: self.owner)
-        self._ring = Ring(link.limits.stderr_bytes, self._server.stderr)
+        self._multiplexer = Multiplexer(backend, context, lambda: self.owner)
+        self._ring = Ring(context.limits.stderr_bytes, self._server.stderr)
         self._settled = anyio.Event()
-        process = Process(backend, self._ring, self._channel.feed, self._ended)
+        process = Process(backend, self._ring, self._multiplexer.feed, self._ended)
         env = {key: os.environ[key] for key in INHERITED if key in os.environ}
         env.update(self._server.env or {})
         process.start(self._argv(env), env, self._cwd())
@@ -153,13 +153,13 @@ class StdioTransport(Transport):
     async def exchange(
         self, id: Id, text: str, headers: Mapping[str, str], until: float
     ) -> LineExchange:
-        exchange = self._channel.exchange(id)
+        exchange = self._multiplexer.exchange(id)
         try:
-            pending = self._write(text, crowded=len(self._channel) > 1)
+            pending = self._write(text, crowded=len(self._multiplexer) > 1)
             if pending is not None:
                 await self._left(pending, until)
         except BaseException as error:
-            self._channel.forget(exchange)
+            self._multiplexer.forget(exchange)
             if isinstance(error, OSError) and not isinstance(error, TimeoutError):
                 await self._settled_soon()
                 raise self._gone() from None
@@ -172,10 +172,10 @@ class StdioTransport(Transport):
         try:
             pending = self._write(text)
             if pending is not None:
-                await self._left(pending, self._backend.now() + self._link.timeouts.idle)
+                await self._left(pending, self._backend.now() + self._context.timeouts.idle)
         except TimeoutError:
             raise ConnectError(
-                "the server does not read its input", server=self._link.server, retryable=True
+                "the server does not read its input", server=self._context.server, retryable=True
             ) from None
         except OSError:
             await self._settled_soon()
@@ -183,7 +183,7 @@ class StdioTransport(Transport):
 
     def send_soon(self, text: str, headers: Mapping[str, str]) -> None:
         if self._process is not None and self._process.backlog > _BACKLOG:
-            self._link.stats.unsent += 1
+            self._context.stats.unsent += 1
             return
         try:
             self._write(text)
@@ -220,10 +220,10 @@ class StdioTransport(Transport):
         if process is not None:
             await process.exited(_SETTLE)
             process.drain()
-        self._channel.end(self._lost)
+        self._multiplexer.end(self._lost)
         self._settled.set()
         if process is not None:
-            await process.aclose(self._link.timeouts.close)
+            await process.aclose(self._context.timeouts.close)
 
     async def _settled_soon(self) -> None:
         with anyio.move_on_after(2 * _SETTLE):
@@ -234,7 +234,7 @@ class StdioTransport(Transport):
             f"{self._how()} while the request was under way; it may have run",
             exit_code=self._exit_code(),
             stderr_tail=self._tail(),
-            server=self._link.server,
+            server=self._context.server,
         )
 
     def _gone(self) -> ConnectError:
@@ -242,7 +242,7 @@ class StdioTransport(Transport):
             f"{self._how()}; run {self._server.command!r} with its arguments by hand to see why",
             exit_code=self._exit_code(),
             stderr_tail=self._tail(),
-            server=self._link.server,
+            server=self._context.server,
             retryable=True,
         )
 
@@ -274,9 +274,9 @@ class StdioTransport(Transport):
             return
         if not self._over:
             self._over = self._closed = True
-            self._channel.end(self._lost)
+            self._multiplexer.end(self._lost)
             self._settled.set()
-        await process.aclose(self._link.timeouts.close)
+        await process.aclose(self._context.timeouts.close)
 
 
 def _name(server: StdioServer) -> str:

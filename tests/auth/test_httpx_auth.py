@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import anyio
@@ -407,8 +407,13 @@ async def test_what_a_server_shows_to_us_alone_is_asked_anew_after_a_login() -> 
     async with guarded(scope="read", needs={"echo": "write"}) as world:
         server = HttpServer(world.url, auth=OAuth(on_url=world.agree))
         transport = HttpTransport(server)
-        before = transport.credentials
-        async with connect(server, approval=allow_all) as session:
-            between = transport.credentials
+
+        async def credentials() -> Hashable:
+            assert transport.credentials is not None
+            return await transport.credentials.current()
+
+        async with connect(transport, approval=allow_all) as session:
+            between = await credentials()
+            assert await credentials() == between
             await session.call_tool("echo", {"text": "hello"})
-        assert len({before, between, transport.credentials}) == 3
+            assert await credentials() != between

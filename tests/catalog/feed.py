@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from mcp_client import Limits
@@ -29,15 +30,29 @@ class Feed(ListSubscription):
         self.used += 1
 
 
+class KnownAs:
+    """Credentials of a test's choice, the same for a whole fetch."""
+
+    def __init__(self, user: Callable[[], Hashable]) -> None:
+        self._user = user
+
+    async def current(self) -> Hashable:
+        return self._user()
+
+    @contextmanager
+    def recorded(self) -> Iterator[set[Hashable]]:
+        yield {self._user()}
+
+
 def source_of(
     fetch: Callable[[Mapping[str, Any]], Any],
     now: Callable[[], float],
     limits: Limits | None = None,
     seconds: float = float("inf"),
-    credentials: Callable[[], Hashable] = lambda: None,
+    user: Callable[[], Hashable] = lambda: None,
 ) -> ListSource:
     async def page(method: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         found: dict[str, Any] = await fetch(fields)
         return found
 
-    return ListSource("files", page, now, limits or Limits(), seconds, credentials)
+    return ListSource("files", page, now, limits or Limits(), seconds, lambda: KnownAs(user))

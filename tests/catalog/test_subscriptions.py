@@ -438,11 +438,11 @@ async def test_a_server_that_died_is_subscribed_to_anew_when_it_is_started_again
 async def test_a_stream_that_is_closed_gives_its_place_on_the_line_back() -> None:
     server = Server("a")
     async with connect(MemoryServer(server)) as session:
-        channel = session._connection.transport._channel  # type: ignore[attr-defined]
+        multiplexer = session._connection.transport._multiplexer  # type: ignore[attr-defined]
         async with session.tool_changes():
-            assert len(channel) == 1
-        await until(lambda: len(channel) == 0)
-        assert all(isinstance(x, LineExchange) for x in channel._exchanges.values())
+            assert len(multiplexer) == 1
+        await until(lambda: len(multiplexer) == 0)
+        assert all(isinstance(x, LineExchange) for x in multiplexer._exchanges.values())
 
 
 # -------------------------------------------------------------- handshake era

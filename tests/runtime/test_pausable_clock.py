@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import pytest
 
-from mcp_client.runtime.background import BackgroundTask
 from mcp_client.runtime.pausable_clock import PausableClock
-from mcp_client.transports.http_session import PostedExchange
+from mcp_client.transports.http_base import receive_by
 
 
 class Loop:
@@ -96,9 +94,8 @@ async def test_a_wait_that_knows_the_loop_alone_looks_again_whether_its_time_is_
             assert len(waits) < 10
             raise TimeoutError
 
-    session: Any = SimpleNamespace(watch=watch)
     line: Any = Line()
     watch.stop()
     with pytest.raises(TimeoutError):
-        await PostedExchange(session, line, BackgroundTask()).receive(105.0)
+        await receive_by(watch, line, 105.0)
     assert waits == [105.0, 110.0, 115.0, 120.0], "three looks, and then the five seconds it has"

@@ -367,7 +367,7 @@ async def test_tools_whose_marks_break_a_rule_are_left_out_with_the_reason(
             tools = await session.list_tools()
         assert [tool.name for tool in tools] == ["echo"]
         assert "no string, integer or boolean" in tools.rejected[0].reason
-        assert "'bad' is left out" in caplog.text
+        assert "the tool 'bad'" in caplog.text
         with pytest.raises(UnknownTool, match="x-mcp-header"):
             await session.call_tool("bad", {})
 

@@ -60,7 +60,7 @@ async def test_a_revision_without_the_version_header_gets_none() -> None:
     assert not any("mcp-protocol-version" in request.headers for request in server.requests)
 
 
-@pytest.mark.parametrize("status", [400, 404, 405, 500])
+@pytest.mark.parametrize("status", [400, 404, 405, 501])
 async def test_a_server_without_a_get_stream_serves_all_the_same(status: int) -> None:
     app = Handshake(get=status)
     async with serving(app) as server, _connect(server.url) as session:
@@ -242,6 +242,83 @@ async def test_a_server_cannot_make_us_wait_for_ever_to_resume() -> None:
             await session.call_tool("work", timeout=0.3)
 
 
+async def test_a_call_that_has_less_time_than_the_server_asks_for_fails_at_once() -> None:
+    app = Handshake()
+    async with serving(_cut_off(app, 120_000)) as server, _connect(server.url) as session:
+        with anyio.fail_after(20), pytest.raises(CallTimeout, match="asks to wait 120 s") as caught:
+            await session.call_tool("work", timeout=Timeouts(idle=30, total=60))
+        assert caught.value.clock == "total"
+
+
+async def test_the_pause_that_the_server_asks_for_is_no_silence() -> None:
+    app = Handshake()
+    async with serving(_cut_off(app, 900)) as server, _connect(server.url) as session:
+        result = await session.call_tool("work", timeout=Timeouts(idle=0.3, total=30))
+    assert result.text == "resumed"
+
+
+async def test_an_event_id_that_no_header_can_carry_is_not_sent_back() -> None:
+    app = Handshake()
+
+    async def work(arguments: Any, request: Request, reply: Reply) -> None:
+        await reply.stream()
+        await reply.chunk("id: été\ndata: \n\n".encode())
+        await reply.end()
+
+    app.tools["work"] = work
+    async with serving(app) as server, _connect(server.url) as session:
+        with pytest.raises(ConnectionLost, match="cannot be sent back"):
+            await session.call_tool("work")
+        assert (await session.call_tool("echo", {})).text == "{}"
+
+
+async def test_a_server_that_is_killed_in_mid_call_ends_the_call_within_seconds() -> None:
+    app = Handshake()
+    begun = anyio.Event()
+    caught: list[BaseException] = []
+
+    async def work(arguments: Any, request: Request, reply: Reply) -> None:
+        await reply.stream()
+        await reply.chunk(b"id: e0\ndata: \n\n")
+        begun.set()
+        await reply.hold()
+
+    async def call(session: Any) -> None:
+        try:
+            await session.call_tool("work")
+        except ConnectionLost as error:
+            caught.append(error)
+
+    app.tools["work"] = work
+    async with anyio.create_task_group() as tasks:
+        async with serving(app) as server:
+            session = await _connect(server.url)
+            tasks.start_soon(call, session)
+            await begun.wait()
+        with anyio.fail_after(15):
+            while not caught:
+                await anyio.sleep(0.01)
+    assert "cannot connect" in str(caught[0])
+    await session.aclose()
+
+
+async def test_a_stream_is_resumed_when_the_server_is_back_after_a_moment() -> None:
+    app = Handshake()
+    cut_off = _cut_off(app, 20)
+    refused: list[Request] = []
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if "last-event-id" in request.headers and len(refused) < 2:
+            refused.append(request)
+            await reply.send(503)
+        else:
+            await cut_off(request, reply)
+
+    async with serving(handler) as server, _connect(server.url) as session:
+        assert (await session.call_tool("work")).text == "resumed"
+    assert len(app.calls) == 1
+
+
 async def test_a_stream_without_event_ids_cannot_be_resumed() -> None:
     app = Handshake()
 
@@ -298,9 +375,15 @@ async def test_the_get_stream_is_taken_up_again_where_it_ended() -> None:
 
 @pytest.mark.parametrize(
     ("status", "body"),
-    [(404, b""), (404, b"Not Found"), (400, b"Bad Request: No valid session ID provided")],
+    [
+        (404, b""),
+        (404, b"Not Found"),
+        (410, b"Gone"),
+        (400, b"Bad Request: No valid session ID provided"),
+        (400, b"Bad Request: Server not initialized"),
+    ],
 )
-async def test_an_ended_session_is_opened_anew_and_the_call_approved_anew(
+async def test_an_ended_session_is_replaced_and_the_call_approved_again(
     status: int, body: bytes
 ) -> None:
     app = Handshake()
@@ -330,6 +413,48 @@ async def test_an_ended_session_is_opened_anew_and_the_call_approved_anew(
     ended = [r.headers["mcp-session-id"] for r in server.saying("DELETE")]
     assert ended == ["session-2"], "what the server has ended is not ended again"
     assert len(server.saying("initialize")) == 2
+
+
+@pytest.mark.parametrize("sse", [False, True], ids=["json", "events"])
+async def test_a_session_not_found_under_http_200_is_replaced(sse: bool) -> None:
+    app = Handshake(sse=sse)
+    over: set[str] = set()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.headers.get("mcp-session-id") in over and request.method == "POST":
+            error = failure(request, -32600, "Session not found")
+            if sse:
+                await reply.stream()
+                await reply.event(error)
+                await reply.end()
+            else:
+                await reply.json(error)
+        else:
+            await app(request, reply)
+
+    async with serving(handler) as server, _connect(server.url) as session:
+        await session.list_tools()
+        over.add("session-1")
+        assert (await session.call_tool("echo", {})).text == "{}"
+        assert session.generation == 2
+    assert len(app.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "message"), [(-32000, "Session not found"), (-32600, "the name must not be empty")]
+)
+async def test_an_error_of_the_tools_own_does_not_end_the_session(code: int, message: str) -> None:
+    app = Handshake()
+
+    async def fail(arguments: Any, request: Request, reply: Reply) -> None:
+        await reply.json(failure(request, code, message))
+
+    app.tools["fail"] = fail
+    async with serving(app) as server, _connect(server.url) as session:
+        with pytest.raises(ServerError, match=message):
+            await session.call_tool("fail")
+        assert session.generation == 1
+    assert len(app.calls) == 1
 
 
 async def test_an_ended_session_does_not_carry_an_approval_over() -> None:

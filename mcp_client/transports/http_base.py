@@ -1,0 +1,140 @@
+"""What the two HTTP transports have in common: address, credentials, one-way messages."""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Hashable, Mapping
+from typing import Self
+
+import anyio
+
+from ..errors import ConnectError, McpError
+from ..protocol.era import Era
+from ..runtime.background import BackgroundTasks
+from ..runtime.event_loop import current
+from ..runtime.pausable_clock import PausableClock
+from .base import Credentials, Received, Transport, TransportContext
+from .http_client import HttpClient
+from .http_server import HttpServer, lasting_identity_of, origin_of
+from .multiplexer import LineExchange
+
+__all__ = ["POSTED", "HttpBasedTransport", "receive_by"]
+
+POSTED = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+"""The headers of every message."""
+
+_log = logging.getLogger("mcp_client")
+_MOST_ONE_WAY = 64
+"""One-way messages that may be on their way at once."""
+
+
+class HttpBasedTransport(Transport):
+    has_headers = True
+    is_remote = True
+
+    def __init__(self, server: HttpServer) -> None:
+        self._server = server
+        self._client: HttpClient | None = None
+        self._closed = False
+        self._session_headers: Mapping[str, str] = {}
+        self._one_way = 0
+        self.name = origin_of(server.url)[1] or "server"
+
+    def fresh(self) -> Self:
+        return type(self)(self._server)
+
+    @property
+    def identity(self) -> Hashable:
+        return ("http", *origin_of(self._server.url))
+
+    @property
+    def lasting_identity(self) -> str:
+        return lasting_identity_of(self._server.url)
+
+    @property
+    def credentials(self) -> Credentials | None:
+        return None if self._client is None else self._client.credentials
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        return getattr(self._server.auth, "extensions", ())
+
+    async def open(self, context: TransportContext) -> None:
+        self.context = context
+        self._backend = current()
+        self._tasks = BackgroundTasks(self._backend, context.server)
+        self._client = HttpClient(self._server, context)
+
+    def agree(self, era: Era) -> None:
+        super().agree(era)
+        self._session_headers = era.session_headers
+
+    def _open_client(self) -> HttpClient:
+        if self._client is None or self._closed:
+            raise ConnectError("the session was closed", retryable=True)
+        return self._client
+
+    # -------------------------------------------------------- one-way messages
+
+    async def send(self, text: str, headers: Mapping[str, str]) -> None:
+        timeouts, clock = self.context.timeouts, self._open_client().clock
+        within = min(timeouts.connect, timeouts.idle)
+        with clock.scope(clock.now() + within) as scope:
+            await self._post(text, headers)
+        if scope.cancelled_caught:
+            raise ConnectError(
+                f"the server does not take a notification within {within:g} s",
+                server=self.context.server,
+                retryable=True,
+            )
+
+    def send_soon(self, text: str, headers: Mapping[str, str]) -> None:
+        if not self.alive:
+            return
+        if self._one_way >= _MOST_ONE_WAY:
+            self.context.stats.unsent += 1
+            return
+        self._one_way += 1
+        self._tasks.start(lambda: self._send_contained(text, headers))
+
+    async def _send_contained(self, text: str, headers: Mapping[str, str]) -> None:
+        try:
+            await self.send(text, headers)
+        except McpError as error:
+            _log.debug("%s: a message could not be sent: %s", self.context.server, error)
+        finally:
+            self._one_way -= 1
+
+    @abstractmethod
+    async def _post(self, text: str, headers: Mapping[str, str]) -> None:
+        """POST a one-way message, and read what the server says to it."""
+
+    # ----------------------------------------------------------------- closing
+
+    async def aclose(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        client = self._client
+        if client is None:
+            return
+        within = self.context.timeouts.close
+        await self._end_exchanges(client, within)
+        await self._tasks.aclose(within)
+        with anyio.move_on_after(within, shield=True):
+            await client.aclose()
+
+    @abstractmethod
+    async def _end_exchanges(self, client: HttpClient, within: float) -> None:
+        """Settle every request that is under way, within so many seconds."""
+
+
+async def receive_by(clock: PausableClock, exchange: LineExchange, until: float) -> Received:
+    """``exchange.receive``, where ``until`` is a time of a clock that may be paused meanwhile."""
+    while True:
+        try:
+            return await exchange.receive(clock.on_the_loop(until))
+        except TimeoutError:
+            if clock.now() >= until:
+                raise

@@ -1,0 +1,198 @@
+"""An HTTP server as a host names it: ``HttpServer``, its checks, and what is told from its URL."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
+
+from ..errors import ConfigError
+from ..protocol.canonical_json import sha256
+from ..runtime.safe_text import safe_text
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = [
+    "Headers",
+    "HttpServer",
+    "header_fault",
+    "is_loopback",
+    "lasting_identity_of",
+    "origin_of",
+    "shown",
+]
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_PORTS = {"http": 80, "https": 443}
+_SCHEMELESS = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+|\[[0-9a-fA-F:]+\])(?::\d+)?(?:/\S*)?")
+
+Headers: TypeAlias = Mapping[str, str]
+HeaderSource: TypeAlias = Headers | Callable[[], Headers | Awaitable[Headers]]
+Auth: TypeAlias = "httpx.Auth | Callable[[], str | Headers | Awaitable[str | Headers]]"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class HttpServer:
+    """A server at a URL: ``HttpServer("https://example.com/mcp")``.
+
+    Which flavour of HTTP it speaks is found out. ``headers`` go with every request; a function,
+    sync or async, is asked before each one, in the task that makes the call. ``auth`` is an
+    ``httpx.Auth``, or a function, sync or async, that returns a bearer token (or headers) and is
+    asked before each request too, so that a token can be rotated. Both are also asked before a
+    list that was fetched earlier is used again, because it may be meant for one user only.
+    ``client`` is an ``httpx.AsyncClient`` of your own, for proxies, certificates or HTTP/2; you
+    close it.
+
+    Neither headers nor tokens appear in the repr, in logs or in errors, and they are sent to the
+    URL's own origin only. Raises ``ConfigError`` for a URL or a header that HTTP cannot carry.
+    """
+
+    url: str
+    headers: HeaderSource | None = None
+    auth: Auth | None = field(default=None, compare=False)
+    client: httpx.AsyncClient | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        _check_url(self.url)
+        if self.headers is not None and not callable(self.headers):
+            fault = header_fault(self.headers)
+            if fault:
+                raise ConfigError(f"HttpServer(headers=...): {fault}")
+            object.__setattr__(self, "headers", dict(self.headers))
+        if (
+            self.auth is not None
+            and not callable(self.auth)
+            and not hasattr(self.auth, "auth_flow")
+        ):
+            raise ConfigError(
+                "HttpServer(auth=...): give an httpx.Auth, or a function that returns a token"
+            )
+        if self.client is not None and not hasattr(self.client, "build_request"):
+            raise ConfigError("HttpServer(client=...): give an httpx.AsyncClient")
+
+    def __repr__(self) -> str:
+        parts = [repr(shown(self.url))]
+        if callable(self.headers):
+            parts.append("headers=<function>")
+        elif self.headers:
+            names = ", ".join(f"{name!r}: '***'" for name in self.headers)
+            parts.append(f"headers={{{names}}}")
+        if self.auth is not None:
+            parts.append(f"auth=<{type(self.auth).__name__}>")
+        if self.client is not None:
+            parts.append("client=<AsyncClient>")
+        return f"HttpServer({', '.join(parts)})"
+
+    def __hash__(self) -> int:
+        return hash(self.url)
+
+
+def _check_url(url: Any) -> None:
+    if not isinstance(url, str) or not url:
+        raise ConfigError(f"HttpServer(url={url!r}): give a URL such as https://example.com/mcp")
+    parts = None
+    try:
+        parts = urlsplit(url)
+        unusable = parts.hostname is None or any(ord(c) <= 32 or ord(c) == 127 for c in url)
+        parts.port  # noqa: B018 - raises where the port is not a number
+    except ValueError:
+        unusable = True
+    if parts is None or parts.scheme.lower() not in _PORTS:
+        raise ConfigError(f"{shown(url)!r} {_url_advice(url)}")
+    if unusable:
+        raise ConfigError(
+            f"{shown(url)!r} is not a valid URL: give one such as https://example.com/mcp"
+        )
+
+
+def _url_advice(url: str) -> str:
+    if _SCHEMELESS.fullmatch(url):
+        local = is_loopback(urlsplit(f"//{url}").hostname or "")
+        return f"has no scheme: give {'http' if local else 'https'}://{safe_text(url, 80)}"
+    scheme, separator, _ = url.partition("://")
+    if separator and " " not in scheme:
+        return (
+            f"begins with {scheme[:20]}://, which is not supported: give a URL that begins with "
+            "https:// or http://"
+        )
+    words = _words(url)
+    if words:
+        command, *args = words
+        return (
+            "is not a URL. To start a command, give its words apart: "
+            f"StdioServer({command!r}, {args!r})"
+        )
+    return "is not a URL: give one that begins with https:// or http://"
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return [safe_text(word, 80) for word in shlex.split(text)]
+    except ValueError:
+        return []
+
+
+def header_fault(headers: object) -> str | None:
+    """Why these headers cannot be sent; None where they can. Values are not repeated."""
+    if not isinstance(headers, Mapping):
+        return f"a dict of header names and values is needed, not a {type(headers).__name__}"
+    for name, value in headers.items():
+        if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+            return f"{safe_text(repr(name), 80)} cannot be the name of an HTTP header"
+        fault = _value_fault(value)
+        if fault:
+            return f"the value of the header {name!r} {fault}"
+    return None
+
+
+def _value_fault(value: object) -> str | None:
+    if not isinstance(value, str):
+        return f"is a {type(value).__name__}, not text"
+    if value != value.strip(" \t\r\n"):
+        return "begins or ends with white space or a line break (strip() it)"
+    if not value.isascii():
+        return "has a character that is not ASCII, which HTTP cannot carry"
+    if not all(char == "\t" or " " <= char <= "~" for char in value):
+        return "has a control character or a line break in it, which HTTP cannot carry"
+    return None
+
+
+# ------------------------------------------------------------------------ URLs
+
+
+def shown(url: str) -> str:
+    """A URL without what may be secret in it: user, password, query."""
+    bare, question, _ = url.partition("#")[0].partition("?")
+    scheme, colon, rest = bare.partition("://")
+    if not colon:  # not a URL: what stands before an "@" may still be a password
+        scheme, rest = "", bare.rpartition("@")[2]
+    location, slash, path = rest.partition("/")
+    location = location.rpartition("@")[2]
+    return safe_text(f"{scheme}{colon}{location}{slash}{path}{'?...' if question else ''}", 200)
+
+
+def origin_of(url: str) -> tuple[str, str, int]:
+    parts = urlsplit(url)
+    scheme = parts.scheme.lower()
+    return scheme, (parts.hostname or "").lower(), parts.port or _PORTS.get(scheme, 0)
+
+
+def lasting_identity_of(url: str) -> str:
+    """Origin and path; the path as a digest, for some servers have their keys in it."""
+    scheme, host, port = origin_of(url)
+    return f"{scheme}://{host}:{port} sha256:{sha256(urlsplit(url).path or '/')}"
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

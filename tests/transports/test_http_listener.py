@@ -1,0 +1,206 @@
+"""The GET stream of the handshake era: cut, refused, and opened again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_client import HttpServer, Timeouts, allow_all, connect
+from mcp_client.transports.http import HttpTransport
+from mcp_client.transports.http_listener import pause_before_next
+from tests.server.http_apps import Handshake
+from tests.server.http_server import Reply, Request, serving
+
+QUICK = Timeouts(connect=30, idle=40, total=60)
+Get = Callable[[int, Request, Reply], Awaitable[None]]
+
+
+class Listened:
+    """A server whose GET is answered by a function of how many there have been."""
+
+    def __init__(self, get: Get) -> None:
+        self.app = Handshake()
+        self.gets: list[Request] = []
+        self.stands = anyio.Event()
+        self._get = get
+
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        if request.method == "GET":
+            self.gets.append(request)
+            await self._get(len(self.gets), request, reply)
+        else:
+            await self.app(request, reply)
+
+    async def stand(self, reply: Reply) -> None:
+        await reply.stream()
+        self.stands.set()
+        await reply.hold()
+
+
+def _transport(url: str) -> HttpTransport:
+    return HttpTransport(HttpServer(url))
+
+
+def _connect(server: Any, **options: Any) -> Any:
+    return connect(server, approval=allow_all, timeouts=QUICK, **options)
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(20):
+        while not condition():
+            await anyio.sleep(0.01)
+
+
+async def test_a_stream_that_is_cut_again_and_again_is_opened_again_each_time() -> None:
+    async def get(number: int, request: Request, reply: Reply) -> None:
+        if number > 9:
+            await listened.stand(reply)
+        await reply.stream()
+        await reply.chunk(b"retry: 10\n\n")
+        await reply.event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        await reply.end()
+
+    listened = Listened(get)
+    async with serving(listened) as server, _connect(server.url):
+        with anyio.fail_after(20):
+            await listened.stands.wait()
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 429])
+async def test_a_status_that_passes_is_tried_again(status: int) -> None:
+    async def get(number: int, request: Request, reply: Reply) -> None:
+        if number < 3:
+            await reply.send(status, b"", {"Retry-After": "0"})
+        else:
+            await listened.stand(reply)
+
+    listened = Listened(get)
+    async with serving(listened) as server, _connect(server.url) as session:
+        with anyio.fail_after(20):
+            await listened.stands.wait()
+        assert (await session.call_tool("echo", {})).text == "{}"
+
+
+async def test_a_connection_that_breaks_before_any_answer_is_tried_again() -> None:
+    async def get(number: int, request: Request, reply: Reply) -> None:
+        if number < 3:
+            reply.hang_up()
+        else:
+            await listened.stand(reply)
+
+    listened = Listened(get)
+    async with serving(listened) as server, _connect(server.url):
+        with anyio.fail_after(20):
+            await listened.stands.wait()
+
+
+@pytest.mark.parametrize("status", [400, 404, 405, 410, 501])
+async def test_a_server_without_such_a_stream_is_asked_for_it_once(status: int) -> None:
+    async def get(number: int, request: Request, reply: Reply) -> None:
+        await reply.send(status)
+
+    listened = Listened(get)
+    async with serving(listened) as server:
+        transport = _transport(server.url)
+        async with _connect(transport) as session:
+            assert (await session.call_tool("echo", {})).text == "{}"
+            assert transport.notification_epoch is None
+            assert session.generation == 1
+    assert len(listened.gets) == 1
+
+
+@pytest.mark.parametrize("status", [404, 410])
+async def test_a_stream_that_is_not_found_any_more_says_that_the_session_is_gone(
+    status: int,
+) -> None:
+    cut = anyio.Event()
+
+    async def get(number: int, request: Request, reply: Reply) -> None:
+        if request.headers["mcp-session-id"] != "session-1":
+            await listened.stand(reply)
+        elif number == 1:
+            await reply.stream()
+            await reply.chunk(b"retry: 10\n\n")
+            await cut.wait()
+            await reply.end()
+        else:
+            await reply.send(status)
+
+    listened = Listened(get)
+    async with serving(listened) as server:
+        transport = _transport(server.url)
+        async with _connect(transport) as session:
+            assert transport.notification_epoch == 1
+            cut.set()
+            await _until(lambda: not transport.alive)
+            assert (await session.call_tool("echo", {})).text == "{}"
+            assert session.generation == 2
+            await listened.stands.wait()
+
+
+async def test_405_after_a_cut_ends_the_listening_and_not_the_session() -> None:
+    async def get(number: int, request: Request, reply: Reply) -> None:
+        if number == 1:
+            await reply.stream()
+            await reply.chunk(b"retry: 10\n\n")
+            await reply.end()
+        else:
+            await reply.send(405)
+
+    listened = Listened(get)
+    async with serving(listened) as server, _connect(server.url) as session:
+        await _until(lambda: len(listened.gets) == 2)
+        assert (await session.call_tool("echo", {})).text == "{}"
+        assert session.generation == 1
+
+
+async def test_the_transport_tells_when_it_hears_of_changes_and_may_have_missed_some() -> None:
+    cut, again = anyio.Event(), anyio.Event()
+
+    async def get(number: int, request: Request, reply: Reply) -> None:
+        await reply.stream()
+        await reply.chunk(b"retry: 10\n\n")
+        if number == 1:
+            await cut.wait()
+            await reply.end()
+        elif number == 2:
+            reply.hang_up()
+        else:
+            again.set()
+            await reply.hold()
+
+    listened = Listened(get)
+    async with serving(listened) as server:
+        transport = _transport(server.url)
+        assert transport.notification_epoch is None
+        async with _connect(transport):
+            first = transport.notification_epoch
+            assert first is not None
+            cut.set()
+            await again.wait()
+            await _until(lambda: transport.notification_epoch not in (None, first))
+        assert transport.notification_epoch is None
+
+
+@pytest.mark.parametrize(
+    ("in_vain", "retry", "wait", "seconds"),
+    [
+        (0, None, 0.0, 0.5),
+        (1, None, 0.0, 0.5),
+        (3, None, 0.0, 2.0),
+        (50, None, 0.0, 60.0),
+        (0, 120.0, 0.0, 120.0),
+        (50, 120.0, 0.0, 120.0),
+        (0, 0.0, 0.0, 0.05),
+        (2, None, 90.0, 90.0),
+    ],
+)
+def test_pauses_grow_where_streams_bring_nothing_and_are_never_shorter_than_asked_for(
+    in_vain: int, retry: float | None, wait: float, seconds: float
+) -> None:
+    assert pause_before_next(in_vain, retry, wait, jitter=lambda: 0.0) == seconds
+    most = pause_before_next(in_vain, retry, wait, jitter=lambda: 1.0)
+    assert seconds <= most <= 1.25 * seconds
