@@ -12,7 +12,7 @@ from ..protocol import notifications as topics
 from ..protocol.content import ResourceLink
 from ..protocol.prompts import Completion, Prompt
 from ..protocol.resources import Resource, ResourceTemplate
-from ..runtime.limits import Limits, Timeouts
+from ..runtime.limits import Timeouts
 from .listed import Listed
 from .paged_list import ListSource, PagedEntries
 from .prompts import PromptResult, complete, get, prompt_list
@@ -34,13 +34,11 @@ class Library:
         requests: ReadRequests,
         source: ListSource,
         subscriptions: Subscriptions,
-        limits: Limits,
         origin: str,
     ) -> None:
         """``origin`` marks the links in this session's results."""
         self._requests = requests
         self._subscriptions = subscriptions
-        self._limits = limits
         self._origin = origin
         resources = subscriptions.add(topics.RESOURCES)
         self._resources = resource_list(source, resources)
@@ -72,7 +70,9 @@ class Library:
     def subscribe_resource(self, uri: str) -> ResourceWatch:
         self._requests.require("resources", "subscribe")
         live = self._requests.connection.live
-        return ResourceWatch(self._subscriptions, uri_of(uri), self._limits.watched, live)
+        return ResourceWatch(
+            self._subscriptions, uri_of(uri), self._requests.context.limits.watched, live
+        )
 
     # ----------------------------------------------------------------- prompts
 
@@ -102,7 +102,7 @@ class Library:
     ) -> Completion:
         requests = self._requests
         requests.require("completions")
-        timeouts = requests.timeouts.for_call(timeout)
+        timeouts = requests.context.timeouts.for_call(timeout)
 
         async def ask(method: str, fields: Mapping[str, Any]) -> dict[str, Any]:
             return await requests.ask(method, fields, timeouts)

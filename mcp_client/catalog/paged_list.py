@@ -1,23 +1,24 @@
-"""One list of a server's: every page, cached, and asked for anew where that is due.
+"""One list of a server: every page, cached, and refreshed when it may have changed.
 
-2026-07-28 ``server/utilities/pagination`` and ``server/utilities/caching``. The list is whole or
-it is an error: an empty-string cursor is a cursor, a cursor that comes twice or a cap that is
-reached raises. One bad entry spoils one entry: it is left out and named in ``rejected``.
+2026-07-28 ``server/utilities/pagination`` and ``server/utilities/caching``. Fetching
+returns the complete list or raises: an empty string is a cursor, and a cursor that comes twice or a
+cap that is exceeded raises. An invalid entry is left out and named in ``rejected``.
 
-The list is fetched when it is first needed, once for all who wait for it, and again after the
-server said that it changed, or once its ``ttlMs`` is over. A notice that comes during a fetch
-makes what is being fetched stale already, and any number of notices cost one fetch. A list that
-is for us alone is forgotten with the authorization it was fetched under. One that cannot be
-fetched anew is served as it was, and says so in ``findings``.
+The list is fetched when it is first needed, once for all tasks that wait for it, and again after
+the server said that it changed, or once its ``ttlMs`` is over. A list without ``ttlMs`` is fresh
+only while a change would be heard: the server has declared that it tells of changes, and since the
+fetch began there has been a standing way to be told. Else each use asks again. A notice that comes
+during a fetch makes its result stale, and any number of notices cost one fetch. A private list is
+dropped with the authorization it was fetched under. One that cannot be refreshed is served as it
+was, and says so in ``findings``. A list that the server does not offer is empty, without a request.
 """
 
 from __future__ import annotations
 
 import logging
-import marshal
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -26,12 +27,12 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from ..errors import CallTimeout, ConfigError, McpError, ProtocolViolation, ServerError
-from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
+from ..runtime.session_context import SessionContext
 from ..transports.base import Credentials
 from .inspection import text_findings
 from .listed import Listed, Rejected
-from .reading import FetchResult
+from .reading import Page
 from .subscription import ListSubscription
 
 __all__ = ["Kind", "ListSource", "PagedCache", "PagedEntries"]
@@ -60,15 +61,15 @@ class Kind(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListSource:
-    """Where the lists of one session come from, and within which bounds they are fetched."""
+    """Where the lists of one session come from."""
 
-    server: str
-    fetch: FetchResult
+    context: SessionContext
+    """One list, all its pages, is fetched within its total timeout."""
+    fetch: Callable[[str, Mapping[str, Any]], Awaitable[Page]]
     """One page, from the method and its parameters."""
     now: Callable[[], float]
-    limits: Limits
-    seconds: float = math.inf
-    """For fetching one list, all its pages."""
+    offers: Callable[[str], bool] = lambda feature: True
+    """Whether the server is worth asking for a feature at all."""
     credentials: Callable[[], Credentials | None] = lambda: None
     """How to learn what the server knows us by now: a private list is kept for one value only.
     None where that cannot change."""
@@ -81,12 +82,14 @@ class PagedCache(ABC, Generic[L]):
         """``subscription`` tells of changes of this list."""
         self.subscription = subscription
         self._source = source
-        self._server = source.server
-        self._limits = source.limits
+        self._server = source.context.server
+        self._limits = source.context.limits
         self._now = source.now
         self._list: L | None = None
         self._by_key: dict[str, Any] = {}
         self._fresh_until = -math.inf
+        self._has_ttl = False
+        self._epoch: int | None = None
         self._fetched_at = -math.inf
         self._private = False
         self._fetched_as: Hashable = None
@@ -115,7 +118,12 @@ class PagedCache(ABC, Generic[L]):
 
     @property
     def fresh(self) -> bool:
-        return not self.outdated and self._now() < self._fresh_until
+        """Whether nothing can have changed: the server would have told, or has said until when."""
+        if self.outdated or self._now() >= self._fresh_until:
+            return False
+        if self._has_ttl:
+            return True
+        return self._epoch is not None and self._epoch == self.subscription.epoch
 
     def _may_have_changed(self, certain: bool) -> None:
         if certain or not self.fresh:
@@ -145,6 +153,8 @@ class PagedCache(ABC, Generic[L]):
         if not refresh and self._list is not None and self.fresh:
             self.subscription.rely()
             return self._list
+        if not refresh and self._list is not None:
+            self.subscription.rely()  # it may then be told of changes, instead of asking again
         loads, failures = self._loads, self._failure[0]
         async with self._turn:
             # A task that waited here while another fetched takes what that fetch brought, unless
@@ -184,62 +194,69 @@ class PagedCache(ABC, Generic[L]):
 
     async def _load(self) -> L:
         changes, credentials = self._changes, self._source.credentials()
+        epoch, seconds = self.subscription.epoch, self._source.context.timeouts.total
         recorded: AbstractContextManager[set[Hashable]] = (
             nullcontext(set()) if credentials is None else credentials.recorded()
         )
-        with anyio.move_on_after(self._source.seconds) as clock, recorded as sent_as:
-            found, fresh_until, private = await self._every_page()
-            entries = await self._sorted_out(found)
+        with anyio.move_on_after(seconds) as clock, recorded as sent_as:
+            fetched = await self._every_page()
+            entries = await self._sorted_out(fetched.entries)
         if clock.cancelled_caught:
             raise CallTimeout(
-                f"the list of {self.kind.noun} was not whole within {self._source.seconds:g} s "
-                "(total clock)",
+                f"the list of {self.kind.noun} was not complete within {seconds:g} s (total clock)",
                 clock="total",
                 server=self._server,
             )
         self._list = entries
         key = self.kind.key
         self._by_key = {key(entry): entry for entry in entries}
-        self._seen, self._fresh_until, self._fetched_at = changes, fresh_until, self._now()
-        self._private = private
+        self._seen, self._fetched_at = changes, self._now()
+        self._fresh_until, self._has_ttl = fetched.fresh_until, fetched.has_ttl
+        self._epoch = epoch
+        self._private = fetched.private
         # Several: it is not known for whom it was fetched, so it is not kept.
         self._fetched_as = sent_as.pop() if len(sent_as) == 1 else object()
         self._loads += 1
         self.subscription.signal.notify()
         return entries
 
-    async def _every_page(self) -> tuple[list[Any], float, bool]:
-        """All entries, until when they are fresh, and whether they are for us alone."""
+    async def _every_page(self) -> _Fetched:
+        if not self._source.offers(self.kind.method.partition("/")[0]):
+            return _Fetched([], math.inf, has_ttl=True, private=False)
         try:
             return await self._walk()
         except _CursorGone:
             return await self._walk(last=True)
 
-    async def _walk(self, *, last: bool = False) -> tuple[list[Any], float, bool]:
+    async def _walk(self, *, last: bool = False) -> _Fetched:
         limits, kind = self._limits, self.kind
         most: int = getattr(limits, kind.cap)
         found: list[Any] = []
         cursors: set[str] = set()
         fields: dict[str, Any] = {}
-        fresh_until, private, size = math.inf, False, 0
+        fresh_until, has_ttl, private, size = math.inf, True, False, 0
         for _ in range(limits.pages):
             try:
-                page = await self._page(fields)
+                page, bytes = await self._page(fields)
             except ServerError as error:
                 if error.code == _INVALID_PARAMS and fields and not last:
                     raise _CursorGone from None
                 raise
             found += page[kind.member]
-            size += len(marshal.dumps(page, 2))  # not JSON's own length, but cheap and close to it
+            size += bytes
             if len(found) > most:
                 raise self._broken(f"more than {most} {kind.noun} (Limits.{kind.cap})", page)
             if size > limits.list_bytes:
                 raise self._broken(f"more than {limits.list_bytes} bytes (Limits.list_bytes)", page)
-            fresh_until = min(fresh_until, self._now() + self._seconds_fresh(page))
+            ttl = _ttl(page)
+            if ttl is None:
+                has_ttl = False
+            else:
+                fresh_until = min(fresh_until, self._now() + ttl)
             private = private or page.get("cacheScope") != "public"
             cursor = page.get("nextCursor")
             if cursor is None:
-                return found, fresh_until, private
+                return _Fetched(found, fresh_until, has_ttl, private)
             if type(cursor) is not str:
                 raise self._broken("a nextCursor that is not a string", page)
             if cursor in cursors:
@@ -248,27 +265,34 @@ class PagedCache(ABC, Generic[L]):
             fields = {"cursor": cursor}
         raise self._broken(f"more than {limits.pages} pages (Limits.pages)", page)
 
-    async def _page(self, fields: dict[str, Any]) -> dict[str, Any]:
+    async def _page(self, fields: dict[str, Any]) -> Page:
         page = await self._source.fetch(self.kind.method, fields)
-        if type(page.get(self.kind.member)) is not list:
-            raise self._broken(f"a page without an array of {self.kind.noun}", page)
+        if type(page.result.get(self.kind.member)) is not list:
+            raise self._broken(f"a page without an array of {self.kind.noun}", page.result)
         return page
-
-    def _seconds_fresh(self, page: dict[str, Any]) -> float:
-        """How long a page may be taken as fresh.
-
-        Without a usable ``ttlMs``: until the server says otherwise, where it is heard when it
-        does; else not at all.
-        """
-        ttl = page.get("ttlMs")
-        if type(ttl) is int or type(ttl) is float:
-            return max(0.0, min(ttl, 86_400_000) / 1000)
-        return math.inf if self.subscription.is_notified else 0.0
 
     def _broken(self, what: str, page: Any) -> ProtocolViolation:
         return ProtocolViolation(
             f"the server's {self.kind.method} has {what}", result=page, server=self._server
         )
+
+
+def _ttl(page: dict[str, Any]) -> float | None:
+    """Seconds for which a page is fresh by its own word, at most a day."""
+    ttl = page.get("ttlMs")
+    if type(ttl) is int or type(ttl) is float:
+        return max(0.0, min(ttl, 86_400_000) / 1000)
+    return None
+
+
+class _Fetched(NamedTuple):
+    entries: list[Any]
+    fresh_until: float
+    """By the shortest ``ttlMs`` of its pages."""
+    has_ttl: bool
+    """Whether every page has one."""
+    private: bool
+    """Whether it is for one authorization alone (``cacheScope``)."""
 
 
 class _CursorGone(Exception):

@@ -8,20 +8,29 @@ session management).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ..connection.connection import Connection, session_ended
-from ..connection.rpc import REPEATABLE, CallOptions, RpcConnection
+from ..connection.rpc import REPEATABLE, CallOptions, RpcConnection, Traffic
 from ..errors import ConnectError, ConnectionLost, McpError, NotSent, ProtocolViolation
 from ..protocol.capabilities import may_offer
 from ..protocol.era import Complete
 from ..runtime.limits import Timeouts
+from ..runtime.session_context import SessionContext
 
-__all__ = ["FetchResult", "ReadRequests", "RunWithInput"]
+__all__ = ["FetchResult", "Page", "ReadRequests", "RunWithInput"]
 
 FetchResult: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """From a method and its parameters to the result."""
 T = TypeVar("T")
+
+
+class Page(NamedTuple):
+    """One page of a list."""
+
+    result: dict[str, Any]
+    size: int
+    """Bytes of the message."""
 
 
 class RunWithInput(Protocol):
@@ -40,36 +49,44 @@ class RunWithInput(Protocol):
 class ReadRequests:
     """Sends the requests of one session that only read."""
 
-    def __init__(
-        self, server: str, connection: Connection, timeouts: Timeouts, run: RunWithInput
-    ) -> None:
-        self.server = server
+    def __init__(self, context: SessionContext, connection: Connection, run: RunWithInput) -> None:
+        self.context = context
         self.connection = connection
-        self.timeouts = timeouts
-        """The session's defaults."""
+        self.server = context.server
         self._run = run
+
+    def offers(self, feature: str, detail: str | None = None) -> bool:
+        """Whether the server is worth asking for ``feature``."""
+        era = self.connection.agreed().era
+        return may_offer(era.revision, era.server.capabilities, feature, detail)
 
     def require(self, feature: str, detail: str | None = None) -> None:
         """Raises ``NotSent`` where the server's capabilities leave out ``feature``."""
-        era = self.connection.agreed().era
-        if not may_offer(era.revision, era.server.capabilities, feature, detail):
+        if not self.offers(feature, detail):
             name = feature if detail is None else f"{feature}.{detail}"
             raise NotSent(
                 f"the server does not declare {name}, so it was not asked",
                 server=self.server,
             )
 
-    async def page(self, method: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    async def page(self, method: str, fields: Mapping[str, Any]) -> Page:
         """One page of a list, within the session's default timeouts."""
-        return await self.ask(method, fields, self.timeouts)
+        traffic = Traffic()
+        options = CallOptions(repeatable=True, traffic=traffic)
+        result = await self.ask(method, fields, self.context.timeouts, options)
+        return Page(result, traffic.received)
 
     async def ask(
-        self, method: str, fields: Mapping[str, Any], timeouts: Timeouts
+        self,
+        method: str,
+        fields: Mapping[str, Any],
+        timeouts: Timeouts,
+        options: CallOptions = REPEATABLE,
     ) -> dict[str, Any]:
         """The result of a request that may not ask back: only calls and reads may."""
 
         async def send(wire: RpcConnection) -> dict[str, Any]:
-            reading = await wire.request(method, fields, timeouts, REPEATABLE)
+            reading = await wire.request(method, fields, timeouts, options)
             if isinstance(reading, Complete):
                 return reading.result
             raise ProtocolViolation(
@@ -84,7 +101,7 @@ class ReadRequests:
         self, timeout: float | Timeouts | None, meta: Mapping[str, Any] | None
     ) -> FetchResult:
         """For requests that may ask back, within the clocks and with the ``_meta`` given."""
-        timeouts = self.timeouts.for_call(timeout)
+        timeouts = self.context.timeouts.for_call(timeout)
         options = CallOptions(meta=meta, repeatable=True)
 
         async def read(method: str, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from ..connection.rpc import RpcConnection
 from ..errors import CallTimeout, McpError, ServerError
 from ..protocol.capabilities import declares
 from ..protocol.jsonrpc import ErrorResponse, InvalidFrame, Notification, Response
-from ..protocol.notifications import ACKNOWLEDGED, LISTEN, Topic
+from ..protocol.notifications import ACKNOWLEDGED, CANCELLED, LISTEN, Topic
 from ..runtime.event_loop import Handle, Waiter, current
 from ..runtime.safe_text import safe_text
 from ..transports.base import Exchange
@@ -96,7 +96,9 @@ class Subscription(ABC):
         self._jitter = jitter or _random
         self._backend = current()
         self._wire: RpcConnection | None = None
+        self._declared = False
         self._available = False
+        self._streams = 0
         self._acknowledged = False
         self._tried = False
         self._again = False
@@ -118,21 +120,28 @@ class Subscription(ABC):
         """A stream stands; ``again``: one stood before, and between them nothing was heard."""
 
     @property
-    def is_notified(self) -> bool:
-        """Whether a change would be heard of."""
-        return self._wire is None or not self._wire.era.listens or self._acknowledged
+    def epoch(self) -> int | None:
+        """None while a change would not be heard: the server has not declared that it tells of
+        changes, or has no way to. Otherwise a number that is another one after every gap."""
+        wire = self._wire
+        if wire is None or not self._declared:
+            return None
+        if wire.era.listens:
+            return self._streams if self._acknowledged else None
+        return wire.transport.notification_epoch
 
     def connected(self, wire: RpcConnection) -> None:
         """A connection stands. What was subscribed to on the last one is subscribed to anew."""
         self._stop()
         self._wire = wire
-        self._available = self._offered(wire)
+        capabilities = wire.era.server.capabilities
+        self._declared = declares(capabilities, self.topic.feature, self.topic.detail)
+        self._available = self._may_listen(wire)
         if self._relied or self._watchers:
             self._start()
 
-    def _offered(self, wire: RpcConnection) -> bool:
-        capabilities = wire.era.server.capabilities
-        return wire.era.listens and declares(capabilities, self.topic.feature, self.topic.detail)
+    def _may_listen(self, wire: RpcConnection) -> bool:
+        return wire.era.listens and self._declared
 
     def watch(self) -> None:
         self._watchers += 1
@@ -182,6 +191,7 @@ class Subscription(ABC):
 
     def _stands(self) -> None:
         again, self._again = self._again, False
+        self._streams += 1
         self._acknowledged, self.fault = True, None
         self.opened(again)
         self.signal.notify()
@@ -223,7 +233,7 @@ class Subscription(ABC):
             message = await self._acknowledgement(exchange, until)
             if message is None:
                 message = await self._hear(wire, exchange)
-            answered = type(message) in (Response, ErrorResponse)
+            answered = _is_the_end(message)
         except (McpError, TimeoutError, InvalidFrame) as error:
             return self._lost(error)
         finally:
@@ -252,7 +262,7 @@ class Subscription(ABC):
         """None once the server has agreed; else what it said instead."""
         while True:
             message: Any = await exchange.receive(until)
-            if type(message) in (Response, ErrorResponse):
+            if _is_the_end(message):
                 return message
             if message.method == ACKNOWLEDGED:
                 if not self.topic.honoured_by(message):
@@ -267,7 +277,7 @@ class Subscription(ABC):
                 message: Any = await exchange.receive(wire.now() + _ROUND)
             except TimeoutError:
                 continue
-            if type(message) in (Response, ErrorResponse):
+            if _is_the_end(message):
                 return message
             if message.method == self.topic.notice:
                 self.heard(message)
@@ -298,6 +308,11 @@ class ListSubscription(Subscription):
         for on_change in self._on_change:
             on_change(certain)
         self.signal.notify()
+
+
+def _is_the_end(message: Any) -> bool:
+    """Whether the server has ended the stream: with an answer, or by cancelling our request."""
+    return type(message) in (Response, ErrorResponse) or message.method == CANCELLED
 
 
 def _refusal(failure: ErrorResponse, server: str) -> ServerError:

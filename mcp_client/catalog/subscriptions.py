@@ -155,7 +155,7 @@ class ResourceSubscription(Subscription):
             listener(update)
         self.signal.notify()
 
-    def _offered(self, wire: RpcConnection) -> bool:
+    def _may_listen(self, wire: RpcConnection) -> bool:
         return True  # who declares nothing may tell all the same: it is asked, and says
 
     def connected(self, wire: RpcConnection) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from .versions import ELICITS, FULL_FORMS, STATELESS
+from .versions import DECLARES_TOOLS, ELICITS, FULL_FORMS, STATELESS
 
 __all__ = [
     "ClientDeclaration",
@@ -96,9 +96,12 @@ def may_offer(
     """Whether a server is worth asking for a feature that not every server has.
 
     It is not where the server says what it can do, and this is not among it. One that says nothing
-    at all may serve it all the same. ``completions`` is declared since 2025-03-26 only.
+    at all may serve it all the same. ``completions`` is declared since 2025-03-26 only, and
+    ``tools`` reliably since 2025-06-18.
     """
     if not capabilities or (feature == "completions" and revision == "2024-11-05"):
+        return True
+    if feature == "tools" and revision not in DECLARES_TOOLS:
         return True
     if feature not in capabilities:
         return False

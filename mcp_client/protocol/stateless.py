@@ -13,6 +13,7 @@ from .capabilities import ClientDeclaration, ServerFacts, declared_in
 from .era import Complete, Era, InputRequired, Malformed, Reading, _id
 from .headers import HeaderParam, mirrored, request_headers
 from .jsonrpc import Id, Json, Notification, dump, encode_fields
+from .notifications import CANCELLED
 
 __all__ = ["StatelessEra", "discover_params"]
 
@@ -84,6 +85,8 @@ class StatelessEra(Era):
         meta = notice.params.get("_meta")
         if isinstance(meta, dict) and _PREFIX + "subscriptionId" in meta:
             return _id(meta[_PREFIX + "subscriptionId"])
+        if notice.method == CANCELLED:  # the server asks nothing itself: it can only be of ours
+            return _id(notice.params.get("requestId"))
         return super().owner(notice)
 
 

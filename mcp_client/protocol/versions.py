@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 __all__ = ["HANDSHAKE", "LATEST_HANDSHAKE", "LATEST_STATELESS", "STATELESS", "VERSION_HEADER"]
-__all__ += ["ELICITS", "FULL_FORMS", "is_known"]
+__all__ += ["DECLARES_TOOLS", "ELICITS", "FULL_FORMS", "is_known"]
 
 HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Revisions opened by ``initialize``, newest first."""
@@ -13,6 +13,10 @@ STATELESS = ("2026-07-28",)
 
 VERSION_HEADER = (*STATELESS, "2025-11-25", "2025-06-18")
 """Revisions that have the HTTP header ``MCP-Protocol-Version``."""
+
+DECLARES_TOOLS = (*STATELESS, "2025-11-25", "2025-06-18")
+"""Revisions whose servers declare their tools, where only what was declared may be used; servers
+of the older ones often forget to."""
 
 ELICITS = (*STATELESS, "2025-11-25", "2025-06-18")
 """Revisions in which a server may ask a person something."""

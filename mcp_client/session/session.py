@@ -84,7 +84,7 @@ class Session:
         self._answering = Dispatcher(setup.handlers, self._context)
         self._logs = ServerLog(setup.handlers, self._context)
         self._rounds = InputRequiredLoop(self._answering, setup.limits)
-        self._reads = ReadRequests(setup.name, self._connection, setup.timeouts, self._rounds.run)
+        self._reads = ReadRequests(self._context, self._connection, self._rounds.run)
         self._caller = Caller(
             self._find,
             self._connection,
@@ -210,7 +210,7 @@ class Session:
     def _library(self) -> Library:
         from ..catalog.library import Library
 
-        return Library(self._reads, self._source, self._subscriptions, self._limits, self._origin)
+        return Library(self._reads, self._source, self._subscriptions, self._origin)
 
     async def list_resources(self, *, refresh: bool = False) -> Listed[Resource]:
         """Every resource the server lists, cached and refreshed as in ``list_tools``.
@@ -383,11 +383,10 @@ class Session:
         if setup.gate.memory.store is not None:
             await anyio.to_thread.run_sync(setup.gate.memory.store.list)  # likewise
         self._source = ListSource(
-            self.name,
+            self._context,
             self._reads.page,
             current().now,
-            setup.limits,
-            setup.timeouts.total,
+            self._reads.offers,
             lambda: self._connection.transport.credentials,
         )
         self._subscriptions = Subscriptions(self.name, self._timeouts, self._limits)

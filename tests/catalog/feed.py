@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from mcp_client import Limits
+from mcp_client import Limits, Timeouts
 from mcp_client.catalog.paged_list import ListSource
+from mcp_client.catalog.reading import Page
 from mcp_client.catalog.subscription import ListSubscription
 from mcp_client.protocol.notifications import TOOLS
+from mcp_client.runtime.session_context import SessionContext
 
 __all__ = ["Feed", "source_of"]
 
@@ -17,14 +20,14 @@ __all__ = ["Feed", "source_of"]
 class Feed(ListSubscription):
     """Says of itself what the test says: whether a change would be heard."""
 
-    def __init__(self, heard: bool = True) -> None:
+    def __init__(self) -> None:
         super().__init__("files", TOOLS, 1.0)
-        self.hears = heard
+        self.stream: int | None = 1
         self.used = 0
 
     @property
-    def is_notified(self) -> bool:
-        return self.hears
+    def epoch(self) -> int | None:
+        return self.stream
 
     def rely(self) -> None:
         self.used += 1
@@ -51,8 +54,9 @@ def source_of(
     seconds: float = float("inf"),
     user: Callable[[], Hashable] = lambda: None,
 ) -> ListSource:
-    async def page(method: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    async def page(method: str, fields: Mapping[str, Any]) -> Page:
         found: dict[str, Any] = await fetch(fields)
-        return found
+        return Page(found, len(json.dumps(found)))
 
-    return ListSource("files", page, now, limits or Limits(), seconds, lambda: KnownAs(user))
+    context = SessionContext("files", Timeouts(total=seconds), limits or Limits())
+    return ListSource(context, page, now, credentials=lambda: KnownAs(user))

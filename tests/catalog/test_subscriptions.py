@@ -329,11 +329,11 @@ async def test_a_lost_stream_is_opened_again_after_a_pause_that_doubles() -> Non
                 await until(lambda: len(server.streams) == pauses.asked.count(0) + 1)
             assert [pause for pause in pauses.asked if pause] == [1, 2, 4, 8]
             server.acknowledge()
-            await until(lambda: session._subscriptions.tools.is_notified)
+            await until(lambda: session._subscriptions.tools.epoch is not None)
             server.end_stream()
             await until(lambda: len(pauses.asked) == 9)
             assert pauses.asked[-1] == 1, "a stream that stood starts the pauses over"
-            assert not session._subscriptions.tools.is_notified
+            assert session._subscriptions.tools.epoch is None
 
 
 async def test_what_happened_while_no_stream_was_open_is_found_when_it_is_open_again() -> None:
@@ -478,4 +478,61 @@ async def test_in_the_handshake_era_notices_come_without_a_stream(declared: bool
         await session.ping()
         assert names(await anext(changes)) == (["b"], ["a"], [])
     assert "subscriptions/listen" not in asked
-    assert asked.count("tools/list") == 2
+    # Without a declaration the notice is heard, but could not be relied on: each use asks.
+    assert asked.count("tools/list") == (2 if declared else 3)
+
+
+# ------------------------------------------------------------ cancelled by the server
+
+
+async def test_a_stream_that_the_server_cancels_is_opened_again_after_a_pause() -> None:
+    server = Server("a")
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        pauses = Pauses(session)
+        async with session.tool_changes() as changes:
+            await until(lambda: len(server.streams) == 1)
+            server.tools = {"a": "", "b": ""}
+            server.send(
+                {
+                    "jsonrpc": "2.0",
+                    "method": CANCELLED,
+                    "params": {"requestId": server.streams[-1], "reason": "shutting down"},
+                }
+            )
+            await until(lambda: pauses.asked == [1.0])
+            assert session._subscriptions.tools.epoch is None
+            assert server.count(CANCELLED) == 0, "what the server ended needs no cancelling"
+            pauses.let.set()
+            assert names(await anext(changes)) == (["b"], [], [])
+        assert server.count("subscriptions/listen") == 2
+
+
+async def test_a_stream_that_is_cancelled_before_it_stands_is_tried_again() -> None:
+    server = Server("a")
+    server.acknowledges = False
+    async with connect(MemoryServer(server), timeouts=Timeouts(connect=5)) as session:
+        pauses = Pauses(session)
+        pauses.let.set()
+        async with anyio.create_task_group() as group:
+
+            async def watch() -> None:
+                async with session.tool_changes():
+                    pass
+
+            group.start_soon(watch)
+            await until(lambda: len(server.streams) == 1)
+            server.acknowledges = True
+            params = {"requestId": server.streams[-1]}
+            server.send({"jsonrpc": "2.0", "method": CANCELLED, "params": params})
+            await until(lambda: len(server.streams) == 2)
+
+
+@pytest.mark.parametrize("params", [{}, {"requestId": None}, {"requestId": []}, {"requestId": -1}])
+async def test_a_cancellation_of_anything_else_leaves_the_stream_alone(params: Any) -> None:
+    server = Server("a")
+    async with connect(MemoryServer(server)) as session, session.tool_changes() as changes:
+        server.send({"jsonrpc": "2.0", "method": CANCELLED, "params": params})
+        server.change(b="")
+        with anyio.fail_after(10):
+            assert names(await anext(changes)) == (["b"], ["a"], [])
+        assert len(server.streams) == 1

@@ -204,14 +204,46 @@ async def test_an_old_fetch_that_ends_after_a_notice_does_not_count_as_new() -> 
 
 async def test_without_a_ttl_a_list_lives_only_where_changes_are_heard_of() -> None:
     server = Server(page("a"))
-    server.feed.hears = False
+    server.feed.stream = None
     await server.names()
     await server.names()
     assert len(server.asked) == 2
-    server.feed.hears = True
+    server.feed.stream = 1
     await server.names()
     await server.names()
     assert len(server.asked) == 3
+
+
+async def test_a_list_is_asked_for_again_once_a_change_may_have_been_missed() -> None:
+    server = Server(page("a"))
+    await server.names()
+    server.feed.stream = None
+    await server.names()
+    server.feed.stream = 2
+    await server.names()
+    assert len(server.asked) == 3, "what was fetched without a stream is not kept for it"
+    await server.names()
+    assert len(server.asked) == 3
+
+
+async def test_a_ttl_holds_whatever_is_heard() -> None:
+    server = Server(page("a", ttlMs=1_000))
+    server.feed.stream = None
+    await server.names()
+    await server.names()
+    assert len(server.asked) == 1
+    server.clock += 2
+    await server.names()
+    assert len(server.asked) == 2
+
+
+async def test_one_page_without_a_ttl_leaves_the_list_without_one() -> None:
+    pages = page("a", ttlMs=1_000_000, nextCursor="x"), page("b")
+    server = Server(*pages, *pages)
+    server.feed.stream = None
+    await server.names()
+    await server.names()
+    assert len(server.asked) == 4
 
 
 # -------------------------------------------------------------- credentials
@@ -267,7 +299,7 @@ async def test_pages_together_are_capped_in_bytes() -> None:
 async def test_a_list_that_drips_without_end_is_given_up() -> None:
     server = Server(page("a"), seconds=0.02)
     server.gate = anyio.Event()
-    with pytest.raises(CallTimeout, match="not whole") as caught:
+    with pytest.raises(CallTimeout, match="not complete") as caught:
         await server.names()
     assert caught.value.clock == "total"
     server.gate.set()

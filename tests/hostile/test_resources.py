@@ -39,7 +39,7 @@ KINDS: dict[str, tuple[str, Callable[[Session], Any]]] = {
     ("rest", "reason"),
     [
         ({"nextCursor": "again"}, "came before"),
-        ({"nextCursor": 7}, "no string"),
+        ({"nextCursor": 7}, "not a string"),
         ({"nextCursor": "n"}, r"more than 3 pages \(Limits\.pages\)"),
         (None, "without an array"),
     ],

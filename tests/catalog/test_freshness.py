@@ -1,0 +1,112 @@
+"""When a list may be served again without asking: only where a change would be heard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_client import MemoryServer, UnknownTool, allow_all, connect
+
+CHANGED = "notifications/tools/list_changed"
+TOOL = {"name": "a", "inputSchema": {"type": "object"}}
+
+
+class Server:
+    """A server of one revision that declares what it is told to, and counts."""
+
+    def __init__(self, revision: str, capabilities: dict[str, Any], **members: Any) -> None:
+        self.revision = revision
+        self.capabilities = capabilities
+        self.members = members
+        self.methods: list[str] = []
+
+    def __call__(self, message: dict[str, Any]) -> Any:
+        self.methods.append(message["method"])
+        match message["method"]:
+            case "initialize":
+                return {
+                    "protocolVersion": self.revision,
+                    "capabilities": self.capabilities,
+                    "serverInfo": {"name": "s", "version": "1"},
+                }
+            case "server/discover" if self.revision == "2026-07-28":
+                return {"supportedVersions": [self.revision], "capabilities": self.capabilities}
+            case "tools/list":
+                return {"tools": [TOOL], **self.members}
+            case "tools/call":
+                return {"content": []}
+        return NotImplemented
+
+    @property
+    def lists(self) -> int:
+        return self.methods.count("tools/list")
+
+
+HANDSHAKE = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE)
+@pytest.mark.parametrize("declared", [{}, {"listChanged": False}, {"listChanged": "true"}])
+async def test_a_list_is_asked_for_again_where_no_change_would_be_told(
+    revision: str, declared: Any
+) -> None:
+    server = Server(revision, {"tools": declared})
+    async with connect(MemoryServer(server), revision=revision) as session:
+        for _ in range(3):
+            await session.list_tools()
+    assert server.lists == 3
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE)
+async def test_a_list_is_kept_where_changes_are_declared_and_can_be_told(revision: str) -> None:
+    server = Server(revision, {"tools": {"listChanged": True}})
+    async with connect(MemoryServer(server), revision=revision) as session:
+        for _ in range(3):
+            await session.list_tools()
+    assert server.lists == 1
+
+
+@pytest.mark.parametrize("revision", [*HANDSHAKE, "2026-07-28"])
+async def test_a_list_is_kept_for_its_ttl_though_no_change_would_be_told(revision: str) -> None:
+    server = Server(revision, {"tools": {}}, ttlMs=3_600_000)
+    async with connect(MemoryServer(server), revision=revision) as session:
+        for _ in range(3):
+            await session.list_tools()
+    assert server.lists == 1
+
+
+async def test_calls_use_the_definition_at_hand_however_old_the_list_is() -> None:
+    server = Server("2025-11-25", {"tools": {}})
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        for _ in range(3):
+            await session.call_tool("a")
+    assert server.lists == 1
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", "2026-07-28"])
+async def test_a_server_that_declares_no_tools_is_not_asked_for_any(revision: str) -> None:
+    server = Server(revision, {"prompts": {}})
+    async with connect(MemoryServer(server), revision=revision, approval=allow_all) as session:
+        for refresh in (False, True):
+            assert list(await session.list_tools(refresh=refresh)) == []
+        with pytest.raises(UnknownTool):
+            await session.call_tool("a")
+        with pytest.raises(UnknownTool):
+            await session.get_tool("a")
+    assert server.lists == 0
+    assert "tools/call" not in server.methods
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26"])
+async def test_an_older_server_that_forgot_to_declare_its_tools_is_asked(revision: str) -> None:
+    server = Server(revision, {"prompts": {}})
+    async with connect(MemoryServer(server), revision=revision, approval=allow_all) as session:
+        assert [tool.name for tool in await session.list_tools()] == ["a"]
+        await session.call_tool("a")
+
+
+async def test_a_server_that_declares_nothing_at_all_is_asked() -> None:
+    server = Server("2025-11-25", {})
+    async with connect(MemoryServer(server)) as session:
+        assert [tool.name for tool in await session.list_tools()] == ["a"]
