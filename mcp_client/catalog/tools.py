@@ -166,10 +166,10 @@ class Catalog(PagedCache[ToolList]):
 
     def _log_rejected(self, rejected: list[Rejected]) -> None:
         for one in rejected[:_LOGGED]:
-            _log.warning("%s: the tool %r was rejected: %s", self._server, one.name, one.reason)
+            _log.warning("%s: the tool %r is left out: %s", self._server, one.name, one.reason)
         if len(rejected) > _LOGGED:
             left = len(rejected) - _LOGGED
-            _log.warning("%s: %d more tools were rejected", self._server, left)
+            _log.warning("%s: %d more tools are left out", self._server, left)
 
 
 def judge_schemas(

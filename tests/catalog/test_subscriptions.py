@@ -510,7 +510,7 @@ async def test_a_stream_that_the_server_cancels_is_opened_again_after_a_pause() 
 async def test_a_stream_that_is_cancelled_before_it_stands_is_tried_again() -> None:
     server = Server("a")
     server.acknowledges = False
-    async with connect(MemoryServer(server), timeouts=Timeouts(connect=5)) as session:
+    async with connect(MemoryServer(server), timeouts=Timeouts(connect=600)) as session:
         pauses = Pauses(session)
         pauses.let.set()
         async with anyio.create_task_group() as group:
