@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..runtime.safe_text import is_invisible, safe_text
-from ..validation.schema_shape import is_known_dialect, survey
+from ..validation.schema_shape import add_schema_texts, is_known_dialect
 
 __all__ = [
     "LookAlikes",
@@ -120,34 +120,18 @@ def definition_findings(
     found: list[str] = []
     for member in ("inputSchema", "outputSchema"):
         schema = definition.get(member)
-        if schema is None or survey(schema, texts):
+        if schema is None:
             continue
+        add_schema_texts(schema, texts)
         if not is_known_dialect(schema):
             dialect = safe_text(schema["$schema"], 80)
             found.append(f"its {member} is in a dialect that cannot be checked: {dialect!r}")
-        _gather(schema, texts)
     texts += [text for text in map(definition.get, ("title", "description")) if type(text) is str]
     found += text_findings(texts)
     found += name_findings(name)
     if looks_like is not None:
         found.append(f"its name can be taken for that of '{safe_text(looks_like, 128)}'")
     return found
-
-
-def _gather(value: Any, texts: list[str]) -> None:
-    """Add every text in ``value``, up to as many as are searched."""
-    chars, waiting = 0, [value]
-    while waiting and chars <= _SEARCHED:
-        one = waiting.pop()
-        if type(one) is str:
-            texts.append(one)
-            chars += len(one)
-        elif type(one) is dict:
-            texts.extend(one)
-            chars += sum(map(len, one))
-            waiting.extend(one.values())
-        elif type(one) is list:
-            waiting.extend(one)
 
 
 def is_ordinary_name(name: str) -> bool:

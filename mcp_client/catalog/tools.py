@@ -10,10 +10,7 @@ not go by a definition that is known to have changed.
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -23,8 +20,7 @@ from ..errors import InvalidSchema, UnknownTool
 from ..protocol.headers import InvalidHeaderParam, header_params_of
 from ..runtime.limits import Limits
 from ..runtime.safe_text import invisible, safe_text
-from ..validation.checker import checker_for
-from ..validation.schema_shape import is_known_dialect, survey
+from ..validation.schema_shape import is_known_dialect, listed_schema_fault
 from .inspection import LookAlikes, is_ordinary_name
 from .listed import Rejected
 from .paged_list import Kind, ListSource, PagedCache
@@ -42,7 +38,7 @@ _SHOWN = 200
 _NO_SCHEMA = "is not a JSON Schema: "
 _AT_ONCE = 25
 _LOGGED = 20
-_JUDGING = 2.0
+_MANY_TEXTS = 200
 _LONGEST_NAME = 1_000
 
 
@@ -137,25 +133,18 @@ class Catalog(PagedCache[ToolList]):
     async def _faults(self, found: list[Any], names: Counter[str]) -> dict[int, str]:
         """Why definitions cannot be used, by their position in the list."""
         faults: dict[int, str] = {}
-        odd: list[int] = []
+        texts: list[str] = []
         for number, definition in enumerate(found):
-            if number % _AT_ONCE == _AT_ONCE - 1:
+            if number % _AT_ONCE == _AT_ONCE - 1 or len(texts) > _MANY_TEXTS:
                 await checkpoint()
+            texts = []
             fault = _fault(definition, _name(definition), names)
             if fault is None:
-                if not _is_surely_sound(definition):
-                    odd.append(number)
-                elif self.mirrors:
-                    fault = _mark_fault(definition)
+                fault = _schema_fault(definition, self._limits, texts)
+            if fault is None and self.mirrors:
+                fault = _mark_fault(definition)
             if fault is not None:
                 faults[number] = fault
-        if odd:
-            definitions = [found[number] for number in odd]
-            judge = partial(judge_schemas, definitions, self._limits, self.mirrors)
-            judged = await anyio.to_thread.run_sync(
-                judge, abandon_on_cancel=True, limiter=self._thread
-            )
-            faults.update((odd[number], fault) for number, fault in judged.items())
         return faults
 
     def _tool(self, name: str, definition: dict[str, Any], looks_like: str | None) -> Tool:
@@ -170,32 +159,6 @@ class Catalog(PagedCache[ToolList]):
         if len(rejected) > _LOGGED:
             left = len(rejected) - _LOGGED
             _log.warning("%s: %d more tools are left out", self._server, left)
-
-
-def judge_schemas(
-    definitions: list[dict[str, Any]],
-    limits: Limits,
-    mirrors: bool,
-    clock: Callable[[], float] = time.monotonic,
-) -> dict[int, str]:
-    """Why definitions cannot be used, by their position: for schemas that are not surely sound.
-
-    Loads ``jsonschema`` and takes a millisecond a schema or more, so it runs in a thread. After
-    two seconds, and where a schema needs the worker process, the rest is left for when the tool
-    is called.
-    """
-    until = clock() + _JUDGING
-    faults: dict[int, str] = {}
-    for number, definition in enumerate(definitions):
-        if clock() >= until:
-            break
-        try:
-            fault = _schema_fault(definition, limits) or (mirrors and _mark_fault(definition))
-        except Exception as error:  # noqa: BLE001 - one odd definition must not spoil the list
-            fault = f"its schemas cannot be read ({type(error).__name__})"
-        if fault:
-            faults[number] = fault
-    return faults
 
 
 def _name(definition: Any) -> str:
@@ -230,22 +193,14 @@ def _mark_fault(definition: dict[str, Any]) -> str | None:
     return None
 
 
-def _is_surely_sound(definition: dict[str, Any]) -> bool:
-    """Whether both schemas are, which is told in microseconds; what is not is judged in full."""
-    output = definition.get("outputSchema")
-    try:
-        return survey(definition["inputSchema"], []) and (output is None or survey(output, []))
-    except Exception:  # noqa: BLE001 - the full judgement tells what is wrong with it
-        return False
+def _schema_fault(definition: dict[str, Any], limits: Limits, texts: list[str]) -> str | None:
+    """What is certainly wrong with its schemas. What takes ``jsonschema`` is left to the call.
 
-
-def _schema_fault(definition: dict[str, Any], limits: Limits) -> str | None:
+    A schema in an unknown dialect is a finding: see ``inspection``.
+    """
     for member in ("inputSchema", "outputSchema"):
         schema = definition.get(member)
-        if schema is None or survey(schema, []) or not is_known_dialect(schema):
-            continue
-        try:
-            checker_for(schema, limits).prepare_if_cheap()
-        except InvalidSchema as error:
-            return f"its {member} {_NO_SCHEMA}{safe_text(error, _SHOWN)}"
+        fault = "" if schema is None else listed_schema_fault(schema, limits, texts)
+        if fault and is_known_dialect(schema):
+            return f"its {member} {_NO_SCHEMA}{safe_text(fault, _SHOWN)}"
     return None

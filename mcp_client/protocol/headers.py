@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import InvalidArguments
+from .schema_walk import Role, walk
 
 __all__ = [
     "HEADER_MISMATCH",
@@ -31,14 +32,12 @@ HEADER_MISMATCH = -32020
 PROTOCOL_VERSION = "MCP-Protocol-Version"
 
 _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-_MARK = "x-mcp-header"
+_KEYWORD = "x-mcp-header"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _START, _END = "=?base64?", "?="
 _PRIMITIVE = frozenset({"string", "integer", "boolean"})
 _SAFE = 2**53 - 1
-_NO_SCHEMAS = frozenset({"const", "default", "enum", "example", "examples", "required"})
-_NAMED_SCHEMAS = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties"})
 
 
 class InvalidHeaderParam(ValueError):
@@ -110,53 +109,52 @@ def _text(value: Any, path: tuple[str, ...]) -> str | None:
 
 def header_params_of(schema: Any) -> tuple[HeaderParam, ...]:
     """The marks of an ``inputSchema``. Raises ``InvalidHeaderParam``."""
+    if not _mentioned(schema):
+        return ()
     found: list[HeaderParam] = []
     taken: dict[str, str] = {}
-    for path, reachable, place in _marked(schema, (), True):
-        name = place[_MARK]
-        shown = ".".join(path) or "the schema itself"
-        _check(name, shown, place, reachable and bool(path))
+    for part, role, _, path, _ in walk(schema):
+        if role is not Role.SCHEMA or type(part) is not dict or _KEYWORD not in part:
+            continue
+        name = part[_KEYWORD]
+        shown = "a part of the schema" if path is None else ".".join(path) or "the schema itself"
+        _check(name, shown, part, bool(path))
         if name.lower() in taken:
             raise InvalidHeaderParam(
-                f"{_MARK} {name!r} of {shown} is also that of {taken[name.lower()]}"
+                f"{_KEYWORD} {name!r} of {shown} is also that of {taken[name.lower()]}"
             )
         taken[name.lower()] = shown
-        found.append(HeaderParam(path, "Mcp-Param-" + name))
+        found.append(HeaderParam(path or (), "Mcp-Param-" + name))
     return tuple(found)
+
+
+def _mentioned(schema: Any) -> bool:
+    """Whether any object in ``schema`` has the keyword: most have it nowhere."""
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if type(part) is dict:
+            if _KEYWORD in part:
+                return True
+            part = part.values()
+        elif type(part) is not list:
+            continue
+        waiting += [item for item in part if type(item) is dict or type(item) is list]
+    return False
 
 
 def _check(name: Any, shown: str, place: Mapping[str, Any], reachable: bool) -> None:
     if not isinstance(name, str):
-        raise InvalidHeaderParam(f"{_MARK} of {shown} is no string")
+        raise InvalidHeaderParam(f"{_KEYWORD} of {shown} is no string")
     if not name:
-        raise InvalidHeaderParam(f"{_MARK} of {shown} is empty")
+        raise InvalidHeaderParam(f"{_KEYWORD} of {shown} is empty")
     if not _TOKEN.fullmatch(name):
-        raise InvalidHeaderParam(f"{_MARK} {name[:40]!r} of {shown} is no HTTP field name")
+        raise InvalidHeaderParam(f"{_KEYWORD} {name[:40]!r} of {shown} is no HTTP field name")
     if not reachable:
-        raise InvalidHeaderParam(f"{_MARK} {name!r} stands where no chain of properties leads")
+        raise InvalidHeaderParam(f"{_KEYWORD} {name!r} stands where no chain of properties leads")
     kind = place.get("type")
     kinds = [one for one in kind if one != "null"] if isinstance(kind, list) else [kind]
     if not kinds or not all(isinstance(one, str) and one in _PRIMITIVE for one in kinds):
-        raise InvalidHeaderParam(f"{_MARK} {name!r} of {shown} is on no string, integer or boolean")
-
-
-def _marked(
-    schema: Any, path: tuple[str, ...], reachable: bool
-) -> Iterator[tuple[tuple[str, ...], bool, dict[str, Any]]]:
-    """Every schema that has a mark, and whether properties alone lead to it."""
-    if type(schema) is list:
-        for item in schema:
-            yield from _marked(item, path, False)
-    if type(schema) is not dict:
-        return
-    if _MARK in schema:
-        yield path, reachable, schema
-    for key, part in schema.items():
-        if key == "properties" and type(part) is dict:
-            for name, property in part.items():
-                yield from _marked(property, (*path, name), reachable)
-        elif key in _NAMED_SCHEMAS and type(part) is dict:
-            for named in part.values():
-                yield from _marked(named, path, False)
-        elif key not in _NO_SCHEMAS and key != _MARK:
-            yield from _marked(part, path, False)
+        raise InvalidHeaderParam(
+            f"{_KEYWORD} {name!r} of {shown} is on no string, integer or boolean"
+        )

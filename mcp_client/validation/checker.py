@@ -33,20 +33,22 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
+import anyio
+
 from ..errors import InvalidSchema
 from ..protocol.canonical_json import canonical
 from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
 from . import engine
-from .cost import SchemaCost, survey, weigh
-from .fast_path import quick_test
-from .worker_pool import NoVerdict, WorkerPool, within
+from .cost import fits_in_place
+from .fast_path import compile_fast_path
+from .schema_shape import SchemaSurvey, survey_schema
+from .worker_pool import WorkerFailed, WorkerPool
 
 __all__ = ["Checker", "Problem", "checker_for"]
 
 _KEPT = 1024
 _SHOWN = 200
-_QUICK_VALUES = 250_000
 
 _ids = itertools.count(1)
 
@@ -77,87 +79,71 @@ class Problem:
 
 
 class Checker:
-    """One schema, ready to judge values. Shared by every session that meets an equal schema."""
+    """One schema, ready to check values. Shared by every session that meets an equal schema."""
 
-    __slots__ = ("_burden", "_fault", "_id", "_most", "_schema", "_sound", "_test", "_validator")
+    __slots__ = ("_chars", "_fast_path", "_fault", "_id", "_is_sound", "_schema", "_validator")
 
-    def __init__(self, schema: Any, burden: SchemaCost) -> None:
+    def __init__(self, schema: Any, survey: SchemaSurvey) -> None:
         self._schema = schema
-        self._burden = burden
+        self._chars = survey.chars
         self._id = next(_ids)
         self._validator: Any = None
         self._fault: str | None = None
-        self._test = quick_test(schema)
-        self._most = _QUICK_VALUES // (1 + self._burden.branches)
-        self._sound = self._test is not None
+        self._is_sound = survey.is_sound()
         """Whether the schema is known to be one, and every reference in it to lead somewhere."""
+        self._fast_path = compile_fast_path(schema)
 
     def is_known_valid(self, value: Any) -> bool:
         """True: the value fits. False: it does not, or only ``problem`` can tell."""
-        test = self._test
-        return test is not None and within(value, self._most) and test(value)
+        fast_path = self._fast_path
+        return fast_path is not None and self._is_sound and fast_path.accepts(value)
 
     async def prepare(self, workers: WorkerPool, budget: float) -> None:
-        """Find out whether the schema can be used at all. Raises ``InvalidSchema``."""
-        if self._sound:
-            return
-        if self._fault is None and self._burden.cheap_to_prepare:
-            self._prepare_in_place()
-        if self._fault is None and not self._sound:
-            try:
-                answer = await workers.ask(self._id, self._schema, None, False, budget)
-            except NoVerdict as error:
-                raise InvalidSchema(f"the schema could not be checked: {error}") from None
-            self._read(answer)
-            self._sound = self._fault is None
-        if self._fault is not None:
-            raise InvalidSchema(self._fault)
+        """Find out whether the schema can be used at all. Raises ``InvalidSchema``.
 
-    def prepare_if_cheap(self) -> None:
-        """``prepare``, where that needs no worker; what does is left for when it is called."""
-        if self._sound or not self._burden.cheap_to_prepare:
+        ``budget`` is in seconds. It is asked once: an ordinary schema is known to be one already.
+        """
+        if self._is_sound:
             return
         if self._fault is None:
-            self._prepare_in_place()
+            try:
+                answer = await workers.ask(self._id, self._schema, None, False, budget)
+            except WorkerFailed as error:
+                raise InvalidSchema(f"the schema could not be checked: {error}") from None
+            self._read(answer)
+            self._is_sound = self._fault is None
         if self._fault is not None:
             raise InvalidSchema(self._fault)
 
     async def problem(self, value: Any, workers: WorkerPool, budget: float) -> Problem | None:
-        """The most telling thing wrong with ``value``, or None; for what is not surely valid.
+        """The most telling thing wrong with ``value``, or None; asked where it is not known valid.
 
         ``budget`` is in seconds. Raises ``InvalidSchema``.
         """
         await self.prepare(workers, budget)
-        if self._burden.fits_in_place(weigh(value)):
+        if self.is_known_valid(value):
+            return None
+        if fits_in_place(self._schema, self._chars, value):
+            if not engine.is_loaded():
+                await _load_engine()
             try:
-                return self._judge_in_place(value)
+                return self._problem_in_place(value)
             except RecursionError:
                 pass  # the host's own stack is deep already; the worker has its own
         try:
             answer = await workers.ask(self._id, self._schema, value, True, budget)
-        except NoVerdict as error:
+        except WorkerFailed as error:
             return Problem("", "", "", safe_text(error, _SHOWN))
         found = self._read(answer)
         if self._fault is not None:
             raise InvalidSchema(self._fault)
         return found
 
-    def _prepare_in_place(self) -> None:
+    def _problem_in_place(self, value: Any) -> Problem | None:
         try:
-            self._validator = engine.prepare(self._schema)
-        except engine.UnusableSchema as error:
-            self._read({"unusable": str(error)})
-        except RecursionError:
-            return  # as in problem()
-        else:
-            self._sound = True
-
-    def _judge_in_place(self, value: Any) -> Problem | None:
-        if self._validator is None:
-            # Sound it is; the quick check never needed it, or the worker has one of its own.
-            self._validator = engine.prepare(self._schema, sound=True)
-        try:
-            return _problem(engine.judge(self._validator, value))
+            if self._validator is None:
+                self._validator = engine.build_validator(self._schema, is_sound=True)
+            return _problem(engine.find_problem(self._validator, value))
         except engine.UnusableSchema as error:
             self._read({"unusable": str(error)})
         raise InvalidSchema(self._fault or "")
@@ -165,8 +151,13 @@ class Checker:
     def _read(self, answer: dict[str, Any]) -> Problem | None:
         if "unusable" in answer:
             self._fault = f"the schema cannot be used: {safe_text(answer['unusable'], 400)}"
-            self._sound = False
+            self._is_sound = False
         return _problem(answer.get("problem"))
+
+
+async def _load_engine() -> None:
+    """Import ``jsonschema`` in a thread, so that the loop runs on meanwhile."""
+    await anyio.to_thread.run_sync(engine.load, limiter=anyio.CapacityLimiter(1))
 
 
 def _problem(found: Any) -> Problem | None:
@@ -181,14 +172,18 @@ _checkers: OrderedDict[str, Checker] = OrderedDict()
 
 def checker_for(schema: Any, limits: Limits) -> Checker:
     """The checker of ``schema``, shared by all who use an equal one. Raises ``InvalidSchema``."""
-    burden = survey(schema, limits)
+    survey = survey_schema(schema, limits)
+    if survey.over_limit:
+        raise InvalidSchema(survey.over_limit)
+    if survey.fault:
+        raise InvalidSchema(f"the schema cannot be used: {survey.fault}")
     try:
         key = canonical(schema)
     except ValueError as error:
         raise InvalidSchema(f"the schema is not JSON: {error}") from None
     checker = _checkers.get(key)
     if checker is None:
-        checker = _checkers[key] = Checker(schema, burden)
+        checker = _checkers[key] = Checker(schema, survey)
         if len(_checkers) > _KEPT:
             _checkers.popitem(last=False)
     else:

@@ -1,7 +1,7 @@
 """What ``jsonschema`` says: the only module that imports it, and then only when it is needed.
 
 It runs in place and as the worker process (``main``), so the two cannot disagree. In the worker
-it is loaded without the rest of the package: it may import ``quick`` and the standard library.
+it is loaded without the rest of the package: it may import ``fast_path`` and the standard library.
 
 As the worker it reads frames from standard input, each four bytes of length and a value written by
 ``marshal`` (by us, in the parent process), and answers every question with one line of JSON. It
@@ -16,11 +16,11 @@ import json
 import sys
 from typing import Any, BinaryIO
 
-from .fast_path import quick_test
+from .fast_path import compile_fast_path
 
-__all__ = ["UnusableSchema", "judge", "prepare"]
+__all__ = ["UnusableSchema", "build_validator", "find_problem", "is_loaded", "load"]
 
-_ERRORS_WEIGHED = 64
+_MAX_ERRORS = 64
 _MEMORY = 1024 * 1024 * 1024
 _IDLE = 30.0
 _FRAMES_DEEP = 4_000
@@ -32,11 +32,21 @@ class UnusableSchema(Exception):
     """The schema cannot be used; the text says why."""
 
 
-def prepare(schema: Any, sound: bool = False) -> Any:
-    """A validator of ``schema``, every reference in it resolved. Raises ``UnusableSchema``.
+def is_loaded() -> bool:
+    """Whether ``jsonschema`` has been imported, which takes some 50 milliseconds."""
+    return "jsonschema" in sys.modules
 
-    ``sound``: that has been found out before. Raises ``RecursionError`` where this process's stack
-    does not do.
+
+def load() -> None:
+    """Import ``jsonschema``."""
+    import jsonschema  # noqa: F401
+
+
+def build_validator(schema: Any, is_sound: bool = False) -> Any:
+    """The validator of ``schema``. Raises ``UnusableSchema``.
+
+    ``is_sound``: the schema is known to be one, and every reference in it to lead somewhere; else
+    both are checked here. Raises ``RecursionError`` where the stack is too deep already.
     """
     import jsonschema
     from jsonschema.validators import validator_for
@@ -44,13 +54,13 @@ def prepare(schema: Any, sound: bool = False) -> Any:
 
     cls: Any = validator_for(schema, default=jsonschema.Draft202012Validator)
     try:
-        if not sound:
+        if not is_sound:
             cls.check_schema(schema)
         validator = cls(schema, registry=EMPTY_REGISTRY)
-        if not sound:
+        if not is_sound:
             _resolve(validator)
     except jsonschema.SchemaError as error:
-        raise UnusableSchema(f"it is no schema at {_place(error)}: {_said(error)}") from None
+        raise UnusableSchema(f"at {_path(error) or 'the root'}: {_told(error)}") from None
     except (RecursionError, MemoryError, UnusableSchema):
         raise
     except Exception as error:  # noqa: BLE001 - a hostile schema finds what jsonschema lets through
@@ -85,16 +95,16 @@ def _look_up(resolver: Any, reference: str) -> None:
         raise UnusableSchema(_unresolved(reference)) from None
 
 
-def judge(validator: Any, value: Any) -> tuple[str, str, str] | None:
-    """The most telling thing wrong: path, what was expected, what came; or None.
+def find_problem(validator: Any, value: Any) -> tuple[str, str, str] | None:
+    """The most telling thing wrong with ``value``: path, what was expected, what came; or None.
 
-    Raises ``UnusableSchema``, and ``RecursionError`` where this process's stack does not do.
+    Raises ``UnusableSchema``, and ``RecursionError`` where the stack is too deep already.
     """
     from jsonschema.exceptions import best_match
     from referencing.exceptions import Unresolvable
 
     try:
-        error = best_match(itertools.islice(validator.iter_errors(value), _ERRORS_WEIGHED))
+        error = best_match(itertools.islice(validator.iter_errors(value), _MAX_ERRORS))
     except Unresolvable as error:
         raise UnusableSchema(_unresolved(error.ref)) from None
     except (RecursionError, MemoryError):
@@ -105,7 +115,7 @@ def judge(validator: Any, value: Any) -> tuple[str, str, str] | None:
         raise UnusableSchema(_brief(error)) from None
     if error is None:
         return None
-    return _place(error)[:_LONG], _expected(error)[:_LONG], short(error.instance)
+    return _path(error)[:_LONG], _expected(error)[:_LONG], short(error.instance)
 
 
 def _unresolved(reference: object) -> str:
@@ -119,12 +129,13 @@ def _brief(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error)[:_SHOWN]}"
 
 
-def _place(error: Any) -> str:
+def _path(error: Any) -> str:
+    # A JSON pointer. The worker is loaded without ``protocol.json_pointer``.
     steps = [str(step).replace("~", "~0").replace("/", "~1") for step in error.absolute_path]
-    return "".join(f"/{step}" for step in steps)
+    return "".join([f"/{step}" for step in steps])
 
 
-def _said(error: Any) -> str:
+def _told(error: Any) -> str:
     return f"expected {_expected(error)}, got {short(error.instance)}"
 
 
@@ -203,11 +214,11 @@ def _answer(question: Any, source: BinaryIO, known: dict[int, Any]) -> dict[str,
         if "schema" in question:
             known.pop(id, None)
             schema = question["schema"]
-            known[id] = (prepare(schema), quick_test(schema))
-        validator, is_known_valid = known[id]
-        if not question["has_value"] or (is_known_valid is not None and is_known_valid(value)):
+            known[id] = (build_validator(schema), compile_fast_path(schema))
+        validator, fast_path = known[id]
+        if not question["has_value"] or (fast_path is not None and fast_path.accepts(value)):
             return {}
-        problem = judge(validator, value)
+        problem = find_problem(validator, value)
     except UnusableSchema as error:
         return {"unusable": str(error)}
     return {} if problem is None else {"problem": problem}

@@ -1,206 +1,499 @@
-"""Whether something is a JSON Schema at all, told cheaply where it is an ordinary one.
+"""What can be told of a JSON Schema by looking at it, without ``jsonschema``.
 
-A server may list ten thousand tools, and the judgement of ``jsonschema`` costs a millisecond each.
-``survey`` walks a schema once and knows the shape of every keyword, so that only what looks odd is
-judged in full. It never calls a broken schema sound. On its way it gathers the texts a model would
-read, for ``findings``.
+One walk over the schema finds the caps of ``Limits`` it exceeds, what is certainly wrong with it,
+whether it is certainly right, and the texts in it that a model would read. For lists there is a
+short cut through ordinary schemas, which takes a few microseconds. No pattern is compiled here.
+What cannot be told (the rarer keywords, older dialects, patterns that are not simple) is
+left to ``jsonschema`` when the tool is called: see ``checker``.
 
 2026-07-28 ``basic/index`` (JSON Schema usage): 2020-12 unless ``$schema`` says otherwise.
 """
 
 from __future__ import annotations
 
-import functools
 import re
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["is_known_dialect", "survey"]
+from ..protocol.json_pointer import parse, resolve
+from ..protocol.schema_walk import Role, walk
+from ..runtime.limits import Limits
+from ..runtime.safe_text import safe_text
+from .simple_patterns import simple_pattern
 
-_DEEPEST = 64
-_COMMON = frozenset(
+__all__ = [
+    "SchemaSurvey",
+    "add_schema_texts",
+    "is_known_dialect",
+    "listed_schema_fault",
+    "survey_schema",
+]
+
+LATEST = "https://json-schema.org/draft/2020-12/schema"
+DRAFT7 = "http://json-schema.org/draft-07/schema"
+COMMON_DIALECTS = frozenset({LATEST, DRAFT7})
+_KNOWN = frozenset(
     {
-        "https://json-schema.org/draft/2020-12/schema",
-        "http://json-schema.org/draft-07/schema",
+        LATEST,
+        DRAFT7,
+        "https://json-schema.org/draft/2019-09/schema",
+        "http://json-schema.org/draft-06/schema",
+        "http://json-schema.org/draft-04/schema",
+        "http://json-schema.org/draft-03/schema",
     }
 )
-_KNOWN = _COMMON | {
-    "https://json-schema.org/draft/2019-09/schema",
-    "http://json-schema.org/draft-06/schema",
-    "http://json-schema.org/draft-04/schema",
-    "http://json-schema.org/draft-03/schema",
-}
 _TYPES = frozenset({"object", "string", "integer", "number", "boolean", "array", "null"})
+_PLAIN_REFERENCE = re.compile(r"#(?:/[A-Za-z0-9_$.~-]*)*\Z")
+_PLAIN_ID = re.compile(r"https?://(?!json-schema\.org)[A-Za-z0-9.-]+(?:/[A-Za-z0-9._~-]*)*#?\Z")
+_NO_LIMITS = Limits(
+    **dict.fromkeys(
+        [
+            *("schema_bytes", "schema_depth", "subschemas", "references", "pattern_chars"),
+            "enum_values",
+        ],
+        sys.maxsize,
+    )
+)
+_SHOWN = 60
+_ORDINARY_DEPTH = 16
+_MAX_PATTERN_CHARS = 1_000
+_ORDINARY = frozenset(
+    {"title", "enum", "default", "const", "format", "pattern", "minLength", "maxLength"}
+    | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems"}
+    | {"uniqueItems", "$comment"}
+)
 
 
-def is_known_dialect(schema: dict[str, Any]) -> bool:
-    """Whether what ``$schema`` names can be judged here; absent means 2020-12."""
-    dialect = schema.get("$schema", "https://json-schema.org/draft/2020-12/schema")
-    return type(dialect) is str and dialect.rstrip("#") in _KNOWN
+def is_known_dialect(schema: Any) -> bool:
+    """Whether values can be checked in the dialect that ``$schema`` names; absent means 2020-12."""
+    return _dialect(schema) is not None
 
 
-def survey(schema: Any, texts: list[str]) -> bool:
-    """True: ``schema`` surely is one. False: only a full judgement can tell.
+def _dialect(schema: Any) -> str | None:
+    named = schema.get("$schema", LATEST) if type(schema) is dict else LATEST
+    dialect = named.removesuffix("#") if type(named) is str else ""
+    return dialect if dialect in _KNOWN else None
 
-    Adds the names, titles and descriptions in it to ``texts``, all of them only where it is sound.
+
+@dataclass(slots=True)
+class SchemaSurvey:
+    """What ``survey_schema`` found out."""
+
+    schema: Any
+    over_limit: str = ""
+    """The cap that it exceeds, in a sentence. The walk stopped there."""
+    fault: str = ""
+    """What is certainly wrong with it: with this it is not a JSON Schema of its dialect."""
+    is_doubtful: bool = False
+    """Whether only ``jsonschema`` can tell that it is a JSON Schema."""
+    texts: list[str] = field(default_factory=list)
+    """The names and texts that a model would read."""
+    chars: int = 0
+    """Its size: characters of its texts, and one for each other value."""
+    references: list[str] = field(default_factory=list)
+    patterns: list[str] = field(default_factory=list)
+
+    def is_sound(self) -> bool:
+        """Whether it certainly is a JSON Schema with no reference that leads elsewhere.
+
+        Looks at references and patterns, which may take some milliseconds.
+        """
+        return (
+            not (self.over_limit or self.fault or self.is_doubtful)
+            and sum(map(len, self.patterns)) <= _MAX_PATTERN_CHARS
+            and all([simple_pattern(pattern) is not None for pattern in self.patterns])
+            and _all_resolve(self.schema, self.references)
+        )
+
+
+def survey_schema(schema: Any, limits: Limits) -> SchemaSurvey:
+    """Look through ``schema``, which may be any JSON value. Raises nothing."""
+    found = SchemaSurvey(schema)
+    if type(schema) is bool:
+        return found
+    if type(schema) is not dict:
+        found.fault = "a schema is a JSON object, true or false"
+        return found
+    try:
+        _Survey(found, limits, _dialect(schema)).look_through(schema)
+    except _OverLimit as error:
+        found.over_limit = str(error)
+        found.fault = ""
+    return found
+
+
+def listed_schema_fault(schema: Any, limits: Limits, texts: list[str]) -> str:
+    """What is certainly wrong with a schema in a list; empty where nothing is, or none can tell.
+
+    It is ``survey_schema`` with a short cut: the caps on an ordinary schema, and what takes
+    ``jsonschema``, are left to the first call. What a model reads is added to ``texts``.
     """
-    dialect = schema.get("$schema") if type(schema) is dict else None
-    if dialect is not None and (type(dialect) is not str or dialect.rstrip("#") not in _COMMON):
-        return False
-    return _schema(schema, texts, 0)
+    before = len(texts)
+    if type(schema) is dict and _is_ordinary(schema, texts, 0):
+        return ""
+    del texts[before:]
+    survey = survey_schema(schema, limits)
+    texts += survey.texts
+    return survey.fault
 
 
-def _schema(value: Any, texts: list[str], depth: int) -> bool:
-    if type(value) is not dict:
-        return type(value) is bool
-    if depth > _DEEPEST:
+def add_schema_texts(schema: Any, texts: list[str]) -> None:
+    """Add the names and texts in ``schema`` that a model would read to ``texts``."""
+    before = len(texts)
+    if type(schema) is not dict or not _is_ordinary(schema, texts, 0):
+        del texts[before:]
+        texts += survey_schema(schema, _NO_LIMITS).texts
+
+
+def _is_ordinary(schema: Any, texts: list[str], depth: int) -> bool:
+    """Whether ``schema`` is sound and has but a few common keywords; adds what a model reads."""
+    if type(schema) is not dict:
+        return type(schema) is bool
+    if depth > _ORDINARY_DEPTH:
         return False
-    for keyword, item in value.items():
+    for keyword, item in schema.items():
         if keyword == "type":
-            if type(item) is str:
-                if item not in _TYPES:
-                    return False
-            elif not _types(item):
+            if (type(item) is not str or item not in _TYPES) and not _is_type(item):
                 return False
         elif keyword == "description":
             if type(item) is not str:
                 return False
             texts.append(item)
-        else:
-            check = _SHAPES.get(keyword)
-            if check is not None and not check(item, texts, depth):
+        elif keyword == "properties":
+            if type(item) is not dict:
                 return False
+            for name, subschema in item.items():
+                texts.append(name)
+                if not _is_ordinary(subschema, texts, depth + 1):
+                    return False
+        elif keyword == "required":
+            if not _is_names(item):
+                return False
+            named = schema.get("properties")
+            if type(named) is not dict:
+                return False
+            texts += [name for name in item if name not in named]
+        elif keyword == "items" or keyword == "additionalProperties":
+            if not _is_ordinary(item, texts, depth + 1):
+                return False
+        elif keyword == "anyOf":
+            if not _is_schema_list(item):
+                return False
+            for subschema in item:
+                if not _is_ordinary(subschema, texts, depth + 1):
+                    return False
+        elif keyword == "$schema":
+            if depth or _dialect(schema) not in COMMON_DIALECTS:
+                return False
+        elif keyword not in _ORDINARY or not _SHAPES[keyword].check(item):
+            return False
+        elif keyword == "enum":
+            for value in item:
+                if type(value) is str:
+                    texts.append(value)
+                elif type(value) is dict or type(value) is list:
+                    return False
+        elif type(item) is str:
+            texts.append(item)
+        elif type(item) is dict or type(item) is list:
+            return False
     return True
 
 
-def _types(value: Any) -> bool:
+class _OverLimit(Exception):
+    pass
+
+
+class _Survey:
+    def __init__(self, found: SchemaSurvey, limits: Limits, dialect: str | None) -> None:
+        self.found = found
+        self._limits = limits
+        self._dialect = dialect
+        self._is_common = dialect in COMMON_DIALECTS
+        self._newer = False
+        """Whether a keyword of 2020-12 occurs that the other common dialect does not have."""
+        self._objects = 0
+        found.is_doubtful = not self._is_common
+
+    def look_through(self, schema: dict[str, Any]) -> None:
+        limits, found = self._limits, self.found
+        if self._dialect is None:
+            self._fault("$schema", None, "a dialect that is supported", schema["$schema"])
+        for part, role, depth, path, known in walk(schema):
+            if depth > limits.schema_depth:
+                raise _OverLimit(_exceeded(limits.schema_depth, "levels", "schema_depth"))
+            if type(part) is list:
+                self._array(part, role)
+            else:
+                self._objects += 1
+                found.chars += sum(map(len, part))
+                if role is Role.SCHEMA:
+                    self._schema(part, depth, path, known)
+                else:
+                    self._other(part, role)
+            if found.chars > limits.schema_bytes:
+                raise _OverLimit(_exceeded(limits.schema_bytes, "characters", "schema_bytes"))
+            if self._objects > limits.subschemas:
+                raise _OverLimit(_exceeded(limits.subschemas, "objects", "subschemas"))
+            if len(found.references) > limits.references:
+                raise _OverLimit(_exceeded(limits.references, "references", "references"))
+        if found.fault and self._newer and self._dialect == DRAFT7:
+            found.fault = ""  # it may stand under a keyword that draft-07 does not know
+            self.found.is_doubtful = True
+
+    def _array(self, part: list[Any], role: Role) -> None:
+        limit = self._limits.enum_values
+        if len(part) > limit:
+            raise _OverLimit(_exceeded(limit, "items in one array", "enum_values"))
+        texts = [item for item in part if type(item) is str]
+        self.found.chars += len(part) + sum(map(len, texts))
+        if role is not Role.NAMES:
+            self.found.texts += texts
+
+    def _other(self, part: dict[str, Any], role: Role) -> None:
+        """Names of schemas, or an object in a value: whatever a reference may lead to counts."""
+        found = self.found
+        found.texts += part
+        for name, item in part.items():
+            if type(item) is str:
+                found.chars += len(item)
+                found.texts.append(item)
+                if name in _COUNTED:
+                    self._count(name, item)
+
+    def _schema(
+        self, part: dict[str, Any], depth: int, path: tuple[str, ...] | None, known: bool
+    ) -> None:
+        found = self.found
+        for keyword, item in part.items():
+            kind = type(item)
+            if kind is str:
+                found.chars += len(item)
+            if keyword == "description" and kind is str:
+                found.texts.append(item)
+                continue
+            if keyword == "type" and kind is str and item in _TYPES:
+                continue
+            if keyword in _COUNTED:
+                self._count(keyword, item)
+            shape = _SHAPES.get(keyword)
+            if shape is None:
+                if keyword == "$schema":
+                    self._nested_dialect(item, depth)
+                elif keyword == "$id" and depth == 1 and kind is str and _PLAIN_ID.match(item):
+                    pass
+                elif keyword in _NOT_KNOWN_HERE:
+                    found.is_doubtful = True
+                else:
+                    found.texts.append(keyword)
+                if kind is str:
+                    found.texts.append(item)
+                continue
+            if kind is str and shape.is_read:
+                found.texts.append(item)
+            if not known:
+                continue
+            self._newer = self._newer or shape.is_newer
+            is_tuple = keyword == "items" and kind is list and self._dialect == DRAFT7
+            if is_tuple or not self._is_common:
+                found.is_doubtful = True
+            elif not shape.check(item):
+                if not found.fault:
+                    self._fault(keyword, path, shape.expected, item)
+            elif keyword == "required":
+                named = part.get("properties")
+                if type(named) is not dict or not named.keys() >= set(item):
+                    found.texts += item  # names that stand nowhere else
+
+    def _nested_dialect(self, item: Any, depth: int) -> None:
+        if depth == 1:
+            return
+        if not is_known_dialect({"$schema": item}):
+            self._fault("$schema", None, "a dialect that is supported", item)
+        self.found.is_doubtful = True  # ``jsonschema`` changes dialect there
+
+    def _count(self, keyword: str, item: Any) -> None:
+        limit = self._limits.pattern_chars
+        patterns: Any = ()
+        if keyword == "pattern" and type(item) is str:
+            patterns = (item,)
+        elif keyword == "patternProperties" and type(item) is dict:
+            patterns = item
+        elif type(item) is str:
+            self.found.references.append(item)
+        for pattern in patterns:
+            if len(pattern) > limit:
+                raise _OverLimit(_exceeded(limit, "characters in one pattern", "pattern_chars"))
+            self.found.patterns.append(pattern)
+
+    def _fault(self, keyword: str, path: tuple[str, ...] | None, expected: str, came: Any) -> None:
+        where = f" of {safe_text('.'.join(path), _SHOWN)}" if path else ""
+        self.found.fault = f"{keyword}{where}: expected {expected}, got {_shown(came)}"
+
+
+def _exceeded(limit: int, what: str, knob: str) -> str:
+    return f"the schema has more than {limit} {what} (Limits.{knob})"
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case str():
+            return f"'{safe_text(value, _SHOWN)}'"
+        case dict():
+            return "an object"
+        case list():
+            return "an array"
+        case None | bool():
+            return {None: "null", True: "true", False: "false"}[value]
+        case int() if value.bit_length() > 200:
+            return "a long number"
+    return str(value)
+
+
+def _all_resolve(schema: dict[str, Any], references: list[str]) -> bool:
+    """Whether each of ``references`` leads to a schema within ``schema`` that was looked at."""
+    if not references:
+        return True
+    looked_at = {
+        id(part) for part, role, _, _, known in walk(schema) if known and role is Role.SCHEMA
+    }
+    for reference in set(references):
+        if _PLAIN_REFERENCE.match(reference) is None:
+            return False
+        try:
+            target = resolve(schema, parse(reference[1:]))
+        except (LookupError, ValueError):
+            return False
+        if type(target) is not bool and (type(target) is not dict or id(target) not in looked_at):
+            return False
+    return True
+
+
+# ------------------------------------------------------------------- the shapes
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    check: Callable[[Any], bool]
+    expected: str
+    is_newer: bool = False
+    """Whether 2020-12 has the keyword and draft-07 does not."""
+    is_read: bool = False
+    """Whether a model reads it as text."""
+
+
+def _is_type(value: Any) -> bool:
+    if type(value) is str:
+        return value in _TYPES
+    return _is_names(value) and bool(value) and _TYPES.issuperset(value)
+
+
+def _is_schema(value: Any) -> bool:
+    return type(value) is dict or type(value) is bool
+
+
+def _is_schema_list(value: Any) -> bool:
+    return type(value) is list and bool(value) and all(map(_is_schema, value))
+
+
+def _is_schema_map(value: Any) -> bool:
+    return type(value) is dict and all(map(_is_schema, value.values()))
+
+
+def _is_names(value: Any) -> bool:
     return (
         type(value) is list
-        and bool(value)
-        and all(type(name) is str and name in _TYPES for name in value)
+        and all([type(name) is str for name in value])
         and len(set(value)) == len(value)
     )
 
 
-def _text(value: Any, texts: list[str], depth: int) -> bool:
-    if type(value) is not str:
-        return False
-    texts.append(value)
-    return True
+def _is_names_map(value: Any) -> bool:
+    return type(value) is dict and all(map(_is_names, value.values()))
 
 
-def _plain_text(value: Any, texts: list[str], depth: int) -> bool:
+def _is_dependencies(value: Any) -> bool:
+    return type(value) is dict and all(
+        [_is_schema(item) or _is_names(item) for item in value.values()]
+    )
+
+
+def _is_text(value: Any) -> bool:
     return type(value) is str
 
 
-def _flag(value: Any, texts: list[str], depth: int) -> bool:
+def _is_flag(value: Any) -> bool:
     return type(value) is bool
 
 
-def _any_list(value: Any, texts: list[str], depth: int) -> bool:
-    if type(value) is not list:
-        return False
-    texts.extend(item for item in value if type(item) is str)
-    return True
+def _is_array(value: Any) -> bool:
+    return type(value) is list
 
 
-def _default(value: Any, texts: list[str], depth: int) -> bool:
-    if type(value) is str:
-        texts.append(value)
-    return True
-
-
-def _size(value: Any, texts: list[str], depth: int) -> bool:
-    return type(value) is int and value >= 0
-
-
-def _number(value: Any, texts: list[str], depth: int) -> bool:
+def _is_number(value: Any) -> bool:
     return type(value) is int or type(value) is float
 
 
-def _positive(value: Any, texts: list[str], depth: int) -> bool:
-    return _number(value, texts, depth) and value > 0
+def _is_divisor(value: Any) -> bool:
+    return _is_number(value) and value > 0
 
 
-def _names(value: Any, texts: list[str], depth: int) -> bool:
-    if type(value) is not list:
-        return False
-    for name in value:
-        if type(name) is not str:
-            return False
-    return len(set(value)) == len(value)
+def _is_size(value: Any) -> bool:
+    # 1.0 is an integer, as in JSON Schema.
+    return (type(value) is int or (type(value) is float and value.is_integer())) and value >= 0
 
 
-def _map(value: Any, texts: list[str], depth: int) -> bool:
-    if type(value) is not dict:
-        return False
-    for name, item in value.items():
-        texts.append(name)
-        if not _schema(item, texts, depth + 1):
-            return False
+def _any(value: Any) -> bool:
     return True
 
 
-def _pattern_map(value: Any, texts: list[str], depth: int) -> bool:
-    return _map(value, texts, depth) and all(map(_compiles, value))
+def _each(keywords: str, check: Callable[[Any], bool], expected: str, **rest: Any) -> Any:
+    return dict.fromkeys(keywords.split(), _Shape(check, expected, **rest))
 
 
-def _names_map(value: Any, texts: list[str], depth: int) -> bool:
-    return type(value) is dict and all(_names(item, texts, depth) for item in value.values())
+_COUNTED = frozenset({"pattern", "patternProperties", "$ref", "$dynamicRef", "$recursiveRef"})
+_NOT_KNOWN_HERE = frozenset(
+    {"$id", "id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"}
+    | {"$vocabulary", "additionalItems", "disallow", "divisibleBy", "extends"}
+)
+"""Keywords that change what a schema means, or differ from draft to draft."""
 
-
-def _schemas(value: Any, texts: list[str], depth: int) -> bool:
-    if type(value) is not list or not value:
-        return False
-    return all([_schema(item, texts, depth + 1) for item in value])
-
-
-def _subschema(value: Any, texts: list[str], depth: int) -> bool:
-    return _schema(value, texts, depth + 1)
-
-
-def _pattern(value: Any, texts: list[str], depth: int) -> bool:
-    return type(value) is str and _compiles(value)
-
-
-def _odd(value: Any, texts: list[str], depth: int) -> bool:
-    return False
-
-
-@functools.lru_cache(maxsize=512)
-def _compiles(pattern: str) -> bool:
-    if len(pattern) > 500:
-        return False
-    try:
-        re.compile(pattern)
-    except (re.error, OverflowError, RecursionError):
-        return False
-    return True
-
-
-def _each(check: Callable[[Any, list[str], int], bool], keywords: str) -> dict[str, Any]:
-    return dict.fromkeys(keywords.split(), check)
-
-
-_SHAPES: dict[str, Callable[[Any, list[str], int], bool]] = {
-    **_each(_text, "title $comment"),
-    **_each(_plain_text, "format contentEncoding contentMediaType $schema"),
-    **_each(_flag, "uniqueItems deprecated readOnly writeOnly"),
-    **_each(_any_list, "enum examples"),
-    **_each(_default, "default const"),
-    **_each(_size, "minLength maxLength minItems maxItems minProperties maxProperties"),
-    **_each(_number, "minimum maximum exclusiveMinimum exclusiveMaximum"),
-    **_each(_positive, "multipleOf"),
-    **_each(_names, "required"),
-    **_each(_map, "properties $defs definitions"),
-    **_each(_pattern_map, "patternProperties"),
-    **_each(_names_map, "dependentRequired"),
-    **_each(_schemas, "anyOf allOf oneOf"),
-    **_each(_subschema, "additionalProperties items contains not if then else propertyNames"),
-    **_each(_subschema, "unevaluatedItems unevaluatedProperties contentSchema"),
-    **_each(_pattern, "pattern"),
-    # Rare, or different from draft to draft: not worth knowing here.
-    **_each(_odd, "$id $anchor $dynamicRef $dynamicAnchor $vocabulary dependencies prefixItems"),
-    **_each(_odd, "additionalItems dependentSchemas minContains maxContains $recursiveRef"),
-    "$ref": _plain_text,
+_SHAPES: dict[str, _Shape] = {
+    "type": _Shape(_is_type, f"one or several of {', '.join(sorted(_TYPES))}"),
+    **_each("title description $comment", _is_text, "a text", is_read=True),
+    **_each("format contentEncoding contentMediaType $ref", _is_text, "a text"),
+    **_each("uniqueItems readOnly", _is_flag, "true or false"),
+    **_each("deprecated writeOnly", _is_flag, "true or false", is_newer=True),
+    **_each("enum examples", _is_array, "an array"),
+    **_each("default const", _any, "any value", is_read=True),
+    **_each(
+        "minLength maxLength minItems maxItems minProperties maxProperties",
+        _is_size,
+        "a whole number, 0 or more",
+    ),
+    **_each("minContains maxContains", _is_size, "a whole number, 0 or more", is_newer=True),
+    **_each("minimum maximum exclusiveMinimum exclusiveMaximum", _is_number, "a number"),
+    **_each("multipleOf", _is_divisor, "a number above 0"),
+    **_each("required", _is_names, "an array of different names"),
+    **_each("properties definitions", _is_schema_map, "an object of schemas"),
+    **_each("$defs dependentSchemas", _is_schema_map, "an object of schemas", is_newer=True),
+    **_each("patternProperties", _is_schema_map, "an object of schemas"),
+    **_each("dependentRequired", _is_names_map, "an object of arrays of names", is_newer=True),
+    **_each("dependencies", _is_dependencies, "an object of schemas or arrays of names"),
+    **_each("anyOf allOf oneOf", _is_schema_list, "an array of schemas"),
+    **_each("prefixItems", _is_schema_list, "an array of schemas", is_newer=True),
+    **_each(
+        "additionalProperties items contains not if then else propertyNames",
+        _is_schema,
+        "a schema",
+    ),
+    **_each(
+        "unevaluatedItems unevaluatedProperties contentSchema",
+        _is_schema,
+        "a schema",
+        is_newer=True,
+    ),
+    **_each("pattern", _is_text, "a text"),
 }

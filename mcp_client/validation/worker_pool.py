@@ -27,8 +27,9 @@ from ..errors import ConnectError
 from ..runtime.event_loop import current
 from ..runtime.subprocess import Process, Ring
 from . import engine
+from .value_size import has_at_most
 
-__all__ = ["NoVerdict", "WorkerPool", "within"]
+__all__ = ["WorkerFailed", "WorkerPool"]
 
 _MOST = 2
 _START = 15.0
@@ -56,7 +57,7 @@ main()
 """
 
 
-class NoVerdict(Exception):
+class WorkerFailed(Exception):
     """No verdict; the text says why."""
 
 
@@ -72,7 +73,7 @@ class WorkerPool:
         self._quiet: anyio.Event | None = None
 
     async def ask(self, id: int, schema: Any, value: Any, has_value: bool, budget: float) -> Any:
-        """What ``engine.main`` answers. Raises ``NoVerdict``."""
+        """What ``engine.main`` answers. Raises ``WorkerFailed``."""
         if self._turn is None:
             self._turn = anyio.Semaphore(_MOST)
         self._busy += 1
@@ -80,7 +81,7 @@ class WorkerPool:
             with anyio.move_on_after(_QUEUE * budget) as queueing:
                 await self._turn.acquire()
             if queueing.cancelled_caught:
-                raise NoVerdict("too many values are waiting to be checked")
+                raise WorkerFailed("too many values are waiting to be checked")
             try:
                 return await self._ask(id, schema, value, has_value, budget)
             finally:
@@ -105,7 +106,7 @@ class WorkerPool:
                 # One that has just gone for want of work says nothing about the question.
                 if used:
                     continue
-                raise NoVerdict("the worker process that checked it died") from None
+                raise WorkerFailed("the worker process that checked it died") from None
             finally:
                 self._at_work.discard(worker)
                 if settled and not self._closed:
@@ -113,7 +114,7 @@ class WorkerPool:
                 else:
                     await worker.end(kill=not settled)
             return answer
-        raise NoVerdict("the worker process that checked it died")
+        raise WorkerFailed("the worker process that checked it died")
 
     async def aclose(self) -> None:
         """Let what is under way settle, then leave no process. Any task, any number of times."""
@@ -146,18 +147,18 @@ class _Worker:
         if self._process is not None:
             return
         if not sys.executable or getattr(sys, "frozen", False):
-            raise NoVerdict("it takes a worker process to check it, and there is no interpreter")
+            raise WorkerFailed("it takes a worker process to check it, and there is no interpreter")
         env = {name: os.environ[name] for name in _KEPT_ENV if name in os.environ}
         process = Process(current(), Ring(4096, None), self._take, self._end)
         try:
             process.start([sys.executable, "-I", "-W", "ignore", "-c", _code()], env, None)
         except ConnectError as error:
-            raise NoVerdict(f"it takes a worker process to check it: {error}") from None
+            raise WorkerFailed(f"it takes a worker process to check it: {error}") from None
         self._process = process
         with anyio.move_on_after(_START):
             await self._line()
             return
-        raise NoVerdict(f"the worker process that checks it did not start within {_START:g} s")
+        raise WorkerFailed(f"the worker process that checks it did not start within {_START:g} s")
 
     async def ask(self, id: int, schema: Any, value: Any, has_value: bool, budget: float) -> Any:
         question = {
@@ -178,11 +179,11 @@ class _Worker:
                 answer = json.loads(await self._line())
                 if "gave_up" in answer:
                     self._known.clear()
-                    raise NoVerdict(answer["gave_up"])
+                    raise WorkerFailed(answer["gave_up"])
                 if "unusable" not in answer:
                     self._known.add(id)
                 return answer
-        raise NoVerdict(f"there was no verdict within {budget:g} s (Timeouts.validation)")
+        raise WorkerFailed(f"there was no verdict within {budget:g} s (Timeouts.validation)")
 
     async def _send(self, frames: Iterator[bytes]) -> None:
         assert self._process is not None
@@ -238,25 +239,6 @@ def _code() -> str:
 # ---------------------------------------------------------------------- packing
 
 
-def within(value: Any, most: int) -> bool:
-    """Whether there are at most ``most`` values in ``value``, itself included; stops when not."""
-    waiting = [value]
-    count = 1
-    while waiting:
-        one = waiting.pop()
-        if type(one) is dict:
-            count += len(one)
-            if count > most:
-                return False
-            waiting += [item for item in one.values() if type(item) is dict or type(item) is list]
-        elif type(one) is list:
-            count += len(one)
-            if count > most:
-                return False
-            waiting += [item for item in one if type(item) is dict or type(item) is list]
-    return count <= most
-
-
 def _frames(question: dict[str, Any], value: Any) -> Iterator[bytes]:
     yield _frame(question)
     if question["has_value"]:
@@ -284,13 +266,13 @@ def _batched(frames: Iterator[bytes]) -> Iterator[bytes]:
 
 def _pieces(value: Any) -> Iterator[Any]:
     """What ``engine._value`` puts together again."""
-    if within(value, _PIECE_VALUES):
+    if has_at_most(value, _PIECE_VALUES):
         yield "whole", value
     elif type(value) is dict:
         yield "open", {}
         items = iter(value.items())
         while some := dict(itertools.islice(items, _SLICE)):
-            if within(some, _PIECE_VALUES):
+            if has_at_most(some, _PIECE_VALUES):
                 yield "part", some
                 continue
             for key, item in some.items():
@@ -301,7 +283,7 @@ def _pieces(value: Any) -> Iterator[Any]:
         yield "open", []
         for start in range(0, len(value), _SLICE):
             some = value[start : start + _SLICE]
-            if within(some, _PIECE_VALUES):
+            if has_at_most(some, _PIECE_VALUES):
                 yield "part", some
                 continue
             for item in some:

@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import InvalidSchema, Limits
+from mcp_client import InvalidSchema, Limits, MemoryServer, connect
+from mcp_client.protocol.versions import LATEST_STATELESS
 from mcp_client.validation.checker import Problem, checker_for
 from mcp_client.validation.worker_pool import WorkerPool
 from tests.loop_lag import loop_lag
@@ -45,6 +46,10 @@ def deep(levels: int, value: Any = 1) -> Any:
     for _ in range(levels):
         value = [value]
     return value
+
+
+def long_names(tag: int) -> list[str]:
+    return [f"name{tag}_{number}" for number in range(350)]
 
 
 DYNAMIC = {
@@ -143,6 +148,21 @@ CORPUS: dict[str, tuple[Any, Any]] = {
     ),
     "a huge text": ({"pattern": "^(a+)+$"}, "a" * 8_000_000 + "!"),
     "numbers as long as they come": ({"items": {"multipleOf": 0.001}}, [10**4200] * 2_000),
+    "names that depend on a name": (
+        {"items": {"anyOf": [{"dependentRequired": {"a": long_names(i)}} for i in range(8)]}},
+        [{"a": 1}] * 60,
+    ),
+    "names that depend on a name, in draft-07": (
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "items": {"anyOf": [{"dependencies": {"a": long_names(i)}} for i in range(8)]},
+        },
+        [{"a": 1}] * 60,
+    ),
+    "names required under alternatives": (
+        {"items": {"anyOf": [{"required": long_names(i)} for i in range(8)]}},
+        [{}] * 60,
+    ),
     "a reference to the network": ({"$ref": "http://127.0.0.1:9/"}, 1),
     "a pattern that is none": ({"pattern": "(" * 1_900}, "a"),
     "a repeat beyond counting": ({"pattern": "a{99999999999}"}, "a"),
@@ -171,6 +191,28 @@ async def test_a_hostile_schema_settles_and_the_loop_runs_on(name: str) -> None:
     assert lag.worst < LAG
     if sys.platform == "linux":
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MEMORY
+
+
+async def test_no_pattern_is_compiled_for_a_list() -> None:
+    # Each takes the better part of a second to compile.
+    slow = "(?i)" + "[\u0101-\u0200\u0300-\u0400\u0500-\u0600\u0700-\ufffe]" * 30
+    many = {f"p{i}": {"pattern": f"^[a-z]{{2,9}}-{i}[0-9]*\\.[^@]{{3}}$"} for i in range(900)}
+    tools = [
+        {"name": f"t{i}", "inputSchema": {"properties": {"a": {"pattern": slow + str(i)}, **many}}}
+        for i in range(200)
+    ]
+
+    def handle(message: dict[str, Any]) -> Any:
+        match message["method"]:
+            case "server/discover":
+                return {"supportedVersions": [LATEST_STATELESS], "capabilities": {"tools": {}}}
+            case "tools/list":
+                return {"tools": tools}
+        return NotImplemented
+
+    async with connect(MemoryServer(handle)) as session:
+        with anyio.fail_after(20):
+            assert len(await session.list_tools()) == 200
 
 
 def test_the_corpus_is_as_large_as_promised() -> None:
