@@ -184,8 +184,9 @@ def main() -> None:
     sys.setrecursionlimit(_FRAMES_DEEP)
     source, sink = sys.stdin.buffer, sys.stdout
     known: dict[int, tuple[Any, Any]] = {}
-    import jsonschema  # noqa: F401 - loaded while the parent still packs its question
-
+    find_problem(build_validator({"type": "object"}), 0)  # loads what the first question needs
+    sink.write("ready\n")
+    sink.flush()
     while _asked_soon(source):
         question = _frame(source)
         if question is None:
