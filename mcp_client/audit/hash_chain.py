@@ -29,11 +29,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..errors import AuditError, ConfigError
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - where there is none, processes do not take turns
-    fcntl = None  # type: ignore[assignment]
+from ..runtime.atomic_file import lock, unlock
+from ..runtime.strict_json import read_json_object
 
 __all__ = [
     "LONGEST",
@@ -54,6 +51,7 @@ LONGEST = 1024 * 1024
 """Bytes of a line, or of what a crash left of lines; longer is none of ours."""
 
 _LOOKS = 20
+_PATIENCE = 2.0
 _dump = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _SEAL = re.compile(rb'(?s)(\{.*),"hash":"([0-9a-f]{64})"\}')
 
@@ -94,7 +92,10 @@ class Verified:
     earlier: int
     """Lines before the first: rotation left them behind, or somebody took whole files away."""
     repaired: int
-    """Times a line was found cut off by a crash, and told so."""
+    """Times a line was found cut off by a crash, and the log says so."""
+    lost: int
+    """Times a host found the whole log gone that it was writing to (deleted, moved, emptied), and
+    began another file, whose first line says which line was the last."""
     last_hash: str
     """Note it elsewhere, and give it as ``noted=`` next time: then a cut at the end shows."""
     keyed: bool
@@ -120,7 +121,9 @@ def seal(
     """The line that follows ``last``, without its newline, and the position it makes."""
     number, file = last.line + 1, last.file if file is None else file
     place = {"line": number, "file": file, "previous": last.hash}
-    head = _dump({**place, **record, **place}).encode("ascii")[:-1]
+    whole = {**place, **record, **place}
+    whole.pop("hash", None)  # of the record's own: two of them would be read in two ways
+    head = _dump(whole).encode("ascii")[:-1]
     digest = _hash(head, key)
     return b'%b,"hash":"%b"}' % (head, digest.encode("ascii")), Position(number, file, digest)
 
@@ -131,9 +134,9 @@ def unseal(line: bytes, key: bytes | None) -> tuple[dict[str, Any], Position]:
     if found is None or _hash(found[1], key) != found[2].decode():
         raise ValueError("it is not as it was written")
     try:
-        record = json.loads(line)
+        record = read_json_object(line)
         return record, Position(int(record["line"]), int(record["file"]), record["hash"])
-    except (KeyError, TypeError, RecursionError) as error:
+    except (KeyError, TypeError) as error:
         raise ValueError(str(error)) from None
 
 
@@ -212,13 +215,13 @@ def _beginning(path: Path) -> tuple[BinaryIO | None, int, list[tuple[int, Path]]
                 return None, 0, older
             time.sleep(0.005)
             continue
-        if fcntl is None:  # pragma: no cover
-            return newest, os.fstat(newest.fileno()).st_size, rotated(path)
-        # While nobody else has the lock, no line is under way and the file keeps its name.
-        fcntl.flock(newest, fcntl.LOCK_SH)
+        # While nobody else has the lock, no line is being written and the file keeps its name.
+        # Who keeps it for seconds is not a writer of ours: then what is there is read as it is.
+        locked = lock(newest.fileno(), _PATIENCE, shared=True)
         here, older = os.fstat(newest.fileno()), rotated(path)
         if path.exists() and os.path.samestat(here, path.stat()):
-            fcntl.flock(newest, fcntl.LOCK_UN)
+            if locked:
+                unlock(newest.fileno())
             return newest, here.st_size, older
         newest.close()
 
@@ -233,7 +236,7 @@ class _Check:
         self._last: Position | None = None
         self._earlier = 0
         self._files: list[str] = []
-        self._lines = self._calls = self._repaired = 0
+        self._lines = self._calls = self._repaired = self._lost = 0
         self._open: dict[tuple[str, str], OpenCall] = {}
 
     def file(self, path: Path, file: BinaryIO, size: int) -> None:
@@ -280,6 +283,12 @@ class _Check:
             gap = at.line - last.line - 1
             what = f"{gap} lines before it are gone" if gap > 0 else "it was inserted or moved"
             raise self._wrong(path, number, what)
+        if record.get("event") == "lost":
+            gone = record.get("last_line")
+            raise self._wrong(
+                path, number, f"the host found here that its last line, {gone}, was gone"
+            )
+        self._lost += record.get("event") == "begun" and "lost" in record
         self._last = at
         self._lines += 1
         self._found = self._found or at.hash == self._noted
@@ -312,6 +321,7 @@ class _Check:
             open_calls=tuple(self._open.values()),
             earlier=self._earlier,
             repaired=self._repaired,
+            lost=self._lost,
             last_hash=self._last.hash if self._last else NOTHING,
             keyed=self._key is not None,
         )

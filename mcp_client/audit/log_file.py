@@ -7,11 +7,16 @@ verify_audit("calls.jsonl")
 ```
 
 Each append opens the file, waits for its lock, reads the last line if another process wrote it,
-and writes its lines at once. So nothing stays open between calls, a file that was rotated or
-deleted under us is noticed, and a log may be shared by sessions, threads and processes; what its
-lines are is said in ``chain``. A line that a crash cut off is kept as it is, and the next one tells
-of it. The file is made for its owner alone (0600), is never a symbolic link, and is refused where
-others may write to it.
+and writes its lines at once. So nothing stays open between calls, and a log may be shared by
+sessions, threads and processes; ``hash_chain`` says what the lines are. A line that a crash cut off
+is kept as it is, and the next one describes it. The file is made for its owner alone (0600) and
+kept so; it is never a symbolic link, and it is refused where others may write to it.
+
+An ``AuditLog`` remembers the last line it wrote. If that line is gone when the next one is written,
+because the log was deleted, moved away, cut or replaced while the host ran, three things tell: the
+logger ``mcp_client`` (an error), a member or line of the log (``lost``, with the number and hash of
+the line that is gone), and the chain, which continues from the line that is gone. Rotation by
+another process that writes the same log is not a loss.
 
 What was appended survives the end of the process. To survive the end of the machine as well it has
 to be on the disk: ``fsync=True``, which costs what the disk costs, and waits in a thread.
@@ -19,32 +24,44 @@ to be on the disk: ``fsync=True``, which costs what the disk costs, and waits in
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import AuditError, ConfigError
+from ..runtime.atomic_file import access_problem, lock
 from .hash_chain import LONGEST, NOTHING, Position, key_of, now, rotated, seal, unseal
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - where there is none, processes do not take turns
-    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["AuditLog"]
 
+_log = logging.getLogger("mcp_client")
 _FORMAT = 1
 _PATIENCE = 10.0
 _LEAST = 4_096
 _BEGINNING = 1_024
 _TRIES = 100
 _LONGEST = LONGEST // 2
+_CHUNK = 1024 * 1024
 _CLOSED_IN_CHILDREN = getattr(os, "O_CLOEXEC", 0)
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | _CLOSED_IN_CHILDREN
 _FLAGS |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+class _Written(NamedTuple):
+    """What the log was when this object last wrote to it."""
+
+    device: int
+    inode: int
+    size: int
+    last: Position
+
+    @property
+    def end(self) -> bytes:
+        return b',"hash":"%b"}\n' % self.last.hash.encode()
 
 
 class _Busy(Exception):
@@ -68,7 +85,7 @@ class AuditLog:
         A file that would grow beyond ``max_bytes`` is renamed to ``calls.jsonl.000001`` and so
         on; the newest ``keep`` of those stay, or all. ``fsync``: wait for the disk. ``key``, at
         least 16 secret bytes kept elsewhere, makes lines that nobody can make without it. Raises
-        ``ConfigError`` for an option that is none.
+        ``ConfigError`` for an invalid option.
         """
         if not isinstance(path, str | os.PathLike):
             raise ConfigError(f"AuditLog({path!r}): give the path of a file")
@@ -81,7 +98,8 @@ class AuditLog:
         self._max_bytes = max_bytes
         self._keep = keep
         self._key = key_of(key)
-        self._known: tuple[tuple[int, int, int], Position] | None = None
+        self._written: _Written | None = None
+        self._losses: list[str] = []
 
     def __repr__(self) -> str:
         return f"AuditLog({str(self.path)!r})"
@@ -108,26 +126,37 @@ class AuditLog:
             raise self._error(error.strerror or type(error).__name__) from None
         raise self._error("it is renamed or deleted again and again")
 
+    @property
+    def key(self) -> bytes | None:
+        return self._key
+
+    def take_losses(self) -> list[str]:
+        """What was found since the last time: a sentence for each time the last line was gone."""
+        losses, self._losses = self._losses, []
+        return losses
+
     # ------------------------------------------------------------------ one try
 
     def _appended(self, records: tuple[Mapping[str, Any], ...], until: float) -> bool:
         """False where the file turned out not to be the newest one any more."""
         file = os.open(self.path, _FLAGS, 0o600)
         try:
-            _lock(file, until)
+            if not lock(file, max(0.0, until - time.monotonic())):
+                raise _Busy
             here = os.fstat(file)
             if not self._is_newest(here):
                 return False
-            self._refuse(here)
-            if here.st_size == 0:
-                os.fchmod(file, 0o600)  # whatever the umask says
+            self._check_access(file, here)
             last, cut = self._end(file, here)
-            text, last = self._lines(records, last, cut, here.st_size == 0)
-            if cut is None and self._is_full(here.st_size, len(text)):
+            loss = self._loss(file, here, last)
+            text, last = self._lines(records, last, cut, here.st_size == 0, loss)
+            if cut is None and loss is None and self._is_full(here.st_size, len(text)):
                 self._rotate(last.file)
                 return False
             self._write(file, here.st_size, text)
-            self._known = (here.st_dev, here.st_ino, here.st_size + len(text)), last
+            if loss is not None:
+                self._losses.append(self._tell(loss))
+            self._written = _Written(here.st_dev, here.st_ino, here.st_size + len(text), last)
             return True
         finally:
             os.close(file)
@@ -139,24 +168,40 @@ class AuditLog:
             return False
         return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
-    def _refuse(self, here: os.stat_result) -> None:
+    def _check_access(self, file: int, here: os.stat_result) -> None:
         if not stat.S_ISREG(here.st_mode):
-            raise self._error("it is no regular file")
-        if here.st_mode & 0o022 and here.st_size:
-            raise self._error("others may write to it; chmod 600")
+            raise self._error("it is not a regular file")
+        if here.st_mode & 0o077 or not here.st_size:
+            # What others wrote cannot be told from what we wrote; what they read, they have read.
+            problem = access_problem(here, private=False) if here.st_size else None
+            if problem is not None:
+                raise self._error(problem)
+            os.fchmod(file, 0o600)  # whatever the umask says, or somebody did since
 
     def _lines(
-        self, records: tuple[Mapping[str, Any], ...], last: Position, cut: bytes | None, new: bool
+        self,
+        records: tuple[Mapping[str, Any], ...],
+        last: Position,
+        cut: bytes | None,
+        new: bool,
+        loss: Mapping[str, Any] | None,
     ) -> tuple[bytes, Position]:
-        """What to write, and where the log stands then."""
+        """What to write, and the last line then."""
         about = {"time": now(), "process": os.getpid(), "format": _FORMAT}
+        first: list[Mapping[str, Any]] = []
+        if cut:
+            first.append({"event": "repaired", **about, **_traces(cut)})
+        if loss is not None and self._written is not None:
+            known = self._written.last
+            if known.line > last.line:
+                last = Position(known.line, max(known.file, last.file), known.hash)
+            if not new:
+                first.append({"event": "lost", **about, **loss})
         number = last.file + 1 if new else last.file
         if new:
-            records = ({"event": "begun", **about}, *records)
-        elif cut:
-            records = ({"event": "repaired", **about, **_traces(cut)}, *records)
+            first = [{"event": "begun", **about, **({} if loss is None else {"lost": loss})}]
         lines = [] if cut is None else [b""]
-        for record in records:
+        for record in (*first, *records):
             line, last = seal(record, last, self._key, number)
             if len(line) > _LONGEST:
                 raise self._error(f"a record of more than {_LONGEST} bytes")
@@ -181,12 +226,51 @@ class AuditLog:
 
     def _end(self, file: int, here: os.stat_result) -> tuple[Position, bytes | None]:
         """The last line, and what a crash left after it: None, or bytes without a newline."""
-        known = self._known
-        if known is not None and known[0] == (here.st_dev, here.st_ino, here.st_size):
-            return known[1], None
+        known = self._written
+        if known is not None and known.size == here.st_size and self._is_intact(file, here):
+            return known.last, None
         if here.st_size == 0:
             return self._before(), None
         return self._last_line(file, here.st_size, self.path)
+
+    def _is_intact(self, file: int, here: os.stat_result) -> bool:
+        """Whether this is the file we last wrote to, with our last line where we wrote it."""
+        known = self._written
+        if known is None or (known.device, known.inode) != (here.st_dev, here.st_ino):
+            return False
+        end = known.end
+        return here.st_size >= known.size and os.pread(file, len(end), known.size - len(end)) == end
+
+    def _loss(self, file: int, here: os.stat_result, last: Position) -> dict[str, Any] | None:
+        """What the log says of our last line if that is gone, else None."""
+        known = self._written
+        if known is None or last == known.last or self._is_intact(file, here):
+            return None
+        if self._is_somewhere(known, here):
+            return None
+        if (known.device, known.inode) == (here.st_dev, here.st_ino):
+            how = "emptied" if not here.st_size else "cut or changed"
+        else:
+            how = "replaced" if here.st_size else "deleted or moved"
+        return {"how": how, "last_line": known.last.line, "last_hash": known.last.hash}
+
+    def _is_somewhere(self, known: _Written, here: os.stat_result) -> bool:
+        """Whether our last line is in a file of the log, or older than all that are kept."""
+        files = [path for _, path in rotated(self.path)]
+        if here.st_size:
+            files.append(self.path)
+        if any(_contains(path, known.end) for path in reversed(files)):
+            return True
+        first = _first_line(files[0], self._key) if files else None
+        return first is not None and first.line > known.last.line
+
+    def _tell(self, loss: Mapping[str, Any]) -> str:
+        told = (
+            f"the audit log {self.path} was {loss['how']} while it was written: its line "
+            f"{loss['last_line']} with the hash {loss['last_hash']} is gone"
+        )
+        _log.error("%s", told)
+        return told
 
     def _before(self) -> Position:
         """Where the newest of the earlier files ends."""
@@ -194,7 +278,7 @@ class AuditLog:
         if not older:
             return Position(0, 0, NOTHING)
         number, path = older[-1]
-        file = os.open(path, os.O_RDONLY | _CLOSED_IN_CHILDREN)
+        file = os.open(path, os.O_RDONLY | _CLOSED_IN_CHILDREN | getattr(os, "O_NONBLOCK", 0))
         try:
             last, cut = self._last_line(file, os.fstat(file).st_size, path)
         finally:
@@ -291,18 +375,26 @@ def _read(file: int, start: int, end: int) -> bytes:
     return data
 
 
-def _lock(file: int, until: float) -> None:
-    """One writer at a time, threads included: the lock belongs to this opening of the file."""
-    pause = 0.0001
-    while fcntl is not None:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() >= until:
-                raise _Busy from None
-        time.sleep(pause)
-        pause = min(pause * 2, 0.005)
+def _contains(path: Path, end: bytes) -> bool:
+    """Whether a line of the file ends in ``end``, which no text within a line can be."""
+    try:
+        with open(path, "rb") as file:
+            data = b""
+            while piece := file.read(_CHUNK):
+                data = data[-len(end) :] + piece
+                if end in data:
+                    return True
+    except FileNotFoundError:
+        pass
+    return False
+
+
+def _first_line(path: Path, key: bytes | None) -> Position | None:
+    try:
+        with open(path, "rb") as file:
+            return unseal(file.readline(LONGEST).removesuffix(b"\n"), key)[1]
+    except (OSError, ValueError):
+        return None
 
 
 def _fsync_directory(path: Path) -> None:

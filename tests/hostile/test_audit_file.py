@@ -446,7 +446,7 @@ async def refused(audit: Any) -> str:
 
 
 async def test_a_file_that_cannot_be_written_refuses_the_call(path: Path) -> None:
-    assert "no regular file" in await refused("/dev/full")
+    assert "not a regular file" in await refused("/dev/full")
     path.mkdir()
     assert "Is a directory" in await refused(path)
     assert "No such file" in await refused(path.parent / "none" / "calls.jsonl")
@@ -455,7 +455,7 @@ async def test_a_file_that_cannot_be_written_refuses_the_call(path: Path) -> Non
 
 async def test_a_pipe_is_no_file_and_nobody_waits_for_its_reader(path: Path) -> None:
     os.mkfifo(path)
-    assert "no regular file" in await refused(path)
+    assert "not a regular file" in await refused(path)
 
 
 async def test_a_symbolic_link_is_not_followed(path: Path) -> None:
@@ -535,11 +535,140 @@ def test_a_log_stays_where_it_was_though_the_program_goes_elsewhere(
     assert verify_audit(path).calls == 2
 
 
-def test_a_log_deleted_or_moved_away_is_begun_anew(path: Path) -> None:
-    log = written(path, 1)
-    path.rename(path.with_name("elsewhere"))
+# ----------------------------------------------------------- a log that lost its lines
+
+
+def gone(path: Path) -> None:
+    path.unlink()
+
+
+def moved(path: Path) -> None:
+    path.rename(path.with_name("calls.jsonl.1"))
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("key", [None, KEY])
+@pytest.mark.parametrize("lose", [gone, moved, emptied])
+def test_a_log_that_is_gone_while_the_host_runs_is_begun_where_it_ended_and_says_so(
+    lose: Callable[[Path], None],
+    key: bytes | None,
+    path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log = written(path, 1, key=key)
+    last = verify_audit(path, key=key)
+    lose(path)
     log.append(entry(1))
-    assert verify_audit(path).lines == 2
+    begun = json.loads(lines_of(path)[0])
+    assert (begun["event"], begun["line"], begun["previous"]) == ("begun", 4, last.last_hash)
+    assert begun["lost"]["last_line"] == last.lines
+    assert begun["lost"]["last_hash"] == last.last_hash
+    verified = verify_audit(path, key=key)
+    assert (verified.lines, verified.earlier, verified.lost) == (2, 3, 1)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert last.last_hash in caplog.text
+    assert log.take_losses() != []
+    assert log.take_losses() == []
+    log.append(entry(2))
+    assert verify_audit(path, key=key).lost == 1, "and once is enough"
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(b"".join(lines_of(path)[:-2]))
+
+
+def cut_to_another_length(path: Path) -> None:
+    path.write_bytes(b"".join(lines_of(path)[:2]))
+
+
+def replaced(path: Path) -> None:
+    path.unlink()
+    written(path, 1)
+
+
+def replaced_by_a_longer_one(path: Path) -> None:
+    path.unlink()
+    written(path, 20)
+
+
+def rewritten(path: Path) -> None:
+    """Every line after one of them, to the same length, with hashes that are right."""
+    lines, previous = lines_of(path)[:3], json.loads(lines_of(path)[2])["hash"]
+    for line in lines_of(path)[3:]:
+        record = json.loads(line.replace(b'"t"', b'"u"'))
+        del record["hash"]
+        head = json.dumps({**record, "previous": previous}, separators=(",", ":"))[:-1].encode()
+        previous = hashlib.sha256(head).hexdigest()
+        lines.append(head + b',"hash":"' + previous.encode() + b'"}\n')
+    size = path.stat().st_size
+    path.write_bytes(b"".join(lines))
+    assert path.stat().st_size == size
+
+
+@pytest.mark.parametrize(
+    "lose", [cut, cut_to_another_length, replaced, replaced_by_a_longer_one, rewritten]
+)
+def test_a_log_that_lost_lines_while_the_host_runs_cannot_be_verified_from_there(
+    lose: Callable[[Path], None], path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = written(path, 3)
+    last = verify_audit(path)
+    lose(path)
+    before = len(lines_of(path))
+    log.append(entry(8))
+    lost = json.loads(lines_of(path)[before])
+    assert (lost["event"], lost["last_line"], lost["last_hash"]) == ("lost", 7, last.last_hash)
+    assert broken(path).line == before + 1
+    assert last.last_hash in caplog.text
+    caplog.clear()
+    log.append(entry(9))
+    assert len(lines_of(path)) == before + 3
+    assert not caplog.records
+
+
+def test_a_log_that_others_write_to_and_rotate_has_lost_nothing(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for keep in (None, 2):
+        mine, other = (AuditLog(path, keep=keep, **SMALL) for _ in range(2))
+        for number in range(30):
+            mine.append(entry(number))
+            for more in range(number % 4 * 5):
+                other.append(entry(more))
+        assert verify_audit(path).lost == 0
+    assert not caplog.records
+
+
+async def test_the_caller_is_told_of_lines_that_are_gone(path: Path) -> None:
+    async with connect(MemoryServer(echo), approval=allow_all, audit=path) as session:
+        assert (await session.call_tool("echo")).findings == ()
+        path.unlink()
+        (finding,) = (await session.call_tool("echo")).findings
+        assert "was deleted or moved while it was written: its line 3" in finding
+        assert (await session.call_tool("echo")).findings == ()
+    assert verify_audit(path).lost == 1
+
+
+def test_a_lock_that_is_kept_does_not_stop_a_verification(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_client.audit.hash_chain._PATIENCE", 0.02)
+    written(path, 1)
+    held = os.open(path, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    assert verify_audit(path).lines == 3
+    os.close(held)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
+def test_a_file_that_others_may_read_is_closed_to_them_again(mode: int, path: Path) -> None:
+    log = written(path, 1)
+    path.chmod(mode)
+    log.append(entry(1))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 # --------------------------------------------------------------------------- rotation
@@ -632,7 +761,7 @@ def test_a_file_that_is_rotated_as_it_is_opened_is_opened_anew(
     rotated: list[Any] = []
 
     def late(file: Any, operation: int) -> None:
-        if operation == fcntl.LOCK_SH and not rotated:
+        if operation & fcntl.LOCK_SH and not rotated:
             rotated.append(file)
             for number in range(40):
                 log.append(entry(number), entry(number, "closed"))
