@@ -1,8 +1,10 @@
 """The record of every call, and how to verify it.
 
-``connect(audit=...)`` begins in ``record``, which documents the records::
+``connect(audit=...)`` begins in ``record``, which documents what is recorded::
 
-    record.py        of each call: opened before anybody is asked, closed on every way out
+    record.py        where the records of a session go
+    entry.py         the two records of one call
+    sinks.py         a file, or a function of the host's
     redaction.py     what a record may show, without secrets and bounded
     secret_names.py  which names are those of secrets
     secret_text.py   where in a text secrets are

@@ -18,11 +18,12 @@ at the end also leaves a call open, or forgets it as if it had never been.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,7 @@ __all__ = [
     "now",
     "rotated",
     "seal",
+    "timestamp",
     "unseal",
     "verify_audit",
 ]
@@ -52,8 +54,22 @@ LONGEST = 1024 * 1024
 
 _LOOKS = 20
 _PATIENCE = 2.0
-_dump = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _SEAL = re.compile(rb'(?s)(\{.*),"hash":"([0-9a-f]{64})"\}')
+
+
+def _make_dump() -> Callable[[Any], str]:
+    """JSON in ASCII. CPython's encoder in C is made once and not for every line."""
+    encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return encoder.encode
+    quote = json.encoder.encode_basestring_ascii
+    # No look-out for cycles: its marks would stay behind after an error.
+    chunks = make(None, encoder.default, quote, None, ":", ",", False, False, False)
+    return lambda value: "".join(chunks(value, 0))
+
+
+_dump = _make_dump()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +119,19 @@ class Verified:
 
 
 def now() -> str:
-    """The time as RFC 3339 has it: UTC, microseconds."""
+    """The time in the form of RFC 3339: UTC, microseconds."""
     seconds, rest = divmod(time.time_ns(), 1_000_000_000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest // 1_000:06d}Z"
+    return f"{_second(seconds)}.{rest // 1_000:06d}Z"
+
+
+def timestamp(seconds: float) -> str:
+    """A time given in seconds since 1970, in the same form without fractions."""
+    return f"{_second(int(seconds))}Z"
+
+
+@functools.lru_cache(4)  # many records are of the same second
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 def key_of(key: bytes | None) -> bytes | None:

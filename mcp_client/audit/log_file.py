@@ -187,19 +187,18 @@ class AuditLog:
         loss: Mapping[str, Any] | None,
     ) -> tuple[bytes, Position]:
         """What to write, and the last line then."""
-        about = {"time": now(), "process": os.getpid(), "format": _FORMAT}
         first: list[Mapping[str, Any]] = []
         if cut:
-            first.append({"event": "repaired", **about, **_traces(cut)})
+            first.append({"event": "repaired", **_about(), **_traces(cut)})
         if loss is not None and self._written is not None:
             known = self._written.last
             if known.line > last.line:
                 last = Position(known.line, max(known.file, last.file), known.hash)
             if not new:
-                first.append({"event": "lost", **about, **loss})
+                first.append({"event": "lost", **_about(), **loss})
         number = last.file + 1 if new else last.file
         if new:
-            first = [{"event": "begun", **about, **({} if loss is None else {"lost": loss})}]
+            first = [{"event": "begun", **_about(), **({} if loss is None else {"lost": loss})}]
         lines = [] if cut is None else [b""]
         for record in (*first, *records):
             line, last = seal(record, last, self._key, number)
@@ -248,10 +247,7 @@ class AuditLog:
             return None
         if self._is_somewhere(known, here):
             return None
-        if (known.device, known.inode) == (here.st_dev, here.st_ino):
-            how = "emptied" if not here.st_size else "cut or changed"
-        else:
-            how = "replaced" if here.st_size else "deleted or moved"
+        how = "cut, changed or replaced" if here.st_size else "deleted, moved away or emptied"
         return {"how": how, "last_line": known.last.line, "last_hash": known.last.hash}
 
     def _is_somewhere(self, known: _Written, here: os.stat_result) -> bool:
@@ -357,6 +353,10 @@ class AuditLog:
             path=self.path,
             reason=f"{self.path.name}: {reason}",
         )
+
+
+def _about() -> dict[str, Any]:
+    return {"time": now(), "process": os.getpid(), "format": _FORMAT}
 
 
 def _traces(cut: bytes) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def connect(
                 pin=None if revision == "auto" else revision,
                 pins=None if pins is None else _pins(pins),
                 handlers=handlers,
-                audit=_audit(name or transport.name, audit, audit_failure, redaction),
+                audit=_audit(name or transport.name, transport, audit, audit_failure, redaction),
             ),
         )
     )
@@ -170,6 +170,7 @@ def _pins(pins: Pins | str | os.PathLike[str]) -> Pins | None:
 
 def _audit(
     server: str,
+    transport: Transport,
     audit: AuditTo | None,
     failure: OnAuditFailure,
     redaction: Redaction | Callable[[Any], Any] | None,
@@ -180,7 +181,7 @@ def _audit(
         return None
     from ..audit import Audit
 
-    return Audit.of(server, audit, failure, redaction)
+    return Audit.of(server, audit, failure, redaction, identity=lambda: transport.lasting_identity)
 
 
 def _ourselves() -> Implementation:

@@ -365,7 +365,7 @@ class Session:
             self._subscriptions.close()
         async with AsyncExitStack() as last:
             if self._setup.audit is not None:
-                last.push_async_callback(self._setup.audit.settle)
+                last.push_async_callback(self._setup.audit.flush)
             last.push_async_callback(self._workers.aclose)
             last.push_async_callback(self._logs.aclose, self._timeouts.close)
             last.push_async_callback(self._connection.aclose)

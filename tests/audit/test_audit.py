@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import pytest
@@ -224,11 +227,13 @@ async def test_the_records_say_what_was_called_and_what_came_of_it() -> None:
         "call": closed["call"],
         "server": "host's name",
         "tool": "echo",
+        "identity": None,
         "context": None,
         "revision": revision,
         "trusted": True,
         "fingerprint": tool.fingerprint,
         "arguments": {"city": "Oslo", "n": 1},
+        "redacted": [],
         "arguments_digest": opened["arguments_digest"],
         "arguments_bytes": len('{"city":"Oslo","n":1}'),
         "findings": [],
@@ -261,6 +266,122 @@ async def test_the_person_who_decided_is_in_the_record() -> None:
     entry = Audit.of("s", book, "refuse", None).entry("c-1", "echo", {})
     await entry.failed(CallDenied("no", reason="no", source="person", by="ana"))
     assert book.pair[1]["decision"]["by"] == "ana"
+
+
+async def test_the_record_says_what_the_server_is_without_its_secrets(tmp_path: Path) -> None:
+    book = Book()
+    server = scripted(env={"API_TOKEN": SECRET})
+    async with connect(server, approval=allow_all, audit=book, name="s") as session:
+        await session.call_tool("environment")
+        await session.call_tool("environment")
+    identities = {record["identity"] for record in book if record["event"] == "opened"}
+    (identity,) = identities
+    assert re.fullmatch(r"\S+ sha256:[0-9a-f]{64}", identity)
+    async with serving(Stateless()) as served:
+        url = f"{served.url}?key={SECRET}"
+        async with connect(HttpServer(url), approval=allow_all, audit=book) as session:
+            await session.call_tool("echo", {"a": 1})
+    assert book[-2]["identity"].startswith("http://127.0.0.1:")
+    assert SECRET not in json.dumps(book)
+
+
+async def test_the_record_says_where_arguments_were_left_out_and_which_were_edited() -> None:
+    book = Book()
+    edit = Allow({"n": 2, "password": SECRET, "list": [1, {"a/b": 3}], "new": 1})
+    async with Server().connect(book, lambda call: edit) as session:
+        given = {"n": 1, "password": "x", "list": [1, {"a/b": 2}], "city": "Oslo"}
+        await session.call_tool("echo", given)
+    opened, closed = book.pair
+    assert opened["redacted"] == ["/password"]
+    assert closed["edited"]["redacted"] == ["/password"]
+    assert sorted(closed["edited"]["paths"]) == [
+        *("/city", "/list/1/a~1b", "/n", "/new", "/password")
+    ]
+
+
+KEY = b"sixteen bytes or more"
+
+
+async def test_digests_of_a_keyed_log_are_made_with_its_key(tmp_path: Path) -> None:
+    log, book = AuditLog(tmp_path / "calls.jsonl", key=KEY), Book()
+    edit = Allow({"n": 3})
+    async with Server().connect([log, book], lambda call: edit) as session:
+        await session.call_tool("echo", {"n": 1})
+    opened, closed = (json.loads(line) for line in log.path.read_text().splitlines()[1:])
+    for digest, text in (
+        (opened["arguments_digest"], b'{"n":1}'),
+        (closed["edited"]["from"], b'{"n":1}'),
+        (closed["edited"]["to"], b'{"n":3}'),
+    ):
+        assert digest == "hmac-sha256:" + hmac.new(KEY, text, "sha256").hexdigest()
+    plain = hashlib.sha256(b'{"n":1}').hexdigest()
+    assert book.pair[0]["arguments_digest"] == f"sha256:{plain}"
+
+
+@pytest.mark.parametrize("arguments", [{"pin": "4711"}, {"a": "token=4711"}])
+async def test_a_short_secret_cannot_be_found_from_the_digest(arguments: Any) -> None:
+    book = Book()
+    async with Server().connect(book) as session:
+        await session.call_tool("echo", arguments)
+        await session.call_tool("echo", arguments)
+    one, two = (record["arguments_digest"] for record in book if record["event"] == "opened")
+    assert one == two
+    text = json.dumps(arguments, separators=(",", ":")).encode()
+    assert hashlib.sha256(text).hexdigest() not in one
+
+
+class Forgotten(NamedTuple):
+    server: str = "s"
+    tool: str = "echo"
+    fingerprint: str = "sha256:1"
+    scope: str = "always"
+    when: float = 0.0
+
+
+@pytest.mark.parametrize("calls", [0, 1])
+async def test_revoked_answers_are_in_the_record_before_the_next_call(
+    calls: int, tmp_path: Path
+) -> None:
+    book = Book()
+    audit = Audit.of("s", [book, tmp_path / "calls.jsonl"], identity=lambda: "what it is")
+    audit.revoked([Forgotten(), Forgotten(server="another")])
+    for _ in range(calls):
+        await audit.entry("c-1", "echo", {}).failed(UnknownTool("no such tool"))
+    await audit.flush()
+    assert len(book) == 1 + 2 * calls
+    about = {name: book[0][name] for name in ("event", "server", "tool", "identity", "scope")}
+    assert about == {
+        "event": "revoked",
+        "server": "s",
+        "tool": "echo",
+        "identity": "what it is",
+        "scope": "always",
+    }
+    assert book[0]["given"] == "1970-01-01T00:00:00Z"
+    assert verify_audit(tmp_path / "calls.jsonl").lines == 2 + 2 * calls
+
+
+async def test_a_definition_that_changed_is_in_the_closing_record() -> None:
+    book, asked = Book(), list[ToolCall]()
+
+    def approve(call: ToolCall) -> Deny:
+        asked.append(call)
+        return Deny("not yet")
+
+    async with Server().connect(None, approve) as session:
+        with pytest.raises(CallDenied):
+            await session.call_tool("echo", {"password": SECRET})
+    (call,) = asked
+    entry = Audit.of("s", book).entry(call.id, "echo", call.arguments)
+    entry.found(call.tool, "a revision")
+    await entry.open(call)
+    entry.changed(replace(call, findings=(f"was {SECRET}",)))
+    await entry.failed(CallDenied("no", reason="no"))
+    assert book.pair[1]["changed"] == {
+        "fingerprint": call.tool.fingerprint,
+        "trusted": False,
+        "findings": ["was [redacted]"],
+    }
 
 
 async def test_a_decision_is_recorded_with_its_source_and_reason() -> None:
@@ -759,7 +880,7 @@ async def test_a_sink_that_does_not_come_back_is_not_waited_for_without_end(
     async def sink(record: Mapping[str, Any]) -> None:
         await anyio.sleep_forever()
 
-    monkeypatch.setattr("mcp_client.audit.record._PATIENCE", 0.01)
+    monkeypatch.setattr("mcp_client.audit.sinks._PATIENCE", 0.01)
     server = Server()
     async with server.connect(sink) as session:
         with pytest.raises(CallDenied, match="TimeoutError"):

@@ -36,7 +36,7 @@ from mcp_client import (
 )
 
 KEY = b"sixteen bytes or more"
-SMALL = {"max_bytes": 4_096}
+SMALL: dict[str, Any] = {"max_bytes": 4_096}
 
 
 def entry(number: int, event: str = "opened", **more: Any) -> dict[str, Any]:
@@ -647,7 +647,7 @@ async def test_the_caller_is_told_of_lines_that_are_gone(path: Path) -> None:
         assert (await session.call_tool("echo")).findings == ()
         path.unlink()
         (finding,) = (await session.call_tool("echo")).findings
-        assert "was deleted or moved while it was written: its line 3" in finding
+        assert "was deleted, moved away or emptied while it was written: its line 3" in finding
         assert (await session.call_tool("echo")).findings == ()
     assert verify_audit(path).lost == 1
 

@@ -1,0 +1,364 @@
+"""The two records of one call: ``record`` describes them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ..catalog.result import ToolResult
+from ..catalog.tool import Tool, ToolCall
+from ..connection.rpc import Traffic
+from ..errors import (
+    CallDenied,
+    InvalidArguments,
+    InvalidResult,
+    InvalidSchema,
+    McpError,
+    NotSent,
+    OutcomeUnknown,
+)
+from ..protocol.canonical_json import NotJson, canonical
+from .hash_chain import now
+from .redaction import Redaction, Shown, marked
+from .sinks import Digested, Record, Sink, failure_reason
+
+if TYPE_CHECKING:
+    from .record import Audit
+
+__all__ = ["Entry"]
+
+_log = logging.getLogger("mcp_client")
+_LARGE = 256 * 1024
+"""Characters of arguments that are looked through and shown."""
+_FINDINGS = 32
+_PATHS = 32
+_SOURCES = frozenset({"hook", "person", "rule", "memory", "gate"})
+
+
+class Entry:
+    """The two records of one call, filled in while ``session/call.py`` makes the call.
+
+    In order: ``found``, ``breaks`` (only where the arguments break the schema), ``open``,
+    ``asking``, ``decided``, perhaps ``changed`` and both again, ``sending``, and then ``done`` or
+    ``failed``; ``again`` makes the entry of another attempt. A step that is left out has not
+    happened. ``traffic`` counts the bytes of the call.
+    """
+
+    def __init__(
+        self,
+        audit: Audit,
+        id: str,
+        name: str,
+        arguments: Any,
+        *,
+        context: Hashable = None,
+        repeats: str | None = None,
+    ) -> None:
+        self.id = id
+        self.traffic = Traffic()
+        self._audit = audit
+        self._asked = name
+        self._name = (audit.server, audit.shown_name(name))
+        self._given = arguments
+        self._context = context
+        self._repeats = repeats
+        self._tool: Tool | None = None
+        self._revision: str | None = None
+        self._call: ToolCall | None = None
+        self._wrong: dict[str, str] = {}
+        self._hidden: list[str] = []
+        self._first: Record | None = None
+        self._opened: list[Sink] = []
+        self._decision: Record | None = None
+        self._edited: Record | None = None
+        self._changed: Record | None = None
+        self._marks: dict[str, float] = {}
+
+    def again(self, id: str) -> Entry:
+        """The entry of another attempt at the same call."""
+        return Entry(
+            self._audit, id, self._asked, self._given, context=self._context, repeats=self.id
+        )
+
+    # ------------------------------------------------------ on the way of the call
+
+    def found(self, tool: Tool, revision: str) -> None:
+        """The definition in force, and the revision it will be called under."""
+        self._tool, self._revision = tool, revision
+
+    def breaks(self, finding: str, path: str) -> None:
+        """``finding`` quotes an argument: the record has its place instead."""
+        self._wrong[finding] = (
+            f"the arguments break the tool's input schema at {path or 'the root'}"
+        )
+
+    async def open(self, call: ToolCall) -> None:
+        """Write that ``call`` will be decided. Raises ``CallDenied`` where that must not be."""
+        self._call = call
+        self._first = self._opening()
+        for sink in self._audit.sinks:
+            failure = await sink.write(self._first)
+            if failure is None:
+                self._opened.append(sink)
+                continue
+            reason = f"the audit record cannot be opened: {failure_reason(sink, failure)}"
+            _log.error("%s/%s: %s", *self._name, reason)
+            if self._audit.refuses:
+                raise CallDenied(f"refused, for {reason} (audit_failure)", reason=reason)
+
+    def changed(self, call: ToolCall) -> None:
+        """The definition changed before the call was sent: ``call`` is decided instead."""
+        self._call = call
+        self._changed = {
+            "fingerprint": call.tool.fingerprint,
+            "trusted": call.trusted,
+            "findings": self._shown_findings(call.findings),
+        }
+
+    def asking(self) -> None:
+        self._marks["asking"] = self._audit.clock()
+
+    def decided(
+        self, call: ToolCall, source: str, reason: str | None, by: str | None = None
+    ) -> None:
+        """The gate approved ``call``, which may have the approver's arguments."""
+        self._decide("allow", source, reason, by)
+        if call.edited:
+            self._call = call
+            before = None if self._first is None else self._first["arguments_digest"]
+            after = self._shown_arguments(call.arguments_json, None)
+            self._edited = {
+                "from": before,
+                "to": after.pop("arguments_digest"),
+                "paths": self._paths(None if before is None else before.text, call.arguments_json),
+                **after,
+            }
+
+    def sending(self) -> None:
+        self._marks["running"] = self._audit.clock()
+
+    async def done(self, result: ToolResult) -> ToolResult:
+        """Close it with a result, which is handed over even if the record cannot be written."""
+        failure = await self._close("tool_error" if result.is_error else "ok", "answered", None)
+        findings = [loss for sink in self._audit.sinks for loss in sink.losses()]
+        if failure is not None:
+            findings.append(failure)
+        return replace(result, findings=(*result.findings, *findings)) if findings else result
+
+    async def failed(self, error: BaseException, cancelled: McpError | None = None) -> None:
+        """Close it with what was raised, which is the caller's to raise again.
+
+        ``cancelled`` is what the caller gets instead of the cancellation of a task.
+        """
+        if cancelled is not None and _is_cancelled(error):
+            error = cancelled
+        if isinstance(error, CallDenied):
+            self._decide("deny", error.source, error.reason, error.by)
+        elif "asking" in self._marks and "answered" not in self._marks:
+            self._marks["answered"] = self._audit.clock()
+        if isinstance(error, GeneratorExit):  # the coroutine is being closed and cannot wait
+            name, delivery = type(error).__name__, self._delivery(error)
+            closing = self._close(name, delivery, None)
+            try:
+                closing.send(None)
+            except StopIteration:
+                return
+            closing.close()
+            _log.error("%s/%s: the audit record could not be closed in time", *self._name)
+            return
+        failure = await self._close(type(error).__name__, self._delivery(error), self._text(error))
+        if failure is not None:
+            error.add_note(failure)
+
+    # ------------------------------------------------------------------ records
+
+    def _decide(self, answer: str, source: str, reason: str | None, by: str | None) -> None:
+        if "asking" in self._marks:
+            self._marks.setdefault("answered", self._audit.clock())
+        text = None if reason is None else self._safe(reason)
+        self._decision = {"answer": answer, "source": self._safe(source, 32), "reason": text}
+        if by is not None:
+            self._decision["by"] = self._safe(by, 200)
+
+    def _about(self, event: str) -> Record:
+        return {
+            "time": now(),
+            "event": event,
+            "process": os.getpid(),
+            "call": self.id,
+            "server": self._name[0],
+            "tool": self._name[1],
+        }
+
+    def _opening(self) -> Record:
+        call, tool = self._call, self._tool
+        record = self._about("opened")
+        if self._repeats is not None:
+            record["repeats"] = self._repeats
+        text = _text_of(self._given) if call is None else call.arguments_json
+        record |= {
+            "identity": self._audit.identity,
+            "context": None if self._context is None else self._shown_context(),
+            "revision": self._revision,
+            "trusted": None if tool is None else tool.trusted,
+            "fingerprint": None if tool is None else tool.fingerprint,
+            **self._shown_arguments(text, self._given),
+            "arguments_bytes": None if text is None else _size(text),
+        }
+        findings = tuple(self._wrong.values()) if call is None else call.findings
+        record["findings"] = self._shown_findings(findings)
+        return record
+
+    def _shown_context(self) -> Any:
+        return Redaction.show(self._audit.redaction, self._context).value
+
+    def _shown_findings(self, findings: tuple[str, ...]) -> list[str]:
+        shown = [self._safe(self._wrong.get(each, each)) for each in findings[:_FINDINGS]]
+        if len(findings) > _FINDINGS:
+            shown.append(f"{len(findings) - _FINDINGS} more findings")
+        return shown
+
+    def _shown_arguments(self, text: str | None, given: Any) -> Record:
+        """The arguments as they may be shown: of the text that is sent, or of what was given."""
+        if text is not None and len(text) > _LARGE:
+            return {
+                "arguments": f"[left out: {len(text)} characters]",
+                "redacted": [""],
+                "arguments_digest": Digested(text, has_secrets=True),
+            }
+        try:
+            value = given if text is None else json.loads(text)
+            shown = self._audit.redaction.show(value, _marks_of(self._tool))
+        except Exception as error:  # noqa: BLE001 - an object of the caller's own may do anything
+            shown = Shown(f"[unreadable: {type(error).__name__}]", pointers=[""])
+        self._hidden += shown.hidden
+        has_secrets = bool(shown.hidden or shown.pointers)
+        return {
+            "arguments": shown.value,
+            "redacted": shown.pointers,
+            "arguments_digest": None if text is None else Digested(text, has_secrets),
+        }
+
+    def _paths(self, before: str | None, after: str) -> list[str]:
+        """JSON pointers to the arguments that the approver changed."""
+        if before is None or len(before) + len(after) > _LARGE:
+            return [""]
+        paths: list[str] = []
+        _collect_differences(json.loads(before), json.loads(after), "", paths)
+        return [self._safe(path, 200) for path in paths]
+
+    def _closing(self, outcome: str, delivery: str, text: str | None) -> Record:
+        marks, end = self._marks, self._audit.clock()
+        asking, running = marks.get("asking"), marks.get("running")
+        record = self._about("closed")
+        record["decision"] = self._decision
+        if self._changed is not None:
+            record["changed"] = self._changed
+        if self._edited is not None:
+            record["edited"] = self._edited
+        record["outcome"] = outcome
+        if text is not None:
+            record["error"] = text
+        return {
+            **record,
+            "delivery": delivery,
+            "asking_seconds": None
+            if asking is None
+            else round(marks.get("answered", end) - asking, 6),
+            "running_seconds": None if running is None else round(end - running, 6),
+            "sent_bytes": self.traffic.sent,
+            "received_bytes": self.traffic.received,
+        }
+
+    async def _close(self, outcome: str, delivery: str, text: str | None) -> str | None:
+        """Write the second record, and the first where it is missing: what failed, or None."""
+        first = self._first if self._first is not None else self._opening()
+        last = self._closing(outcome, delivery, text)
+        failures = []
+        for sink in self._audit.sinks:
+            was_open = sink in self._opened
+            records = (last,) if was_open else (first, last)
+            failure = await sink.write(*records, shield=True)
+            if failure is None:
+                continue
+            failures.append(failure_reason(sink, failure))
+            if was_open and self._audit.refuses:
+                sink.keep((last,))
+        if not failures:
+            return None
+        message = f"the audit record of this call could not be closed: {'; '.join(failures)}"
+        _log.error("%s/%s: %s", *self._name, message)
+        return message if self._audit.refuses else None
+
+    def _delivery(self, error: BaseException) -> str:
+        traffic = self.traffic
+        if not traffic.sent or (isinstance(error, NotSent) and not traffic.answers):
+            return "not_sent"
+        answered = isinstance(error, McpError) and not isinstance(error, OutcomeUnknown | NotSent)
+        return "answered" if answered else "unknown"
+
+    def _text(self, error: BaseException) -> str | None:
+        if isinstance(error, InvalidArguments | InvalidResult):
+            return f"at {self._safe(error.path, 200) or 'the root'}"
+        if not isinstance(error, McpError) or isinstance(error, InvalidSchema | CallDenied):
+            return None
+        return self._safe(error.message)
+
+    def _safe(self, text: str, limit: int = 500) -> str:
+        if text in _SOURCES:
+            return text
+        return self._audit.redaction.about(str(text), limit, self._hidden)
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    return not isinstance(error, Exception | GeneratorExit) and isinstance(
+        error, anyio.get_cancelled_exc_class()
+    )
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _text_of(given: Any) -> str | None:
+    try:
+        return canonical({} if given is None else given)
+    except NotJson:
+        return None
+    except Exception:  # noqa: BLE001 - an object of the caller's own may do anything
+        return None
+
+
+def _marks_of(tool: Tool | None) -> Any:
+    """The tool's input schema where it marks secrets, else None: looked for once."""
+    return None if tool is None else tool.derived(_marked_schema, None)
+
+
+def _marked_schema(tool: Tool, context: None) -> Any:
+    schema = tool._definition["inputSchema"]
+    return schema if marked(schema) else None
+
+
+def _collect_differences(before: Any, after: Any, path: str, paths: list[str]) -> None:
+    if len(paths) >= _PATHS or (type(before) is type(after) and before == after):
+        return
+    if type(before) is dict and type(after) is dict:
+        for key in dict.fromkeys((*before, *after)):
+            step = key.replace("~", "~0").replace("/", "~1")
+            _collect_differences(
+                before.get(key, _ABSENT), after.get(key, _ABSENT), f"{path}/{step}", paths
+            )
+    elif type(before) is list and type(after) is list and len(before) == len(after):
+        for index, pair in enumerate(zip(before, after, strict=True)):
+            _collect_differences(*pair, f"{path}/{index}", paths)
+    else:
+        paths.append(path)
+
+
+_ABSENT = object()

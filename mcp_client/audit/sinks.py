@@ -1,0 +1,176 @@
+"""Where records go: a file, or a function of the host's, sync or async."""
+
+from __future__ import annotations
+
+import hmac
+import inspect
+import os
+import secrets
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import anyio
+from anyio.lowlevel import RunVar
+
+from ..errors import AuditError, ConfigError
+from ..protocol.canonical_json import sha256
+from ..runtime.event_loop import being_cancelled
+from .log_file import AuditLog
+
+__all__ = ["AuditSink", "Digested", "Record", "Sink", "failure_reason", "sink_of"]
+
+Record: TypeAlias = dict[str, Any]
+AuditSink: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None] | None]
+
+_PATIENCE = 10.0
+_threads: RunVar[anyio.CapacityLimiter] = RunVar("mcp_client.audit")
+_process_key = secrets.token_bytes(32)
+
+
+class Digested(NamedTuple):
+    """Arguments of which a record has the digest, which depends on the key of the log."""
+
+    text: str
+    has_secrets: bool
+
+    def by(self, key: bytes | None) -> str:
+        """HMAC under the log's key. Without one, SHA-256; but where secrets were left out, an HMAC
+        under a key of this process: a short secret could be found by trying otherwise."""
+        if key is None and not self.has_secrets:
+            return "sha256:" + sha256(self.text)
+        data = self.text.encode("utf-8", "surrogatepass")
+        return "hmac-sha256:" + hmac.digest(key or _process_key, data, "sha256").hex()
+
+
+class Sink(ABC):
+    """One place that records go to, in order."""
+
+    key: bytes | None = None
+    """For the digests of arguments in its records."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._pending: deque[Record] = deque()
+
+    @property
+    def has_pending(self) -> bool:
+        return bool(self._pending)
+
+    def keep(self, records: Iterable[Record]) -> None:
+        """Write ``records`` before the next ones. From any thread."""
+        self._pending.extend(map(self._finished, records))
+
+    async def write(self, *records: Record, shield: bool = False) -> Exception | None:
+        """Write what is pending and ``records``, in that order: what prevented it, or None.
+
+        ``shield``: also while the caller is being cancelled.
+        """
+        try:
+            await self._write([self._finished(record) for record in records], shield)
+        except Exception as error:  # noqa: BLE001 - the function may be anybody's; the audit decides
+            return error
+        except anyio.get_cancelled_exc_class() as error:
+            if being_cancelled():
+                raise
+            return RuntimeError(f"it was cancelled ({type(error).__name__})")
+        return None
+
+    def losses(self) -> Sequence[str]:
+        """What was found to be missing of earlier records, since the last time."""
+        return ()
+
+    @abstractmethod
+    async def _write(self, records: list[Record], shield: bool) -> None: ...
+
+    def _finished(self, record: Record) -> Record:
+        if "arguments_digest" not in record and "edited" not in record and "from" not in record:
+            return record
+        return {
+            name: value.by(self.key)
+            if type(value) is Digested
+            else self._finished(value)
+            if name == "edited"
+            else value
+            for name, value in record.items()
+        }
+
+
+class _FileSink(Sink):
+    def __init__(self, log: AuditLog) -> None:
+        super().__init__(log.path.name)
+        self._log = log
+        self.key = log.key
+
+    def losses(self) -> Sequence[str]:
+        return self._log.take_losses()
+
+    async def _write(self, records: list[Record], shield: bool) -> None:
+        pending = []
+        while self._pending:
+            pending.append(self._pending.popleft())
+        try:
+            await self._append([*pending, *records], shield)  # in one write, all or none
+        except BaseException:
+            self._pending.extendleft(reversed(pending))
+            raise
+
+    async def _append(self, records: list[Record], shield: bool) -> None:
+        log = self._log
+        if records and (log.fsync or not log.append_now(*records)):
+            # Waits for the thread even when cancelled: what is being written must not be written
+            # again later. Threads of our own: people who are asked may have all the usual ones.
+            try:
+                threads = _threads.get()
+            except LookupError:
+                threads = anyio.CapacityLimiter(4)
+                _threads.set(threads)
+            with anyio.CancelScope(shield=shield):
+                await anyio.to_thread.run_sync(log.append, *records, limiter=threads)
+
+
+class _FunctionSink(Sink):
+    def __init__(self, function: AuditSink) -> None:
+        super().__init__(str(getattr(function, "__qualname__", type(function).__qualname__)))
+        self._function = function
+
+    async def _write(self, records: list[Record], shield: bool) -> None:
+        while self._pending:
+            record = self._pending.popleft()
+            try:
+                await self._call(record, shield)
+            except BaseException:
+                self._pending.appendleft(record)
+                raise
+        for record in records:
+            await self._call(record, shield)
+
+    async def _call(self, record: Record, shield: bool) -> None:
+        answer = self._function(dict(record))
+        if inspect.isawaitable(answer):
+            try:
+                with anyio.fail_after(_PATIENCE, shield=shield):
+                    await answer
+            finally:
+                if inspect.iscoroutine(answer):
+                    answer.close()  # where the event loop has ended and cannot run it
+
+
+def sink_of(place: Any) -> Sink:
+    """Raises ``ConfigError`` for what records cannot go to."""
+    if isinstance(place, str | os.PathLike):
+        return _FileSink(AuditLog(place))
+    if isinstance(place, AuditLog):
+        return _FileSink(place)
+    if callable(place):
+        return _FunctionSink(place)
+    raise ConfigError(
+        f"audit={place!r}: give the path of a file, an AuditLog, a callable that takes a record, "
+        "or a list of those"
+    )
+
+
+def failure_reason(sink: Sink, error: Exception) -> str:
+    # The class of an error and not its text: one of the host's own may quote what it was given.
+    return error.reason if isinstance(error, AuditError) else f"{sink.name}: {type(error).__name__}"
