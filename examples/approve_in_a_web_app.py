@@ -17,9 +17,6 @@ async def ask_on_the_web(call: ToolCall) -> Allow | Deny:
         del questions[call.id]
 
 
-ask_on_the_web.concurrent = True  # type: ignore[attr-defined]  # nobody waits for another's answer
-
-
 async def sound(session: Session, location: str) -> None:
     try:
         print((await session.call_tool("set_alarm", {"location": location, "loud": True})).text)

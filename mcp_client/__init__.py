@@ -22,7 +22,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._version import __version__ as __version__
-from .approval.decision import Allow, ApprovalHook, Deny, Remember, allow_all, deny_all
+from .approval.decision import Allow, ApprovalHook, Deny, Policy, Remember, allow_all, deny_all
 from .catalog.listed import Listed, Rejected
 from .catalog.result import ToolResult
 from .catalog.tool import Hints, Tool, ToolCall, ToolList
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from .approval.remembered import Answers, Remembered
     from .approval.rules import Explanation, Rule, Rules
     from .approval.terminal import ask_on_terminal
+    from .approval.turns import one_at_a_time
     from .audit import AuditLog, AuditSink, OpenCall, Redaction, Verified, verify_audit
     from .auth import (
         BearerToken,
@@ -171,6 +172,7 @@ __all__ = [
     "OpenCall",
     "OutcomeUnknown",
     "Pins",
+    "Policy",
     "Prompt",
     "PromptArgument",
     "PromptMessage",
@@ -219,6 +221,7 @@ __all__ = [
     "connect",
     "deny_all",
     "elicit_on_terminal",
+    "one_at_a_time",
     "safe_text",
     "verify_audit",
 ]
@@ -261,6 +264,7 @@ _LATER = {
     "catalog.resources": ("ResourceResult",),
     "approval.rules": ("Explanation", "Rule", "Rules"),
     "approval.terminal": ("ask_on_terminal",),
+    "approval.turns": ("one_at_a_time",),
     "handlers.terminal": ("elicit_on_terminal",),
     "transports.http": ("HttpServer",),
     "transports.memory": ("JsonRpcError", "MemoryServer"),

@@ -144,7 +144,6 @@ async def test_a_call_made_while_another_is_asked_about_needs_its_own_allow(ledg
             await session.call_tool("b")
         return Allow()
 
-    approve.concurrent = True  # type: ignore[attr-defined]
     async with connect(MemoryServer(server), approval=approve) as session:
         await session.call_tool("a")
     assert [call["name"] for call in server.calls] == ["b", "a"]

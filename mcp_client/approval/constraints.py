@@ -1,21 +1,24 @@
-"""What arguments must be: places in them, and what must hold there.
+"""What arguments must be: paths into them, and what must hold there.
 
 ```python
 {"/path": {"glob": "/srv/*"}, "/lines": {"min": 1, "max": 100}, "/mode": {"in": ["r", "rb"]}}
 ```
 
-A place is a JSON pointer (RFC 6901) into the arguments; the empty one is the arguments themselves.
-Of what is asked about it, all must hold:
+A path is a JSON pointer (RFC 6901) into the arguments; the empty one is the arguments themselves.
+A step ``*`` into an array stands for each of its elements: ``/paths/*``. Everything that is asked
+about the value there must hold:
 
-- ``equals``: it is this JSON value. 1 and 1.0 are one number; ``true`` is none.
+- ``equals``: it is this JSON value. 1 and 1.0 are one number; ``true`` is not a number.
 - ``in``: it is one of these values.
-- ``glob``: it is a text that the pattern matches as a whole: ``*`` is any text, ``?`` any
+- ``glob``: it is a string that the pattern matches as a whole: ``*`` is any text, ``?`` any
   character, ``[abc]`` one of these; upper and lower case differ. It knows nothing of paths: ``*``
   matches slashes, and ``/srv/*`` matches ``/srv/../etc/passwd``.
 - ``min``, ``max``: it is a number and not below, not above.
 
-Where there is nothing at that place, or nothing that can be asked this (``glob`` of a number,
-``max`` of a text), the answer is neither yes nor no.
+The answer is yes, no, or neither, where a server might read the value as the one that was asked
+for: it has another type (``"true"`` for ``true``, 1 for ``"1"``), a number that a parser with
+64-bit floats cannot tell from it, or there is no value there. With ``*`` it is yes if it holds for
+every element of an array that has some, no if it holds for none of them, and otherwise neither.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..errors import ConfigError
@@ -39,7 +42,7 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
 class Constraints:
-    """Checked once, when made; raises ``ConfigError`` for what is no set of constraints."""
+    """Checked when they are made; raises ``ConfigError`` for a malformed set of constraints."""
 
     __slots__ = ("_tests", "wanted")
 
@@ -49,13 +52,13 @@ class Constraints:
     def __init__(self, wanted: Mapping[str, Mapping[str, Any]] | None) -> None:
         try:
             value = plain({} if wanted is None else wanted)
-            canonical_of(value)  # NaN is no JSON either
+            canonical_of(value)  # NaN is not JSON either
             self.wanted = frozen(value)
         except NotJson as error:
-            raise ConfigError(f"a constraint is no JSON: {error}") from None
+            raise ConfigError(f"a constraint is not JSON: {error}") from None
         if type(self.wanted) is not FrozenObject:
             raise ConfigError('constraints are a mapping: {"/path": {"glob": "/srv/*"}}')
-        self._tests = tuple(_parsed(place, asked) for place, asked in self.wanted.items())
+        self._tests = tuple(_parsed(path, asked) for path, asked in self.wanted.items())
 
     def __bool__(self) -> bool:
         return bool(self._tests)
@@ -72,18 +75,17 @@ class Constraints:
     def __str__(self) -> str:
         """On one line, safe to show."""
         return ", ".join(
-            f"{place or 'arguments'} {word} {json.dumps(value, ensure_ascii=False)}"
-            for place, asked in self.wanted.items()
+            f"{path or 'arguments'} {word} {json.dumps(value, ensure_ascii=False)}"
+            for path, asked in self.wanted.items()
             for word, value in asked.items()
         )
 
     def hold(self, arguments: Any) -> bool | None:
-        """Whether all hold; None where none is broken and one cannot be told."""
+        """Whether all of them hold; None where none fails and one cannot be judged."""
         verdict: bool | None = True
         for steps, tests in self._tests:
-            value = _at(arguments, steps)
             for test in tests:
-                said = None if value is _NOTHING else test(value)
+                said = _ask(test, arguments, steps)
                 if said is False:
                     return False
                 if said is None:
@@ -92,23 +94,23 @@ class Constraints:
 
 
 def glob(pattern: str) -> Callable[[str], object]:
-    """A function that tells whether ``pattern`` matches the whole of a text."""
+    """A function that tells whether ``pattern`` matches the whole of a string."""
     return re.compile(fnmatch.translate(pattern)).match
 
 
 # ------------------------------------------------------------------- what is asked
 
 
-def _parsed(place: str, asked: Any) -> tuple[tuple[str, ...], tuple[Test, ...]]:
-    shown = safe_text(place, 80)
-    if place and (not place.startswith("/") or re.search(r"~(?![01])", place)):
+def _parsed(path: str, asked: Any) -> tuple[tuple[str, ...], tuple[Test, ...]]:
+    shown = safe_text(path, 80)
+    if path and (not path.startswith("/") or re.search(r"~(?![01])", path)):
         raise ConfigError(
-            f"{shown!r} is no JSON pointer: write '/' and the name of the argument; '~' in it is "
-            "'~0' and '/' is '~1'"
+            f"{shown!r} is not a JSON pointer: write '/' and the name of the argument; '~' in it "
+            "is '~0' and '/' is '~1'"
         )
     if type(asked) is not FrozenObject or not asked:
         raise ConfigError(f'{shown!r}: say what must hold there, as in {{"equals": 1}}')
-    steps = tuple(step.replace("~1", "/").replace("~0", "~") for step in place.split("/")[1:])
+    steps = tuple(step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:])
     tests: list[Test] = []
     for word, wanted in asked.items():
         make = _WORDS.get(word)
@@ -130,28 +132,33 @@ def _equals(wanted: Any) -> Test:
 def _in(wanted: Any) -> Test:
     if type(wanted) is not tuple or not wanted:
         raise TypeError("a list of at least one value")
-    return lambda value: any(_same(value, one) for one in wanted)
+    return lambda value: _any(_same(value, one) for one in wanted)
 
 
 def _glob(wanted: Any) -> Test:
     if type(wanted) is not str:
-        raise TypeError("a pattern, which is a text")
+        raise TypeError("a pattern, which is a string")
     match = glob(wanted)
     return lambda value: match(value) is not None if type(value) is str else None
 
 
 def _min(wanted: Any) -> Test:
     least = _number(wanted)
-    return lambda value: value >= least if type(value) in (int, float) else None
+    return lambda value: _judged(value, least, value >= least) if _is_number(value) else None
 
 
 def _max(wanted: Any) -> Test:
     most = _number(wanted)
-    return lambda value: value <= most if type(value) in (int, float) else None
+    return lambda value: _judged(value, most, value <= most) if _is_number(value) else None
+
+
+def _judged(value: Any, limit: Any, holds: bool) -> bool | None:
+    """``holds``, unless the two differ only for a reader of exact numbers."""
+    return None if _equal_numbers(value, limit) is None else holds
 
 
 def _number(value: Any) -> int | float:
-    if type(value) not in (int, float) or value != value or abs(value) == float("inf"):
+    if not _is_number(value) or value != value or abs(value) == float("inf"):
         raise TypeError("a number")
     number: int | float = value
     return number
@@ -169,23 +176,81 @@ _WORDS: dict[str, Callable[[Any], Test]] = {
 # ------------------------------------------------------------------- what is there
 
 
-def _at(value: Any, steps: Sequence[str]) -> Any:
-    for step in steps:
+def _ask(test: Test, value: Any, steps: Sequence[str]) -> bool | None:
+    for number, step in enumerate(steps):
         if isinstance(value, dict):
             value = value.get(step, _NOTHING)
-        elif isinstance(value, tuple | list) and _INDEX.fullmatch(step) and int(step) < len(value):
+        elif not isinstance(value, tuple | list):
+            return None
+        elif step == "*":
+            rest = steps[number + 1 :]
+            return _all({_ask(test, element, rest) for element in value})
+        elif _INDEX.fullmatch(step) and int(step) < len(value):
             value = value[int(step)]
         else:
-            return _NOTHING
-    return value
+            return None
+        if value is _NOTHING:
+            return None
+    return test(value)
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal, for which Python takes True and 1 to be."""
-    if type(one) is bool or type(other) is bool:
-        return one is other
+def _all(answers: set[bool | None]) -> bool | None:
+    return answers.pop() if len(answers) == 1 else None if answers else False
+
+
+def _any(answers: Iterable[bool | None]) -> bool | None:
+    found: bool | None = False
+    for answer in answers:
+        if answer:
+            return True
+        if answer is None:
+            found = None
+    return found
+
+
+def _same(one: Any, other: Any) -> bool | None:
+    """Whether two JSON values are equal; None where a server might take one for the other."""
+    if _is_number(one) and _is_number(other):
+        return _equal_numbers(one, other)
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+        names = one.keys() | other.keys()
+        return _every(_same_member(one, other, name) for name in names)
     if isinstance(one, tuple | list) and isinstance(other, tuple | list):
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and _every(map(_same, one, other))
+    if type(one) is not type(other):
+        return None
     return bool(one == other)
+
+
+def _same_member(one: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool | None:
+    if name in one and name in other:
+        return _same(one[name], other[name])
+    # Many servers take null for a member that is missing.
+    return None if one.get(name) is None and other.get(name) is None else False
+
+
+def _every(answers: Iterable[bool | None]) -> bool | None:
+    found: bool | None = True
+    for answer in answers:
+        if answer is False:
+            return False
+        if answer is None:
+            found = None
+    return found
+
+
+def _equal_numbers(one: Any, other: Any) -> bool | None:
+    if one == other:
+        return True
+    return None if _as_float(one) == _as_float(other) else False
+
+
+def _as_float(number: Any) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return float("inf") if number > 0 else float("-inf")
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)

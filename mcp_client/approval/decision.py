@@ -10,13 +10,13 @@ from ..catalog.tool import ToolCall
 from ..errors import ConfigError
 
 __all__ = [
+    "IN_PLACE",
     "Allow",
     "Answer",
     "ApprovalHook",
     "Deny",
     "Policy",
     "Remember",
-    "Scope",
     "Verdict",
     "allow_all",
     "deny_all",
@@ -37,13 +37,16 @@ class Remember:
     - "always": the same, and kept in the store given as ``connect(answers=...)``.
 
     "session" and "always" cover any arguments, unless ``where`` narrows them: see ``constraints``
-    (``{"/path": {"glob": "/srv/*"}}``). They hold for the same server, the same definition of the
-    tool and the same trust, and for no call with a finding that this one did not have. A call
-    whose arguments the approver edited is remembered in neither way.
+    (``{"/path": {"glob": "/srv/*"}}``), or ``exact`` is true: then they are for exactly the
+    arguments and ``_meta`` of this call, which are kept as a digest only. They hold for the same
+    server, the same definition of the tool, the same trust and an equal context, and for no call
+    with a finding that this one did not have. A call whose arguments the approver edited is
+    remembered in neither way.
     """
 
     scope: Scope
     where: Mapping[str, Any] | None = None
+    exact: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.scope, str) or self.scope not in _SCOPES:
@@ -53,6 +56,10 @@ class Remember:
         where = Constraints(self.where).wanted or None
         if where and self.scope == "call":
             raise ConfigError("Remember('call', where=...): one call has its arguments already")
+        if type(self.exact) is not bool or (self.exact and (where or self.scope == "call")):
+            raise ConfigError(
+                "Remember(exact=True) is for 'session' and 'always', and takes no where="
+            )
         object.__setattr__(self, "where", where)
 
     @classmethod
@@ -126,5 +133,5 @@ def deny_all(call: ToolCall) -> Answer:
     return Deny("deny_all refuses every call")
 
 
-allow_all.immediate = True  # type: ignore[attr-defined]
-deny_all.immediate = True  # type: ignore[attr-defined]
+IN_PLACE: tuple[ApprovalHook, ...] = (allow_all, deny_all)
+"""Hooks of ours that never wait: called directly, while any other sync hook runs in a thread."""

@@ -20,11 +20,11 @@ _LARGEST = 10_000_000
 
 
 class EditorFailed(Exception):
-    """What came back from the editor is no arguments; the text says why, and is safe to show."""
+    """The edited text cannot be used as arguments; the message says why, and is safe to show."""
 
 
 def editor() -> list[str] | None:
-    """The command of $VISUAL or $EDITOR, as words; None where there is none."""
+    """The command of $VISUAL or $EDITOR, split into words; None if neither is set."""
     import shlex
 
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
@@ -35,10 +35,10 @@ def editor() -> list[str] | None:
 
 
 async def edited(command: list[str], text: str) -> str:
-    """What the person makes of ``text``. Raises ``EditorFailed`` where the editor fails.
+    """``text`` as the person edited it. Raises ``EditorFailed`` where the editor fails.
 
-    The file can be read by nobody else, and is gone afterwards. The editor is started as it is,
-    with no shell between.
+    Only the owner can read the file, and it is deleted afterwards. The editor is started directly,
+    not through a shell.
     """
     with _file(text) as path:
         await _run([*command, str(path)])
@@ -51,7 +51,7 @@ async def edited(command: list[str], text: str) -> str:
 
 
 def draft_of(text: str) -> str:
-    """JSON ``text`` on many lines, with what cannot be seen written as JSON's own escapes."""
+    """JSON ``text``, indented, with invisible characters as JSON escapes."""
     draft = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     if not draft.isascii():
         draft = "".join(char if _seen(char) else json.dumps(char)[1:-1] for char in draft)
@@ -59,15 +59,15 @@ def draft_of(text: str) -> str:
 
 
 def arguments_of(draft: str) -> dict[str, Any]:
-    """The object that ``draft`` is. Raises ``EditorFailed``."""
+    """The JSON object in ``draft``. Raises ``EditorFailed``."""
     try:
         value = json.loads(draft, object_pairs_hook=_once, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        raise EditorFailed(f"it is no JSON: line {error.lineno}, {error.msg}") from None
+        raise EditorFailed(f"it is not JSON: line {error.lineno}, {error.msg}") from None
     except (RecursionError, ValueError) as error:
-        raise EditorFailed(f"it is no JSON: {safe_text(error, 200)}") from None
+        raise EditorFailed(f"it is not JSON: {safe_text(error, 200)}") from None
     if not isinstance(value, dict):
-        raise EditorFailed("it is no JSON object: { ... }")
+        raise EditorFailed("it is not a JSON object: { ... }")
     return value
 
 
@@ -84,7 +84,7 @@ def _file(text: str) -> Iterator[Path]:
 
 
 async def _run(command: list[str]) -> None:
-    # Its screen is where the question is: standard output may be a pipe.
+    # It draws on standard error, where the question is: standard output may be a pipe.
     stdin, screen = sys.stdin.fileno(), sys.stderr.fileno()
     try:
         process = await anyio.open_process(command, stdin=stdin, stdout=screen, stderr=screen)
@@ -110,9 +110,9 @@ def _seen(char: str) -> bool:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a member is there twice")
+        raise ValueError("a member is given twice")
     return found
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

@@ -1,13 +1,14 @@
-"""Asking: the approval hook, and what may be plugged in as one.
+"""The gate: every tool call is decided here before it is sent.
 
-A call goes to the rules, where there are any; then to what is remembered; then to the hook.
+A policy decides first, where there is one; then remembered answers; then the approval hook.
 
-A hook is a callable from ``ToolCall`` to ``Allow`` or ``Deny``, async or sync. It decides every
-call, and it fails closed: an exception, a timeout, a wrong answer or nobody to ask all mean no.
-An async hook runs in the caller's task, a sync one in a thread; both are asked one question at a
-time, across all sessions that share the hook, unless the hook has a true attribute
-``concurrent``. A sync hook with a true attribute ``immediate`` promises not to wait, and is called
-in place.
+A hook is a callable from ``ToolCall`` to ``Allow`` or ``Deny``, async or sync. An async hook runs
+in the caller's task, a sync one in a thread. Calls made side by side are asked about side by side:
+``one_at_a_time(hook)`` wraps a hook that cannot do that, and the terminal takes one dialogue at a
+time in any case. An exception, a timeout or any other answer means no.
+
+Everything a call waits for here has one clock, ``Timeouts(approval=...)``: the file of remembered
+answers, a thread, the hook. Closing the session ends the wait.
 
 2026-07-28 ``server/tools`` (security): clients SHOULD prompt for confirmation on sensitive
 operations, and show the inputs before calling.
@@ -16,21 +17,20 @@ operations, and show the inputs before calling.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
-from anyio.lowlevel import RunVar, checkpoint_if_cancelled
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from ..catalog.tool import ToolCall
-from ..errors import CallDenied, ConfigError, InvalidArguments
+from ..errors import CallDenied, ConfigError, InvalidArguments, McpError
 from ..protocol.canonical_json import NotJson
-from ..runtime.callbacks import invoke_callback
 from ..runtime.event_loop import being_cancelled
 from ..runtime.safe_text import safe_text
 from .decision import (
+    IN_PLACE,
     Allow,
     Answer,
     ApprovalHook,
@@ -41,6 +41,7 @@ from .decision import (
     allow_all,
     deny_all,
 )
+from .questions import Question, current_question, in_thread, invoke_hook
 from .remembered import ApprovalMemory, OneCallApproval
 
 __all__ = [
@@ -56,15 +57,14 @@ __all__ = [
     "deny_all",
 ]
 
-_log = logging.getLogger("mcp_client")
+_log = logging.getLogger("mcp_client.approval")
+_KEEP_SECONDS = 15.0
+"""To write down an answer; waiting for another process that writes the file takes at most ten."""
+_MOST_KINDS = 100
 
 
 class Gate:
-    """The one place where calls are approved. ``connect`` makes one; nothing goes round it.
-
-    The policy decides first, where there is one; then what is remembered; then the hook, or the
-    one the policy names, or the person at the terminal (``fallback``).
-    """
+    """Decides the calls of one session. ``connect`` makes one, and no call is sent without it."""
 
     def __init__(
         self,
@@ -73,47 +73,33 @@ class Gate:
         fallback: ApprovalHook = deny_all,
         memory: ApprovalMemory | None = None,
     ) -> None:
+        """``fallback`` is the hook where neither ``hook`` nor a policy names one."""
         self.memory = ApprovalMemory() if memory is None else memory
         self._policy = hook if isinstance(hook, Policy) else None
-        asked = hook.ask if isinstance(hook, Policy) else hook
-        self._hook = fallback if asked is None else asked
+        named = hook.ask if isinstance(hook, Policy) else hook
+        self._hook = fallback if named is None else named
+        self._in_place = any(self._hook is one for one in IN_PLACE)
         self._seconds = seconds
-        self._immediate = bool(getattr(self._hook, "immediate", False))
+        self._questions: set[Question] = set()
+        self._closed = False
+        self._failures: set[tuple[str, str]] = set()
 
     async def approve(self, call: ToolCall, once: OneCallApproval | None = None) -> Verdict:
-        """Yes, to ``call`` or to the call the approver made of it. Raises ``CallDenied``.
+        """The yes to ``call``, or to the call the approver made of it. Raises ``CallDenied``.
 
-        ``once`` holds a yes to this one call, for when it comes again.
+        ``once`` keeps a yes to this one call, for when the same call has to be made again.
         """
-        who = "the policy"
-        answer: Any = None
-        try:
-            if self._policy is not None:
-                answer = self._policy.decide(call)
-            if answer is None:
-                who = "memory"
-                answer = None if once is None else once.recall(call)
-                if answer is None:
-                    memory = self.memory
-                    answer = await self._recall(call) if memory.waits else memory.recall(call)
-            if answer is None:
-                who = "the approval hook"
-                answer = self._hook(call) if self._immediate else await self._ask(call, once)
-        except BaseException as error:  # whatever befalls them, the answer is no
-            if not isinstance(error, Exception) and not _cancelled_within(error):
-                raise
-            raise self._refusal(call, who, error) from error
+        answer, who = await self._answer(call, once)
         kind = type(answer)
         if kind is Allow:
             approved = call if answer.arguments is None else _edited(call, answer.arguments)
             if answer.remember is not None:
-                await self._keep(call, answer, once)
+                await self._keep(call, answer, approved, once)
             return Verdict(approved, answer.source, answer.reason)
         if kind is Deny:
             reason = safe_text(answer.reason, 500)
             raise _denied(call, f"not approved: {reason}", reason, answer.source)
-        reason = f"{who} answered {kind.__name__}, neither Allow nor Deny"
-        raise _denied(call, reason, reason)
+        raise _wrong_answer(call, who, answer)
 
     def refuse(self, call: ToolCall) -> None:
         """Raises ``CallDenied`` where the policy denies a call that the approver edited."""
@@ -122,69 +108,170 @@ class Gate:
         try:
             answer: Any = self._policy.decide(call)
         except Exception as error:
-            raise self._refusal(call, "the policy", error) from error
-        if answer is not None and type(answer) not in (Allow, Deny):
-            reason = f"the policy answered {type(answer).__name__}, neither Allow nor Deny"
-            raise _denied(call, reason, reason)
+            raise self._failed(call, "the policy", error) from error
         if type(answer) is Deny:
             reason = safe_text(answer.reason, 500)
             message = f"not approved, as the approver edited it: {reason}"
             raise _denied(call, message, reason, answer.source)
+        if answer is not None and type(answer) is not Allow:
+            raise _wrong_answer(call, "the policy", answer)
 
-    def _refusal(self, call: ToolCall, who: str, error: BaseException) -> CallDenied:
-        reason = _failure_reason(error, self._seconds)
+    async def recall(self, call: ToolCall) -> Allow | None:
+        """The remembered answer that covers ``call``."""
+        if self.memory.waits:
+            return await in_thread(self.memory.recall, call)
+        return self.memory.recall(call)
+
+    def close(self) -> None:
+        """Refuse the calls that wait for an answer, and every later one that would have to."""
+        self._closed = True
+        for question in list(self._questions):
+            question.close()
+
+    # ------------------------------------------------------------------- asking
+
+    async def _answer(self, call: ToolCall, once: OneCallApproval | None) -> tuple[Any, str]:
+        """The answer, unchecked, and who gave it. Raises ``CallDenied`` where there is none."""
+        who = "the policy"
+        answer: Any = None
+        memory = self.memory
+        try:
+            if self._policy is not None:
+                answer = self._policy.decide(call)
+            if answer is None:
+                who = "memory"
+                answer = None if once is None else once.recall(call)
+                if answer is None and not memory.waits:
+                    answer = memory.recall(call)
+            if answer is None and self._in_place and not memory.waits:
+                who = "the approval hook"
+                answer = self._hook(call)
+            if answer is None:
+                with self._question() as question:
+                    if memory.waits:
+                        answer = await self.recall(call)
+                    if answer is None:
+                        who = "the approval hook"
+                        answer = await self._ask(question, call)
+        except BaseException as error:  # any failure means no
+            if not isinstance(error, Exception) and not _only_hook_cancelled(error):
+                raise
+            raise self._failed(call, who, error) from error
+        return answer, who
+
+    @contextmanager
+    def _question(self) -> Iterator[Question]:
+        """The approval timeout, over everything that is waited for inside."""
+        with anyio.move_on_after(self._seconds) as scope:
+            question = Question(self, scope)
+            self._questions.add(question)
+            try:
+                if self._closed:
+                    raise _SessionClosed
+                yield question
+            finally:
+                question.is_open = False
+                self._questions.discard(question)
+        if scope.cancelled_caught:
+            raise _SessionClosed if question.closed else _NoAnswer
+
+    async def _ask(self, question: Question, call: ToolCall) -> Any:
+        if question.is_nested:
+            raise _Nested
+        token = current_question.set(question)
+        try:
+            answer = self._hook(call) if self._in_place else await invoke_hook(self._hook, call)
+        finally:
+            current_question.reset(token)
+        # A hook may swallow the cancellation that a timeout, a closing session or its caller sent.
+        await checkpoint_if_cancelled()
+        return answer
+
+    def _failed(self, call: ToolCall, who: str, error: BaseException) -> CallDenied:
+        reason = self._failure_reason(error)
+        self._log_failure(call, who, error)
         return _denied(call, f"{who} gave no answer ({reason})", reason)
 
-    async def _recall(self, call: ToolCall) -> Allow | None:
-        memory = self.memory
-        if not memory.waits:
-            return memory.recall(call)
-        return await anyio.to_thread.run_sync(memory.recall, call)
+    def _failure_reason(self, error: BaseException) -> str:
+        match error:
+            case _NoAnswer():
+                return f"none within {self._seconds:g} s, Timeouts(approval=...)"
+            case _SessionClosed():
+                return "the session was closed"
+            case _Nested():
+                return (
+                    "the hook itself made this call while it was deciding another call of the same "
+                    "session, and would have to decide this one too; use another session in the "
+                    "hook, or let Rules allow the call"
+                )
+            case ConfigError():
+                return safe_text(error, 500)
+            case McpError():
+                return f"it raised {type(error).__name__}: {safe_text(error, 500)}"
+        return f"it raised {type(error).__name__}"
 
-    async def _keep(self, call: ToolCall, answer: Allow, once: OneCallApproval | None) -> None:
+    def _log_failure(self, call: ToolCall, who: str, error: BaseException) -> None:
+        """Each kind of failure with its traceback once, for a mistake in a hook to be found."""
+        if isinstance(error, _NoAnswer | _SessionClosed | _Nested | ConfigError):
+            return
+        kind = who, _kind_of(error)
+        first = kind not in self._failures and len(self._failures) < _MOST_KINDS
+        self._failures.add(kind)
+        _log.log(
+            logging.ERROR if first else logging.DEBUG,
+            "%s/%s is refused: %s raised %s",
+            call.server,
+            safe_text(call.tool.name, 128),
+            who,
+            type(error).__name__,
+            exc_info=error if first else None,
+        )
+
+    # -------------------------------------------------------------- remembering
+
+    async def _keep(
+        self, call: ToolCall, answer: Allow, approved: ToolCall, once: OneCallApproval | None
+    ) -> None:
         """Remember a yes as far as it goes. One that cannot be written down is still a yes."""
-        remember = _scope(call, answer.remember)
+        remember = _remember(call, answer.remember)
         if remember is None:
             return
         if remember.scope == "call":
             if once is not None:
-                once.keep(call, answer)
+                once.keep(call, approved)
             return
         if answer.arguments is not None:
             _log.warning("%s: an answer that edits the arguments is not remembered", call.server)
             return
         try:
             if self.memory.waits and remember.scope == "always":
-                await anyio.to_thread.run_sync(self.memory.keep, call, remember)
+                with anyio.move_on_after(_KEEP_SECONDS) as scope:
+                    await in_thread(self.memory.keep, call, remember)
+                if scope.cancelled_caught:
+                    _log.warning("%s: the answer is not remembered: writing it hangs", call.server)
             else:
                 self.memory.keep(call, remember)
         except ConfigError as error:
             _log.warning("%s: the answer is not remembered: %s", call.server, error)
         except Exception as error:
-            raise self._refusal(call, "memory", error) from error
-
-    async def _ask(self, call: ToolCall, once: OneCallApproval | None) -> Any:
-        async with _turn(self._hook) as waited:
-            # Who asked before us may have been told to ask no more.
-            answer = await self._recall(call) if waited else None
-            if answer is not None:
-                return answer
-            with anyio.move_on_after(self._seconds) as clock:
-                answer = await invoke_callback(self._hook, call)
-                # A yes that comes as the caller leaves is a yes to nobody.
-                await checkpoint_if_cancelled()
-                return answer
-            assert clock.cancelled_caught
-            raise _NoAnswer
+            raise self._failed(call, "memory", error) from error
 
 
 class _NoAnswer(Exception):
-    """The clock of the question ran out."""
+    """The approval timeout ran out."""
+
+
+class _SessionClosed(Exception):
+    """The gate was closed while the call waited."""
+
+
+class _Nested(Exception):
+    """The hook made this call while it decided another."""
 
 
 def _edited(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
     if not isinstance(arguments, Mapping):
-        reason = "the approval hook answered Allow with arguments that are no mapping"
+        reason = "the approval hook answered Allow with arguments that are not a mapping"
         raise _denied(call, reason, reason)
     try:
         return call.with_arguments(arguments)
@@ -197,12 +284,18 @@ def _edited(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
         ) from None
 
 
-def _scope(call: ToolCall, remember: Any) -> Remember | None:
+def _remember(call: ToolCall, remember: Any) -> Remember | None:
     try:
         return Remember.of(remember)
     except ConfigError as error:
         reason = f"the approval hook answered Allow with {safe_text(error, 300)}"
         raise _denied(call, reason, reason) from None
+
+
+def _wrong_answer(call: ToolCall, who: str, answer: object) -> CallDenied:
+    reason = f"{who} answered {type(answer).__name__}, neither Allow nor Deny"
+    _log.warning("%s/%s is refused: %s", call.server, safe_text(call.tool.name, 128), reason)
+    return _denied(call, reason, reason)
 
 
 def _denied(call: ToolCall, message: str, reason: str, source: str = "gate") -> CallDenied:
@@ -211,52 +304,15 @@ def _denied(call: ToolCall, message: str, reason: str, source: str = "gate") -> 
     )
 
 
-def _cancelled_within(error: BaseException) -> bool:
+def _only_hook_cancelled(error: BaseException) -> bool:
     """Whether the hook alone was cancelled, and not the caller."""
     return isinstance(error, anyio.get_cancelled_exc_class()) and not being_cancelled()
 
 
-def _failure_reason(error: BaseException, seconds: float) -> str:
-    if isinstance(error, ConfigError):
-        return safe_text(error, 500)
-    if isinstance(error, _NoAnswer):
-        return f"none within {seconds:g} s, Timeouts(approval=...)"
-    return f"it raised {type(error).__name__}"
-
-
-@dataclass(slots=True)
-class _Turn:
-    lock: anyio.Lock
-    wanted: int = 0
-
-
-_turns: RunVar[dict[Any, _Turn]] = RunVar("mcp_client.approval")
-
-
-@asynccontextmanager
-async def _turn(hook: Any) -> AsyncIterator[bool]:
-    """One question at a time per hook, in order, in every session of this event loop.
-
-    Says whether it had to be waited for.
-    """
-    if getattr(hook, "concurrent", False):
-        yield False
-        return
-    try:
-        turns = _turns.get()
-    except LookupError:
-        turns = {}
-        _turns.set(turns)
-    # By identity, which every callable has: a bound method is made anew each time it is named, and
-    # an object may be neither hashable nor weakly referenced. Kept only while somebody asks.
-    key = id(getattr(hook, "__self__", hook)), id(getattr(hook, "__func__", None))
-    turn = turns.setdefault(key, _Turn(anyio.Lock()))
-    waited = turn.wanted > 0
-    turn.wanted += 1
-    try:
-        async with turn.lock:
-            yield waited
-    finally:
-        turn.wanted -= 1
-        if not turn.wanted:
-            del turns[key]
+def _kind_of(error: BaseException) -> str:
+    """The type of ``error``, and the line of code that raised it."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    line = traceback and f"{traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}"
+    return f"{type(error).__qualname__} {line}"

@@ -1,4 +1,4 @@
-"""Remembered answers: which calls somebody has said yes to beforehand.
+"""Remembered answers: which calls a person or a hook has allowed in advance.
 
 ```python
 connect(server, name="files", answers="answers.json")        # or Answers("answers.json")
@@ -9,33 +9,41 @@ A yes with ``remember="session"`` is kept by the session (``session.answers``), 
 
 - of the same server, by the name the host gave it and by what is run or where it is (never by what
   the server says of itself),
-- with the same definition, and the same trust: when either changes, it is asked anew, and what is
-  answered then takes the old answer's place,
-- with arguments as the answer's ``where`` wants them, if it says so,
-- with no finding, on the arguments or in the catalogue, that was not there when the answer was
+- with the same definition and the same trust: if either changes, the call is asked about again,
+  and the new answer replaces the old one,
+- with an equal ``context``, the host's word on whose call it is,
+- with arguments as the answer's ``where`` requires, or exactly the same arguments and ``_meta``
+  where the answer is for these only,
+- without findings, on the arguments or in the catalog, that were not there when the answer was
   given; drift from the ``pins`` is a finding.
 
-A no is never remembered. The file is JSON for its owner alone (0600). It is replaced at once and as
-a whole, and processes that write it take turns; what one of them revokes, the others do not use.
+A no is never remembered. The file is JSON, readable and writable by its owner only (0600). It is
+replaced atomically, and processes that write it take turns; an answer that one process revokes is
+not used by the others from their next call on. What may contain a secret (arguments, the words of
+a command, a URL's path and query) is in the file only as a digest keyed with the file's own key.
 """
 
 from __future__ import annotations
 
+import hmac
 import json
 import logging
 import os
+import re
+import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError
-from ..protocol.canonical_json import sha256
+from ..protocol.canonical_json import canonical_of, plain, sha256
 from ..runtime.safe_text import safe_text
+from .call_context import context_from_json, context_key, is_storable, same_context
 from .decision import Allow, Remember
 
 if TYPE_CHECKING:
@@ -46,10 +54,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Answers", "ApprovalMemory", "OneCallApproval", "Remembered"]
 
-_log = logging.getLogger("mcp_client")
+_log = logging.getLogger("mcp_client.approval")
 _VERSION = 1
 _LATEST = 1e11
-_REMEDY = "put back an older one, or delete it to be asked anew"
+_REMEDY = "put back an older one, or delete it to be asked again"
+_PLAIN_DIGEST = re.compile(r"(.* )?sha256:[0-9a-f]{64}", re.DOTALL)
+_PROCESS_KEY = secrets.token_bytes(32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,14 +69,18 @@ class Remembered:
     server: str
     """The name the host gave the server."""
     identity: str
-    """What is run, or where it is, as a text that tells servers apart and holds no secret."""
+    """What is run, or where it is, as text that tells servers apart and contains no secret."""
     tool: str
     fingerprint: str
-    """Of the tool's definition as it was when the answer was given."""
+    """Of the tool's definition when the answer was given."""
     trusted: bool
     scope: Literal["session", "always"]
     where: Mapping[str, Any] | None = field(default=None, hash=False)
-    """What the arguments must be; None for any."""
+    """What the arguments must be; None for any, unless ``exact`` is given."""
+    exact: str | None = None
+    """Digest of the only arguments and ``_meta`` it is for; None where ``where`` decides."""
+    context: Hashable = None
+    """Whose calls it is for: those of an equal context."""
     when: float
     """Seconds since the beginning of 1970, UTC."""
     findings: tuple[str, ...] = ()
@@ -80,40 +94,100 @@ class Remembered:
         object.__setattr__(self, "where", constraints.wanted or None)
         object.__setattr__(self, "_constraints", constraints)
 
-    def covers(self, call: ToolCall, identity: str) -> bool:
+    def covers(self, call: ToolCall, identity: str, key: bytes | None = None) -> bool:
+        """Whether it allows ``call`` of the server ``identity``; ``key`` is that of its store."""
         return (
             self.tool == call.tool.name
             and self.server == call.server
             and self.identity == identity
             and self.trusted is call.trusted
             and self.fingerprint == call.tool.fingerprint
-            and all(_digest(finding) in self.findings for finding in call.findings)
+            and same_context(self.context, call.context)
+            and all(_keyed(_digest(one), key) in self.findings for one in call.findings)
+            and (self.exact is None or self.exact == _keyed(_exactly(call), key))
             and (not self._constraints or self._constraints.hold(call.arguments) is True)
         )
 
     def replaces(self, other: Remembered) -> bool:
-        return (self.server, self.identity, self.tool, self.where) == (
-            other.server,
-            other.identity,
-            other.tool,
-            other.where,
-        )
+        """Whether both are answers to the same question, so that only the newer one counts."""
+        return self._question == other._question
+
+    @property
+    def _question(self) -> tuple[Hashable, ...]:
+        where = None if self.where is None else canonical_of(plain(self.where))
+        context = context_key(self.context)
+        return self.server, self.identity, self.tool, where, self.exact, context
 
     def to_json(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self) if not f.name.startswith("_")}
+        members = {f.name: getattr(self, f.name) for f in fields(self) if f.name[0] != "_"}
+        return {
+            name: value
+            for name, value in members.items()
+            if value is not None or name not in _OPTIONAL
+        }
+
+
+class _Book:
+    """The answers of a store, found by server and tool; by digest where they are for one call."""
+
+    def __init__(self, key: bytes | None, answers: tuple[Remembered, ...] = ()) -> None:
+        self.key = key
+        self._answers: dict[tuple[Hashable, ...], Remembered] = {}
+        self._index: dict[tuple[str, str, str | None], dict[Hashable, Remembered]] = {}
+        self._with_exact: set[tuple[str, str]] = set()
+        for answer in answers:
+            self.add(answer)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._answers
+
+    def all(self) -> tuple[Remembered, ...]:
+        return tuple(self._answers.values())
+
+    def add(self, answer: Remembered) -> None:
+        question = answer._question
+        self._answers.pop(question, None)  # the newest stands last
+        self._answers[question] = answer
+        place = answer.server, answer.tool, answer.exact
+        self._index.setdefault(place, {})[question] = answer
+        if answer.exact is not None:
+            self._with_exact.add((answer.server, answer.tool))
+
+    def find(self, call: ToolCall, identity: str) -> Remembered | None:
+        place = call.server, call.tool.name
+        found = self._index.get((*place, None), {})
+        answers = tuple(found.values())
+        if place in self._with_exact:
+            exact = _keyed(_exactly(call), self.key)
+            answers += tuple(self._index.get((*place, exact), {}).values())
+        if not answers:
+            return None
+        identity = _keyed(identity, self.key)
+        return next((one for one in answers if one.covers(call, identity, self.key)), None)
+
+    def keyed(self, answer: Remembered) -> Remembered:
+        """``answer`` with digests that only this book's key can make."""
+        return replace(
+            answer,
+            identity=_keyed(answer.identity, self.key),
+            exact=answer.exact and _keyed(answer.exact, self.key),
+            findings=tuple(sorted(_keyed(one, self.key) for one in answer.findings)),
+        )
 
 
 class Answers:
     """A store of remembered answers: a file, or without a path, this object while it lives.
 
     Any number of sessions may share one. Raises ``ConfigError`` where the file cannot be used:
-    it is no such file, or others than its owner may read or write it.
+    it has another format, or others than its owner may read or write it.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self._file = None if path is None else _own_file(path)
-        self._last: tuple[Stamp | None, tuple[Remembered, ...]] = (None, ())
-        self._turn = threading.Lock()
+        self._last: tuple[Stamp | None, _Book]
+        self._last = None, _Book(_PROCESS_KEY if path is None else None)
+        self._lock = threading.Lock()
 
     @classmethod
     def of(cls, answers: Answers | str | os.PathLike[str] | None) -> Answers | None:
@@ -131,18 +205,13 @@ class Answers:
         """The file; None where there is none."""
         return None if self._file is None else self._file.path
 
+    @property
+    def is_empty(self) -> bool:
+        return self._book().is_empty
+
     def list(self) -> tuple[Remembered, ...]:
         """What is remembered now, the newest last."""
-        if self._file is None:
-            return self._last[1]
-        stamp = self._file.stamp()
-        if stamp is None:
-            return ()
-        last = self._last
-        if stamp != last[0]:
-            found = self._file.read()
-            last = self._last = (None, ()) if found is None else (found[0], self._parsed(found[1]))
-        return last[1]
+        return self._book().all()
 
     def revoke(
         self,
@@ -153,10 +222,12 @@ class Answers:
     ) -> int:
         """Forget one answer of the list, or all about a server, a tool, or a tool of a server.
 
-        From the next call on it is asked again. Returns how many were forgotten.
+        The next such call is asked about again. Returns how many were forgotten.
         """
         if answer is None and server is None and tool is None:
-            raise ConfigError("revoke() of nothing: give an answer, server= or tool=, or clear()")
+            raise ConfigError(
+                "revoke() names nothing to forget: give an answer, server= or tool=, or use clear()"
+            )
         return self._drop(
             lambda one: (
                 (answer is None or one == answer)
@@ -166,71 +237,105 @@ class Answers:
         )
 
     def clear(self) -> int:
-        """Forget everything. Returns how much that was."""
+        """Forget everything. Returns how many answers that were."""
         return self._drop(lambda one: True)
 
     def find(self, call: ToolCall, identity: str) -> Remembered | None:
-        """The answer that covers ``call``."""
-        return next((one for one in self.list() if one.covers(call, identity)), None)
+        """The answer that covers ``call`` of the server with this ``lasting_identity``."""
+        return self._book().find(call, identity)
 
     def add(self, answer: Remembered) -> None:
-        """Remember ``answer``, in place of what it replaces."""
+        """Remember ``answer``, in place of an older answer to the same question."""
         with self._changing():
-            kept = [one for one in self.list() if not answer.replaces(one)]
-            self._write((*kept, answer))
+            book = self._book()
+            if self._file is None:
+                book.add(book.keyed(answer))
+            else:
+                self._write(book.key, (*book.all(), answer))
 
-    def _drop(self, unwanted: Any) -> int:
+    def _drop(self, is_unwanted: Callable[[Remembered], bool]) -> int:
         with self._changing():
-            before = self.list()
-            kept = tuple(one for one in before if not unwanted(one))
+            book = self._book()
+            before = book.all()
+            kept = tuple(one for one in before if not is_unwanted(one))
             if len(kept) != len(before):
-                self._write(kept)
+                self._write(book.key, kept)
             return len(before) - len(kept)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        with self._turn, nullcontext() if self._file is None else self._file.locked():
+        with self._lock, nullcontext() if self._file is None else self._file.locked():
             yield
 
-    def _write(self, answers: tuple[Remembered, ...]) -> None:
+    def _book(self) -> _Book:
+        last = self._last
         if self._file is None:
-            self._last = None, answers
+            return last[1]
+        stamp = self._file.stamp()
+        if stamp is None:
+            return _Book(None)
+        if stamp != last[0]:
+            found = self._file.read()
+            if found is None:
+                return _Book(None)
+            last = self._last = found[0], self._parsed(found[1])
+        return last[1]
+
+    def _write(self, key: bytes | None, answers: tuple[Remembered, ...]) -> None:
+        key = key or secrets.token_bytes(32)
+        book = _Book(key)
+        for answer in answers:
+            book.add(book.keyed(answer))
+        if self._file is None:
+            self._last = None, book
             return
-        whole = {"version": _VERSION, "answers": [one.to_json() for one in answers]}
+        whole = {
+            "version": _VERSION,
+            "key": key.hex(),
+            "answers": [one.to_json() for one in book.all()],
+        }
         text = json.dumps(whole, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
-        self._last = self._file.replace(text), answers
+        self._last = self._file.replace(text), book
 
     # ------------------------------------------------------------------ the file
 
-    def _parsed(self, text: bytes) -> tuple[Remembered, ...]:
+    def _parsed(self, text: bytes) -> _Book:
         assert self._file is not None
         try:
             whole = json.loads(text)
         except (ValueError, RecursionError):
-            raise self._file.unusable("it is no JSON") from None
+            raise self._file.unusable("it is not JSON") from None
         if type(whole) is not dict or whole.get("version") != _VERSION:
-            raise self._file.unusable(f"it is no file of answers of version {_VERSION}")
-        if set(whole) != {"version", "answers"} or type(whole["answers"]) is not list:
-            raise self._file.unusable("it has no list of answers, or something else beside it")
-        return tuple(self._checked(*item) for item in enumerate(whole["answers"], 1))
+            raise self._file.unusable(f"it is not a file of answers of version {_VERSION}")
+        if set(whole) - {"key"} != {"version", "answers"} or type(whole["answers"]) is not list:
+            raise self._file.unusable("it has no list of answers, or other members beside it")
+        key = whole.get("key")
+        if key is not None and (type(key) is not str or not _KEY.fullmatch(key)):
+            raise self._file.unusable("its key is not 64 hexadecimal digits")
+        answers = tuple(self._checked(*item) for item in enumerate(whole["answers"], 1))
+        return _Book(None if key is None else bytes.fromhex(key), answers)
 
     def _checked(self, number: int, entry: Any) -> Remembered:
         assert self._file is not None
-        if type(entry) is not dict or set(entry) != set(_TYPES):
-            raise self._file.unusable(f"answer {number} has not exactly the members of one")
-        for name, kinds in _TYPES.items():
-            if type(entry[name]) not in kinds:
+        if type(entry) is not dict or set(entry) | _OPTIONAL != set(_TYPES):
+            raise self._file.unusable(f"answer {number} does not have exactly the members of one")
+        for name, value in entry.items():
+            if _TYPES[name] and type(value) not in _TYPES[name]:
                 raise self._file.unusable(f"answer {number} has a {name} of the wrong type")
         if not 0 <= entry["when"] < _LATEST:
-            raise self._file.unusable(f"answer {number} has a when that is no time")
+            raise self._file.unusable(f"answer {number} has a when that is not a time")
         if entry["scope"] != "always" or not all(type(one) is str for one in entry["findings"]):
-            raise self._file.unusable(f"answer {number} is none that is kept in a file")
+            raise self._file.unusable(f"answer {number} is not one that is kept in a file")
         try:
-            return Remembered(**{**entry, "findings": tuple(entry["findings"])})
-        except ConfigError as error:
+            context = context_from_json(entry.get("context"))
+            findings = tuple(entry["findings"])
+            return Remembered(**{**entry, "findings": findings, "context": context})
+        except (ConfigError, ValueError) as error:
             raise self._file.unusable(f"answer {number}: {safe_text(error, 200)}") from None
 
 
+_KEY = re.compile(r"[0-9a-f]{64}")
+_OPTIONAL = {"exact", "context"}
 _TYPES: dict[str, tuple[type, ...]] = {
     "server": (str,),
     "identity": (str,),
@@ -239,6 +344,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "trusted": (bool,),
     "scope": (str,),
     "where": (dict, type(None)),
+    "exact": (str,),
+    "context": (),
     "when": (int, float),
     "findings": (list,),
 }
@@ -250,14 +357,14 @@ class ApprovalMemory:
     def __init__(
         self, identity: Callable[[], str | None] = lambda: None, store: Answers | None = None
     ) -> None:
-        """Where ``identity`` tells none, nothing is kept beyond the session, nor found from before.
+        """``identity`` gives the server's ``lasting_identity``; without one the store is not used.
 
-        It is asked when it is first needed: it costs a digest.
+        It is called when it is first needed, because it computes a digest.
         """
         self.session = Answers()
         self.store = store
         self._identity = cache(identity)
-        self._warned = False
+        self._warned: set[str] = set()
 
     @property
     def waits(self) -> bool:
@@ -265,7 +372,10 @@ class ApprovalMemory:
         return self.store is not None and self.store.path is not None
 
     def recall(self, call: ToolCall) -> Allow | None:
-        found = self.session.find(call, self._identity() or "") if self.session.list() else None
+        """The yes that covers ``call``, if there is one."""
+        found = None
+        if not self.session.is_empty:
+            found = self.session.find(call, self._identity() or "")
         if found is None and self.store is not None:
             identity = self._identity()
             found = None if identity is None else self.store.find(call, identity)
@@ -277,16 +387,17 @@ class ApprovalMemory:
     def keep(self, call: ToolCall, remember: Remember) -> None:
         """Raises ``ConfigError`` where the store cannot be written."""
         identity = self._identity()
-        store = self.store if remember.scope == "always" and identity is not None else None
-        if store is None and remember.scope == "always" and not self._warned:
-            self._warned = True
-            _log.warning(
-                "%s: an answer for always is kept until the session ends: %s",
-                call.server,
-                "connect(answers=...) names no store"
-                if self.store is None
-                else "what this server is cannot be told apart from others later",
-            )
+        where = remember.where
+        exact = remember.exact
+        if where and _is_exact(where, call):  # the same, but with the arguments in clear
+            where, exact = None, True
+        store = None
+        if remember.scope == "always":
+            store = self.store
+            missing = self._missing_for_always(call, identity)
+            if missing is not None:
+                store = None
+                self._warn_once(call, missing)
         (store or self.session).add(
             Remembered(
                 server=call.server,
@@ -295,30 +406,52 @@ class ApprovalMemory:
                 fingerprint=call.tool.fingerprint,
                 trusted=call.trusted,
                 scope="session" if store is None else "always",
-                where=remember.where,
+                where=where,
+                exact=_exactly(call) if exact else None,
+                context=call.context,
                 when=float(int(time.time())),
-                findings=_digests(call.findings),
+                findings=tuple({_digest(finding) for finding in call.findings}),
             )
         )
+
+    def _missing_for_always(self, call: ToolCall, identity: str | None) -> str | None:
+        if self.store is None:
+            return "connect(answers=...) names no store"
+        if identity is None:
+            return "this server cannot be told apart from others later"
+        if not is_storable(call.context):
+            return "its context is not text, a number, a boolean or a tuple of them"
+        return None
+
+    def _warn_once(self, call: ToolCall, why: str) -> None:
+        if why not in self._warned:
+            self._warned.add(why)
+            _log.warning(
+                "%s: an answer for always is kept until the session ends: %s", call.server, why
+            )
 
 
 class OneCallApproval:
     """The yes to one call, for when that same call has to be made again."""
 
-    __slots__ = ("_allow", "_call")
+    __slots__ = ("_asked", "_edited_to")
 
     def __init__(self) -> None:
-        self._call: ToolCall | None = None
+        self._asked: ToolCall | None = None
 
-    def keep(self, call: ToolCall, allow: Allow) -> None:
-        self._call, self._allow = call, allow
+    def keep(self, asked: ToolCall, approved: ToolCall) -> None:
+        """``approved`` is ``asked`` as it was allowed, with the arguments the approver gave."""
+        self._asked = asked
+        # The text, and not the hook's own mapping, which the hook may change afterwards.
+        self._edited_to = approved.arguments_json if approved.edited else None
 
     def recall(self, call: ToolCall) -> Allow | None:
-        old = self._call
+        old = self._asked
         if old is None or not _same_call(old, call) or not set(call.findings) <= set(old.findings):
             return None
         reason = "this very call was allowed, and is made again because the server did not run it"
-        return Allow(self._allow.arguments, reason=reason, source="memory")
+        arguments = None if self._edited_to is None else json.loads(self._edited_to)
+        return Allow(arguments, reason=reason, source="memory")
 
 
 def _same_call(one: ToolCall, other: ToolCall) -> bool:
@@ -328,6 +461,7 @@ def _same_call(one: ToolCall, other: ToolCall) -> bool:
         and one.meta_json == other.meta_json
         and one.trusted is other.trusted
         and one.tool.fingerprint == other.tool.fingerprint
+        and same_context(one.context, other.context)
     )
 
 
@@ -337,10 +471,30 @@ def _own_file(path: str | os.PathLike[str]) -> OwnFile:
     return OwnFile(path, "answers", _REMEDY, private=True)
 
 
-def _digests(findings: Iterable[str]) -> tuple[str, ...]:
-    # Not the sentences: one about an argument may quote it.
-    return tuple(sorted({_digest(finding) for finding in findings}))
-
-
 def _digest(finding: str) -> str:
-    return sha256(finding)
+    # Not the sentence: one about an argument may quote it.
+    return f"sha256:{sha256(finding)}"
+
+
+def _exactly(call: ToolCall) -> str:
+    """Digest of everything the caller sends with a call: its arguments and its ``_meta``."""
+    return f"sha256:{sha256(json.dumps([call.arguments_json, call.meta_json]))}"
+
+
+def _is_exact(where: Mapping[str, Any], call: ToolCall) -> bool:
+    from .constraints import Constraints
+
+    if set(where) != {""} or set(where[""]) != {"equals"}:
+        return False
+    return Constraints(where).hold(call.arguments) is True
+
+
+def _keyed(text: str, key: bytes | None) -> str:
+    """``text`` with the plain digest it ends with, if any, replaced by a keyed one.
+
+    A plain digest of a short secret can be found by trying; it must not leave the process.
+    """
+    match = _PLAIN_DIGEST.fullmatch(text)
+    if match is None or key is None:
+        return text
+    return (match[1] or "") + hmac.digest(key, text.encode(), "sha256").hex()

@@ -1,4 +1,4 @@
-"""An ordered policy, so that nobody is asked about what needs no asking.
+"""An ordered policy: calls that rules decide are not put to a person.
 
 ```python
 rules = Rules(
@@ -16,31 +16,39 @@ matches when everything it says holds:
 
 - ``server`` and ``tool`` are globs over the whole name, the one the host gave the server and the
   one the tool has: ``*``, ``?``, ``[abc]``; upper and lower case differ. ``fingerprint`` is that of
-  one definition. A glob allows a tool that comes tomorrow as it allows those of today: where that
-  is not meant, allow by ``fingerprint``, or connect with ``pins``: then a new tool is a finding.
+  one definition. A glob also allows tools that the server adds later: if that is not intended,
+  allow by ``fingerprint``, or connect with ``pins``: then a new tool is a finding.
 - ``read_only``, ``destructive``, ``idempotent``, ``open_world`` are the call's hints, so the worst
   case unless the host trusts the server; ``trusted`` is that trust.
-- ``arguments`` are constraints (see ``constraints``) on the arguments that will be sent.
+- ``arguments`` are constraints (see ``constraints``) on the arguments that will be sent, ``meta``
+  on the caller's ``_meta``.
+- ``context`` is equal to the call's, the host's word on whose call it is.
 - ``findings``, for a rule that asks or denies: True, calls with findings; False, those without;
   None, both. A rule that allows matches no call with findings, unless it says ``findings=True``.
 
-Where a constraint cannot be judged (there is no such argument, or it is of another type), a rule
-that allows does not match, and one that asks or denies does: name the tools it is about.
+A rule that allows matches only what certainly meets its constraints. A rule that asks or denies
+matches everything that might: also where there is no such argument, where it has another type
+(``{"force": "true"}`` for ``{"/force": {"equals": true}}``) and where only some elements of an
+array meet them. So name the tools that such a rule is about.
 
-Rules know nothing of what a tool does, and nothing of paths: ``/srv/*`` matches
-``/srv/../etc/passwd``.
+Rules do not know what a tool does with its arguments, and nothing of file paths: ``/srv/*``
+matches ``/srv/../etc/passwd``.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+import tomllib
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError
+from ..runtime.atomic_file import access_problem
 from ..runtime.safe_text import safe_text
+from .call_context import context_from_json, same_context
 from .constraints import Constraints, glob
 from .decision import Allow, Answer, ApprovalHook, Deny
 
@@ -68,12 +76,18 @@ class Rule:
     idempotent: bool | None = None
     open_world: bool | None = None
     arguments: Mapping[str, Mapping[str, Any]] | None = field(default=None, hash=False)
+    meta: Mapping[str, Mapping[str, Any]] | None = field(default=None, hash=False)
+    context: Hashable = None
+    """None for calls of any context; lists in a file of rules are tuples."""
     findings: bool | None = None
     _globs: tuple[tuple[str, Callable[[str], object]], ...] = field(
         default=(), init=False, repr=False, compare=False
     )
     _hints: tuple[tuple[str, bool], ...] = field(default=(), init=False, repr=False, compare=False)
     _constraints: Constraints = field(
+        default_factory=lambda: Constraints(None), init=False, repr=False, compare=False
+    )
+    _meta: Constraints = field(
         default_factory=lambda: Constraints(None), init=False, repr=False, compare=False
     )
 
@@ -88,11 +102,10 @@ class Rule:
             value = getattr(self, name)
             if value is not None and not isinstance(value, bool):
                 raise ConfigError(f"{name} {value!r}: give true or false, or leave it out")
-        try:
-            constraints = Constraints(self.arguments)
-        except ConfigError as error:
-            raise ConfigError(f"arguments: {error}") from None
-        if self.outcome == "allow" and not (self._says() or constraints):
+        constraints = _constraints("arguments", self.arguments)
+        meta = _constraints("meta", self.meta)
+        _check_context(self.context)
+        if self.outcome == "allow" and not (self._says() or constraints or meta):
             raise ConfigError(
                 "an 'allow' without a condition allows everything: if that is meant, say tool='*'"
             )
@@ -101,6 +114,8 @@ class Rule:
         set = object.__setattr__
         set(self, "arguments", constraints.wanted or None)
         set(self, "_constraints", constraints)
+        set(self, "meta", meta.wanted or None)
+        set(self, "_meta", meta)
         set(self, "_globs", tuple((name, glob(text)) for name, text in globs if text is not None))
         set(self, "_hints", tuple((name, value) for name, value in hints if value is not None))
 
@@ -120,9 +135,16 @@ class Rule:
             return False
         if self.fingerprint is not None and call.tool.fingerprint != self.fingerprint:
             return False
-        if not self._constraints:
+        if self.context is not None and not same_context(self.context, call.context):
+            return False
+        return self._meets(self._constraints, call.arguments) and (
+            not self._meta or self._meets(self._meta, _meta_of(call))
+        )
+
+    def _meets(self, constraints: Constraints, value: Any) -> bool:
+        if not constraints:
             return True
-        hold = self._constraints.hold(call.arguments)
+        hold = constraints.hold(value)
         return hold is True if self.outcome == "allow" else hold is not False
 
     def __str__(self) -> str:
@@ -133,24 +155,26 @@ class Rule:
         ]
         if self._constraints:
             words.append(f"where {self._constraints}")
+        if self._meta:
+            words.append(f"where _meta {self._meta}")
         if self.findings is not None:
             words.append(f"findings={self.findings}")
         return safe_text(" ".join([self.outcome, *(words or ["everything"])]), 500)
 
     def _says(self) -> list[tuple[str, Any]]:
-        names = (*_GLOBS, "fingerprint", "trusted", *_HINTS)
+        names = (*_GLOBS, "fingerprint", "trusted", *_HINTS, "context")
         return [(name, value) for name in names if (value := getattr(self, name)) is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What the rules say of a call, and which of them says so."""
+    """What the rules decide about a call, and which of them decides it."""
 
     outcome: Outcome
     rule: Rule | None
-    """None where no rule matches."""
+    """The rule that decides; None where no rule matches."""
     number: int | None
-    """Which one it is, counted from 1."""
+    """Its position, counted from 1."""
     text: str
     """The same as a sentence, safe to show."""
 
@@ -158,10 +182,10 @@ class Explanation:
 class Rules:
     """The policy, immutable. Give it to ``connect(approval=...)``.
 
-    What a rule allows or denies nobody is asked about, and a remembered answer never overrides a
-    denial. What is left goes to remembered answers and then to ``ask``, an approval hook; without
-    one, to the person at the terminal. Arguments that ``ask`` edited are held against the rules
-    again, and are refused where these deny them.
+    A call that a rule allows or denies is not asked about, and a remembered answer never overrides
+    a denial. Every other call goes to remembered answers and then to ``ask``, an approval hook;
+    without one, to the person at the terminal. Arguments that ``ask`` edited are decided by the
+    rules again, and refused where the rules deny them.
     """
 
     __slots__ = ("_decided", "_explained", "ask", "rules")
@@ -172,7 +196,7 @@ class Rules:
     _decided: tuple[Answer | None, ...]
 
     def __init__(self, rules: Iterable[Rule], ask: ApprovalHook | None = None) -> None:
-        """Raises ``ConfigError`` for what are no rules, or no hook."""
+        """Raises ``ConfigError`` for anything but rules and a hook."""
         rules = tuple(rules)
         for number, rule in enumerate(rules, 1):
             if type(rule) is not Rule:
@@ -197,8 +221,8 @@ class Rules:
     def read_only_without_asking(cls, ask: ApprovalHook | None = None) -> Rules:
         """Allow what a trusted server says is read-only; ask about the rest, and about findings.
 
-        Reading may reach outside, and what asks there also tells there: where that matters, write
-        ``Rule("allow", read_only=True, open_world=False)``.
+        A tool that only reads may still send its arguments to other machines: where that matters,
+        write ``Rule("allow", read_only=True, open_world=False)``.
         """
         return cls([Rule("allow", trusted=True, read_only=True)], ask)
 
@@ -214,27 +238,27 @@ class Rules:
         ```
 
         The keys are those of ``Rule``. Raises ``ConfigError``, which names the file, the rule and
-        the key, for anything it does not know.
+        the key, for anything unknown, and for a file that other users may write.
         """
         return cls(_read(path), ask)
 
     def explain(self, call: ToolCall) -> Explanation:
-        """Which rule decides ``call``, and how."""
+        """Which rule decides ``call``, and what it decides."""
         number = self._first(call)
         return _NONE if number is None else self._explained[number]
 
     def decide(self, call: ToolCall) -> Answer | None:
-        """The answer to ``call``; None where somebody has to be asked."""
+        """The answer to ``call``; None where the rules leave it to be asked about."""
         number = self._first(call)
         return None if number is None else self._decided[number]
 
     def __call__(self, call: ToolCall) -> Answer | Awaitable[Answer]:
-        """As an approval hook, which may be asked by another."""
+        """The rules as an approval hook, for another hook to call."""
         answer = self.decide(call)
         if answer is not None:
             return answer
         if self.ask is None:
-            return Deny("no rule decides this call, and Rules(ask=...) names nobody to ask")
+            return Deny("no rule decides this call, and Rules(ask=...) names no hook to ask")
         return self.ask(call)
 
     def __iter__(self) -> Iterator[Rule]:
@@ -250,7 +274,7 @@ class Rules:
         return hash(self.rules)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError("rules are immutable: make new ones")
+        raise AttributeError("rules are immutable: create new ones")
 
     def __str__(self) -> str:
         """One line a rule, and what happens where none matches."""
@@ -267,7 +291,27 @@ class Rules:
         return None
 
 
-_NONE = Explanation("ask", None, None, "no rule matches: somebody is asked")
+_NONE = Explanation("ask", None, None, "no rule matches: the call is asked about")
+
+
+def _constraints(name: str, wanted: Any) -> Constraints:
+    try:
+        return Constraints(wanted)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from None
+
+
+def _check_context(context: Any) -> None:
+    try:
+        hash(context)
+    except TypeError:
+        raise ConfigError(
+            f"context is a {type(context).__name__}: give a hashable value such as a text or tuple"
+        ) from None
+
+
+def _meta_of(call: ToolCall) -> Any:
+    return {} if call.meta_json is None else json.loads(call.meta_json)
 
 
 def _answer(rule: Rule, text: str) -> Answer | None:
@@ -281,7 +325,7 @@ def _answer(rule: Rule, text: str) -> Answer | None:
 
 def _read(path: str | os.PathLike[str]) -> Iterator[Rule]:
     where = os.fspath(path)
-    whole = _parsed(where)
+    whole = _parsed(path)
     if type(whole) is not dict or set(whole) != {"rules"} or type(whole["rules"]) is not list:
         keys = ", ".join(safe_text(key, 40) for key in whole) if type(whole) is dict else "no keys"
         raise ConfigError(f"{where}: give one list 'rules' and nothing else; it has {keys}")
@@ -299,44 +343,49 @@ def _read(path: str | os.PathLike[str]) -> Iterator[Rule]:
             raise ConfigError(f"{place}: outcome is missing: give 'allow', 'ask' or 'deny'")
         if any(value is None for value in entry.values()):
             raise ConfigError(f"{place}: a key is null: give it a value or leave it out")
+        if "context" in entry:
+            entry["context"] = _context(entry["context"], place)
         try:
             yield Rule(entry.pop("outcome"), **entry)
         except ConfigError as error:
             raise ConfigError(f"{place}: {error}") from None
 
 
-def _parsed(where: str) -> Any:
+def _context(value: Any, place: str) -> Hashable:
+    try:
+        return context_from_json(value)
+    except ValueError as error:
+        raise ConfigError(f"{place}: {error}") from None
+
+
+def _parsed(path: str | os.PathLike[str]) -> Any:
+    where = os.fspath(path)
     extension = os.path.splitext(where)[1].lower()
     if extension not in (".toml", ".json"):
         raise ConfigError(f"{where}: rules are read from a .toml or a .json file")
     try:
         with open(where, "rb") as file:
+            problem = access_problem(os.fstat(file.fileno()), private=False)
+            if problem is not None:
+                raise ConfigError(f"{where}: the rules cannot be used: {problem}")
             text = file.read().decode()
     except OSError as error:
         raise ConfigError(f"{where}: the rules cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{where}: the rules are no UTF-8 text") from None
+        raise ConfigError(f"{where}: the rules are not UTF-8 text") from None
     try:
-        return _toml(text) if extension == ".toml" else _json(text)
+        return tomllib.loads(text) if extension == ".toml" else _json(text)
     except (ValueError, RecursionError) as error:
         kind = extension[1:].upper()
-        raise ConfigError(f"{where}: the rules are no {kind}: {safe_text(error, 200)}") from None
-
-
-def _toml(text: str) -> Any:
-    import tomllib
-
-    return tomllib.loads(text)
+        raise ConfigError(f"{where}: the rules are not {kind}: {safe_text(error, 200)}") from None
 
 
 def _json(text: str) -> Any:
-    import json
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         keys = [key for key, _ in pairs]
         twice = [key for key in keys if keys.count(key) > 1]
         if twice:
             raise ValueError(f"the key {twice[0]!r} comes twice")
         return dict(pairs)
 
-    return json.loads(text, object_pairs_hook=once)
+    return json.loads(text, object_pairs_hook=members)

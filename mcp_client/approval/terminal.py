@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import sys
 
 from ..catalog.tool import ToolCall
 from ..protocol.canonical_json import NotJson
 from ..runtime.console import Console, nobody_there, open_console
+from ..runtime.console_layout import SHORT, WHOLE, Page, Row, prose
 from ..runtime.safe_text import safe_text
-from .call_summary import everything, question
+from .decision import Allow, Answer, Deny, Remember
 from .editor import EditorFailed, arguments_of, draft_of, edited, editor
-from .gate import Allow, Answer, Deny, Remember
+from .questions import in_thread, remembered_meanwhile
 
-__all__ = ["ask_on_terminal"]
+__all__ = ["ask_on_terminal", "everything", "question"]
 
 _TRIES = 3
 _NO = "the person at the terminal said no"
 _LEFT = "the person at the terminal closed the question"
+_HINTS = (
+    ("read_only", "Read-only"),
+    ("destructive", "Destructive"),
+    ("idempotent", "Repeatable"),
+    ("open_world", "Reaches out"),
+)
+_SOURCES = {
+    "server": "the server's word, which you trust",
+    "assumed": "assumed, nobody trusted says",
+    "contradiction": "assumed, the server contradicts itself",
+}
+_LINES_BESIDE = 22
+"""That a question takes besides the arguments: what a screen has left is theirs."""
+_MOST_NOTES = 12
+_PART = 2_000
+"""Lines of a call in full that are shown at once."""
 
 
 async def ask_on_terminal(call: ToolCall) -> Answer:
@@ -30,12 +47,13 @@ async def ask_on_terminal(call: ToolCall) -> Answer:
     - ``y`` yes to this call, ``n`` or nothing: no.
     - ``s`` yes to this tool until the session ends, ``a`` always; ``s these``, ``a these`` only
       with exactly these arguments. See ``Remember``.
-    - ``e`` opens the arguments in $VISUAL or $EDITOR; what comes back is asked about anew.
-    - ``v`` shows all of it and asks again.
+    - ``e`` opens the arguments in $VISUAL or $EDITOR; what comes back is asked about again.
+    - ``v`` shows the call in full and asks again; above 2,000 lines, each ``v`` shows a part.
 
-    Anything else is asked again, the third time it is no. Ctrl-C and Ctrl-D mean no to this call
-    and the program goes on. A question whose time runs out, or whose call is cancelled, is
-    withdrawn. One question is open at a time. See ``terminal.console`` for the terminal's part.
+    After any other answer the question is asked again; the third time it means no. Ctrl-C and
+    Ctrl-D mean no to this call, and the program continues. A question is withdrawn when its time
+    runs out or its call is cancelled. One dialogue is open at a time, also with questions of
+    servers and logins. See ``runtime.console`` for the terminal's part.
     """
     reason = nobody_there()
     if reason is not None:
@@ -45,13 +63,15 @@ async def ask_on_terminal(call: ToolCall) -> Answer:
             source="gate",
         )
     async with open_console() as console:
-        return await _decided(console, call)
+        answer = await remembered_meanwhile(call) if console.waited else None
+        return answer or await _decided(console, call)
 
 
 async def _decided(console: Console, call: ToolCall) -> Answer:
     shown = call
     _show(console, shown)
     tries = _TRIES
+    view = Page(0)
     while tries:
         answer = await console.ask(_prompt(shown))
         if answer is None:
@@ -62,17 +82,23 @@ async def _decided(console: Console, call: ToolCall) -> Answer:
             case "y" | "yes":
                 return _yes(shown)
             case "s" | "a" | "s these" | "a these" as words if not shown.edited:
-                return Allow(remember=_remembered(words, call), source="person")
+                return Allow(remember=_remembered(words), source="person")
             case "e" if editor() is not None:
                 changed = await _edited(console, call, shown)
                 if changed is None:
                     return Deny(_LEFT, source="person")
-                shown = changed
+                shown, view = changed, Page(0)
                 _show(console, shown)
             case "v":
-                page = console.page()
-                everything(page, shown)
-                console.show(page)
+                if not view.lines or view.columns != console.page().columns:
+                    view = console.page()
+                    await in_thread(everything, view, shown)
+                part = view.part(_PART)
+                if view.lines:
+                    part.say(
+                        f"Not all of it is shown: v goes on, {len(view.lines):,} lines.", indent=2
+                    )
+                console.show(part)
                 _show(console, shown)
             case _:
                 tries -= 1
@@ -86,10 +112,9 @@ def _yes(shown: ToolCall) -> Allow:
     return Allow(remember="call", source="person")
 
 
-def _remembered(words: str, call: ToolCall) -> Remember:
+def _remembered(words: str) -> Remember:
     key, _, these = words.partition(" ")
-    where: dict[str, Any] = {"": {"equals": json.loads(call.arguments_json)}}
-    return Remember("session" if key == "s" else "always", where=where if these else None)
+    return Remember("session" if key == "s" else "always", exact=bool(these))
 
 
 def _show(console: Console, call: ToolCall) -> None:
@@ -135,3 +160,65 @@ async def _edited(console: Console, call: ToolCall, shown: ToolCall) -> ToolCall
 
 def _words(answer: str) -> str:
     return " ".join(answer.lower().split())
+
+
+# --------------------------------------------------------------------- what is shown
+
+
+def question(page: Page, call: ToolCall, height: int) -> None:
+    """The question as it is asked: what fits on a screen, and what was left out."""
+    page.say()
+    page.say("May this tool run?")
+    page.quote("Server", prose(call.server, 200), 3)
+    page.quote("Tool", prose(call.tool.name, 200), 3)
+    _what_it_says(page, call, 300, 4)
+    _hints(page, call)
+    if call.meta_json is not None:
+        page.quote_json("Call's _meta", call.meta_json, SHORT, 6)
+    most = max(10, height - _LINES_BESIDE)
+    page.quote_json(_arguments(call), call.arguments_json, SHORT, most)
+    _notes(page, call, 600, 8)
+    if page.folded:
+        page.say("Not all of it is shown: v shows the rest.", indent=2)
+
+
+def everything(page: Page, call: ToolCall) -> None:
+    """The call in full. The arguments come first, so that no description can put them off."""
+    page.say()
+    page.quote("Server", prose(call.server, sys.maxsize), sys.maxsize)
+    page.quote("Tool", prose(call.tool.name, sys.maxsize), sys.maxsize)
+    page.quote_json(_arguments(call), call.arguments_json, WHOLE, sys.maxsize)
+    page.fact("", f"{len(call.arguments_json):,} characters as JSON; the call is {call.digest}")
+    if call.meta_json is not None:
+        page.quote_json("Call's _meta", call.meta_json, WHOLE, sys.maxsize)
+    _notes(page, call, sys.maxsize, sys.maxsize, sys.maxsize)
+    _what_it_says(page, call, sys.maxsize, sys.maxsize)
+    page.quote_json("Input schema", json.dumps(call.tool.input_schema), WHOLE, sys.maxsize)
+    page.fact("Fingerprint", call.tool.fingerprint)
+
+
+def _what_it_says(page: Page, call: ToolCall, text: int, lines: int) -> None:
+    if call.tool.title:
+        page.quote("Its title", prose(call.tool.title, text), lines)
+    if call.tool.description:
+        page.quote("It says", prose(call.tool.description, text), lines)
+
+
+def _hints(page: Page, call: ToolCall) -> None:
+    sources = call.hints.source
+    for name, label in _HINTS:
+        value = "yes" if getattr(call.hints, name) else "no"
+        page.fact(label, f"{value} ({_SOURCES[sources[name]]})")
+
+
+def _arguments(call: ToolCall) -> str:
+    return "Your edit" if call.edited else "Arguments"
+
+
+def _notes(page: Page, call: ToolCall, text: int, lines: int, notes: int = _MOST_NOTES) -> None:
+    label = "Before edit" if call.edited else "Note"
+    for finding in call.findings[:notes]:
+        page.quote(label, prose(finding, text), lines)
+    left = len(call.findings) - notes
+    if left > 0:
+        page.quote("", [Row(f"{left:,} more notes", ours=True)], 1)

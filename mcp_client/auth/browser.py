@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from ..errors import AuthError, ConfigError, McpError
-from ..runtime.keyboard import forget_what_was_typed, line_from_terminal, person_is_there
+from ..runtime.console import open_console, person_is_there
 from ..runtime.safe_text import safe_text
 from .redirect import Redirects, listens_at, read_redirect
 from .steps import Consent, Listen, Listening, Redirected
@@ -268,20 +268,19 @@ async def _ask_terminal(waiting: _Waiting, *, invited: bool = False) -> None:
             "before a person",
             server=step.server,
         )
-    if not invited:
-        print(_invitation(step), file=sys.stderr)
-    print("  Then paste the address at which the browser ended. It begins with", file=sys.stderr)
-    print(f"  {step.redirect_uri}?", file=sys.stderr)
-    for _ in range(_TRIES):
-        forget_what_was_typed()
-        print("  > ", end="", file=sys.stderr, flush=True)
-        line = await line_from_terminal()
-        if not line:
-            break
-        reason = waiting.take(line)
-        if reason is None:
-            return
-        print(f"  That is not the answer to this login: {reason}.", file=sys.stderr, flush=True)
+    async with open_console() as console:  # an approval may be asked there at the same time
+        if not invited:
+            print(_invitation(step), file=sys.stderr)
+        console.say("  Then paste the address at which the browser ended. It begins with")
+        print(f"  {step.redirect_uri}?", file=sys.stderr, flush=True)
+        for _ in range(_TRIES):
+            line = await console.ask("  > ")
+            if not line:
+                break
+            reason = waiting.take(line)
+            if reason is None:
+                return
+            console.say(f"  That is not the answer to this login: {reason}.")
     raise AuthError("the address of the redirect was not given", server=step.server)
 
 

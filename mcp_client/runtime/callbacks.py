@@ -124,8 +124,13 @@ def _drop(said: tuple[Any, ...]) -> None:
             item.close()
 
 
-async def invoke_callback(callback: Callable[..., Any], *args: Any) -> Any:
-    """What ``callback`` answers: awaited where it is async, and else run in a thread."""
+async def invoke_callback(
+    callback: Callable[..., Any], *args: Any, limiter: anyio.CapacityLimiter | None = None
+) -> Any:
+    """What ``callback`` answers: awaited where it is async, and else run in a thread.
+
+    ``limiter`` bounds the threads; by default anyio's own does, which the host uses too.
+    """
     if is_async(callback):
         return await callback(*args)
     given: list[Any] = []
@@ -137,7 +142,7 @@ async def invoke_callback(callback: Callable[..., Any], *args: Any) -> Any:
             _drop(tuple(given))
 
     try:
-        await anyio.to_thread.run_sync(run, abandon_on_cancel=True)
+        await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)
     except BaseException:
         left = True  # the thread goes on, and a coroutine it may give back is for nobody
         _drop(tuple(given))

@@ -1,17 +1,19 @@
-"""The terminal, while one question is open.
+"""The terminal, for one dialogue at a time: everything that reads it in this package is here.
 
 The question goes to standard error and the answer comes from standard input; both must be a
-terminal. Lines are edited by the terminal itself, as always. Two things differ as long as a
-question is open, and are put back on every way out:
+terminal. Lines are edited by the terminal itself, as always. Three things differ while a dialogue
+is open, and are put back on every way out:
 
 - The interrupt key (Ctrl-C) sends no SIGINT, which would end the program (asyncio cancels the main
   task, trio raises in whatever task runs): it ends the line instead, arrives as a character, and
   means no. Ctrl-Z and Ctrl-\\ do what they always do.
-- What was typed before the prompt was shown is thrown away: it is no answer to it.
+- What was typed before the prompt was shown is discarded: it cannot be an answer to it.
+- While a page is printed, the terminal does not wrap lines: a character that it draws wider than
+  ``console_layout`` expects cannot push untrusted text to the left margin of the next line.
 
-A terminal is read by whoever reads first. A host that reads standard input all the time may get
-the line that was meant for us; then the question stays open, and nothing blocks. Other output may
-be printed meanwhile; it moves the question up, and changes nothing else.
+Whichever program reads a terminal first gets the line. A host that reads standard input all the
+time may get the line that was meant for us; then the question stays open, and nothing blocks. Other
+output may be printed meanwhile; it moves the question up, and changes nothing else.
 
 Where there is no ``termios`` (Windows) a thread reads the line: Ctrl-C interrupts the program as
 ever, what was typed ahead counts, and the thread stays until a line comes.
@@ -21,35 +23,37 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import anyio
-from anyio.lowlevel import RunVar
 
 from .console_layout import NARROWEST, Page
+from .cross_loop_lock import CrossLoopLock
 
 try:
     import termios
 except ImportError:  # pragma: no cover - Windows
     termios = None  # type: ignore[assignment]
 
-__all__ = ["Console", "nobody_there", "open_console"]
+__all__ = ["Console", "nobody_there", "open_console", "person_is_there"]
 
 _INTERRUPT = b"\x03"
 _LONGEST = 4_000
 """Bytes of a line; a terminal cuts off what is above 4095."""
+_WRAP_OFF, _WRAP_ON = "\x1b[?7l", "\x1b[?7h"
+_lock = CrossLoopLock()
 
-_turns: RunVar[anyio.Lock] = RunVar("mcp_client.terminal")
-_taken = threading.Lock()
-"""Held while a question is open: there is one terminal for all event loops of a process."""
+
+def person_is_there() -> bool:
+    """Whether both standard input and standard error, where questions are shown, are a terminal."""
+    return _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
 
 
 def nobody_there() -> str | None:
     """Why nobody can be asked at the terminal, or None."""
-    if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
+    if not person_is_there():
         return "there is no terminal to ask at"
     if termios is not None and _in_background(sys.stdin.fileno()):
         return "the program is in the background of its terminal, where it cannot ask"
@@ -64,26 +68,18 @@ async def open_console() -> AsyncIterator[Console]:
 
     Left by an exception, cancelling among them, the question is withdrawn and the screen says so.
     """
-    try:
-        turn = _turns.get()
-    except LookupError:
-        turn = anyio.Lock()
-        _turns.set(turn)
-    async with turn:
-        while not _taken.acquire(blocking=False):  # noqa: ASYNC110 - no event spans event loops
-            await anyio.sleep(0.05)
-        try:
-            with _reader() as fd:
-                console = Console(fd)
-                with console.listening():
-                    yield console
-        finally:
-            _taken.release()
+    async with _lock.turn() as waited:
+        with _reader() as fd:
+            console = Console(fd, waited)
+            with console.listening():
+                yield console
 
 
 class Console:
-    def __init__(self, fd: int | None) -> None:
+    def __init__(self, fd: int | None, waited: bool = False) -> None:
         self._fd = fd
+        self.waited = waited
+        """Whether another dialogue had to end first."""
         self._interrupt = _INTERRUPT
         self._before: list[Any] = []
         self._while_asking: list[Any] = []
@@ -96,10 +92,13 @@ class Console:
         return Page(_size()[0] or 80, sys.stderr.encoding or "ascii")
 
     def show(self, page: Page) -> None:
-        self._write("\n".join([*page.lines, ""]))
+        text = "\n".join(page.lines)
+        if page.quotes and _obeys_sequences():
+            text = f"{_WRAP_OFF}{text}{_WRAP_ON}"
+        self._write(text + "\n")
 
     def say(self, text: str) -> None:
-        """A line of our own words."""
+        """A line that is not quoted from anybody."""
         page = self.page()
         page.say(text)
         self.show(page)
@@ -190,17 +189,16 @@ class Console:
 async def _available(fd: int) -> bytes:
     while True:
         await anyio.wait_readable(fd)
-        with suppress(BlockingIOError):  # somebody else who reads the terminal was first
+        with suppress(BlockingIOError):  # another reader of the terminal was first
             return os.read(fd, 4_096)
 
 
 @contextmanager
 def _reader() -> Iterator[int | None]:
-    """A descriptor that waits for nobody and is ours alone.
+    """A non-blocking descriptor of the terminal that only we use.
 
-    Not standard input itself, on which the host may have a reader, and whose flags it shares with
-    other processes. And no thread: a thread that reads cannot be called off, and would keep the
-    program alive.
+    Standard input itself may have a reader of the host, and shares its flags with other processes.
+    A thread that reads it could not be cancelled, and would keep the program alive.
     """
     if termios is None:
         yield None
@@ -210,7 +208,7 @@ def _reader() -> Iterator[int | None]:
         with suppress(OSError):
             fd = os.open(name(stdin), os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
             break
-    else:  # it is another user's (su), and can be used but not opened
+    else:  # after su it belongs to another user: it can be used but not opened
         fd = os.dup(stdin)
     try:
         yield fd
@@ -223,6 +221,10 @@ def _is_terminal(stream: Any) -> bool:
         return bool(stream.isatty())
     except (AttributeError, ValueError):
         return False
+
+
+def _obeys_sequences() -> bool:
+    return termios is not None and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def _in_background(fd: int) -> bool:

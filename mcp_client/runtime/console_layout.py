@@ -1,20 +1,21 @@
-"""A question as lines of a terminal, laid out so that nobody but us can write one of our lines.
+"""A question as lines of a terminal, laid out so that untrusted text cannot imitate ours.
 
-Our own words start at the left margin. What a server, a model or a caller had a hand in stands
-behind a mark, on each line that it takes::
+Our own words start at the left margin. Text from a server, a model or a caller stands behind a
+mark, on each line that it takes::
 
     Tool         | delete_everything_that_is
                  : _old                           the line above goes on
                  + 12 more lines                  a remark of ours
 
-Lines are broken here, because a terminal that breaks a line starts the rest of it at the margin;
-characters that may be drawn two cells wide are counted as two, so that it never does. A line that
-is full on the screen is one that was broken here.
+Lines are broken here, because a terminal that wraps a line continues it at the left margin. So
+every character that is not certainly one cell wide is counted as two: terminals know newer versions
+of Unicode than Python does, and draw symbols as emoji. A full line on the screen was broken here.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -53,8 +54,9 @@ SHORT = (
     Fold(text=80, members=8, depth=2),
     Fold(text=40, members=6, depth=1),
 )
-"""From loose to tight: the first one that fits is taken, so that one member cannot hide others."""
-WHOLE = (Fold(text=20_000, members=1_000, depth=64),)
+"""From loose to tight; the first that fits is used, so that one member cannot hide the others."""
+WHOLE = (Fold(text=sys.maxsize, members=sys.maxsize, depth=sys.maxsize),)
+"""Nothing is left out."""
 
 
 class Page:
@@ -66,8 +68,18 @@ class Page:
         """Whether something was left out."""
         self.cut = False
         """Whether it was left out for want of lines."""
+        self.quotes = False
+        """Whether there is text of somebody else on it."""
+        self.columns = width
         self._width = min(width, _WIDEST) - 1  # some terminals break a line that is just full
         self._encoding = encoding
+
+    def part(self, lines: int) -> Page:
+        """The first ``lines`` lines, on a page of their own; the rest stays here."""
+        part = Page(self.columns, self._encoding)
+        part.quotes = self.quotes
+        part.lines, self.lines = self.lines[:lines], self.lines[lines:]
+        return part
 
     def say(self, text: str = "", indent: int = 0) -> None:
         """Our own words."""
@@ -81,6 +93,7 @@ class Page:
 
     def quote(self, label: str, rows: Iterable[Row], most: int) -> None:
         """Somebody else's text, in at most ``most`` lines."""
+        self.quotes = True
         until = len(self.lines) + most
         left = 0
         backwards = False
@@ -107,11 +120,12 @@ class Page:
     def quote_json(self, label: str, text: str, folds: Sequence[Fold], most: int) -> None:
         """Somebody else's JSON, folded as little as ``most`` lines allow."""
         for fold in folds:
-            trial = Page(self._width + 1, self._encoding)
+            trial = Page(self.columns, self._encoding)
             trial.quote(label, json_rows(text, fold), most)
             if not trial.cut:
                 break
         self.lines += trial.lines
+        self.quotes = True
         self.folded |= trial.folded
 
     def _remark(self, text: str) -> None:
@@ -143,11 +157,23 @@ def broken(text: str, width: int) -> Iterator[str]:
     yield text[start:]
 
 
+_NARROW = ("N", "Na", "H")
+_ALPHABETS = (
+    *range(0x00A0, 0x0900),  # Latin, Greek, Cyrillic, Armenian, Hebrew, Arabic and their marks
+    *range(0x0E00, 0x0E80),  # Thai
+    *range(0x10A0, 0x1100),  # Georgian
+    *range(0x1E00, 0x2000),  # Latin and Greek with marks
+    *range(0x2010, 0x2028),  # dashes and quotation marks
+    *range(0xFF61, 0xFFA0),  # half-width Katakana
+)
+_ONE_CELL = frozenset(
+    char for char in map(chr, _ALPHABETS) if unicodedata.east_asian_width(char) in _NARROW
+)
+"""Characters of which it is certain that no terminal draws them wider than one cell."""
+
+
 def _cells(char: str) -> int:
-    if char.isascii():
-        return 1
-    wide = unicodedata.east_asian_width(char) in ("W", "F", "A") or ord(char) >= 0x1F000
-    return 2 if wide else 1
+    return 1 if char.isascii() or char in _ONE_CELL else 2
 
 
 def _runs_backwards(text: str) -> bool:

@@ -360,6 +360,7 @@ class Session:
     async def aclose(self) -> None:
         """End the connection and the server's process. From any task, any number of times."""
         self._connection.closed = True
+        self._setup.gate.close()
         self.answers.clear()
         if self._connection.wire is not None:
             self._subscriptions.close()

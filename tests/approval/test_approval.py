@@ -22,7 +22,6 @@ from mcp_client import (
     Deny,
     InvalidArguments,
     MemoryServer,
-    Session,
     Timeouts,
     ToolCall,
     allow_all,
@@ -210,12 +209,6 @@ async def test_a_hook_that_raises_means_no(make: Any, error: Exception) -> None:
     denied = await Server().refused(make(error))
     assert f"it raised {type(error).__name__}" in str(denied)
     assert denied.__cause__ is error
-
-
-async def test_an_immediate_hook_that_raises_means_no() -> None:
-    hook: Any = sync_raising(ValueError("x"))
-    hook.immediate = True
-    assert "it raised ValueError" in str(await Server().refused(hook))
 
 
 async def test_a_hook_that_raises_a_group_means_no() -> None:
@@ -416,7 +409,7 @@ async def test_what_the_caller_or_the_hook_changes_after_the_yes_is_not_sent() -
 @pytest.mark.parametrize("odd", [[], "x", 7, [("n", 1)]])
 async def test_allow_with_arguments_that_are_no_mapping_means_no(odd: Any) -> None:
     denied = await Server().refused(functools.partial(with_option, Allow(arguments=odd)))
-    assert "no mapping" in denied.reason
+    assert "not a mapping" in denied.reason
 
 
 @pytest.mark.parametrize("odd", [{"n": float("nan")}, {"n": {1}}, {1: 2}, {"n": "\ud800"}])
@@ -434,191 +427,3 @@ async def test_the_approvers_arguments_are_checked_as_the_callers_are() -> None:
         await server.call(edit, {"n": 1}, argument_validation="strict")
     assert caught.value.path == "/n"
     assert server.sent == []
-
-
-# ------------------------------------------------------------ one at a time
-
-
-class Line:
-    """A hook that records who is asked, and how many at once."""
-
-    def __init__(self, concurrent: bool = False) -> None:
-        self.concurrent = concurrent
-        self.asked: list[Any] = []
-        self.now = 0
-        self.most = 0
-        self.all_in = anyio.Event()
-
-    async def __call__(self, call: ToolCall) -> Allow:
-        self.asked.append(call.arguments["n"])
-        self.now += 1
-        self.most = max(self.most, self.now)
-        if self.now == 8:
-            self.all_in.set()
-        if self.concurrent:
-            await self.all_in.wait()
-        for _ in range(5):
-            await checkpoint()
-        self.now -= 1
-        return Allow()
-
-    async def method(self, call: ToolCall) -> Allow:
-        return await self(call)
-
-
-class UnhashableLine(Line):
-    __hash__ = None  # type: ignore[assignment]
-
-    def __eq__(self, other: object) -> bool:
-        return True
-
-
-async def eight(sessions: list[Session]) -> None:
-    """Eight calls at once, begun in order, over the sessions in turn."""
-    async with anyio.create_task_group() as group:
-        for n in range(8):
-            session = sessions[n % len(sessions)]
-            group.start_soon(functools.partial(session.call_tool, "t", {"n": n}))
-            await checkpoint()
-
-
-async def test_many_calls_at_once_are_asked_about_one_at_a_time_in_order() -> None:
-    held = anyio.Event()
-    asked: list[int] = []
-
-    async def hook(call: ToolCall) -> Allow:
-        asked.append(call.arguments["n"])
-        await held.wait()
-        return Allow()
-
-    server = Server()
-    async with server.connect(hook) as session:
-        await session.list_tools()
-        async with anyio.create_task_group() as group:
-            for n in range(8):
-                group.start_soon(functools.partial(session.call_tool, "t", {"n": n}))
-                await anyio.wait_all_tasks_blocked()
-            assert asked == [0]
-            held.set()
-    assert asked == list(range(8))
-    assert len(server.sent) == 8
-
-
-@pytest.mark.parametrize("make", [Line, UnhashableLine, lambda: Line().method])
-async def test_any_kind_of_hook_is_asked_one_thing_at_a_time(make: Any) -> None:
-    hook = make()
-    line: Line = getattr(hook, "__self__", hook)
-    server = Server()
-    async with server.connect(hook) as session:
-        await eight([session])
-    assert (line.most, len(line.asked), len(server.sent)) == (1, 8, 8)
-
-
-async def test_a_bound_method_named_anew_is_the_same_hook() -> None:
-    line, server = Line(), Server()
-    async with server.connect(line.method) as first, server.connect(line.method) as second:
-        await eight([first, second])
-    assert line.most == 1
-
-
-async def test_sessions_that_share_a_hook_ask_one_thing_at_a_time() -> None:
-    line, server = Line(), Server()
-    async with server.connect(line) as first, server.connect(line) as second:
-        await eight([first, second])
-    assert (line.most, len(line.asked)) == (1, 8)
-
-
-async def test_sessions_with_hooks_of_their_own_do_not_wait_for_each_other() -> None:
-    server = Server()
-    inside = anyio.Event()
-
-    class Judge:
-        async def ask(self, call: ToolCall) -> Allow:
-            inside.set()
-            await go.wait()
-            return Allow()
-
-    go = anyio.Event()
-    async with (
-        server.connect(Judge().ask) as first,
-        server.connect(AsyncObject().method) as second,
-        anyio.create_task_group() as group,
-    ):
-        group.start_soon(first.call_tool, "t")
-        await inside.wait()
-        assert (await second.call_tool("t")).text == "ran"
-        go.set()
-
-
-async def test_two_objects_of_one_class_are_two_hooks() -> None:
-    class Judge:
-        def __init__(self, other: Session | None) -> None:
-            self.other = other
-
-        async def ask(self, call: ToolCall) -> Allow:
-            if self.other is not None:  # asks a second model first, through a gate of its own
-                await self.other.call_tool("u")
-            return Allow()
-
-    server = Server()
-    async with (
-        server.connect(Judge(None).ask) as inner,
-        server.connect(Judge(inner).ask) as outer,
-    ):
-        assert (await outer.call_tool("t")).text == "ran"
-    assert [sent["name"] for sent in server.sent] == ["u", "t"]
-
-
-async def test_a_hook_with_the_attribute_concurrent_is_asked_many_things_at_once() -> None:
-    line, server = Line(concurrent=True), Server()
-    async with server.connect(line) as session:
-        await eight([session])
-    assert (line.most, len(server.sent)) == (8, 8)
-
-
-async def test_a_refusal_or_a_fault_lets_the_next_in_line_be_asked() -> None:
-    async def hook(call: ToolCall) -> Any:
-        await checkpoint()
-        match call.arguments["n"] % 4:
-            case 0:
-                return Deny("no")
-            case 1:
-                raise ValueError
-            case 2:
-                return None
-        return Allow()
-
-    server = Server()
-    refused: list[int] = []
-
-    async def call(session: Session, n: int) -> None:
-        try:
-            await session.call_tool("t", {"n": n})
-        except CallDenied:
-            refused.append(n)
-
-    async with server.connect(hook) as session, anyio.create_task_group() as group:
-        for n in range(8):
-            group.start_soon(call, session, n)
-    assert sorted(refused) == [0, 1, 2, 4, 5, 6]
-    assert sorted(sent["arguments"]["n"] for sent in server.sent) == [3, 7]
-
-
-async def test_who_is_cancelled_in_line_is_never_asked_about() -> None:
-    held, server = anyio.Event(), Server()
-    asked: list[int] = []
-
-    async def hook(call: ToolCall) -> Allow:
-        asked.append(call.arguments["n"])
-        await held.wait()
-        return Allow()
-
-    async with server.connect(hook) as session, anyio.create_task_group() as group:
-        await session.list_tools()
-        group.start_soon(functools.partial(session.call_tool, "t", {"n": 0}))
-        await anyio.wait_all_tasks_blocked()
-        with anyio.move_on_after(0.01):
-            await session.call_tool("t", {"n": 1})
-        held.set()
-    assert asked == [0]
-    assert len(server.sent) == 1

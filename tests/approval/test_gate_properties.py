@@ -29,6 +29,7 @@ from mcp_client import (
     Session,
     ToolCall,
     connect,
+    one_at_a_time,
 )
 from mcp_client.approval.constraints import Constraints
 from mcp_client.approval.gate import Gate, Verdict
@@ -100,11 +101,10 @@ async def decision(policy: list[Rule], said: Any, arguments: Any) -> list[str]:
                 return {"content": []}
         return NotImplemented
 
-    def ask(call: ToolCall) -> Allow:
+    async def ask(call: ToolCall) -> Allow:
         outcomes.append(f"asked, knowing {call.hints} and {call.findings}")
         return Allow(remember="session")
 
-    ask.immediate = True  # type: ignore[attr-defined]
     async with connect(MemoryServer(server), approval=Rules(policy, ask)) as session:
         for _ in range(2):
             try:
@@ -302,16 +302,14 @@ def befalls_async(error: BaseException) -> Callable[..., Any]:
     return raising
 
 
-def at_once(error: BaseException) -> Callable[..., Any]:
-    raising = befalls(error)
-    raising.immediate = True  # type: ignore[attr-defined]
-    return raising
-
-
 PLACES: dict[str, Callable[[BaseException], tuple[dict[str, Any], list[Any]]]] = {
     "an async hook": lambda error: ({"approval": befalls_async(error)}, []),
     "a sync hook": lambda error: ({"approval": befalls(error)}, []),
-    "an immediate hook": lambda error: ({"approval": at_once(error)}, []),
+    "a hook that takes turns": lambda error: (
+        {"approval": one_at_a_time(befalls_async(error))},
+        [],
+    ),
+    "a policy of the host's own": lambda error: ({"approval": OwnPolicy(error)}, []),
     "the hook of rules": lambda error: ({"approval": Rules([], befalls_async(error))}, []),
     "a rule": lambda error: (
         {"approval": Rules([Rule("allow", tool="*")])},
@@ -330,6 +328,16 @@ PLACES: dict[str, Callable[[BaseException], tuple[dict[str, Any], list[Any]]]] =
         [patch.object(Answers, "add", befalls(error))],
     ),
 }
+
+
+class OwnPolicy:
+    ask = None
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def decide(self, call: ToolCall) -> None:
+        raise self.error
 
 
 def remembering(scope: Any) -> Callable[[ToolCall], Allow]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -32,8 +33,13 @@ from mcp_client import (
     StdioServer,
     ToolCall,
     connect,
+    one_at_a_time,
 )
+from mcp_client.approval.gate import Gate
+from mcp_client.approval.remembered import OneCallApproval
+from mcp_client.protocol.canonical_json import canonical
 from mcp_client.session.connect import _transport
+from tests.desk import call_of
 from tests.server.http_apps import Handshake
 from tests.server.http_server import serving
 
@@ -133,7 +139,7 @@ async def test_where_narrows_what_a_yes_covers() -> None:
     assert answer.where == {"/n": {"max": 5}}
 
 
-async def test_calls_that_waited_for_a_yes_for_the_session_are_not_asked_about() -> None:
+async def test_calls_that_waited_for_their_turn_are_not_asked_about_if_a_yes_covers_them() -> None:
     server = Server()
 
     async def slowly(call: ToolCall) -> Allow:
@@ -141,7 +147,8 @@ async def test_calls_that_waited_for_a_yes_for_the_session_are_not_asked_about()
             await anyio.lowlevel.checkpoint()
         return await server.approve(call)
 
-    async with server.connect(approval=slowly) as session, anyio.create_task_group() as tasks:
+    approval = one_at_a_time(slowly)
+    async with server.connect(approval=approval) as session, anyio.create_task_group() as tasks:
         await session.list_tools()
         for n in range(5):
             tasks.start_soon(session.call_tool, "a", {"n": n})
@@ -212,7 +219,7 @@ async def test_a_remember_that_is_none_means_no_and_says_so(wrong: Any) -> None:
         (("weekly",), "give 'call'"),
         ((["session"],), "give 'call'"),
         (("call", {"/n": {"equals": 1}}), "one call has its arguments"),
-        (("session", {"n": {"equals": 1}}), "no JSON pointer"),
+        (("session", {"n": {"equals": 1}}), "not a JSON pointer"),
         (("session", ["/n"]), "constraints are a mapping"),
     ],
 )
@@ -455,9 +462,9 @@ GOOD = an_answer().to_json()
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "no JSON"),
-        ("{", "no JSON"),
-        ("[" * 100_000, "no JSON"),
+        ("", "not JSON"),
+        ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
         ("[]", "version 1"),
         ('{"version": 2, "answers": []}', "version 1"),
         ('{"version": 1, "servers": {}}', "no list of answers"),
@@ -468,12 +475,12 @@ GOOD = an_answer().to_json()
         ({"trusted": 1}, "trusted of the wrong type"),
         ({"when": "now"}, "when of the wrong type"),
         ({"when": True}, "when of the wrong type"),
-        ({"when": float("nan")}, "no time"),
-        ({"when": -1}, "no time"),
-        ({"when": 1e300}, "no time"),
-        ({"scope": "session"}, "none that is kept"),
-        ({"findings": [1]}, "none that is kept"),
-        ({"where": {"n": {"equals": 1}}}, "no JSON pointer"),
+        ({"when": float("nan")}, "not a time"),
+        ({"when": -1}, "not a time"),
+        ({"when": 1e300}, "not a time"),
+        ({"scope": "session"}, "not one that is kept"),
+        ({"findings": [1]}, "not one that is kept"),
+        ({"where": {"n": {"equals": 1}}}, "not a JSON pointer"),
     ],
 )
 async def test_a_file_that_is_none_is_refused_before_anything_starts(
@@ -496,7 +503,7 @@ async def test_a_file_that_is_none_is_refused_before_anything_starts(
         async with connect(MemoryServer(handler), approval=server.approve, answers=file):
             raise AssertionError("it must not connect")
     assert str(file) in str(caught.value)
-    assert "delete it to be asked anew" in str(caught.value)
+    assert "delete it to be asked again" in str(caught.value)
     assert messages == []
     assert file.read_text() == text
 
@@ -592,8 +599,8 @@ async def test_nothing_of_the_arguments_or_of_what_was_found_in_them_is_written_
 WRITER = """
 import sys
 from mcp_client import Answers, Remembered
-from mcp_client.runtime import atomic_file as files
-files._PATIENCE = 50
+from mcp_client.runtime import atomic_file
+atomic_file.PATIENCE = 50
 for n in range(20):
     Answers(sys.argv[1]).add(
         Remembered(server=sys.argv[2], identity="i", tool=f"t{n}", fingerprint="f", trusted=False,
@@ -611,3 +618,185 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     found = {(answer.server, answer.tool) for answer in Answers(file).list()}
     assert found == {(name, f"t{n}") for name in "xy" for n in range(20)}
     assert [path.name for path in tmp_path.iterdir()] == ["answers.json"]
+
+
+# ---------------------------------------------------------------- exactly these arguments
+
+
+@pytest.mark.parametrize("scope", ["session", "always"])
+@pytest.mark.parametrize("given", ["exact", "where"])
+async def test_a_yes_for_exactly_these_arguments_covers_the_same_arguments_and_meta_only(
+    scope: Any, given: str, tmp_path: Path
+) -> None:
+    server, file = Server(), tmp_path / "answers.json"
+    password = {"password": "hunter2", "n": 1}
+    server.remember = (
+        Remember(scope, exact=True)
+        if given == "exact"
+        else Remember(scope, where={"": {"equals": password}})
+    )
+    async with server.connect(answers=file) as session:
+        await session.call_tool("a", password, meta={"pin": "1234"})
+        assert len(server.asked) == 1
+        await session.call_tool("a", {"n": 1, "password": "hunter2"}, meta={"pin": "1234"})
+        assert len(server.asked) == 1
+        server.remember = None
+        for arguments, meta in (
+            (password, None),
+            (password, {"pin": "1235"}),
+            (password, {"pin": 1234}),
+            ({**password, "n": True}, {"pin": "1234"}),
+            ({**password, "more": None}, {"pin": "1234"}),
+            ({"password": "hunter2"}, {"pin": "1234"}),
+        ):
+            await session.call_tool("a", arguments, meta=meta)
+        (answer,) = session.answers.list() + Answers(file).list()
+    assert len(server.asked) == 7
+    assert (answer.where, answer.scope) == (None, scope)
+    assert answer.exact
+    if scope == "always":
+        assert "hunter2" not in file.read_text()
+        assert "1234" not in file.read_text().replace(answer.exact, "")
+        plain = hashlib.sha256(b'["{\\"n\\":1').hexdigest()
+        assert plain not in file.read_text()
+
+
+async def test_digests_in_one_file_of_answers_say_nothing_about_another(tmp_path: Path) -> None:
+    server = Server()
+    server.remember = Remember("always", exact=True)
+    kept: list[Remembered] = []
+    for name in ("a.json", "b.json"):
+        async with server.connect(
+            identity=f"https://example.com:443 sha256:{'0' * 64}", answers=tmp_path / name
+        ) as session:
+            for _ in range(2):
+                await session.call_tool("a", {"n": 4321})
+        kept += Answers(tmp_path / name).list()
+    assert len(server.asked) == 2
+    one, other = kept
+    assert one.exact != other.exact
+    assert one.identity != other.identity
+    assert one.identity.startswith("https://example.com:443 ")
+    assert "0" * 64 not in one.identity
+
+
+@pytest.mark.parametrize(
+    "options", [{"where": {"/n": {"equals": 1}}}, {"scope": "call"}, {"exact": 1}]
+)
+def test_exact_goes_with_no_where_and_not_with_one_call(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="exact"):
+        Remember(**{"scope": "session", "exact": True, **options})
+
+
+# -------------------------------------------------------------------------- whose call
+
+
+@pytest.mark.parametrize("scope", ["session", "always"])
+async def test_a_remembered_answer_holds_only_for_calls_of_an_equal_context(
+    scope: str, tmp_path: Path
+) -> None:
+    server, file = Server(), tmp_path / "answers.json"
+    server.remember = scope
+    contexts: list[Any] = [None, "ana", "bob", 1, True, "1", 2.5, ("acme", 1), ("acme", True), ()]
+    async with server.connect(answers=file) as session:
+        for context in contexts:
+            await session.call_tool("a", context=context)
+        assert len(server.asked) == len(contexts)
+        for context in contexts:
+            await session.call_tool("a", {"n": 1}, context=context)
+        assert len(server.asked) == len(contexts)
+        kept = (*session.answers.list(), *Answers(file).list())
+        assert [repr(answer.context) for answer in kept] == [repr(one) for one in contexts]
+    async with server.connect(answers=file) as session:
+        for context in contexts:
+            await session.call_tool("a", context=context)
+    assert len(server.asked) == len(contexts) * (1 if scope == "always" else 2)
+
+
+class User:
+    """A context that equals others of the same name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, User) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+@pytest.mark.parametrize(
+    ("context", "equal"),
+    [
+        (User("ana"), User("ana")),
+        (("acme", User("ana")), ("acme", User("ana"))),
+        (frozenset("a"), frozenset("a")),
+        (("acme", None), ("acme", None)),
+        (b"ana", b"ana"),
+        (float("inf"), float("inf")),
+    ],
+)
+async def test_a_context_that_cannot_be_written_down_is_remembered_for_the_session_only(
+    context: Any, equal: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server, file = Server(), tmp_path / "answers.json"
+    server.remember = "always"
+    async with server.connect(answers=file) as session:
+        for one in (context, equal, context):
+            await session.call_tool("a", context=one)
+        assert len(server.asked) == 1
+        assert [answer.scope for answer in session.answers.list()] == ["session"]
+        await session.call_tool("a", context=User("bob"))
+    assert len(server.asked) == 2
+    assert "its context is not text, a number, a boolean or a tuple of them" in caplog.text
+    assert not file.exists()
+
+
+async def test_a_yes_to_one_call_that_is_made_again_is_for_the_same_context() -> None:
+    once, call = OneCallApproval(), call_of()
+    once.keep(call, call)
+    assert once.recall(call) is not None
+    assert once.recall(replace(call, context="ana")) is None
+
+
+# ------------------------------------------------------------------------------ frozen
+
+
+async def test_a_yes_to_one_call_keeps_the_arguments_as_they_were_approved() -> None:
+    mine: dict[str, Any] = {"path": "/tmp", "deep": {"n": 1}}
+    once, call = OneCallApproval(), call_of()
+    gate = Gate(lambda _: Allow(mine, remember="call"), 5)
+    first = await gate.approve(call, once)
+    mine["path"] = "/etc"
+    mine["deep"]["n"] = 2
+    again = await gate.approve(call, once)
+    assert again.source == "memory"
+    assert (
+        again.call.arguments_json
+        == first.call.arguments_json
+        == canonical({"path": "/tmp", "deep": {"n": 1}})
+    )
+
+
+# ----------------------------------------------------------------------- many answers
+
+
+def test_looking_an_answer_up_does_not_look_at_the_answers_to_other_questions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store, looked = Answers(), []
+    covers = Remembered.covers
+
+    def counted(self: Remembered, *given: Any) -> bool:
+        looked.append(self)
+        return covers(self, *given)
+
+    monkeypatch.setattr(Remembered, "covers", counted)
+    for n in range(5_000):
+        store.add(an_answer(tool=f"t{n}", server="files"))
+        store.add(an_answer(exact=f"sha256:{n:064x}", server="files", tool="rm"))
+    assert store.find(call_of(name="t77"), "files sha256:00") is None
+    assert store.find(call_of(), "files sha256:00") is None
+    assert store.find(call_of(name="unknown"), "files sha256:00") is None
+    assert len(looked) <= 2

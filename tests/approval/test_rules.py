@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,17 +89,17 @@ PLACES: list[tuple[Any, Any, bool | None]] = [
     ({"/path": {"equals": "a"}}, {"path": "A"}, False),
     ({"/path": {"equals": "a"}}, {}, None),
     ({"/n": {"equals": 1}}, {"n": 1.0}, True),
-    ({"/n": {"equals": 1}}, {"n": True}, False),
-    ({"/n": {"equals": True}}, {"n": 1}, False),
+    ({"/n": {"equals": 1}}, {"n": True}, None),
+    ({"/n": {"equals": True}}, {"n": 1}, None),
     ({"/n": {"equals": None}}, {"n": None}, True),
     ({"/n": {"equals": None}}, {}, None),
     ({"/n": {"equals": [1, {"a": [True]}]}}, {"n": [1, {"a": [True]}]}, True),
-    ({"/n": {"equals": [1, {"a": [True]}]}}, {"n": [1, {"a": [1]}]}, False),
+    ({"/n": {"equals": [1, {"a": [True]}]}}, {"n": [1, {"a": [1]}]}, None),
     ({"": {"equals": {"a": 1}}}, {"a": 1}, True),
     ({"": {"equals": {"a": 1}}}, {"a": 1, "b": 2}, False),
     ({"/mode": {"in": ["r", "rb"]}}, {"mode": "rb"}, True),
     ({"/mode": {"in": ["r", "rb"]}}, {"mode": "w"}, False),
-    ({"/mode": {"in": [0]}}, {"mode": False}, False),
+    ({"/mode": {"in": [0]}}, {"mode": False}, None),
     ({"/path": {"glob": "/srv/*"}}, {"path": "/srv/a/b"}, True),
     ({"/path": {"glob": "/srv/*"}}, {"path": "/srv/../etc"}, True),
     ({"/path": {"glob": "/srv/*"}}, {"path": "/SRV/a"}, False),
@@ -121,6 +123,35 @@ PLACES: list[tuple[Any, Any, bool | None]] = [
     ({"/a": {"equals": 1}, "/b": {"equals": 2}}, {"a": 1, "b": 2}, True),
     ({"/a": {"equals": 1}, "/b": {"equals": 2}}, {"a": 1}, None),
     ({"/a": {"equals": 1}, "/b": {"equals": 2}}, {"b": 3}, False),
+    ({"/force": {"equals": True}}, {"force": "true"}, None),
+    ({"/force": {"equals": True}}, {"force": [True]}, None),
+    ({"/force": {"equals": True}}, {"force": None}, None),
+    ({"/force": {"equals": True}}, {"force": False}, False),
+    ({"/mode": {"in": ["1", 2]}}, {"mode": 1}, None),
+    ({"/mode": {"in": ["1", 2]}}, {"mode": 2}, True),
+    ({"/n": {"equals": 2**53}}, {"n": 2**53 + 1}, None),
+    ({"/n": {"equals": 2**53}}, {"n": 2**53 - 1}, False),
+    ({"/n": {"in": [2**53]}}, {"n": 2**53 + 1}, None),
+    ({"/n": {"max": 2**53}}, {"n": 2**53 + 1}, None),
+    ({"/n": {"min": 2**53 + 1}}, {"n": 2**53}, None),
+    ({"/n": {"equals": 10**400}}, {"n": 10**401}, None),
+    ({"/n": {"equals": 10**400}}, {"n": -(10**401)}, False),
+    ({"/n": {"equals": 0.1}}, {"n": 0.1}, True),
+    ({"": {"equals": {"a": 1}}}, {"a": "1"}, None),
+    ({"": {"equals": {"a": 1}}}, {"a": 1, "b": None}, None),
+    ({"/n": {"equals": [1, 2]}}, {"n": [1, "2"]}, None),
+    ({"/n": {"equals": [1, 2]}}, {"n": [3, "2"]}, False),
+    ({"/paths/*": {"glob": "/srv/*"}}, {"paths": ["/srv/a", "/srv/b"]}, True),
+    ({"/paths/*": {"glob": "/srv/*"}}, {"paths": ["/srv/a", "/etc/b"]}, None),
+    ({"/paths/*": {"glob": "/srv/*"}}, {"paths": ["/etc/a", "/etc/b"]}, False),
+    ({"/paths/*": {"glob": "/srv/*"}}, {"paths": ["/etc/a", 7]}, None),
+    ({"/paths/*": {"glob": "/srv/*"}}, {"paths": []}, False),
+    ({"/paths/*": {"glob": "/srv/*"}}, {"paths": "/srv/a"}, None),
+    ({"/paths/*": {"glob": "/srv/*"}}, {}, None),
+    ({"/paths/*": {"equals": 1}}, {"paths": {"*": 1}}, True),
+    ({"/a/*/b/*/c": {"equals": 1}}, {"a": [{"b": [{"c": 1}, {"c": 1}]}]}, True),
+    ({"/a/*/b/*/c": {"equals": 1}}, {"a": [{"b": [{"c": 2}]}, {"b": [{"c": 1}]}]}, None),
+    ({"/a/*/b": {"equals": 1}}, {"a": [{"b": 1}, {}]}, None),
 ]
 
 
@@ -250,8 +281,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"outcome": "allow", "tool": ["a"]}, "tool ['a']"),
     ({"outcome": "allow", "read_only": "yes"}, "read_only 'yes'"),
     ({"outcome": "deny", "findings": 1}, "findings 1"),
-    ({"outcome": "deny", "arguments": {"path": {"equals": 1}}}, "no JSON pointer"),
-    ({"outcome": "deny", "arguments": {"/a~2": {"equals": 1}}}, "no JSON pointer"),
+    ({"outcome": "deny", "arguments": {"path": {"equals": 1}}}, "not a JSON pointer"),
+    ({"outcome": "deny", "arguments": {"/a~2": {"equals": 1}}}, "not a JSON pointer"),
     ({"outcome": "deny", "arguments": {"/a": 1}}, "say what must hold"),
     ({"outcome": "deny", "arguments": {"/a": {}}}, "say what must hold"),
     ({"outcome": "deny", "arguments": {"/a": {"like": 1}}}, "there is no 'like'"),
@@ -344,10 +375,10 @@ def test_rules_come_from_toml_and_from_json(tmp_path: Path) -> None:
         ("r.toml", "rules = 3", "one list 'rules'"),
         ("r.toml", "rules = ['a']", "rule 1 is a str"),
         ("r.toml", "version = 1\nrules = []", "it has version, rules"),
-        ("r.toml", "[[rules]\n", "the rules are no TOML"),
+        ("r.toml", "[[rules]\n", "the rules are not TOML"),
         ("r.toml", "[[rules]]\noutcome='deny'\narguments={'/a'={equals=2020-01-01}}", "arguments"),
         ("r.toml", "[[rules]]\noutcome='deny'\narguments={'/a'={max=nan}}", "arguments"),
-        ("r.json", "{", "the rules are no JSON"),
+        ("r.json", "{", "the rules are not JSON"),
         ("r.json", "[]", "one list 'rules'"),
         ("r.json", '{"rules": [{"outcome": "ask", "tool": null}]}', "rule 1: a key is null"),
         (
@@ -356,7 +387,7 @@ def test_rules_come_from_toml_and_from_json(tmp_path: Path) -> None:
             "the key 'outcome' comes twice",
         ),
         ("r.json", '{"rules": [{"outcome": "ask", "_hints": []}]}', "there is no '_hints'"),
-        ("r.json", "[" * 100_000, "the rules are no JSON"),
+        ("r.json", "[" * 100_000, "the rules are not JSON"),
         ("r.yaml", "", "a .toml or a .json file"),
     ],
 )
@@ -375,7 +406,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         Rules.from_file(tmp_path / "none.toml")
     (tmp_path / "bytes.json").write_bytes(b"\xff")
-    with pytest.raises(ConfigError, match="no UTF-8"):
+    with pytest.raises(ConfigError, match="not UTF-8"):
         Rules.from_file(tmp_path / "bytes.json")
 
 
@@ -496,7 +527,7 @@ async def test_a_hook_of_ones_own_may_ask_rules() -> None:
         return rules(call)
 
     await server.call(approve, "read")
-    with pytest.raises(CallDenied, match="names nobody to ask"):
+    with pytest.raises(CallDenied, match="names no hook to ask"):
         await server.call(approve, "write")
     assert [call["name"] for call in server.sent] == ["read"]
 
@@ -525,3 +556,68 @@ async def test_read_only_without_asking_allows_what_a_trusted_server_says_only_r
     with pytest.raises(CallDenied, match="asked"):
         await server.call(rules, "read")
     assert [call["name"] for call in server.sent] == ["read"]
+
+
+# ---------------------------------------------------------------- _meta and context
+
+
+def test_rules_reach_into_the_callers_meta() -> None:
+    tenant = {"/tenant": {"equals": "a"}}
+    call = replace(a_call(), meta_json='{"tenant": "a"}')
+    for made, allowed, denied in (
+        (call, "allow", "deny"),
+        (replace(call, meta_json='{"tenant": "b"}'), "ask", "ask"),
+        (replace(call, meta_json='{"tenant": ["a"]}'), "ask", "deny"),
+        (replace(call, meta_json=None), "ask", "deny"),
+    ):
+        assert outcome([Rule("allow", meta=tenant)], made) == allowed
+        assert outcome([Rule("deny", meta=tenant)], made) == denied
+    assert "where _meta /tenant equals" in str(Rule("allow", meta=tenant))
+    assert outcome([Rule("allow", arguments=tenant)], call) == "ask", "_meta is not an argument"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "matches"),
+    [
+        ("ana", "ana", True),
+        ("ana", "bob", False),
+        ("ana", None, False),
+        (1, True, False),
+        (("acme", 7), ("acme", 7), True),
+        (("acme", 7), ("acme", "7"), False),
+    ],
+)
+def test_a_rule_for_a_context_matches_calls_of_an_equal_one(
+    wanted: Any, given: Any, matches: bool
+) -> None:
+    call = replace(a_call(), context=given)
+    assert outcome([Rule("allow", context=wanted)], call) == ("allow" if matches else "ask")
+    assert outcome([Rule("deny", context=wanted)], call) == ("deny" if matches else "ask")
+
+
+def test_a_context_in_a_file_of_rules_is_read_and_a_list_is_a_tuple(tmp_path: Path) -> None:
+    file = tmp_path / "r.toml"
+    file.write_text('[[rules]]\noutcome = "deny"\ncontext = ["acme", 7]\n')
+    (rule,) = Rules.from_file(file)
+    assert rule.context == ("acme", 7)
+    file.write_text('[[rules]]\noutcome = "deny"\ncontext = { a = 1 }\n')
+    with pytest.raises(ConfigError, match="rule 1: its context is not text"):
+        Rules.from_file(file)
+
+
+def test_a_context_that_is_not_hashable_is_refused() -> None:
+    with pytest.raises(ConfigError, match="context is a list: give a hashable value"):
+        Rule("deny", context=["acme"])  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no modes")
+@pytest.mark.parametrize("mode", [0o664, 0o646, 0o622, 0o666, 0o777])
+def test_a_file_of_rules_that_others_may_write_is_refused(mode: int, tmp_path: Path) -> None:
+    file = tmp_path / "rules.toml"
+    file.write_text("[[rules]]\noutcome = 'deny'\n")
+    file.chmod(mode)
+    with pytest.raises(ConfigError, match="others may write it") as caught:
+        Rules.from_file(file)
+    assert str(file) in str(caught.value)
+    file.chmod(mode & 0o755)
+    assert len(Rules.from_file(file)) == 1

@@ -103,16 +103,13 @@ async def test_an_answer_after_one_that_was_none_counts(desk: Desk) -> None:
     assert await asked(desk, call_of(), "?", "yess", "y") == YES
 
 
-EXACTLY = {"": {"equals": {"path": "/"}}}
-
-
 @pytest.mark.parametrize(
     ("answer", "remembered"),
     [
         ("s", Remember("session")),
         ("a", Remember("always")),
-        ("S  these", Remember("session", where=EXACTLY)),
-        ("a these", Remember("always", where=EXACTLY)),
+        ("S  these", Remember("session", exact=True)),
+        ("a these", Remember("always", exact=True)),
     ],
 )
 async def test_a_yes_may_go_further_than_this_call(
@@ -378,7 +375,7 @@ def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Editor:
     return made
 
 
-async def test_edited_arguments_are_asked_about_anew(desk: Desk, editor: Editor) -> None:
+async def test_edited_arguments_are_asked_about_again(desk: Desk, editor: Editor) -> None:
     there = editor(
         "seen = [path.read_text(), oct(path.stat().st_mode & 0o777),\n"
         "    oct(path.parent.stat().st_mode & 0o777), sys.argv[1]]\n"
@@ -408,14 +405,14 @@ async def test_an_edit_that_changes_nothing_is_none(desk: Desk, editor: Editor) 
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("path.write_text('{\"a\": 1,')", "it is no JSON: line 1"),
-        ("path.write_text('[1]')", "it is no JSON object"),
-        ('path.write_text(\'{"a": 1, "a": 2}\')', "a member is there twice"),
-        ("path.write_text('{\"a\": NaN}')", "NaN is no JSON"),
+        ("path.write_text('{\"a\": 1,')", "it is not JSON: line 1"),
+        ("path.write_text('[1]')", "it is not a JSON object"),
+        ('path.write_text(\'{"a": 1, "a": 2}\')', "a member is given twice"),
+        ("path.write_text('{\"a\": NaN}')", "NaN is not JSON"),
         ("path.write_bytes(b'\\xff')", "the file cannot be read"),
         ("path.unlink()", "the file cannot be read"),
         ("path.write_text('{}'); sys.exit(3)", "the editor ended with status 3"),
-        ("path.write_text('[' * 100000)", "it is no JSON"),
+        ("path.write_text('[' * 100000)", "it is not JSON"),
     ],
 )
 async def test_an_edit_that_cannot_be_used_changes_nothing(

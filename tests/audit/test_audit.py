@@ -521,7 +521,6 @@ async def test_a_call_that_nobody_awaits_to_its_end_is_closed_where_that_needs_n
             await checkpoint()
             raise AssertionError("nobody is there to wait for this")
 
-    approve.concurrent = True  # type: ignore[attr-defined]
     server, book = Server(), Book()
     async with server.connect([book, cannot], approve) as session:
         await session.list_tools()
@@ -551,7 +550,6 @@ def test_a_call_that_outlives_its_event_loop_is_closed_where_that_needs_no_wait(
             call.send(None)
             left.append(call)
 
-    approve.concurrent = True  # type: ignore[attr-defined]
     server, book, path = Server(), Book(), tmp_path / "calls.jsonl"
     told: list[str] = []
     left: list[Any] = []

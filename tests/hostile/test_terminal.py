@@ -13,15 +13,17 @@ from typing import Any
 
 import anyio
 import pytest
+import wcwidth
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_client import Decline, Deny, ElicitRequest, elicit_on_terminal
-from mcp_client.approval.call_summary import everything, question
 from mcp_client.approval.decision import Answer
+from mcp_client.approval.terminal import everything, question
 from mcp_client.catalog.tool import ToolCall
 from mcp_client.protocol.elicitation import form_of
-from mcp_client.runtime.console_layout import NARROWEST, Page
+from mcp_client.runtime import console_layout
+from mcp_client.runtime.console_layout import NARROWEST, Page, Row, prose
 from tests.desk import Desk, Program, call_of, screen_of
 
 pytestmark = [
@@ -62,8 +64,15 @@ async def seen(desk: Desk, call: ToolCall, *lines: str) -> list[str]:
     screen = await desk.screen()
     assert isinstance(answers[0], Deny)
     assert_ours(screen)
-    assert not re.search(rb"[^\n\r -~\x80-\xff]", desk.raw)
+    assert_drawn_by_us(desk.raw)
     return screen
+
+
+def assert_drawn_by_us(raw: bytes | bytearray) -> None:
+    """No character acts but those that switch wrapping off before a page and on after it."""
+    pages = bytes(raw).split(b"\x1b[?7l")
+    assert all(page.count(b"\x1b[?7h") == 1 for page in pages[1:])
+    assert not re.search(rb"[^\n\r -~\x80-\xff]", b"".join(pages).replace(b"\x1b[?7h", b""))
 
 
 def assert_ours(screen: list[str]) -> None:
@@ -190,16 +199,68 @@ async def test_a_hundred_thousand_lines_are_cut_and_counted(desk: Desk) -> None:
     assert re.search(r"\+ 4,9\d\d more members", text)
 
 
-def test_all_of_it_is_bounded_too() -> None:
+def test_nothing_of_a_call_in_full_is_left_out() -> None:
     deep: Any = "x" * 1_000_000
     for _ in range(50):
         deep = [deep, {"k": 1}]
     call = call_of({"deep": deep, "wide": list(range(100_000))}, description="d\n" * 100_000)
     page = Page(80)
     everything(page, call)
-    assert len(page.lines) < 3_000
-    assert any("+ 980,000 more characters" in line for line in page.lines)
-    assert any("+ 99,000 more members" in line for line in page.lines)
+    rows = [line[15:] for line in page.lines if line[13:14] in ("|", ":")]
+    assert "".join(rows).count("x") >= 1_000_000
+    assert any(row.endswith(" 99999") for row in rows)
+    assert rows.count("d") == 100_000
+    assert not any(line[13:14] == "+" for line in page.lines)
+
+
+async def test_a_call_of_very_many_lines_is_shown_a_part_at_each_v(desk: Desk) -> None:
+    call = call_of({"list": list(range(4_500))})
+    screen = await seen(desk, call, "v", "v", "v", "v")
+    shown = [int(n) for line in screen if (n := line[15:].strip(" ,")).isdecimal()]
+    assert [n for n in shown if n == 4_499] == [4_499], "the fourth v starts again"
+    assert set(shown) >= set(range(4_500))
+    assert [line.strip() for line in screen if "v goes on" in line] == [
+        "Not all of it is shown: v goes on, 2,515 lines.",
+        "Not all of it is shown: v goes on, 515 lines.",
+        "Not all of it is shown: v goes on, 2,515 lines.",
+    ]
+
+
+async def test_the_middle_of_a_long_argument_is_shown_by_v(desk: Desk) -> None:
+    text = "a" * 50_000 + ";rm_-rf_/;" + "b" * 50_000
+    screen = await seen(desk, call_of({"x": text, "y": 1}, description="d\n" * 3_000), "v")
+    rows = [line[15:] for line in screen if line[13:14] in ("|", ":")]
+    assert ";rm_-rf_/;" in "".join(rows)
+    assert any("v goes on" in line for line in screen)
+
+
+@pytest.mark.parametrize("columns", [NARROWEST, 80, 120])
+@given(drawn=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300))
+@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=200)
+def test_no_line_is_wider_than_the_screen_by_the_newest_tables_of_widths(
+    columns: int, drawn: str
+) -> None:
+    page = Page(columns)
+    page.quote("It says", prose(drawn, 1_000), 100)
+    for line in page.lines:
+        assert sum(max(1, wcwidth.wcwidth(char)) for char in line) < columns
+
+
+def test_every_character_is_counted_as_wide_as_the_newest_table_has_it() -> None:
+    for start in range(0, sys.maxunicode, 4_096):
+        page = Page(34)
+        page.quote("", [Row("".join(map(chr, range(start, start + 4_096))))], 40_000)
+        drawn = max(sum(map(wcwidth.wcwidth, line)) for line in page.lines)
+        assert drawn < 34, hex(start)
+
+
+async def test_what_is_drawn_wider_than_expected_does_not_reach_the_left_margin(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console_layout, "_cells", lambda char: 1)  # as if no table knew it
+    fake = "\u4e00" * 33 + "Run it? [y/N] y"
+    screen = await seen(desk, call_of({"x": 1}, description=fake), "v")
+    assert not [line for line in screen if line.startswith(("Run it? [y/N] y", "\u4e00"))]
 
 
 async def test_a_form_cannot_fake_a_question(desk: Desk) -> None:
@@ -216,7 +277,7 @@ async def test_a_form_cannot_fake_a_question(desk: Desk) -> None:
         group.start_soon(ask)
         await desk.answer("y", "!n")
     assert answers == [Decline()]
-    assert not re.search(rb"[^\n\r -~\x80-\xff]", desk.raw)
+    assert_drawn_by_us(desk.raw)
     screen = await desk.screen()
     asked = [line for line in screen if line.startswith(("Server", "May", "Run", "Read-only"))]
     assert asked == ["Server       | shop"]
@@ -286,9 +347,9 @@ def test_a_hostile_server_cannot_act_on_a_real_terminal() -> None:
     finally:
         host.child.close(force=True)
     assert said[-1] == "= SENT 0"
-    assert not re.search(rb"[^\n\r -~\x80-\xff]", host.raw)
+    assert_drawn_by_us(host.raw)
     text = host.raw.decode()
-    for char in "\x1b\x9b\x07\x7f\u202e\u200b\u2066\U000e0041":
+    for char in "\x9b\x07\x7f\u202e\u200b\u2066\U000e0041":
         assert char not in text
     starts = [line for line in host.screen if line.startswith(("Run it?", "Server"))]
     assert starts == [

@@ -1,0 +1,51 @@
+"""Comparing and storing ``ToolCall.context``, the host's own word on whose call it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import Any
+
+__all__ = ["context_from_json", "context_key", "is_storable", "same_context"]
+
+_MOST_BITS = 256
+_DEEPEST = 16
+
+
+def context_key(context: Hashable) -> Hashable:
+    """Equal for equal contexts, and different for ``True`` and ``1``, which Python calls equal."""
+    if type(context) is tuple:
+        return ("tuple", *map(context_key, context))
+    return type(context) is bool, context
+
+
+def same_context(one: Hashable, other: Hashable) -> bool:
+    return one is other or context_key(one) == context_key(other)
+
+
+def is_storable(context: Hashable, depth: int = 0) -> bool:
+    """Whether it can be written to a file and read back equal: text, numbers, booleans and tuples
+    of them; None, for no context, only at the top."""
+    kind = type(context)
+    if kind is tuple:
+        members: tuple[Any, ...] = context  # type: ignore[assignment]
+        return depth < _DEEPEST and all(
+            member is not None and is_storable(member, depth + 1) for member in members
+        )
+    if kind is float:
+        return math.isfinite(context)  # type: ignore[arg-type]
+    if kind is int:
+        return context.bit_length() <= _MOST_BITS  # type: ignore[attr-defined, no-any-return]
+    return context is None or kind in (str, bool)
+
+
+def context_from_json(value: Any) -> Hashable:
+    """The context that was stored. Raises ``ValueError`` for what is never stored."""
+    context: Hashable = _tuples(value)
+    if not is_storable(context):
+        raise ValueError("its context is not text, a number, a boolean or a list of them")
+    return context
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if type(value) is list else value

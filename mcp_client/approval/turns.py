@@ -1,0 +1,52 @@
+"""One question at a time for a hook that cannot decide two calls at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..catalog.tool import ToolCall
+from ..errors import ConfigError
+from ..runtime.cross_loop_lock import CrossLoopLock
+from .decision import Answer, ApprovalHook, Policy
+from .questions import invoke_hook, remembered_meanwhile
+
+__all__ = ["OneAtATime", "one_at_a_time"]
+
+
+class OneAtATime:
+    """What ``one_at_a_time`` returns: an approval hook."""
+
+    def __init__(self, hook: ApprovalHook) -> None:
+        self._hook = hook
+        self._lock = CrossLoopLock()
+
+    def __repr__(self) -> str:
+        return f"one_at_a_time({self._hook!r})"
+
+    async def __call__(self, call: ToolCall) -> Answer:
+        async with self._lock.turn() as waited:
+            answer: Any = await remembered_meanwhile(call) if waited else None
+            if answer is None:
+                answer = await invoke_hook(self._hook, call)
+            result: Answer = answer
+            return result
+
+
+def one_at_a_time(hook: ApprovalHook) -> OneAtATime:
+    """``hook``, asked about one call at a time and in order, by every session given the result.
+
+    Otherwise a hook is asked side by side about calls made side by side. Waiting for the turn
+    counts on ``Timeouts(approval=...)``, and a call that an answer given in the meantime covers
+    (``Allow(remember="session")``) is not asked about. Wrap a hook once and share the result:
+    each wrapper has a queue of its own. Raises ``ConfigError`` for anything that is not a hook;
+    for rules, wrap the hook they ask: ``Rules(..., ask=one_at_a_time(hook))``.
+    """
+    if isinstance(hook, Policy):
+        raise ConfigError(
+            "one_at_a_time() takes a hook, not a policy: write Rules(..., ask=one_at_a_time(hook))"
+        )
+    if not callable(hook):
+        raise ConfigError(
+            f"one_at_a_time({hook!r}): give a function from ToolCall to Allow or Deny"
+        )
+    return OneAtATime(hook)
