@@ -87,6 +87,8 @@ class PagedCache(ABC, Generic[L]):
         self._now = source.now
         self._list: L | None = None
         self._by_key: dict[str, Any] = {}
+        self.version = 0
+        """Another number once entries were fetched, or may have changed."""
         self._fresh_until = -math.inf
         self._has_ttl = False
         self._epoch: int | None = None
@@ -128,6 +130,7 @@ class PagedCache(ABC, Generic[L]):
     def _may_have_changed(self, certain: bool) -> None:
         if certain or not self.fresh:
             self._changes += 1
+            self.version += 1
 
     async def all(self, *, refresh: bool = False) -> L:
         """The whole current list; the last one, with a finding, where it cannot be fetched."""
@@ -181,6 +184,7 @@ class PagedCache(ABC, Generic[L]):
         credentials = self._source.credentials()
         if credentials is not None and await credentials.current() != self._fetched_as:
             self._list, self._by_key, self._seen = None, {}, -1
+            self.version += 1
 
     def _stale_copy(self, old: L, error: McpError) -> L:
         age, noun = self._now() - self._fetched_at, self.kind.noun
@@ -217,6 +221,7 @@ class PagedCache(ABC, Generic[L]):
         # Several: it is not known for whom it was fetched, so it is not kept.
         self._fetched_as = sent_as.pop() if len(sent_as) == 1 else object()
         self._loads += 1
+        self.version += 1
         self.subscription.signal.notify()
         return entries
 

@@ -31,7 +31,7 @@ from ..runtime.atomic_file import OwnFile, Stamp
 from ..runtime.safe_text import safe_text
 from .tool import Tool, ToolCall, fingerprint_of, fingerprinted
 
-__all__ = ["Drift", "Pins", "Policy"]
+__all__ = ["Drift", "Pins", "Policy", "differences"]
 
 Book: TypeAlias = "dict[str, dict[str, Pin]]"
 """Servers, their tools, and each tool as it was."""
@@ -82,9 +82,7 @@ class Drift:
             return (f"this tool is not in {file}: it came after the file was written",)
         if self.kind == "gone":
             return (f"{file} has this tool, and the server does not offer it any more",)
-        shown = [f"{place} was {old} and is now {new}" for place, old, new in self.differences]
-        if len(shown) > _MOST:
-            shown[_MOST:] = [f"{len(shown) - _MOST} more places differ"]
+        shown = _sentences(self.differences)
         return (f"this tool is not what it was when {file} was written", *shown)
 
 
@@ -264,6 +262,19 @@ def _drifts(server: str, known: dict[str, Pin] | None, tools: list[Tool]) -> lis
     names = {tool.name for tool in tools}
     found += [Drift(server, name, "gone", None) for name in known if name not in names]
     return found
+
+
+def differences(old: Tool, new: Tool) -> tuple[str, ...]:
+    """How two definitions differ, in sentences that are safe to show."""
+    places = _differences("", fingerprinted(old._definition), fingerprinted(new._definition))
+    return _sentences(tuple(places))
+
+
+def _sentences(differences: tuple[tuple[str, str, str], ...]) -> tuple[str, ...]:
+    shown = [f"{place} was {old} and is now {new}" for place, old, new in differences]
+    if len(shown) > _MOST:
+        shown[_MOST:] = [f"{len(shown) - _MOST} more places differ"]
+    return tuple(shown)
 
 
 def _differences(place: str, old: Any, new: Any) -> Iterator[tuple[str, str, str]]:

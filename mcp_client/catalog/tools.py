@@ -77,7 +77,13 @@ class Catalog(PagedCache[ToolList]):
             if tool is not None:
                 self.subscription.rely()
                 return tool
-        tools = await self._current(refresh=self._seen == self._changes)
+        return self._named(name, await self._current(refresh=self._seen == self._changes))
+
+    async def find_current(self, name: str) -> Tool:
+        """The same, of a list that is fetched again if it may be out of date."""
+        return self._named(name, await self._current(refresh=False))
+
+    def _named(self, name: str, tools: ToolList) -> Tool:
         tool = self._by_key.get(name)
         if tool is None:
             raise self._unknown(name, tools)

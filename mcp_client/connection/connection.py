@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 import anyio
 
-from ..errors import ConnectError
+from ..errors import ConfigError, ConnectError
 from ..protocol.capabilities import ClientDeclaration
 from ..protocol.jsonrpc import Notification, Request
 from ..runtime.event_loop import current
@@ -67,12 +67,22 @@ class Connection:
 
     async def open(self) -> None:
         self._turn = anyio.Lock()
-        self._now = current().now
+        backend = current()
+        self._now = backend.now
+        self._loop, self._running_loop = backend.loop, backend.running_loop
         self.wire = await self._open()
 
     async def live(self) -> RpcConnection:
         """The wire to use now; a server that has gone is started again."""
-        wire = self.agreed()
+        wire = self.wire
+        if wire is None:
+            wire = self.agreed()
+        if self._running_loop() is not self._loop:
+            raise ConfigError(
+                "this session was opened in another event loop and works only there; to share one "
+                "between threads or loops, open it with mcp_client.sync.connect",
+                server=self._name,
+            )
         if wire.transport.alive and not self.closed:
             return wire
         async with self._turn:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["NotJson", "canonical", "canonical_of", "frozen", "plain", "sha256"]
+__all__ = ["NotJson", "canonical", "canonical_of", "frozen", "json_object", "plain", "sha256"]
 
 _encode = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False
@@ -68,6 +68,12 @@ def canonical_of(plain: Any) -> str:
     except ValueError as error:
         raise NotJson(*_blame(plain, "", str(error))) from None
     return text
+
+
+def json_object(value: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """A plain copy of ``value``, and its canonical text. Raises ``NotJson``."""
+    copy: dict[str, Any] = plain(value)
+    return copy, canonical_of(copy)
 
 
 class _Odd(Exception):

@@ -55,14 +55,27 @@ class Handle(Protocol):
     def cancel(self) -> object: ...
 
 
+class CountsCancellations(Protocol):
+    def cancelling(self) -> int:
+        """How many requests to cancel the task are open, where the event loop counts them."""
+
+
 class Backend(Protocol):
     def now(self) -> float:
         """Seconds on the loop's own clock."""
 
     def waiter(self) -> Waiter: ...
 
-    def is_running_here(self) -> bool:
-        """Whether the caller runs in this event loop."""
+    def current_task(self) -> CountsCancellations:
+        """The task that calls."""
+
+    @property
+    def running_loop(self) -> Callable[[], object]:
+        """Tells which event loop the caller runs in; None where there is none of this kind."""
+
+    @property
+    def loop(self) -> object:
+        """What ``running_loop`` tells in this event loop."""
 
     def run_soon(self, callback: Callable[[], None]) -> None:
         """Call back in this event loop, from any thread: at once where that is here. A loop that
@@ -146,29 +159,27 @@ class LoopEvent:
 
 
 class _Asyncio:
-    __slots__ = ("_loop", "_running_loop", "call_soon", "now", "waiter")
+    __slots__ = ("call_soon", "current_task", "loop", "now", "running_loop", "waiter")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._running_loop: Callable[[], object] = sys.modules["asyncio"]._get_running_loop
+        self.loop = loop
+        self.running_loop: Callable[[], object] = sys.modules["asyncio"]._get_running_loop
+        self.current_task: Callable[[], Any] = sys.modules["asyncio"].current_task
         self.now: Callable[[], float] = loop.time
         self.waiter: Callable[[], Any] = loop.create_future
         self.call_soon: Callable[[Callable[[], None]], Any] = loop.call_soon
 
-    def is_running_here(self) -> bool:
-        return self._running_loop() is self._loop
-
     def run_soon(self, callback: Callable[[], None]) -> None:
-        if self.is_running_here():
+        if self.running_loop() is self.loop:
             callback()
             return
         try:
-            self._loop.call_soon_threadsafe(callback)
+            self.loop.call_soon_threadsafe(callback)
         except RuntimeError:
             _log.debug("the event loop has ended, and with it what was to be cancelled")
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Handle:
-        return self._loop.call_at(when, callback)
+        return self.loop.call_at(when, callback)
 
     def spawn(self, function: Callable[[], Awaitable[None]]) -> Handle:
         async def run() -> None:
@@ -179,15 +190,15 @@ class _Asyncio:
 
         # Not ``create_task``: with an eager task factory (Python 3.12) the work would run before
         # the caller has the handle that ends it.
-        return _kept(sys.modules["asyncio"].Task(run(), loop=self._loop))
+        return _kept(sys.modules["asyncio"].Task(run(), loop=self.loop))
 
     def on_readable(self, fd: int, callback: Callable[[], None]) -> Handle:
-        self._loop.add_reader(fd, callback)
-        return _Watch(self._loop.remove_reader, fd)
+        self.loop.add_reader(fd, callback)
+        return _Watch(self.loop.remove_reader, fd)
 
     def on_writable(self, fd: int, callback: Callable[[], None]) -> Handle:
-        self._loop.add_writer(fd, callback)
-        return _Watch(self._loop.remove_writer, fd)
+        self.loop.add_writer(fd, callback)
+        return _Watch(self.loop.remove_writer, fd)
 
 
 _running: set[asyncio.Task[None]] = set()
@@ -213,13 +224,28 @@ class _Watch:
             self._remove(fd)
 
 
+class _NeverCounted:
+    """A task of trio, which cancels scopes and not tasks."""
+
+    def cancelling(self) -> int:
+        return 0
+
+
+_NEVER_COUNTED = _NeverCounted()
+
+
+def _trio_token() -> Any:
+    import trio
+
+    return trio.lowlevel.current_trio_token() if trio.lowlevel.in_trio_run() else None
+
+
 class _Trio:
-    __slots__ = ("_token",)
+    __slots__ = ("loop", "running_loop")
 
     def __init__(self) -> None:
-        import trio
-
-        self._token = trio.lowlevel.current_trio_token()
+        self.running_loop = _trio_token
+        self.loop = _trio_token()
 
     def now(self) -> float:
         import trio
@@ -229,20 +255,17 @@ class _Trio:
     def waiter(self) -> Waiter:
         return _TrioWaiter()
 
-    def is_running_here(self) -> bool:
-        import trio
-
-        inside = trio.lowlevel.in_trio_run()
-        return inside and trio.lowlevel.current_trio_token() is self._token
+    def current_task(self) -> CountsCancellations:
+        return _NEVER_COUNTED
 
     def run_soon(self, callback: Callable[[], None]) -> None:
         import trio
 
-        if self.is_running_here():
+        if _trio_token() is self.loop:
             callback()
             return
         try:
-            self._token.run_sync_soon(callback)
+            self.loop.run_sync_soon(callback)
         except trio.RunFinishedError:
             _log.debug("the event loop has ended, and with it what was to be cancelled")
 

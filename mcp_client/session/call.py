@@ -1,11 +1,15 @@
 """The life of one call, top to bottom.
 
-    open the audit entry -> find the definition in force -> freeze the call -> ask approval ->
-    send, wait, answer what it asks back -> check the result against the definition that was in
-    force -> close the audit entry -> hand over
+    resolve the definition in force and the connection -> freeze the call and check its arguments ->
+    ask approval -> send, wait, answer what the server asks -> check the result -> hand it over
 
-This is the only module that sends ``tools/call``, and ``_send`` its only place; it takes nothing
-but a call the gate has approved.
+This is the only module that sends ``tools/call``, in ``_send``, which takes nothing but a call that
+the gate has approved.
+
+What was approved must still be in force when it is sent. While somebody thinks about a call, the
+server may announce another definition, the list may expire or be fetched again, or the connection
+may be replaced. Then the definition is resolved again: if it is the same the call goes on, if it
+is another approval is asked again, once, with the differences among the findings.
 """
 
 from __future__ import annotations
@@ -13,47 +17,47 @@ from __future__ import annotations
 import itertools
 import json
 import logging
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NewType, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, NewType
 
 import anyio
 
-from ..approval.gate import Gate
 from ..approval.remembered import OneCallApproval
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, ToolCall
+from ..catalog.tools import Catalog
 from ..connection.cancellation import CancelToken, stop_if_cancelled
-from ..connection.connection import Connection
+from ..connection.connection import Connection, session_ended
 from ..connection.rpc import CallOptions, OnProgress, RpcConnection, Traffic
 from ..errors import (
+    CallDenied,
     ConfigError,
     ConnectError,
     InvalidArguments,
     InvalidResult,
-    InvalidSchema,
     McpError,
     OutcomeUnknown,
     ProtocolViolation,
     ServerError,
 )
 from ..handlers.input_rounds import InputRequiredLoop
-from ..protocol.canonical_json import NotJson, canonical_of, plain
+from ..protocol.canonical_json import NotJson, json_object
+from ..protocol.headers import HEADER_MISMATCH
 from ..protocol.jsonrpc import Json
 from ..protocol.metadata import check_meta
 from ..runtime.event_loop import cancel_requests, current
-from ..runtime.limits import Limits, Timeouts
-from ..validation.checker import Checker, Problem
+from ..runtime.limits import Timeouts
+from ..validation.checker import Problem
 from ..validation.worker_pool import WorkerPool
-from .tool_validation import input_checker, output_checker
+from .setup import Setup
+from .tool_validation import Strictness, ToolValidation, strictness_of
 
 if TYPE_CHECKING:
-    from ..audit import Audit, Entry
-    from ..catalog.pins import Pins
+    from ..audit import Entry
 
-__all__ = ["Approved", "Caller", "Strictness", "strictness_of"]
+__all__ = ["Approved", "CallRequest", "Caller"]
 
-Strictness: TypeAlias = Literal["strict", "warn", "off"]
 Approved = NewType("Approved", ToolCall)
 """A call that the gate said yes to, not yet used."""
 
@@ -61,21 +65,90 @@ _log = logging.getLogger("mcp_client")
 
 
 class CallRequest(NamedTuple):
-    """One call as the caller wants it, and what goes along with it on its way."""
+    """One call as the caller wants it: what ``call_tool`` was given."""
 
     name: str
     arguments: Mapping[str, Any] | None
     timeouts: Timeouts
-    on_progress: OnProgress | None
-    meta: Mapping[str, Any] | None
-    strictness: Strictness
-    context: Hashable
-    cancel: CancelToken | None
-    cancel_requests: int
-    """Those to cancel the caller's task that were open when the call began."""
-    traffic: Traffic | None
-    entry: Entry | None
-    once: OneCallApproval
+    on_progress: OnProgress | None = None
+    meta: Mapping[str, Any] | None = None
+    validation: Strictness | None = None
+    cancel: CancelToken | None = None
+    context: Hashable = None
+
+
+class InForce(NamedTuple):
+    """A definition, the connection on which it is in force, and how to see that it is no longer."""
+
+    tool: Tool
+    wire: RpcConnection
+    version: int
+    """Of the list the definition is from."""
+    fresh: bool
+    """Whether that list was known to be current. A call may use one that is not."""
+
+
+class _NotRecorded:
+    """The audit entry of a call in a session without ``audit``: it does nothing."""
+
+    traffic: Traffic | None = None
+
+    def again(self, id: str) -> _NotRecorded:
+        return self
+
+    def found(self, tool: Tool, revision: str) -> None: ...
+
+    def breaks(self, finding: str, path: str) -> None: ...
+
+    async def open(self, call: ToolCall) -> None: ...
+
+    def changed(self, call: ToolCall) -> None: ...
+
+    def asking(self) -> None: ...
+
+    def decided(self, call: ToolCall, source: str, reason: str | None) -> None: ...
+
+    def sending(self) -> None: ...
+
+    async def done(self, result: ToolResult) -> ToolResult:
+        return result
+
+    async def failed(self, error: BaseException, cancelled: McpError | None) -> None: ...
+
+
+_NOT_RECORDED = _NotRecorded()
+
+
+class _Call:
+    """One call while it is made."""
+
+    __slots__ = (
+        "cancel_requests",
+        "entry",
+        "findings",
+        "frozen",
+        "id",
+        "once",
+        "request",
+        "traffic",
+        "validation",
+    )
+
+    def __init__(self, request: CallRequest, validation: Strictness) -> None:
+        self.request = request
+        self.validation = validation
+        self.once = OneCallApproval()
+        self.frozen: tuple[dict[str, Any], str] | None = None
+        """The arguments and their canonical text, taken once from what the caller gave."""
+        self.cancel_requests: int | None = None
+        """Those to cancel the caller's task that were open before any callback could run."""
+        # The rest belongs to one attempt.
+        self.id = ""
+        self.entry: Entry | _NotRecorded = _NOT_RECORDED
+        self.traffic: Traffic | None = None
+        """Counts bytes, where there is an audit or a token that has to know whether any left."""
+        self.findings: tuple[str, ...] = ()
+        """How the definition changed while approval was asked for."""
 
 
 class Caller:
@@ -83,301 +156,310 @@ class Caller:
 
     def __init__(
         self,
-        find: Callable[[str], Awaitable[Tool]],
         connection: Connection,
-        renewed: Callable[[McpError], Awaitable[bool]],
+        tools: Catalog,
         rounds: InputRequiredLoop,
+        *,
+        setup: Setup,
         workers: WorkerPool,
-        gate: Gate,
-        results: Strictness,
-        arguments: Strictness,
-        limits: Limits,
-        prefix: str,
-        server: str,
-        pins: Pins | None = None,
-        audit: Audit | None = None,
+        origin: str,
     ) -> None:
-        self._find = find
+        """``origin`` is a prefix that makes the ids of this session's calls unique."""
+        self._server = setup.name
         self._connection = connection
-        self._renewed = renewed
+        self._tools = tools
         self._rounds = rounds
-        self._gate = gate
-        self._results = results
-        self._arguments = arguments
-        self._limits = limits
-        self._workers = workers
-        self._prefix = prefix
-        self._server = server
-        self._pins = pins
-        self._audit = audit
-        self._numbers = itertools.count(1)
-
-    async def run(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None,
-        timeouts: Timeouts,
-        on_progress: OnProgress | None,
-        meta: Mapping[str, Any] | None,
-        validation: Strictness | None = None,
-        cancel: CancelToken | None = None,
-        context: Hashable = None,
-    ) -> ToolResult:
-        if validation is not None:
-            strictness_of("validation", validation)
-        if cancel is not None and not isinstance(cancel, CancelToken):
-            raise ConfigError(f"cancel={cancel!r}: give a CancelToken")
-        if isinstance(meta, Mapping):
-            check_meta(meta)
-        entry = None if self._audit is None else self._audit.entry(self._new_id(), name, arguments)
-        order = CallRequest(
-            name,
-            arguments,
-            timeouts,
-            on_progress,
-            meta,
-            validation or self._results,
-            context,
-            cancel,
-            cancel_requests(),
-            entry.traffic if entry is not None else Traffic() if cancel is not None else None,
-            entry,
-            OneCallApproval(),
+        self._gate = setup.gate
+        self._pins = setup.pins
+        self._audit = setup.audit
+        self._validation = ToolValidation(
+            setup.argument_validation, setup.validation, setup.limits, workers
         )
-        if cancel is None:
-            return await self._attempts(order)
-        return await self._until_cancelled(order, cancel)
+        self._origin = origin
+        self._numbers = itertools.count(1)
+        self._backend = current()
 
-    async def _until_cancelled(self, order: CallRequest, token: CancelToken) -> ToolResult:
+    async def run(self, request: CallRequest) -> ToolResult:
+        token, name = request.cancel, request.name
+        if request.validation is not None:
+            strictness_of("validation", request.validation)
+        if token is not None and not isinstance(token, CancelToken):
+            raise ConfigError(f"cancel={token!r}: give a CancelToken")
+        if isinstance(request.meta, Mapping):
+            check_meta(request.meta)
+        call = _Call(request, request.validation or self._validation.results)
+        if self._audit is not None:
+            call.id = self._new_id()
+            call.entry = self._audit.entry(
+                call.id, name, request.arguments, context=request.context
+            )
+            call.traffic = call.entry.traffic
+        if token is None:
+            return await self._run(call)
+        return await self._run_until_cancelled(call, token)
+
+    async def _run_until_cancelled(self, call: _Call, token: CancelToken) -> ToolResult:
+        call.cancel_requests = cancel_requests()
+        if call.traffic is None:
+            call.traffic = Traffic()
         if not token.cancelled:
             with anyio.CancelScope() as scope:
-                forget = token._watch(scope, current())
+                forget = token._watch(scope, self._backend)
                 try:
-                    return await self._attempts(order)
+                    return await self._run(call)
                 finally:
                     forget()
             # Cancelling the task takes precedence over cancelling the call.
-            await stop_if_cancelled(None, order.cancel_requests)
-        raise self._cancelled(order, token)
+            await stop_if_cancelled(None, call.cancel_requests)
+        raise self._cancelled(call, token)
 
-    def _cancelled(self, order: CallRequest, token: CancelToken) -> McpError:
-        sent = order.traffic is not None and order.traffic.sent > 0
-        return token._error(self._server, order.name, sent)
+    def _cancelled(self, call: _Call, token: CancelToken) -> McpError:
+        sent = call.traffic is not None and call.traffic.sent > 0
+        return token._error(self._server, call.request.name, sent)
 
-    async def _attempts(self, order: CallRequest) -> ToolResult:
-        entry = order.entry
-        run = self._run if entry is None else self._recorded
+    async def _run(self, call: _Call) -> ToolResult:
+        """Attempt the call, and a second time where the server refused to run it because what we
+        knew of it was out of date."""
         try:
-            return await run(order)
+            return await self._recorded(call)
         except (ConnectError, ServerError) as error:
-            if not await self._renewed(error):
+            if not await self._was_out_of_date(error):
                 raise
-        # The server refused to run it, for what we knew of it was old. Now we know better, and
-        # it goes the whole way anew: the approval was for that connection and that definition,
-        # unless the approver said yes to this call for as long as it stays the same.
-        if entry is not None:
-            again = entry.again(self._new_id())
-            order = order._replace(entry=again, traffic=again.traffic)
-        elif order.traffic is not None:
-            order = order._replace(traffic=Traffic())
-        return await run(order)
+        # All steps again: the approval was for that connection and that definition, unless the
+        # approver said yes to this call for as long as it stays the same.
+        call.id, call.frozen, call.findings = self._new_id(), None, ()
+        call.entry = call.entry.again(call.id)
+        call.traffic = call.entry.traffic or (call.traffic and Traffic())
+        return await self._recorded(call)
 
-    async def _recorded(self, order: CallRequest) -> ToolResult:
-        entry, token = order.entry, order.cancel
-        assert entry is not None
+    async def _was_out_of_date(self, error: McpError) -> bool:
+        """The server had ended our session, so that a new one will be opened (2025-11-25
+        ``basic/transports``, session management); or it missed headers that a newer definition of
+        the tool asks for, which is fetched (2026-07-28 ``basic/transports/streamable-http``)."""
+        if isinstance(error, ServerError):
+            if error.code != HEADER_MISMATCH or not self._connection.agreed().mirrors:
+                return False
+            await self._tools.tools(refresh=True)
+            return True
+        return isinstance(error, ConnectError) and session_ended(error)
+
+    async def _recorded(self, call: _Call) -> ToolResult:
         try:
-            result = await self._run(order)
+            result = await self._attempt(call)
         except BaseException as error:
-            cancelled = None
+            token, cancelled = call.request.cancel, None
             if token is not None and token.cancelled:
-                cancelled = self._cancelled(order, token)
-            await entry.failed(error, cancelled)
+                cancelled = self._cancelled(call, token)
+            await call.entry.failed(error, cancelled)
             raise
-        return await entry.done(result)
+        return result if self._audit is None else await call.entry.done(result)
 
-    async def _run(self, order: CallRequest) -> ToolResult:
-        wire, tool = await self._in_force(order.name)
+    async def _attempt(self, call: _Call) -> ToolResult:
+        now = await self._resolve(call.request.name)
+        if call.cancel_requests is None:
+            call.cancel_requests = self._backend.current_task().cancelling()
         try:
-            call = await self._freeze(order, tool, wire)
-            approved = await self._approve(order, call)
-            raw = await self._send(order, approved, wire)
-            return await self._check(order, approved, raw)
+            frozen = await self._freeze(call, now)
+            await call.entry.open(frozen)
+            approved = await self._approve(call, frozen)
+            if self._may_have_changed(now):
+                now, approved = await self._approve_changed(call, now, approved)
+            result = await self._send(call, approved, now.wire)
+            return await self._check(call, approved, result)
         except McpError as error:
-            error.server, error.tool = error.server or tool.server, error.tool or tool.name
+            error.server = error.server or self._server
+            error.tool = error.tool or now.tool.name
             if isinstance(error, OutcomeUnknown):
                 # Repeating what may have run is safe only on a trusted server's word that it is.
-                hints = tool.hints
+                hints = now.tool.hints
                 error.retryable = hints.read_only or hints.idempotent
             raise
 
     # -------------------------------------------------------------- before it
 
-    async def _in_force(self, name: str) -> tuple[RpcConnection, Tool]:
-        """The tool's definition, and the connection on which it is in force."""
-        while True:
-            wire = await self._connection.live()
-            tool = await self._find(name)
-            if self._connection.stands(wire):
-                return wire, tool
+    async def _resolve(self, name: str, *, current: bool = False) -> InForce:
+        """The definition of the tool, and the connection on which it is in force.
 
-    async def _freeze(self, order: CallRequest, tool: Tool, wire: RpcConnection) -> ToolCall:
-        entry = order.entry
-        if entry is not None:
-            entry.found(tool, wire.era.revision)
-        value, text = _object("arguments", {} if order.arguments is None else order.arguments)
-        call = ToolCall(
-            id=self._new_id() if entry is None else entry.id,
+        ``current``: as the server lists it now, where the list may be out of date.
+        """
+        connection, tools = self._connection, self._tools
+        while True:
+            wire = await connection.live()
+            tool = await (tools.find_current(name) if current else tools.find(name))
+            if wire is connection.wire:  # and was not replaced while the list was fetched
+                break
+        return InForce(tool, wire, tools.version, tools.fresh)
+
+    def _may_have_changed(self, then: InForce) -> bool:
+        tools = self._tools
+        return (
+            tools.version != then.version
+            or then.wire is not self._connection.wire
+            or (then.fresh and not tools.fresh)
+        )
+
+    async def _approve_changed(
+        self, call: _Call, then: InForce, approved: Approved
+    ) -> tuple[InForce, Approved]:
+        """What is in force now, and its approval: the one given, or another where it changed."""
+        for asked_again in (False, True):
+            now = await self._resolve(call.request.name, current=True)
+            call.findings = _changes(then, now)
+            if not call.findings:
+                return now, approved
+            if asked_again:
+                break
+            frozen = await self._freeze(call, now)
+            call.entry.changed(frozen)
+            approved = await self._approve(call, frozen)
+            if not self._may_have_changed(now):
+                return now, approved
+            then = now
+        reason = f"{call.findings[0]} again"
+        raise CallDenied(f"not approved: {reason}; call again", reason=reason)
+
+    async def _freeze(self, call: _Call, now: InForce) -> ToolCall:
+        request, tool = call.request, now.tool
+        call.entry.found(tool, now.wire.era.revision)
+        call.id = call.id or self._new_id()
+        if call.frozen is None:
+            call.frozen = _object(
+                "arguments", {} if request.arguments is None else request.arguments
+            )
+        arguments, text = call.frozen
+        findings = tool.findings if self._pins is None else self._pins.all_findings(tool)
+        frozen = ToolCall(
+            id=call.id,
             server=tool.server,
             tool=tool,
             arguments_json=text,
-            meta_json=None if order.meta is None else _object("meta", order.meta)[1],
+            meta_json=None if request.meta is None else _object("meta", request.meta)[1],
             hints=tool.hints,
-            findings=tool.findings if self._pins is None else self._pins.all_findings(tool),
-            generation=wire.generation,
-            context=order.context,
+            findings=(*call.findings, *findings) if call.findings else findings,
+            generation=now.wire.generation,
+            context=request.context,
         )
-        return await self._checked(order, call, value)
+        if self._validation.arguments_fit(tool, arguments):
+            return frozen
+        return await self._with_problem(call, frozen, arguments)
+
+    async def _with_problem(
+        self, call: _Call, frozen: ToolCall, arguments: dict[str, Any]
+    ) -> ToolCall:
+        """The call with what is wrong with its arguments among its findings."""
+        seconds = call.request.timeouts.validation
+        problem = await self._validation.arguments_problem(frozen.tool, arguments, seconds)
+        if problem is None:
+            return frozen
+        finding = problem.of("the arguments", "the tool's input schema")
+        call.entry.breaks(finding, problem.path)
+        if self._validation.arguments == "strict":
+            raise InvalidArguments(finding, path=problem.path)
+        _log_problem("argument object", frozen, problem)
+        return replace(frozen, findings=(*frozen.findings, finding))
+
+    async def _approve(self, call: _Call, frozen: ToolCall) -> Approved:
+        if call.validation != "off":
+            await self._validation.prepare_results(frozen.tool, call.request.timeouts.validation)
+        if self._pins is not None:
+            self._pins.refuse(frozen)
+        call.entry.asking()
+        verdict = await self._gate.approve(frozen, call.once)
+        approved = verdict.call
+        call.entry.decided(approved, verdict.source, verdict.reason)
+        if approved.edited:
+            arguments = _loads(approved.arguments_json)
+            if not self._validation.arguments_fit(approved.tool, arguments):
+                approved = await self._with_problem(call, approved, arguments)
+            self._gate.refuse(approved)
+        if self._pins is not None and self._pins.has_drifted(frozen.tool):
+            await anyio.to_thread.run_sync(self._pins.approved, frozen.tool)
+        return Approved(approved)
 
     def _new_id(self) -> str:
-        return f"{self._prefix}-{next(self._numbers)}"
-
-    async def _checked(
-        self, order: CallRequest, call: ToolCall, arguments: dict[str, Any]
-    ) -> ToolCall:
-        """The call with what its arguments get wrong among its findings."""
-        if self._arguments == "off":
-            return call
-        checker = input_checker(call.tool, self._limits)
-        if checker.is_known_valid(arguments):
-            return call
-        problem = await checker.problem(arguments, self._workers, order.timeouts.validation)
-        if problem is None:
-            return call
-        finding = problem.of("the arguments", "the tool's input schema")
-        if order.entry is not None:
-            order.entry.breaks(finding, problem.path)
-        if self._arguments == "strict":
-            raise InvalidArguments(finding, path=problem.path)
-        _log_break("argument object", call, problem)
-        return replace(call, findings=(*call.findings, finding))
-
-    async def _approve(self, order: CallRequest, call: ToolCall) -> Approved:
-        entry = order.entry
-        if entry is not None:
-            await entry.open(call)
-        if order.strictness != "off":  # an unusable schema is found out before, not after
-            checker = output_checker(call.tool, self._limits)
-            if checker is not None:
-                await checker.prepare(self._workers, order.timeouts.validation)
-        if self._pins is not None:
-            self._pins.refuse(call)
-        if entry is not None:
-            entry.asking()
-        verdict = await self._gate.approve(call, order.once)
-        answered = verdict.call
-        if entry is not None:
-            entry.decided(answered, verdict.source, verdict.reason)
-        if answered.edited:
-            arguments = _loads(answered.arguments_json)
-            answered = await self._checked(order, answered, arguments)
-            self._gate.refuse(answered)
-        if self._pins is not None and self._pins.has_drifted(call.tool):
-            await anyio.to_thread.run_sync(self._pins.approved, call.tool)
-        return Approved(answered)
+        return f"{self._origin}-{next(self._numbers)}"
 
     # ----------------------------------------------------------------- it
 
-    async def _send(
-        self, order: CallRequest, call: Approved, wire: RpcConnection
-    ) -> dict[str, Any]:
-        if not self._connection.stands(wire) and await self._connection.live() is not wire:
-            raise _made_anew()
+    async def _send(self, call: _Call, approved: Approved, wire: RpcConnection) -> dict[str, Any]:
+        request = call.request
         options = CallOptions(
-            meta=None if call.meta_json is None else _loads(call.meta_json),
+            meta=None if approved.meta_json is None else _loads(approved.meta_json),
             progress=True,
-            on_progress=order.on_progress,
-            mirrors=call.tool.mirrors if wire.mirrors else (),
-            repeatable=call.hints.idempotent,
-            traffic=order.traffic,
-            cancel=order.cancel,
-            cancel_requests=order.cancel_requests,
+            on_progress=request.on_progress,
+            mirrors=approved.tool.mirrors if wire.mirrors else (),
+            repeatable=approved.hints.idempotent,
+            traffic=call.traffic,
+            cancel=request.cancel,
+            cancel_requests=call.cancel_requests or 0,
         )
-        fields = {"name": call.tool.name, "arguments": Json(call.arguments_json)}
-        await stop_if_cancelled(order.cancel, order.cancel_requests)
-        if order.entry is not None:
-            order.entry.sending()
-        return await self._rounds.run(wire, "tools/call", fields, order.timeouts, options, call)
+        fields = {"name": approved.tool.name, "arguments": Json(approved.arguments_json)}
+        await stop_if_cancelled(request.cancel, call.cancel_requests or 0)
+        call.entry.sending()
+        return await self._rounds.run(
+            wire, "tools/call", fields, request.timeouts, options, approved
+        )
 
     # --------------------------------------------------------------- after it
 
-    async def _check(self, order: CallRequest, call: Approved, raw: dict[str, Any]) -> ToolResult:
+    async def _check(self, call: _Call, approved: Approved, raw: dict[str, Any]) -> ToolResult:
+        tool = approved.tool
         try:
-            result = ToolResult.from_wire(raw, call.server, call.tool.name, self._prefix)
+            result = ToolResult.from_wire(raw, approved.server, tool.name, self._origin)
         except ValueError as error:
-            raise ProtocolViolation(f"the tool's result is none: {error}", result=raw) from None
-        if result.is_error or order.strictness == "off":
+            raise ProtocolViolation(f"invalid tool result: {error}", result=raw) from None
+        if result.is_error or call.validation == "off":
             return result
-        checker = output_checker(call.tool, self._limits)
-        if checker is None:
-            return result
-        if "structuredContent" not in raw:
-            problem: Problem | None = Problem("", "structuredContent", "none of it")
-        elif checker.is_known_valid(result.structured_content):
-            return result
-        else:
-            problem = await self._judged(checker, result, order.timeouts)
+        seconds = call.request.timeouts.validation
+        problem = await self._validation.result_problem(tool, raw, seconds)
         if problem is None:
             return result
         finding = problem.of("its result", "its output schema")
-        if order.strictness == "strict":
+        if call.validation == "strict":
             raise InvalidResult(
                 f"the tool ran, but {finding}; the whole result is in .result",
                 path=problem.path,
                 result=result,
             )
-        _log_break("result", call, problem)
+        _log_problem("result", approved, problem)
         return replace(result, findings=(finding,))
 
-    async def _judged(
-        self, checker: Checker, result: ToolResult, timeouts: Timeouts
-    ) -> Problem | None:
-        try:
-            return await checker.problem(
-                result.structured_content, self._workers, timeouts.validation
-            )
-        except InvalidSchema as error:
-            # The tool ran: what was found out too late must not say that nothing was sent.
-            return Problem("", "", "", str(error))
 
+def _changes(then: InForce, now: InForce) -> tuple[str, ...]:
+    """What is not the same any more, as findings; none where the approval still holds."""
+    meanwhile = "while approval was asked for"
+    found: list[str] = []
+    if now.tool != then.tool:
+        from ..catalog.pins import differences  # only now: few calls need it
 
-def strictness_of(option: str, value: object) -> None:
-    """Raises ``ConfigError`` unless ``value`` is one."""
-    if value not in ("strict", "warn", "off"):
-        raise ConfigError(f"{option}={value!r}: give 'strict', 'warn' or 'off'")
-
-
-def _made_anew() -> ConnectError:
-    return ConnectError(
-        "the connection was lost and made anew while approval was asked for, and an approval is "
-        "good for one connection only; call again",
-        retryable=True,
-    )
+        found += differences(then.tool, now.tool)
+        old, new = then.tool.hints, now.tool.hints
+        found += [
+            f"{hint} was {getattr(old, hint)} and is now {getattr(new, hint)}"
+            for hint in ("read_only", "destructive", "idempotent", "open_world")
+            if getattr(old, hint) is not getattr(new, hint)
+        ]
+    if found or now.tool.trusted is not then.tool.trusted:
+        return (f"the definition of the tool changed {meanwhile}", *found)
+    if now.wire is not then.wire:
+        return (f"the connection was lost and made again {meanwhile}",)
+    return ()
 
 
 def _object(what: str, value: Any) -> tuple[dict[str, Any], str]:
     """``value`` as a plain JSON object, and its canonical text."""
     if not isinstance(value, Mapping):
+        advice = "give json.loads(...) of it" if isinstance(value, str | bytes) else "give a dict"
         raise InvalidArguments(
-            f"{what} is a {type(value).__name__}: give a dict, which becomes a JSON object"
+            f"{what} is a {type(value).__name__}: {advice}, which becomes a JSON object"
         )
     try:
-        object = plain(value)
-        return object, canonical_of(object)
+        return json_object(value)
     except NotJson as error:
         raise InvalidArguments(f"{what} cannot be sent as JSON: {error}", path=error.path) from None
 
 
-def _log_break(what: str, call: ToolCall, problem: Problem) -> None:
+def _log_problem(what: str, call: ToolCall, problem: Problem) -> None:
     # The place and not the value, which may be a secret: logs travel further than findings.
     place = problem.path or "the root"
     _log.warning("%s/%s: the %s breaks the schema at %s", call.server, call.tool.name, what, place)

@@ -18,9 +18,9 @@ from ..protocol.versions import HANDSHAKE, STATELESS, is_known
 from ..runtime.limits import Limits, Timeouts
 from ..transports.base import Transport
 from ..transports.stdio import StdioServer, StdioTransport
-from .call import Strictness, strictness_of
 from .session import Session
 from .setup import Setup
+from .tool_validation import Strictness, strictness_of
 
 if TYPE_CHECKING:
     from ..audit import Audit, AuditTo, OnAuditFailure, Redaction

@@ -19,14 +19,13 @@ from ..catalog.subscriptions import Subscriptions
 from ..catalog.tool import Tool, ToolList
 from ..catalog.tools import Catalog
 from ..connection.cancellation import CancelToken
-from ..connection.connection import Connection, session_ended
+from ..connection.connection import Connection
 from ..connection.rpc import REPEATABLE, OnProgress, RpcConnection
-from ..errors import CallTimeout, ConfigError, ConnectError, McpError, ServerError
+from ..errors import CallTimeout, ConfigError, McpError
 from ..handlers.dispatcher import Dispatcher
 from ..handlers.input_rounds import InputRequiredLoop
 from ..handlers.server_log import ServerLog
 from ..protocol.capabilities import Implementation
-from ..protocol.headers import HEADER_MISMATCH
 from ..protocol.jsonrpc import Notification, Request, encode_response
 from ..protocol.notifications import CANCELLED, COMPLETED, LOG_LEVELS, LOGGED
 from ..runtime.event_loop import current
@@ -34,8 +33,9 @@ from ..runtime.limits import Timeouts
 from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
 from ..validation.worker_pool import WorkerPool
-from .call import Caller, Strictness
+from .call import Caller, CallRequest
 from .setup import Setup
+from .tool_validation import Strictness
 
 if TYPE_CHECKING:
     from ..catalog.library import Library
@@ -85,21 +85,6 @@ class Session:
         self._logs = ServerLog(setup.handlers, self._context)
         self._rounds = InputRequiredLoop(self._answering, setup.limits)
         self._reads = ReadRequests(self._context, self._connection, self._rounds.run)
-        self._caller = Caller(
-            self._find,
-            self._connection,
-            self._renewed,
-            self._rounds,
-            self._workers,
-            setup.gate,
-            setup.validation,
-            setup.argument_validation,
-            setup.limits,
-            self._origin,
-            setup.name,
-            setup.pins,
-            setup.audit,
-        )
 
     def __repr__(self) -> str:
         connection = self._connection
@@ -199,9 +184,9 @@ class Session:
         handler had no answer.
         """
 
-        clocks = self._timeouts.for_call(timeout)
+        timeouts = self._timeouts if timeout is None else self._timeouts.for_call(timeout)
         return await self._caller.run(
-            name, arguments, clocks, on_progress, meta, validation, cancel, context
+            CallRequest(name, arguments, timeouts, on_progress, meta, validation, cancel, context)
         )
 
     # --------------------------------------------------- resources and prompts
@@ -392,6 +377,14 @@ class Session:
         )
         self._subscriptions = Subscriptions(self.name, self._timeouts, self._limits)
         self._catalog = Catalog(self._source, self._subscriptions.tools, setup.trusted, setup.pins)
+        self._caller = Caller(
+            self._connection,
+            self._catalog,
+            self._rounds,
+            setup=setup,
+            workers=self._workers,
+            origin=self._origin,
+        )
         self._answering.start(current())
         self._logs.start()
         try:
@@ -426,20 +419,6 @@ class Session:
     async def _find(self, name: str) -> Tool:
         await self._connection.live()
         return await self._catalog.find(name)
-
-    async def _renewed(self, error: McpError) -> bool:
-        """Whether a call that was refused, and not run, may be made again with newer knowledge.
-
-        The server had ended our session, and a new one will be opened (2025-11-25
-        ``basic/transports``, session management); or it missed headers that a newer definition of
-        the tool asks for, which is fetched (2026-07-28 ``basic/transports/streamable-http``).
-        """
-        if isinstance(error, ServerError):
-            if error.code != HEADER_MISMATCH or not self._connection.agreed().mirrors:
-                return False
-            await self._catalog.tools(refresh=True)
-            return True
-        return isinstance(error, ConnectError) and session_ended(error)
 
     # --------------------------------------------------------------- listening
 

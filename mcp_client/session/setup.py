@@ -9,7 +9,7 @@ from ..approval.gate import Gate
 from ..catalog.trust import Trust
 from ..protocol.capabilities import ClientDeclaration
 from ..runtime.limits import Limits, Timeouts
-from .call import Strictness
+from .tool_validation import Strictness
 
 if TYPE_CHECKING:
     from ..audit import Audit

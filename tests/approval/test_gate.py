@@ -235,40 +235,6 @@ async def test_the_hook_cannot_change_the_call_it_is_shown() -> None:
     assert server.calls[0]["arguments"] == {"a": 1}
 
 
-async def test_a_tool_changed_while_the_hook_thinks_is_called_as_it_was_approved() -> None:
-    listed: list[dict[str, Any]] = [dict(TOOL, description="old")]
-    sent: list[dict[str, Any]] = []
-    seen: list[str | None] = []
-
-    def server(message: dict[str, Any], send: Any) -> Any:
-        if message["method"] == "tools/list":
-            return {"tools": list(listed)}
-        if message["method"] == "tools/call":
-            sent.append(message["params"])
-            return {"content": [], "structuredContent": {"n": "not a number"}}
-        if message["method"] == "ping":
-            listed[0] = dict(
-                TOOL,
-                description="new",
-                outputSchema={"type": "object", "properties": {"n": {"type": "number"}}},
-            )
-            send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
-            return {}
-        return NotImplemented
-
-    async def approve(call: ToolCall) -> Allow:
-        seen.append(call.tool.description)
-        await session.ping()
-        assert (await session.get_tool("echo")).description == "new"
-        return Allow()
-
-    async with connect(MemoryServer(server), approval=approve) as session:
-        result = await session.call_tool("echo")
-    assert seen == ["old"]
-    assert len(sent) == 1
-    assert result.structured_content == {"n": "not a number"}, "the old definition had no schema"
-
-
 @pytest.mark.parametrize("arguments", [[], "", 0, [1], "text", {1: 2}, {"a": {3}}, {"a": b""}])
 async def test_arguments_that_are_no_json_object_are_refused_before_anybody_is_asked(
     arguments: Any,

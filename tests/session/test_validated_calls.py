@@ -21,7 +21,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.session.call import Strictness
+from mcp_client.session.tool_validation import Strictness
 from tests.loop_lag import loop_lag
 
 RUNAWAY = {"pattern": "^(a+)+$"}

@@ -1,0 +1,311 @@
+"""What was approved is in force when it is sent: the definition changes during the question."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_client import (
+    Allow,
+    CallDenied,
+    Deny,
+    MemoryServer,
+    Rule,
+    Rules,
+    Session,
+    ToolCall,
+    UnknownTool,
+    allow_all,
+    connect,
+)
+
+READS = {"readOnlyHint": True}
+DESTROYS = {"destructiveHint": True}
+
+
+class Server:
+    """One tool, whose definition a test changes, in a revision of either era."""
+
+    def __init__(self, revision: str, **listed: Any) -> None:
+        self.revision = revision
+        self.listed = listed
+        """What a page of the list has besides its tools, such as ``ttlMs``."""
+        self.tool: dict[str, Any] | None = {
+            "name": "run",
+            "description": "Reads the report.",
+            "inputSchema": {"type": "object"},
+            "annotations": READS,
+        }
+        self.lists = 0
+        self.sent: list[dict[str, Any]] = []
+        self.send: Callable[[Any], None] = lambda message: None
+        self.stream: Any = None
+
+    def __call__(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+        capabilities = {"tools": {"listChanged": True}}
+        match message.get("method"):
+            case "server/discover" if self.revision == "2026-07-28":
+                return {"supportedVersions": [self.revision], "capabilities": capabilities}
+            case "initialize":
+                self.send = send
+                return {"protocolVersion": self.revision, "capabilities": capabilities}
+            case "subscriptions/listen":
+                self.send, self.stream = send, message["id"]
+                self.tell(
+                    "notifications/subscriptions/acknowledged",
+                    notifications={"toolsListChanged": True},
+                )
+                return None
+            case "tools/list":
+                self.lists += 1
+                return {"tools": [] if self.tool is None else [dict(self.tool)], **self.listed}
+            case "tools/call":
+                self.sent.append(message["params"])
+                return {"content": []}
+            case "ping":
+                return {}
+        return NotImplemented
+
+    def tell(self, method: str, **params: Any) -> None:
+        if self.stream is not None:
+            params["_meta"] = {"io.modelcontextprotocol/subscriptionId": self.stream}
+        self.send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    async def announce(self) -> None:
+        self.tell("notifications/tools/list_changed")
+        for _ in range(3):  # a person takes longer than that
+            await anyio.lowlevel.checkpoint()
+
+
+Change = Callable[[Server, Session], Awaitable[None]]
+EACH_ERA = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+
+
+async def _call(
+    server: Server, *changes: Change, answer: Any = Allow, **options: Any
+) -> list[ToolCall]:
+    """Calls the tool; while the n-th question is open, the n-th change happens."""
+    asked: list[ToolCall] = []
+
+    async def approve(call: ToolCall) -> Any:
+        asked.append(call)
+        if len(asked) <= len(changes):
+            await changes[len(asked) - 1](server, session)
+        return answer()
+
+    options = {"revision": server.revision, "trusted": True, **options}
+    async with connect(MemoryServer(server), approval=approve, **options) as session:
+        await _listen(server, session)
+        await session.call_tool("run", {"n": 1})
+    return asked
+
+
+async def _listen(server: Server, session: Session) -> None:
+    """In the stateless era, changes are told on a stream that is opened once a list is used."""
+    if server.revision == "2026-07-28" and not server.listed:
+        await session.get_tool("run")
+        await session.get_tool("run")
+        with anyio.fail_after(5):
+            while server.stream is None or session._catalog.subscription.epoch is None:
+                await anyio.lowlevel.checkpoint()
+
+
+async def announces_another(server: Server, session: Session) -> None:
+    assert server.tool is not None
+    server.tool |= {"description": "Deletes the report.", "annotations": DESTROYS}
+    await server.announce()
+
+
+async def announces_the_same(server: Server, session: Session) -> None:
+    await server.announce()
+
+
+async def announces_none(server: Server, session: Session) -> None:
+    server.tool = None
+    await server.announce()
+
+
+async def announces_that_it_destroys(server: Server, session: Session) -> None:
+    assert server.tool is not None
+    server.tool["annotations"] = DESTROYS
+    await server.announce()
+
+
+@EACH_ERA
+async def test_another_definition_is_asked_about_again_with_what_changed(revision: str) -> None:
+    server = Server(revision)
+    first, second = await _call(server, announces_another)
+    assert first.tool.description == "Reads the report."
+    assert second.tool.description == "Deletes the report."
+    assert first.hints.read_only
+    assert not second.hints.read_only
+    found = "\n".join(second.findings)
+    assert "changed while approval was asked for" in found
+    assert "'Reads the report.'" in found
+    assert "'Deletes the report.'" in found
+    assert "read_only was True and is now False" in found
+    assert len(server.sent) == 1
+    assert server.sent[0]["arguments"] == {"n": 1}
+
+
+@EACH_ERA
+async def test_a_no_to_the_other_definition_sends_nothing(revision: str) -> None:
+    server = Server(revision)
+    answers = iter([Allow(), Deny("it deletes")])
+    with pytest.raises(CallDenied, match="it deletes"):
+        await _call(server, announces_another, answer=lambda: next(answers))
+    assert server.sent == []
+
+
+@EACH_ERA
+async def test_the_same_definition_goes_on_without_another_question(revision: str) -> None:
+    server = Server(revision)
+    asked = await _call(server, announces_the_same)
+    assert len(asked) == 1
+    assert len(server.sent) == 1
+
+
+@EACH_ERA
+async def test_a_tool_that_is_gone_is_unknown_and_nothing_is_sent(revision: str) -> None:
+    server = Server(revision)
+    with pytest.raises(UnknownTool):
+        await _call(server, announces_none)
+    assert server.sent == []
+
+
+@EACH_ERA
+async def test_a_tool_that_changes_during_each_question_is_refused(revision: str) -> None:
+    server = Server(revision)
+
+    async def changes_again(server: Server, session: Session) -> None:
+        assert server.tool is not None
+        server.tool["description"] += " And more."
+        await server.announce()
+
+    with pytest.raises(CallDenied, match="again") as caught:
+        await _call(server, changes_again, changes_again)
+    assert caught.value.source == "gate"
+    assert server.sent == []
+
+
+@EACH_ERA
+async def test_rules_decide_about_the_definition_that_is_sent(revision: str) -> None:
+    server = Server(revision)
+
+    async def ask(call: ToolCall) -> Allow:
+        await announces_that_it_destroys(server, session)
+        return Allow()
+
+    rules = Rules([Rule("deny", destructive=True), Rule("ask")], ask=ask)
+    async with connect(
+        MemoryServer(server), approval=rules, trusted=True, revision=revision
+    ) as session:
+        await _listen(server, session)
+        with pytest.raises(CallDenied):
+            await session.call_tool("run")
+    assert server.sent == []
+
+
+async def test_a_list_that_expires_during_the_question_is_fetched_again() -> None:
+    server = Server("2026-07-28", ttlMs=500)
+
+    async def expires(server: Server, session: Session) -> None:
+        assert server.tool is not None
+        server.tool["description"] = "Deletes the report."
+        with anyio.fail_after(5):
+            while session._catalog.fresh:
+                await anyio.lowlevel.checkpoint()
+
+    asked = await _call(server, expires)
+    assert [call.tool.description for call in asked] == ["Reads the report.", "Deletes the report."]
+    assert len(server.sent) == 1
+    assert server.lists == 2
+
+
+async def test_a_list_that_had_expired_before_is_not_fetched_for_the_call() -> None:
+    server = Server("2026-07-28", ttlMs=0)
+
+    async def nothing(server: Server, session: Session) -> None:
+        await session.ping()
+
+    asked = await _call(server, nothing)
+    assert len(asked) == len(server.sent) == server.lists == 1
+
+
+async def test_a_list_that_somebody_else_fetched_meanwhile_counts() -> None:
+    server = Server("2025-11-25")
+
+    async def refreshes(server: Server, session: Session) -> None:
+        assert server.tool is not None
+        server.tool["description"] = "Deletes the report."
+        await session.list_tools(refresh=True)
+
+    first, second = await _call(server, refreshes)
+    assert (first.tool.description, second.tool.description) == (
+        "Reads the report.",
+        "Deletes the report.",
+    )
+    assert server.lists == 2
+
+
+async def test_a_change_of_trust_is_asked_about_again() -> None:
+    server, trusted = Server("2025-11-25"), [True, False]
+
+    async def refreshes(server: Server, session: Session) -> None:
+        await session.list_tools(refresh=True)
+
+    first, second = await _call(server, refreshes, trusted=lambda tool: trusted.pop(0))
+    assert (first.trusted, second.trusted) == (True, False)
+    assert "read_only was True and is now False" in second.findings
+
+
+async def test_an_approval_does_not_outlive_its_connection() -> None:
+    class Restarted(MemoryServer):
+        def fresh(self) -> MemoryServer:
+            return Restarted(server)
+
+    server = Server("2025-11-25")
+    asked: list[ToolCall] = []
+
+    async def approve(call: ToolCall) -> Allow:
+        asked.append(call)
+        if len(asked) == 1:
+            transport = session._connection.transport
+            assert isinstance(transport, MemoryServer)
+            transport.end()
+            await session.list_tools()
+        return Allow()
+
+    async with connect(Restarted(server), approval=approve) as session:
+        await session.call_tool("run")
+    assert [call.generation for call in asked] == [1, 2]
+    assert any("connection" in finding for finding in asked[1].findings)
+    assert len(server.sent) == 1
+
+
+async def test_the_record_has_the_definition_that_was_decided() -> None:
+    server, records = Server("2025-11-25"), list[Any]()
+    first, second = await _call(server, announces_another, audit=records.append)
+    opened, closed = records
+    assert opened["fingerprint"] == first.tool.fingerprint
+    assert closed["changed"]["fingerprint"] == second.tool.fingerprint
+    assert any("Deletes" in finding for finding in closed["changed"]["findings"])
+    assert closed["outcome"] == "ok"
+
+
+async def test_edited_arguments_hold_for_a_definition_that_did_not_change() -> None:
+    server = Server("2025-11-25")
+    asked = await _call(server, announces_the_same, answer=lambda: Allow({"n": 2}))
+    assert len(asked) == 1
+    assert server.sent[0]["arguments"] == {"n": 2}
+
+
+async def test_a_call_that_nothing_happened_to_fetches_no_list() -> None:
+    server = Server("2025-11-25")
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        for _ in range(3):
+            await session.call_tool("run")
+    assert server.lists == 1
