@@ -141,11 +141,13 @@ async def test_a_call_made_while_another_is_asked_about_needs_its_own_allow(ledg
     server = Server()
 
     async def approve(call: Any) -> Allow:
-        if call.tool.name == "a":
-            await session.call_tool("b")
+        await other.call_tool("b")
         return Allow()
 
-    async with connect(MemoryServer(server), approval=approve) as session:
+    async with (
+        connect(MemoryServer(server), approval=allow_all) as other,
+        connect(MemoryServer(server), approval=approve) as session,
+    ):
         await session.call_tool("a")
     assert [call["name"] for call in server.calls] == ["b", "a"]
     assert ledger.written == 2
