@@ -1,36 +1,36 @@
-"""OAuth for the HTTP transports: flows as plain generators, driven inside ``httpx.Auth``.
+"""OAuth for the HTTP transports: flows as plain generators, run inside ``httpx.Auth``.
 
-What a host names is here, and in ``mcp_client`` as well, where it is loaded when it is asked for.
+The names below are also in ``mcp_client``, which loads them when they are first used. Modules, from
+the request to the network::
 
-The way to a token, and where each step lives::
-
-    driver.py           inside httpx.Auth: sign, send, read the refusal, send again
-    seat.py             what we are to one server: its token, and how the next one is got
-    job.py              work that several requests wait for
-    renewal.py          one refresh at a time, in all processes
-    oauth.py            a person logs in
-    machines.py         nobody does: what client_credentials.py, enterprise.py, workload.py share
-    flow.py             the authorization-code flow, and the refresh
-    discovery.py        from the server's URL to its authorization server
-    registration.py     who we are to it
-    token_endpoint.py   one request for a token
-    dpop.py             proof of possessing the key a token is bound to
-    store.py            where tokens are kept
-    steps.py            what a flow asks for and is given
-    documents.py        sends what a flow asks for, to addresses that may be asked
-    addresses.py        which those are
-    browser.py          has a person agree
-    redirect.py         the page on this machine at which that ends
+    httpx_auth.py             adds the token to each request, and replaces a refused one
+    token_manager.py          the token for one server, and how the next one is obtained
+    refresh.py                one refresh at a time, in all processes
+    oauth.py                  a person logs in with a browser
+    service.py                grants without a person: client credentials, workload identity
+    enterprise.py             a person authorized by the company's identity provider
+    flow.py                   the authorization-code flow; refreshing and revoking
+    discovery.py              from the server's URL to its authorization server
+    registration.py           our client at the authorization server
+    authorization_request.py  the URL of a login page, and the redirect that answers it
+    token_endpoint.py         requests to the token endpoint
+    dpop.py, keys.py          proof of possession of the key that a token is bound to
+    store.py                  where tokens are kept; keyring_store.py: the system's keyring
+    tokens.py                 tokens, registrations and the protocol of a store
+    steps.py                  what a flow yields and is sent
+    safe_fetch.py             sends a flow's requests, to allowed addresses only
+    url_policy.py             which URLs and addresses are allowed
+    browser.py, redirect.py   having a person log in, and the page that receives the redirect
+    bearer.py                 a token that the host looks after
 """
 
 from .bearer import BearerToken
-from .client_credentials import ClientCredentials
 from .enterprise import EnterpriseAuthorization, IdentityProvider
 from .keyring_store import KeyringTokens
 from .oauth import OAuth
+from .service import ClientCredentials, WorkloadIdentity
 from .store import FileTokens, MemoryTokens
 from .tokens import Token, TokenStore
-from .workload import WorkloadIdentity
 
 __all__ = [
     "BearerToken",

@@ -1,17 +1,17 @@
-"""A bearer token that somebody else looks after (RFC 6750).
+"""A bearer token that the host looks after (RFC 6750).
 
 2026-07-28 ``basic/authorization`` (access token usage).
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from typing import TypeAlias
 
 import httpx
 
 from ..errors import ConfigError
-from .steps import Supply
+from .steps import AskHost
 from .tokens import SENDABLE
 
 __all__ = ["BearerToken"]
@@ -22,15 +22,21 @@ TokenSource: TypeAlias = Callable[[], str | Awaitable[str]]
 class BearerToken(httpx.Auth):
     """``HttpServer(url, auth=BearerToken("..."))``, or a function, sync or async, that returns one.
 
-    A function is asked before each request, and once more where the server refuses what it gave:
-    if it then gives another token, the request is sent again. Raises ``ConfigError`` for what is no
-    token, ``AuthError`` where the function raises. The token is in no repr, log or error.
+    A function is called before each request, and again if the server answers 401: if it then
+    returns another token, the request is sent again. Raises ``ConfigError`` if the token is
+    malformed, ``AuthError`` if the function raises. The token does not appear in reprs, logs or
+    errors.
     """
 
     def __init__(self, token: str | TokenSource) -> None:
         if not callable(token):
             _check(token, "BearerToken(...)")
         self._token = token
+        self._last = ""
+
+    def secrets(self) -> Iterable[str]:
+        """What must be hidden where a server repeats it."""
+        return [self._last] if callable(self._token) else [self._token]
 
     def __repr__(self) -> str:
         return "BearerToken(<function>)" if callable(self._token) else "BearerToken('***')"
@@ -42,11 +48,11 @@ class BearerToken(httpx.Auth):
     async def async_auth_flow(
         self, request: httpx.Request
     ) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        token = await self._asked()
+        token = await self._current()
         request.headers["Authorization"] = f"Bearer {token}"
         response = yield request
         if response.status_code == 401 and callable(self._token):
-            newer = await self._asked()
+            newer = await self._current()
             if newer != token:
                 request.headers["Authorization"] = f"Bearer {newer}"
                 yield request
@@ -56,17 +62,18 @@ class BearerToken(httpx.Auth):
     ) -> Generator[httpx.Request, httpx.Response, None]:
         raise ConfigError("BearerToken works with httpx.AsyncClient")
 
-    async def _asked(self) -> str:
+    async def _current(self) -> str:
         if not callable(self._token):
             return self._token
-        token = await Supply(self._token, "BearerToken(...)").carry_out()
+        token = await AskHost(self._token, "BearerToken(...)").carry_out()
         _check(token, "the function given to BearerToken")
+        self._last = token
         return token
 
 
 def _check(token: object, what: str) -> None:
     if not isinstance(token, str) or not SENDABLE.fullmatch(token):
         raise ConfigError(
-            f"{what} has no token: give the bare token, a string without spaces, line ends or "
-            "the word Bearer"
+            f"{what} is not a bearer token: give the token alone, a string without spaces, line "
+            "ends or the word Bearer"
         )

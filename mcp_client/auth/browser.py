@@ -1,13 +1,13 @@
-"""Having a person agree: the authorization URL goes to a browser, and the answer comes back.
+"""Having a person log in: the authorization URL goes to a browser, and the redirect comes back.
 
-The URL was put together from what a server said. It is judged before anybody sees it: https, or
-http to this machine, and no character that a shell, a terminal or a desktop could take for
-something else. It is opened by the standard library's ``webbrowser``, or handed to a function of
-the host's, and its host is shown. It is never fetched here.
+The URL was composed from what a server published. It is checked before it is opened or shown:
+https, or http to this machine or to a host that the host program allowed, and no character that a
+shell, a terminal or a desktop could interpret. It is opened with the standard library's
+``webbrowser``, or given to a function of the host program. It is never fetched here.
 
-The answer comes to a page on this machine (``redirect.py``), from the host's function, or, where
-there is no browser beside us, from the terminal, where the person pastes the address at which the
-browser ended.
+The redirect comes to a page on this machine (``redirect.py``), from the host's function, or from
+the terminal, where a person can always paste the address at which the browser ended: a browser
+that was started is not always one that shows a window here (X forwarding, WSL, a container).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import inspect
 import logging
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
@@ -24,9 +24,10 @@ from urllib.parse import urlsplit
 import anyio
 
 from ..errors import AuthError, ConfigError, McpError
-from ..runtime.console import open_console, person_is_there
+from ..runtime.console import nobody_there, open_console
 from ..runtime.safe_text import safe_text
-from .redirect import Redirects, listens_at, read_redirect
+from ..transports.http_client import shown
+from .redirect import RedirectPage, listens_at, read_redirect
 from .steps import Consent, Listen, Listening, Redirected
 from .url_policy import refused_url
 
@@ -35,21 +36,21 @@ __all__ = ["Browser", "OnUrl", "shown_host"]
 _log = logging.getLogger("mcp_client")
 _SECONDS = 300.0
 _TRIES = 3
-_LOOK = 0.05
-_ON_THE_TERMINAL = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
-"""Browsers that would take the terminal from the program that runs in it."""
+_POLL = 0.05
+_TEXT_BROWSERS = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
+"""Browsers that would take the terminal away from the program that runs in it."""
 
 OnUrl: TypeAlias = Callable[[str], str | Awaitable[str | None] | None]
-"""Is given the authorization URL. Returns the address the browser was redirected to in the end, or
-None where that comes to the redirect URI by itself. Async or sync."""
+"""Is called with the authorization URL. Returns the address at which the browser ended, or None if
+the redirect reaches the redirect URI without its help. Async or sync."""
 
 
 class Browser:
     """Carries out ``Listen`` and ``Consent``, one login after the other.
 
-    ``on_url`` is called instead of opening a browser. ``headless``: the URL is printed, and the
-    answer is read from the terminal, unless it comes by itself. ``redirect_uri`` is one that the
-    host chose; otherwise it is a page on a free port of 127.0.0.1. A login may take ``seconds``.
+    ``on_url`` is called instead of opening a browser. ``headless``: the URL is only printed, and
+    the address is read from the terminal unless the redirect comes first. ``redirect_uri`` is the
+    host's choice; otherwise it is a page on a free port of 127.0.0.1. A login may take ``seconds``.
     """
 
     def __init__(
@@ -59,124 +60,125 @@ class Browser:
         headless: bool = False,
         redirect_uri: str | None = None,
         seconds: float = _SECONDS,
+        http_hosts: Collection[str] = (),
     ) -> None:
         self._on_url = on_url
         self._headless = headless
-        self._uri = redirect_uri
+        self._redirect_uri = redirect_uri
         self._seconds = seconds
-        self._redirects: Redirects | None = None
+        self._http_hosts = http_hosts
+        self._page: RedirectPage | None = None
         if redirect_uri is not None:
             _check_redirect_uri(redirect_uri)
 
     async def listen(self, step: Listen) -> Listening:
-        """Be where the redirect will go to. Raises ``AuthError`` where that place is taken."""
+        """Listen where the redirect will go. Raises ``AuthError`` if that is not possible."""
         await self.aclose()
-        if self._uri is not None:
-            if listens_at(self._uri):
+        if self._redirect_uri is not None:
+            if listens_at(self._redirect_uri):
                 try:
-                    self._redirects = await Redirects.listen(self._uri)
+                    self._page = await RedirectPage.listen(self._redirect_uri)
                 except OSError as error:
                     if self._on_url is None:
                         raise AuthError(
-                            f"nobody can listen at {self._uri}, where the answer to the login is "
-                            f"to come: {error.strerror}; leave redirect_uri out for a free port"
+                            f"cannot listen at {shown(self._redirect_uri)}, where the redirect of "
+                            f"the login will go: {error.strerror}; leave redirect_uri out to use a "
+                            "free port"
                         ) from None
-            return Listening(self._uri)
+            return Listening(self._redirect_uri)
         for uri in step.preferred:
             if listens_at(uri):
                 with suppress(OSError):
-                    self._redirects = await Redirects.listen(uri)
+                    self._page = await RedirectPage.listen(uri)
                     return Listening(uri)
-        self._redirects = await Redirects.listen()
-        return Listening(self._redirects.uri)
+        self._page = await RedirectPage.listen()
+        return Listening(self._page.uri)
 
     async def consent(self, step: Consent) -> Redirected:
         """Have the person open the step's URL, and wait for the redirect.
 
-        Raises ``AuthError`` where the URL may not be opened, there is nobody to open it, the
-        answer belongs to another login, or ``seconds`` are over.
+        Raises ``AuthError`` if the URL must not be opened, if there is neither a browser nor a
+        terminal, if the redirect belongs to another login, or after ``seconds``.
         """
-        waiting = _Waiting(step, self._redirects)
+        attempt = _Attempt(step, self._page)
         try:
-            if (reason := refused_url(step.url)) is not None:
+            if (reason := refused_url(step.url, self._http_hosts)) is not None:
+                _log.warning("%s: suspicious login page: %s", step.server, reason)
                 raise AuthError(
                     f"the authorization server's page was not opened: {reason}", server=step.server
                 )
             with anyio.move_on_after(self._seconds):
-                await waiting.until_answered(self._ask)
+                await attempt.wait(self._present)
         finally:
             await self.aclose()
-        if waiting.params is None:
+        if attempt.params is None:
             raise AuthError(
-                f"nobody finished the login at {shown_host(step.url)} within {self._seconds:g} s",
+                f"the login at {shown_host(step.url)} was not finished within {self._seconds:g} s",
                 server=step.server,
                 retryable=True,
             )
-        return Redirected(waiting.params)
+        return Redirected(attempt.params)
 
     async def aclose(self) -> None:
-        """Listen no longer."""
-        redirects, self._redirects = self._redirects, None
-        if redirects is not None:
-            await redirects.aclose()
+        """Stop listening."""
+        page, self._page = self._page, None
+        if page is not None:
+            await page.aclose()
 
-    async def _ask(self, waiting: _Waiting) -> None:
-        """Bring the URL before the person. Returns where the answer comes by itself."""
-        step = waiting.step
-        _log.info("%s: a login is wanted at %s", step.server, shown_host(step.url))
+    async def _present(self, attempt: _Attempt) -> None:
+        """Show the URL to the person. Returns when only the redirect page can still answer."""
+        step = attempt.step
+        _log.info("%s: a login is needed at %s", step.server, shown_host(step.url))
         if self._on_url is not None:
-            await _ask_host(self._on_url, waiting)
-        elif self._headless:
-            await _ask_terminal(waiting)
+            await _ask_host(self._on_url, attempt)
         else:
-            invited = person_is_there()
-            if invited:
-                print(_invitation(step), file=sys.stderr, flush=True)
-            if not await _opened(step.url):
-                await _ask_terminal(waiting, invited=invited)
-        if waiting.params is None and not waiting.listens:
+            opened = not self._headless and await _opened(step.url)
+            if not opened or nobody_there() is None:
+                await _ask_at_terminal(attempt, opened=opened)
+        if attempt.params is None and not attempt.listens:
             raise AuthError(
-                f"nobody here receives the redirect to {step.redirect_uri}: give a redirect_uri on "
-                "this machine, or an on_url= that returns the address at which the browser ended",
+                f"nothing here receives the redirect to {shown(step.redirect_uri)}: give a "
+                "redirect_uri on this machine, or an on_url= that returns the address at which the "
+                "browser ended",
                 server=step.server,
             )
 
 
-class _Waiting:
-    """One login under way: whoever has the answer first ends it."""
+class _Attempt:
+    """One login under way. The first redirect that belongs to it ends it."""
 
-    def __init__(self, step: Consent, redirects: Redirects | None) -> None:
+    def __init__(self, step: Consent, page: RedirectPage | None) -> None:
         self.step = step
         self.params: Mapping[str, str] | None = None
-        self.listens = redirects is not None
-        self._redirects = redirects
+        self.listens = page is not None
+        self._page = page
         self._failure: McpError | None = None
 
-    async def until_answered(self, ask: Callable[[_Waiting], Awaitable[None]]) -> None:
+    async def wait(self, present: Callable[[_Attempt], Awaitable[None]]) -> None:
         async with anyio.create_task_group() as tasks:
 
-            async def listening() -> None:
-                if self._redirects is not None:
-                    self.params = await self._redirects.wait(self.step.state)
+            async def listen() -> None:
+                if self._page is not None:
+                    self.params = await self._page.wait(self.step.state)
                     tasks.cancel_scope.cancel()
 
-            async def asking() -> None:
+            async def ask() -> None:
                 try:
-                    await ask(self)
+                    await present(self)
                 except McpError as error:
                     self._failure = error
-                except Exception as error:  # noqa: BLE001 - a terminal that went away
-                    self._failure = AuthError(f"nobody could be asked: {type(error).__name__}")
+                except Exception as error:  # noqa: BLE001 - a terminal that was closed
+                    self._failure = AuthError(f"the login cannot be shown: {type(error).__name__}")
                 if self.params is not None or self._failure is not None:
                     tasks.cancel_scope.cancel()
 
-            tasks.start_soon(listening)
-            tasks.start_soon(asking)
+            tasks.start_soon(listen)
+            tasks.start_soon(ask)
         if self.params is None and self._failure is not None:
             raise self._failure
 
-    def take(self, address: str) -> str | None:
-        """Take the address a browser ended at. Returns why it is not the answer."""
+    def accept(self, address: str) -> str | None:
+        """Accept the address at which a browser ended. Returns why it is not this login's."""
         base, _, query = address.strip().partition("?")
         if base != self.step.redirect_uri.partition("?")[0]:
             return f"it does not begin with {self.step.redirect_uri}"
@@ -188,7 +190,7 @@ class _Waiting:
 
 
 def shown_host(url: str) -> str:
-    """The host of ``url`` to be looked at by a person, with a warning where it may deceive."""
+    """The host of ``url`` as shown to a person, with a warning if it may look like another."""
     host = safe_text(urlsplit(url).netloc, 120)
     if any(label.startswith("xn--") for label in host.lower().split(".")):
         return f"{host} (an international name, which may look like another one)"
@@ -199,16 +201,16 @@ def _check_redirect_uri(uri: str) -> None:
     parts = urlsplit(uri)
     if refused_url(uri) is not None or "#" in uri or (parts.scheme == "http" and not parts.port):
         raise ConfigError(
-            f"redirect_uri={safe_text(uri, 100)!r}: give http://127.0.0.1:PORT/PATH, or an https "
-            "URL without a fragment"
+            f"redirect_uri={safe_text(shown(uri), 100)!r}: give http://127.0.0.1:PORT/PATH, or an "
+            "https URL without a fragment"
         )
 
 
-# ------------------------------------------------------------------- three ways to ask
+# ------------------------------------------------------------- host, browser, terminal
 
 
-async def _ask_host(on_url: OnUrl, waiting: _Waiting) -> None:
-    step = waiting.step
+async def _ask_host(on_url: OnUrl, attempt: _Attempt) -> None:
+    step = attempt.step
     try:
         address = await _result_of(on_url, step.url)
     except McpError:
@@ -219,10 +221,11 @@ async def _ask_host(on_url: OnUrl, waiting: _Waiting) -> None:
         ) from error
     if address is None:
         return
-    reason = waiting.take(address) if isinstance(address, str) else "it is no text"
+    reason = attempt.accept(address) if isinstance(address, str) else "it is not a string"
     if reason is not None:
         raise AuthError(
-            f"what the function given as on_url returned is not the answer to this login: {reason}",
+            "the address that the function given as on_url returned is not the redirect of this "
+            f"login: {reason}",
             server=step.server,
         )
 
@@ -238,8 +241,8 @@ async def _result_of(on_url: OnUrl, url: str) -> Any:
 async def _opened(url: str) -> bool:
     """Whether a browser was told to open ``url``.
 
-    In a thread of its own, which the program need not wait for at its end: some browsers hold it
-    until they are closed.
+    In a thread of its own that does not keep the program alive: some browsers block it until they
+    are closed.
     """
     opened: list[bool] = []
 
@@ -249,44 +252,54 @@ async def _opened(url: str) -> bool:
         try:
             browser = webbrowser.get()
             name = str(getattr(browser, "name", "")).rpartition("/")[2]
-            opened.append(name not in _ON_THE_TERMINAL and browser.open(url))
+            opened.append(name not in _TEXT_BROWSERS and browser.open(url))
         except Exception:  # noqa: BLE001 - webbrowser.Error, or a browser that cannot be started
             opened.append(False)
 
     threading.Thread(target=tell, name="mcp-client browser", daemon=True).start()
     while not opened:  # noqa: ASYNC110 - the thread knows no event loop
-        await anyio.sleep(_LOOK)
+        await anyio.sleep(_POLL)
     return opened[0]
 
 
-async def _ask_terminal(waiting: _Waiting, *, invited: bool = False) -> None:
-    step = waiting.step
-    if not person_is_there():
+async def _ask_at_terminal(attempt: _Attempt, *, opened: bool) -> None:
+    """Read the address at which the browser ended, in turn with other dialogues.
+
+    If a browser was ``opened``, the redirect usually comes without that, so a wrong line does not
+    end the login.
+    """
+    step = attempt.step
+    if (reason := nobody_there()) is not None:
         raise AuthError(
-            f"a login at {shown_host(step.url)} is needed, and there is neither a browser to open "
-            "nor a terminal to ask at; give OAuth(on_url=...), a function that brings the URL "
-            "before a person",
+            f"a login at {shown_host(step.url)} is needed, but there is no browser to open, and "
+            f"{reason}; give OAuth(on_url=...), a function that shows the URL to a person",
             server=step.server,
         )
-    async with open_console() as console:  # an approval may be asked there at the same time
-        if not invited:
-            print(_invitation(step), file=sys.stderr)
-        console.say("  Then paste the address at which the browser ended. It begins with")
-        print(f"  {step.redirect_uri}?", file=sys.stderr, flush=True)
-        for _ in range(_TRIES):
+    async with open_console() as console:
+        print(_invitation(step, opened=opened), file=sys.stderr, flush=True)
+        tries = 0
+        while opened or tries < _TRIES:
             line = await console.ask("  > ")
-            if not line:
+            if line is None:
                 break
-            reason = waiting.take(line)
+            tries += 1
+            if opened and not line.strip():
+                continue
+            reason = attempt.accept(line)
             if reason is None:
                 return
-            console.say(f"  That is not the answer to this login: {reason}.")
-    raise AuthError("the address of the redirect was not given", server=step.server)
+            print(f"  That is not the redirect of this login: {reason}.", file=sys.stderr)
+    raise AuthError("the login was given up at the terminal", server=step.server)
 
 
-def _invitation(step: Consent) -> str:
+def _invitation(step: Consent, *, opened: bool) -> str:
+    how = "in the browser that was opened, or by opening" if opened else "by opening"
     return (
         f"\n  Log in for   {safe_text(step.server, 80)}\n"
         f"  at           {shown_host(step.url)}\n"
-        f"  by opening   {step.url}"
+        f"  {how}\n"
+        f"  {step.url}\n"
+        f"  {'If no answer arrives, paste' if opened else 'Then paste'} the address at which the "
+        "browser ended. It begins with\n"
+        f"  {step.redirect_uri}?"
     )

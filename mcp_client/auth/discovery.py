@@ -2,18 +2,20 @@
 
 2026-07-28 ``basic/authorization/authorization-server-discovery``; 2025-11-25, 2025-06-18 and
 2025-03-26 ``basic/authorization``. RFC 9728 names the authorization server, RFC 8414 or OpenID
-Connect Discovery its endpoints. A server with no protected-resource metadata is of 2025-03-26: the
-authorization server is its own origin, and without metadata there, three default paths.
+Connect Discovery its endpoints. A server without protected-resource metadata is treated as one of
+2025-03-26: its own origin is the authorization server, with three default paths if that publishes
+no metadata.
 
-Whoever writes these documents may be hostile. ``resource`` has to cover the URL we were asked to
-connect to, or a server could have us fetch tokens meant for another. ``issuer`` has to be, letter
-by letter, what was asked for. Both are sent on as they were published and never put in order.
+The author of these documents may be hostile. ``resource`` must cover the URL that the host gave,
+otherwise a server could have us obtain tokens meant for another. ``issuer`` must be exactly the one
+that was asked for; only a slash after the host may differ. Both are sent on as published, without
+normalization.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,26 +24,39 @@ from ..protocol.www_authenticate import scopes_of
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import origin_of, shown
 from .steps import Fetch, Fetched, Flow, Unreachable
-from .strict_json import json_object
 from .url_policy import refused_url
 
-__all__ = ["DiscoveredServer", "ServerMetadata", "canonical", "discover"]
+__all__ = [
+    "DiscoveredServer",
+    "ServerMetadata",
+    "canonical",
+    "discover",
+    "same_issuer",
+    "server_metadata",
+]
 
 _RESOURCE = "/.well-known/oauth-protected-resource"
 _OAUTH = "/.well-known/oauth-authorization-server"
 _OPENID = "/.well-known/openid-configuration"
+_ENDPOINTS = (
+    "token_endpoint",
+    "authorization_endpoint",
+    "registration_endpoint",
+    "revocation_endpoint",
+    "pushed_authorization_request_endpoint",
+)
 _WHAT_RESOURCE = "the protected-resource metadata"
 _WHAT_SERVER = "the authorization server's metadata"
-_MOST = 32
-"""Authorization servers looked at in one document."""
+_MAX_SERVERS = 32
+"""Authorization servers read from one document."""
 
 Choose = Callable[[tuple[str, ...]], str]
-"""Picks one of the issuers a server names."""
+"""Chooses one of the issuers that a server names."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerMetadata:
-    """An authorization server: who it is, where it is asked, what it can do (RFC 8414)."""
+    """An authorization server: its issuer, its endpoints and its capabilities (RFC 8414)."""
 
     issuer: str
     token_endpoint: str
@@ -50,30 +65,45 @@ class ServerMetadata:
     scopes: frozenset[str] = frozenset()
     response_types: tuple[str, ...] | None = None
     auth_methods: tuple[str, ...] | None = None
-    """``token_endpoint_auth_methods_supported``; None where it does not say."""
+    """``token_endpoint_auth_methods_supported``; None if it does not say."""
     challenge_methods: tuple[str, ...] | None = None
-    """``code_challenge_methods_supported``; None where it does not say."""
+    """``code_challenge_methods_supported``; None if it does not say."""
     signing_algorithms: tuple[str, ...] | None = None
     """``token_endpoint_auth_signing_alg_values_supported``."""
     dpop_algorithms: tuple[str, ...] | None = None
-    """``dpop_signing_alg_values_supported``; None where it knows no DPoP."""
-    says_iss: bool = False
-    """Whether each of its redirects names it (RFC 9207)."""
-    knows_client_documents: bool = False
+    """``dpop_signing_alg_values_supported``; None if it does not support DPoP."""
+    promises_iss: bool = False
+    """Whether each of its redirects has ``iss`` (RFC 9207)."""
+    supports_client_documents: bool = False
     """Whether a client's id may be the URL of its metadata."""
     guessed: bool = False
-    """Whether it published nothing, and these are the default endpoints of 2025-03-26."""
+    """Whether it publishes no metadata, and these are the default endpoints of 2025-03-26."""
+    revocation_endpoint: str | None = None
+    pushed_endpoint: str | None = None
+    """``pushed_authorization_request_endpoint`` (RFC 9126)."""
+    named: str | None = None
+    """The issuer as the MCP server names it; it may differ by the slash after the host."""
+    requires_pushed: bool = False
+    """``require_pushed_authorization_requests``."""
+    unusable: Mapping[str, str] = field(default_factory=dict)
+    """Endpoints in its metadata that must not be used, with the reason."""
+
+    def why_missing(self, name: str) -> str:
+        """What to say where ``name``, an optional endpoint, is needed."""
+        reason = self.unusable.get(name)
+        return f"has no {name}" if reason is None else f"has an unusable {name}: {reason}"
 
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredServer:
-    """What discovery found: where tokens for this server come from, and what to ask for."""
+    """The result of discovery: the authorization server, and what to request of it."""
 
     resource: str
-    """What goes into every ``resource`` parameter, byte for byte."""
+    """The value of every ``resource`` parameter, byte for byte."""
     server: ServerMetadata
     scopes: frozenset[str] = frozenset()
-    """``scopes_supported`` of the resource; empty where it does not say."""
+    """``scopes_supported`` of the resource, or if it publishes no metadata, of the authorization
+    server; empty if neither says."""
     dpop_only: bool = False
     """``dpop_bound_access_tokens_required`` of the resource."""
 
@@ -83,27 +113,28 @@ def discover(
     metadata_url: str | None,
     choose: Choose,
     revision: str | None = None,
+    *,
+    http_hosts: Collection[str] = (),
 ) -> Flow[DiscoveredServer]:
-    """Find who gives tokens for the MCP server at ``url``.
+    """Find the authorization server for the MCP server at ``url``.
 
-    ``metadata_url`` is the ``resource_metadata`` of its challenge; ``revision`` goes out as
-    ``MCP-Protocol-Version``. Raises ``AuthError`` where a document is refused, or a server does
-    not answer.
+    ``metadata_url`` is the ``resource_metadata`` of its challenge; ``revision`` is sent as
+    ``MCP-Protocol-Version``; plain http is accepted for ``http_hosts``. Raises ``AuthError`` if a
+    document is invalid or a server does not answer.
     """
     headers = {} if revision is None else {"mcp-protocol-version": revision}
     document = yield from _resource_document(url, metadata_url, headers)
     if document is None:
-        return (yield from _without_resource_metadata(url, headers))
+        return (yield from _without_resource_metadata(url, metadata_url, headers, http_hosts))
     resource = _resource(document, url)
-    servers = _names(document, "authorization_servers")[:_MOST]
+    servers = _names(document, "authorization_servers")[:_MAX_SERVERS]
     if not servers:
         raise AuthError(f"{_WHAT_RESOURCE} of {shown(url)} names no authorization server")
     issuer = choose(servers)
-    server = yield from _server(issuer, headers)
+    server = yield from server_metadata(issuer, headers, http_hosts)
     if server is None:
         raise AuthError(
-            f"the authorization server {shown(issuer)} publishes no metadata at any of the "
-            "well-known places"
+            f"the authorization server {shown(issuer)} publishes no metadata at its well-known URLs"
         )
     return DiscoveredServer(
         resource,
@@ -119,22 +150,18 @@ def discover(
 def _resource_document(
     url: str, metadata_url: str | None, headers: Mapping[str, str]
 ) -> Flow[dict[str, Any] | None]:
-    if metadata_url is not None:
-        found = yield from _document(metadata_url, _WHAT_RESOURCE, headers)
-        if found is None:
-            raise AuthError(
-                f"the server's challenge says that {_WHAT_RESOURCE} is at {shown(metadata_url)}, "
-                "and there is none"
-            )
-        return found
-    for candidate in _resource_places(url):
+    # Some servers name a URL in their challenge that they do not serve, and publish the document
+    # at the well-known URLs of their own origin.
+    candidates = [] if metadata_url is None else [metadata_url]
+    candidates += [each for each in _resource_urls(url) if each not in candidates]
+    for candidate in candidates:
         found = yield from _document(candidate, _WHAT_RESOURCE, headers)
         if found is not None:
             return found
     return None
 
 
-def _resource_places(url: str) -> Iterator[str]:
+def _resource_urls(url: str) -> Iterator[str]:
     parts = urlsplit(url)
     base = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
     query = f"?{parts.query}" if parts.query else ""
@@ -144,20 +171,21 @@ def _resource_places(url: str) -> Iterator[str]:
 
 
 def _resource(document: Mapping[str, Any], url: str) -> str:
-    """The ``resource`` of a document, if the MCP server's URL lies within it."""
+    """The ``resource`` of a document, if it covers the MCP server's URL."""
     resource = document.get("resource")
     if not isinstance(resource, str) or not resource:
-        raise AuthError(f"{_WHAT_RESOURCE} of {shown(url)} has no resource in it")
+        raise AuthError(f"{_WHAT_RESOURCE} of {shown(url)} has no resource")
     if not covers(resource, url):
         raise AuthError(
-            f"{_WHAT_RESOURCE} of {shown(url)} is about another resource, "
-            f"{safe_text(resource, 200)!r}: a token for that one is not for this server to see"
+            f"{_WHAT_RESOURCE} of {shown(url)} is for another resource, "
+            f"{safe_text(shown(resource), 200)!r}, whose tokens this server must not see"
         )
     return resource
 
 
 def covers(resource: str, url: str) -> bool:
-    """Whether ``url`` is ``resource`` or lies below it: same origin, and a path that begins so."""
+    """Whether ``url`` is ``resource`` or lies below it: same origin, and the path of ``resource``
+    or one below it."""
     try:
         inner, outer = urlsplit(url), urlsplit(resource)
         same = origin_of(url) == origin_of(resource)
@@ -183,31 +211,41 @@ def canonical(url: str) -> str:
 # ------------------------------------------------------- the authorization server
 
 
-def _server(
-    issuer: str, headers: Mapping[str, str], *, guessed: bool = False
+def same_issuer(one: str, other: str) -> bool:
+    """Whether two issuers are equal, or differ by a slash directly after the host only."""
+    if one == other:
+        return True
+    short, long = sorted((one, other), key=len)
+    return long == f"{short}/" and short.count("/") == 2
+
+
+def server_metadata(
+    issuer: str,
+    headers: Mapping[str, str],
+    http_hosts: Collection[str] = (),
 ) -> Flow[ServerMetadata | None]:
-    """The metadata of ``issuer``; None where it publishes none."""
-    reason = refused_url(issuer)
+    """The metadata of ``issuer``; None if it publishes none. Raises ``AuthError``."""
+    reason = refused_url(issuer, http_hosts)
     if reason is None and ("?" in issuer or "#" in issuer):
         reason = "it has a query or a fragment"
     if reason is not None:
-        raise AuthError(f"the authorization server {safe_text(issuer, 100)!r} is refused: {reason}")
+        raise AuthError(f"the authorization server {shown(issuer)!r} is refused: {reason}")
     failed: AuthError | None = None
-    for candidate in _server_places(issuer):
+    for candidate in _server_urls(issuer):
         try:
             document = yield from _document(candidate, _WHAT_SERVER, headers)
         except AuthError as error:
-            # One of the places may answer with an error for what it does not know.
+            # A server may answer with an error at a well-known URL that it does not serve.
             failed = failed or error
             continue
         if document is not None:
-            return _checked(document, issuer, guessed=guessed)
+            return _validated(document, issuer, http_hosts)
     if failed is not None:
         raise failed
     return None
 
 
-def _server_places(issuer: str) -> Iterator[str]:
+def _server_urls(issuer: str) -> Iterator[str]:
     parts = urlsplit(issuer)
     base, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     yield f"{base}{_OAUTH}{path}"
@@ -216,10 +254,18 @@ def _server_places(issuer: str) -> Iterator[str]:
         yield f"{base}{path}{_OPENID}"
 
 
-def _without_resource_metadata(url: str, headers: Mapping[str, str]) -> Flow[DiscoveredServer]:
+def _without_resource_metadata(
+    url: str, metadata_url: str | None, headers: Mapping[str, str], http_hosts: Collection[str]
+) -> Flow[DiscoveredServer]:
+    """As revision 2025-03-26 has it: the MCP server's origin is its authorization server."""
     parts = urlsplit(url)
     issuer = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-    server = yield from _server(issuer, headers, guessed=True)
+    server = yield from server_metadata(issuer, headers, http_hosts)
+    if server is None and metadata_url is not None:
+        raise AuthError(
+            f"{_WHAT_RESOURCE} is not at {shown(metadata_url)}, where the server's challenge says "
+            f"it is, nor at the well-known URLs of {shown(issuer)}"
+        )
     if server is None:
         server = ServerMetadata(
             issuer,
@@ -228,66 +274,77 @@ def _without_resource_metadata(url: str, headers: Mapping[str, str]) -> Flow[Dis
             f"{issuer}/register",
             guessed=True,
         )
-    return DiscoveredServer(canonical(url), server)
+    return DiscoveredServer(canonical(url), server, server.scopes)
 
 
-def _checked(document: Mapping[str, Any], issuer: str, *, guessed: bool = False) -> ServerMetadata:
-    """Metadata whose every endpoint may be used. Raises ``AuthError``."""
+def _validated(
+    document: Mapping[str, Any], issuer: str, http_hosts: Collection[str]
+) -> ServerMetadata:
+    """Metadata with the endpoints that may be used. Raises ``AuthError``.
+
+    An optional endpoint that must not be used counts as missing: it may not be needed.
+    """
     said = document.get("issuer")
-    if guessed and said == f"{issuer}/":
-        issuer = said  # nobody told us how this origin writes its name
-    if said != issuer:
+    if not isinstance(said, str) or not same_issuer(said, issuer):
         raise AuthError(
-            f"{_WHAT_SERVER} of {shown(issuer)} says that it is of {safe_text(said, 200)!r}; "
-            "it is not used, for it could send us to anybody"
+            f"{_WHAT_SERVER} of {shown(issuer)} is for another issuer, "
+            f"{safe_text(shown(said) if isinstance(said, str) else said, 200)!r}, and is not used"
         )
-    token_endpoint = _endpoint(document, "token_endpoint", issuer)
-    if token_endpoint is None:
-        raise AuthError(f"{_WHAT_SERVER} of {shown(issuer)} has no token_endpoint")
-    return ServerMetadata(
-        issuer=issuer,
-        token_endpoint=token_endpoint,
-        authorization_endpoint=_endpoint(document, "authorization_endpoint", issuer),
-        registration_endpoint=_endpoint(document, "registration_endpoint", issuer),
+    endpoints: dict[str, str] = {}
+    unusable: dict[str, str] = {}
+    for name in _ENDPOINTS:
+        value = document.get(name)
+        if value is None:
+            continue
+        reason = refused_url(value, http_hosts)
+        if reason is None and "#" in value:
+            reason = "it has a fragment"
+        if reason is None:
+            endpoints[name] = value
+        else:
+            unusable[name] = reason
+    server = ServerMetadata(
+        issuer=said,
+        named=issuer,
+        token_endpoint=endpoints.get("token_endpoint", ""),
+        authorization_endpoint=endpoints.get("authorization_endpoint"),
+        registration_endpoint=endpoints.get("registration_endpoint"),
+        revocation_endpoint=endpoints.get("revocation_endpoint"),
+        pushed_endpoint=endpoints.get("pushed_authorization_request_endpoint"),
+        requires_pushed=document.get("require_pushed_authorization_requests") is True,
+        unusable=unusable,
         scopes=scopes_of(" ".join(_names(document, "scopes_supported"))),
-        response_types=_maybe(document, "response_types_supported"),
-        auth_methods=_maybe(document, "token_endpoint_auth_methods_supported"),
-        challenge_methods=_maybe(document, "code_challenge_methods_supported"),
-        signing_algorithms=_maybe(document, "token_endpoint_auth_signing_alg_values_supported"),
-        dpop_algorithms=_maybe(document, "dpop_signing_alg_values_supported"),
-        says_iss=document.get("authorization_response_iss_parameter_supported") is True,
-        knows_client_documents=document.get("client_id_metadata_document_supported") is True,
+        response_types=_optional_names(document, "response_types_supported"),
+        auth_methods=_optional_names(document, "token_endpoint_auth_methods_supported"),
+        challenge_methods=_optional_names(document, "code_challenge_methods_supported"),
+        signing_algorithms=_optional_names(
+            document, "token_endpoint_auth_signing_alg_values_supported"
+        ),
+        dpop_algorithms=_optional_names(document, "dpop_signing_alg_values_supported"),
+        promises_iss=document.get("authorization_response_iss_parameter_supported") is True,
+        supports_client_documents=document.get("client_id_metadata_document_supported") is True,
     )
-
-
-def _endpoint(document: Mapping[str, Any], name: str, issuer: str) -> str | None:
-    value = document.get(name)
-    if value is None:
-        return None
-    reason = refused_url(value) if isinstance(value, str) else "it is no string"
-    if reason is None and "#" in value:
-        reason = "it has a fragment"
-    if reason is not None:
-        raise AuthError(f"the {name} of {shown(issuer)} is refused: {reason}")
-    return str(value)
+    if not server.token_endpoint:
+        raise AuthError(f"{_WHAT_SERVER} of {shown(said)} {server.why_missing('token_endpoint')}")
+    return server
 
 
 # ------------------------------------------------------------------- documents
 
 
 def _document(url: str, what: str, headers: Mapping[str, str]) -> Flow[dict[str, Any] | None]:
-    """The JSON object at ``url``; None where there is none. Raises where it cannot be told."""
-    reply: Fetched | Unreachable = yield Fetch("GET", url, what, headers)
-    if isinstance(reply, Unreachable):
-        raise AuthError(safe_text(reply.reason, 400), retryable=True)
-    if reply.status == 200:
-        # A page for everything is what many servers have at paths they do not know.
-        return json_object(reply.body)
-    if 400 <= reply.status < 500 and reply.status not in (408, 429):
+    """The JSON object at ``url``; None if there is none. ``AuthError`` if that is unknown."""
+    response: Fetched | Unreachable = yield Fetch("GET", url, what, headers)
+    if isinstance(response, Unreachable):
+        raise AuthError(safe_text(response.reason, 400), retryable=True)
+    if response.status == 200:
+        # Many servers answer unknown paths with a page for people.
+        return response.json
+    if 400 <= response.status < 500 and response.status not in (408, 429):
         return None
     raise AuthError(
-        f"{shown(url)} answered HTTP {reply.status} where {what} should be",
-        http_status=reply.status,
+        f"{shown(url)} answered HTTP {response.status} instead of {what}",
+        http_status=response.status,
         retryable=True,
     )
 
@@ -299,5 +356,5 @@ def _names(document: Mapping[str, Any], name: str) -> tuple[str, ...]:
     return tuple(item for item in value if isinstance(item, str))
 
 
-def _maybe(document: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
+def _optional_names(document: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
     return _names(document, name) if isinstance(document.get(name), list) else None

@@ -1,8 +1,8 @@
-"""DPoP: proof, with every request, of possessing the key a token is bound to (RFC 9449).
+"""DPoP: each request proves possession of the key that the token is bound to (RFC 9449).
 
-A ``Prover`` is one key and the nonces that servers asked for. The authorization server's and the
-MCP server's are kept apart, even where both are one origin: each knows its own only. The key is
-stored with the token, for a token is worth nothing without it.
+A ``Prover`` is one key and the nonces that servers asked for. Nonces of the authorization server
+and of the MCP server are kept apart even if both have the same origin, because each accepts only
+its own. The key is stored with the token: the token cannot be used without it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _NONCE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,1024}")
 class Prover:
     """Makes the values of the ``DPoP`` header.
 
-    ``text`` is a key that an earlier one wrote down (``Token.dpop_key``); without it a new one is
-    made. Raises ``ConfigError`` where the extra ``auth`` is not installed.
+    ``text`` is a stored key (``Token.dpop_key``); without it a key is generated. Raises
+    ``ConfigError`` if the extra ``auth`` is not installed.
     """
 
     def __init__(self, text: str | None = None, *, clock: Callable[[], float] = time.time) -> None:
@@ -43,22 +43,22 @@ class Prover:
 
     @property
     def text(self) -> str:
-        """The key, to be stored with the token that is bound to it. It is a secret."""
+        """The private key, to be stored with the token that is bound to it. It is a secret."""
         return self._text
 
     @property
     def thumbprint(self) -> str:
-        """Which key it is: RFC 7638, as in ``dpop_jkt`` and in a token's ``cnf.jkt``."""
+        """The key's thumbprint (RFC 7638), as in ``dpop_jkt`` and in a token's ``cnf.jkt``."""
         return _hash(json.dumps(self._public, sort_keys=True, separators=(",", ":")))
 
     def check(self, accepted: Iterable[str] | None) -> None:
-        """Raises ``AuthError`` where a server accepts no signature this key can make."""
+        """Raises ``AuthError`` if a server accepts none of the algorithms of this key."""
         self._key.algorithm(accepted)
 
     def proof(self, method: str, url: str, access_token: str | None = None) -> str:
-        """A proof for one request, never to be sent twice.
+        """A proof for one request; it must not be sent twice.
 
-        With ``access_token`` it is for the MCP server, without for the authorization server.
+        With ``access_token`` it is for the MCP server, without it for the authorization server.
         """
         claims: dict[str, Any] = {
             "jti": secrets.token_urlsafe(16),
@@ -68,28 +68,28 @@ class Prover:
         }
         if access_token is not None:
             claims["ath"] = _hash(access_token)
-        nonce = self._nonces.get(_whose(url, access_token is not None))
+        nonce = self._nonces.get(_nonce_owner(url, access_token is not None))
         if nonce is not None:
             claims["nonce"] = nonce
         header = {"typ": "dpop+jwt", "jwk": self._public}
         return self._key.sign(claims, self._key.algorithms[0], header)
 
-    def heard(self, url: str, headers: Mapping[str, str], *, resource: bool = False) -> bool:
-        """Take up the nonce of a reply (its header names are in lower case), whatever its status.
+    def accept_nonce(self, url: str, headers: Mapping[str, str], *, resource: bool = False) -> bool:
+        """Remember the nonce of a response (header names in lower case), whatever its status.
 
-        ``resource`` says that the MCP server sent it. Returns whether the nonce is a new one: then
-        a request that was refused for its nonce is worth sending once more.
+        ``resource`` says that the MCP server sent it. Returns whether the nonce is a new one, so
+        that a request that was refused for its nonce can be sent again.
         """
         nonce = headers.get("dpop-nonce")
         if nonce is None or not _NONCE.fullmatch(nonce):
             return False
-        whose = _whose(url, resource)
-        new = self._nonces.get(whose) != nonce
-        self._nonces[whose] = nonce
+        owner = _nonce_owner(url, resource)
+        new = self._nonces.get(owner) != nonce
+        self._nonces[owner] = nonce
         return new
 
 
-def _whose(url: str, resource: bool) -> tuple[str, str, int, bool]:
+def _nonce_owner(url: str, resource: bool) -> tuple[str, str, int, bool]:
     return (*origin_of(url), resource)
 
 

@@ -1,4 +1,4 @@
-"""A person the company vouches for: ``HttpServer(url, auth=EnterpriseAuthorization(...))``."""
+"""A person authorized by the company: ``HttpServer(url, auth=EnterpriseAuthorization(...))``."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..errors import AuthError, ConfigError
+from ..runtime.masking import mask
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 from .flow import Login, LoginRequest
 from .httpx_auth import Authorization
+from .registration import scope_field
 from .service import (
     JWT_BEARER,
     Assertion,
-    Machine,
-    Unattended,
-    obtain,
-    place_of,
-    scope_field,
+    ServiceClient,
+    ServiceGrant,
+    request_token,
+    resolve_assertion,
     scopes_for,
-    supplied,
+    trusted_server,
 )
 from .steps import Flow
 from .token_endpoint import ClientAuthentication, token_request
@@ -39,11 +40,11 @@ _WHAT = "the identity provider's token endpoint"
 
 @dataclass(frozen=True, slots=True)
 class IdentityProvider:
-    """The company's identity provider, as the person logged in there.
+    """The company's identity provider, where the person is logged in.
 
-    ``client_id`` (and ``client_secret``) are what the provider knows this program by. ``id_token``
-    is what it gave for the person, or a function, sync or async, that returns one which has not
-    expired. Raises ``ConfigError`` for what cannot be.
+    ``client_id`` (and ``client_secret``) are this program's credentials there. ``id_token`` is the
+    ID token of the person, or a function, sync or async, that returns one that has not expired.
+    Raises ``ConfigError`` if an argument is wrong.
     """
 
     token_endpoint: str
@@ -51,7 +52,7 @@ class IdentityProvider:
     id_token: Assertion = field(repr=False)
     client_secret: str | None = field(default=None, repr=False)
     subject_token_type: str = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - a name
-    """With "urn:ietf:params:oauth:token-type:saml2" ``id_token`` is a SAML assertion."""
+    """With "urn:ietf:params:oauth:token-type:saml2", ``id_token`` is a SAML assertion."""
 
     def __post_init__(self) -> None:
         reason = refused_url(self.token_endpoint)
@@ -72,19 +73,20 @@ class IdentityProvider:
 
 
 class EnterpriseAuthorization(Authorization):
-    """The company decides which MCP servers a person may use; the person logs in at none of them.
+    """The company decides which MCP servers a person may use; the person logs in only there.
 
-    The provider is asked for an ID-JAG, a grant for one MCP server, which that server's
-    authorization server takes for a token. There this program is known by ``client_id`` and
-    ``client_secret``, or ``private_key`` (with ``key_id``) as for ``ClientCredentials``. When the
-    token expires both are asked again, so that the company's no takes effect.
+    The provider issues an ID-JAG, a grant for one MCP server, which that server's authorization
+    server exchanges for a token. ``client_id`` and ``client_secret``, or ``private_key`` (with
+    ``key_id`` and ``algorithm``) as for ``ClientCredentials``, are this program's credentials at
+    that authorization server. When the token expires both steps are repeated, so that the company
+    can withdraw the authorization.
 
-    Give ``issuer``, the authorization server the credentials belong to: without it they go to the
-    first one that the MCP server names, and from then on to that one only. ``scopes``, ``store``
-    and ``client`` are as for ``OAuth``.
+    Give ``issuer``, the authorization server the credentials belong to: without it they are sent
+    to the first one that the MCP server names, and from then on only to that one. ``scopes``,
+    ``store`` and ``client`` are as for ``OAuth``.
 
     RFC 8693, RFC 7523; the MCP extension "Enterprise-Managed Authorization". Raises
-    ``ConfigError`` here, and ``AuthError`` in the request that needed the token.
+    ``ConfigError`` here, and ``AuthError`` in the request that needs a token.
     """
 
     extensions = ("io.modelcontextprotocol/enterprise-managed-authorization",)
@@ -97,53 +99,58 @@ class EnterpriseAuthorization(Authorization):
         client_secret: str | None = None,
         private_key: str | bytes | None = None,
         key_id: str | None = None,
+        algorithm: str | None = None,
         issuer: str | None = None,
         scopes: Iterable[str] | None = None,
         store: TokenStore | None = None,
         client: httpx.AsyncClient | None = None,
     ) -> None:
-        machine = Machine.of(
+        service = ServiceClient.of(
             client_id,
             client_secret=client_secret,
             private_key=private_key,
             key_id=key_id,
+            algorithm=algorithm,
             issuer=issuer,
             scopes=scopes,
         )
         if not client_id:
             raise ConfigError("EnterpriseAuthorization: give client_id")
-        grant = Unattended(
-            machine,
-            lambda want: enterprise(want, machine, provider),
+        grant = ServiceGrant(
+            service,
+            lambda request: enterprise(request, service, provider),
             own_urls=(provider.token_endpoint,),
         )
         super().__init__(grant, store, client)
 
 
-def enterprise(want: LoginRequest, machine: Machine, provider: IdentityProvider) -> Flow[Login]:
-    """A person's ID token for an ID-JAG, at the provider; that for a token. Raises ``AuthError``.
+def enterprise(
+    request: LoginRequest, client: ServiceClient, provider: IdentityProvider
+) -> Flow[Login]:
+    """Exchange the ID token for an ID-JAG, and that for a token. Raises ``AuthError``.
 
-    The provider is told the issuer and the resource as they were published.
+    The provider is sent the issuer and the resource as they were published.
     """
-    place = yield from place_of(want, machine)
-    text = yield from supplied(provider.id_token, "IdentityProvider(id_token=...)")
+    discovered = yield from trusted_server(request, client)
+    text = yield from resolve_assertion(provider.id_token, "IdentityProvider(id_token=...)")
     form = {
         "grant_type": _TOKEN_EXCHANGE,
         "requested_token_type": _ID_JAG,
-        "audience": place.server.issuer,
-        "resource": place.resource,
+        "audience": discovered.server.issuer,
+        "resource": discovered.resource,
         "subject_token": text,
         "subject_token_type": provider.subject_token_type,
-        **scope_field(scopes_for(want, place, machine)),
+        **scope_field(scopes_for(request, discovered, client)),
     }
-    answer = yield from token_request(
+    response = yield from token_request(
         provider.token_endpoint, form, provider.authentication, what=_WHAT
     )
-    kind, grant = answer.get("issued_token_type"), answer["access_token"]
+    kind, grant = response.get("issued_token_type"), response["access_token"]
     if kind != _ID_JAG or not isinstance(grant, str):
+        kind = mask(str(kind), [text, provider.client_secret or ""])
         raise AuthError(
-            f"{_WHAT} {shown(provider.token_endpoint)} gave no ID-JAG, but "
-            f"{safe_text(kind, 100)!r}: does it know this MCP server, and the client's id there?"
+            f"{_WHAT} {shown(provider.token_endpoint)} issued {safe_text(kind, 100)!r} instead of "
+            "an ID-JAG: perhaps it does not know this MCP server, or the client_id there"
         )
     form = {"grant_type": JWT_BEARER, "assertion": grant}
-    return (yield from obtain(want, place, machine, form))
+    return (yield from request_token(request, discovered, client, form))

@@ -1,264 +1,260 @@
-"""The authorization-code flow: a person agrees in a browser, and we get a token.
+"""The authorization-code flow: a person logs in with a browser, and we get a token.
 
-2026-07-28 ``basic/authorization``, and the same page of each revision since 2025-03-26. It is a
-plain generator, in the order in which things happen::
+2026-07-28 ``basic/authorization``, and the same page of each revision since 2025-03-26. The flow is
+a plain generator, in the order in which things happen::
 
-    discovery -> who we are there -> scopes -> consent -> is this the answer to it? -> token
+    discovery -> our turn -> our client -> authorization request -> redirect -> token
 
-*What is checked in the redirect.* ``state`` ties it to our question. ``iss`` ties it to the server
-we asked (RFC 9207): it is compared as it is, before anything else of the redirect is read, error
-texts included. PKCE with S256 ties the code to us; a server that does not say it supports that is
-refused, as the specification wants.
-
-*What is tried again.* A client that was registered in an earlier run and is not known any more is
-registered anew, once. Nothing else.
+*What is tried again.* A client that an earlier login registered may be unknown to the server by
+now, or may have been registered with other scopes; then another client is registered, once.
+Nothing else is tried again.
 """
 
 from __future__ import annotations
 
-import base64
-import hmac
-import secrets
+import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from ..errors import AuthError
 from ..protocol.www_authenticate import Challenge
-from ..runtime.safe_text import safe_text
-from ..transports.http_client import shown
-from .discovery import DiscoveredServer, ServerMetadata, discover
-from .registration import ClientIdentity, RegisteredClient, identify, identify_anew
-from .steps import Consent, Flow, Forget, Recall, Redirected
-from .token_endpoint import ClientAuthentication, token_request
+from ..transports.http_client import origin_of, shown
+from .authorization_request import AuthorizationRequest, LoginOptions, is_forgotten
+from .discovery import DiscoveredServer, ServerMetadata, discover, same_issuer, server_metadata
+from .registration import RegisteredClient, identify, known_client, register_again
+from .steps import (
+    Consent,
+    Flow,
+    ForgetRegistration,
+    LoadRegistration,
+    LoadToken,
+    Redirected,
+    TakeTurn,
+)
+from .token_endpoint import UNKNOWN_CLIENT, ClientAuthentication, post_form, token_request
 from .tokens import Key, Registration, Source, Token
 
 if TYPE_CHECKING:
     from .dpop import Prover
 
-__all__ = ["Login", "LoginRequest", "authorize", "refresh", "scopes_wanted"]
+__all__ = [
+    "Login",
+    "LoginRequest",
+    "authorize",
+    "client_authentication",
+    "refresh",
+    "revoke",
+    "scopes_wanted",
+]
 
-_FORGOTTEN = frozenset({"invalid_client", "unauthorized_client"})
+_log = logging.getLogger("mcp_client")
+_REGISTER_AGAIN = UNKNOWN_CLIENT | {"invalid_scope"}
 _OFFLINE = "offline_access"
 
 
 @dataclass(frozen=True, slots=True)
 class LoginRequest:
-    """What a login is for."""
+    """Which token is needed, and what is known about earlier ones."""
 
     url: str
     """The MCP server's URL."""
     server: str
-    """The name the host gave it."""
+    """The name the host gave the server."""
     challenge: Challenge | None = None
-    """What it refused the last request with."""
+    """The challenge with which the server refused the last request."""
     held: frozenset[str] = frozenset()
-    """Scopes asked for or granted before, which are not to be lost."""
+    """Scopes requested or granted before, which are requested again."""
     last: Source | None = None
-    """Where its tokens came from the last time."""
+    """Where the server's tokens came from the last time."""
     revision: str | None = None
+    refused_token: str | None = field(default=None, repr=False)
+    """The access token that the server refused."""
+    proven_client: str | None = None
+    """The client id of a login that succeeded in this run."""
     prover: Callable[[], Prover] | None = field(default=None, repr=False)
-    """Makes the key of a DPoP token, where the server wants one."""
+    """Makes the key of a DPoP token, if the server wants one."""
     now: Callable[[], float] = time.time
     """Unix time in seconds."""
 
-    def by_dpop(self, place: DiscoveredServer) -> bool:
+    @property
+    def metadata_url(self) -> str | None:
+        return None if self.challenge is None else self.challenge.resource_metadata
+
+    @property
+    def challenged(self) -> frozenset[str]:
+        return frozenset() if self.challenge is None else self.challenge.scopes
+
+    def knows(self, client_id: str) -> bool:
+        """Whether the authorization server has shown lately that it knows this client."""
+        token_accepted = self.challenge is not None and self.challenge.error == "insufficient_scope"
+        return token_accepted or client_id == self.proven_client
+
+    def new_prover(self, discovered: DiscoveredServer) -> Prover | None:
+        """A new key, if the server wants a DPoP token. Raises ``AuthError`` if it supports none."""
         asked = self.challenge is not None and self.challenge.scheme == "dpop"
-        return asked or place.dpop_only
+        if self.prover is None or not (asked or discovered.dpop_only):
+            return None
+        prover = self.prover()
+        prover.check(discovered.server.dpop_algorithms)
+        return prover
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A token, where it came from, and the scopes that were asked for."""
+    """A token, where it came from, and the scopes that were requested."""
 
     token: Token
     source: Source
     scopes: frozenset[str]
     prover: Prover | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """One authorization request, and what its answer has to fit."""
-
-    known: ClientIdentity
-    scopes: frozenset[str]
-    issuer: str
-    state: str = field(repr=False)
-    verifier: str = field(repr=False)
+    stored: bool = False
+    """Whether an earlier login got the token, so that the server may refuse it."""
 
 
 def authorize(
-    want: LoginRequest,
-    client: RegisteredClient,
-    scopes: frozenset[str] | None,
-    *,
-    without_pkce: bool = False,
-    random: Callable[[int], str] = secrets.token_urlsafe,
+    request: LoginRequest, client: RegisteredClient, options: LoginOptions | None = None
 ) -> Flow[Login]:
-    """Have a person log in, and get the token for it. Raises ``AuthError``.
-
-    ``scopes`` are the host's own choice; None for what the server names. ``without_pkce`` goes on
-    where the server does not say that it supports S256.
-    """
-    place = yield from discover(
-        want.url, _metadata_url(want), lambda issuers: _chosen(issuers, client, want), want.revision
+    """Have a person log in, and get a token. Raises ``AuthError``."""
+    options = options or LoginOptions()
+    discovered = yield from discover(
+        request.url,
+        request.metadata_url,
+        lambda issuers: _chosen(issuers, client, request),
+        request.revision,
+        http_hosts=options.http_hosts,
     )
-    _check_server(place.server, without_pkce=without_pkce)
-    prover = want.prover() if want.prover is not None and want.by_dpop(place) else None
-    if prover is not None:
-        prover.check(place.server.dpop_algorithms)
-    asked = scopes_wanted(want, place, scopes)
-    known = yield from identify(place, client, want.now())
+    _check_server(request, discovered.server, options)
+    prover = request.new_prover(discovered)
+    scopes = scopes_wanted(request, discovered, options.scopes)
+    yield TakeTurn(discovered.server.issuer)
+    known = yield from known_client(discovered, client, request.now())
+    if known is not None:
+        login = yield from _stored_login(
+            request, discovered, known, scopes, dpop=prover is not None
+        )
+        if login is not None:
+            return login
+    identity = yield from identify(discovered, client, known, scopes)
+    attempt = AuthorizationRequest(discovered, identity, scopes, options, prover)
+    unproven = identity.kept and not request.knows(identity.registration.client_id)
+    if unproven and (yield from is_forgotten(attempt)):
+        identity = yield from register_again(discovered, client, identity, scopes)
+        attempt = attempt.again(identity)
     try:
-        return (yield from _login(want, place, known, asked, prover, random))
+        return (yield from _log_in(request, attempt))
     except AuthError as error:
-        if not known.kept or error.oauth_error not in _FORGOTTEN:
+        if not identity.kept or error.oauth_error not in _REGISTER_AGAIN:
             raise
-    known = yield from identify_anew(place, client, known)
-    return (yield from _login(want, place, known, asked, prover, random))
+    identity = yield from register_again(discovered, client, identity, scopes)
+    return (yield from _log_in(request, attempt.again(identity)))
 
 
-def _metadata_url(want: LoginRequest) -> str | None:
-    return None if want.challenge is None else want.challenge.resource_metadata
+def _chosen(issuers: tuple[str, ...], client: RegisteredClient, request: LoginRequest) -> str:
+    """The issuer our credentials belong to, else that of the last login, else the first."""
+    last = request.last.key.issuer if request.last is not None else None
+    for wanted in (client.issuer, last):
+        for issuer in issuers:
+            if wanted is not None and same_issuer(wanted, issuer):
+                return issuer
+    return issuers[0]
 
 
-def _chosen(issuers: tuple[str, ...], client: RegisteredClient, want: LoginRequest) -> str:
-    """The issuer our credentials belong to, else the one of the last time, else the first."""
-    last = want.last.key.issuer if want.last is not None else None
-    return next((issuer for issuer in (client.issuer, last) if issuer in issuers), issuers[0])
-
-
-def _check_server(server: ServerMetadata, *, without_pkce: bool) -> None:
-    place = shown(server.issuer)
+def _check_server(request: LoginRequest, server: ServerMetadata, options: LoginOptions) -> None:
+    name = shown(server.issuer)
     if server.authorization_endpoint is None:
         raise AuthError(
-            f"the authorization server {place} has no authorization_endpoint: nobody can log in "
-            "there with a browser; is it for machines (ClientCredentials)?"
+            f"the authorization server {name} {server.why_missing('authorization_endpoint')}, so "
+            "nobody can log in with a browser; for a service account use ClientCredentials"
         )
     if server.response_types is not None and "code" not in server.response_types:
-        raise AuthError(f"the authorization server {place} gives no authorization codes")
-    if server.guessed or without_pkce:
-        return
-    if "S256" not in (server.challenge_methods or ()):
+        raise AuthError(f"the authorization server {name} does not support authorization codes")
+    pkce = server.guessed or "S256" in (server.challenge_methods or ())
+    if not pkce and not options.allow_missing_pkce:
         raise AuthError(
-            f"the authorization server {place} does not say that it supports PKCE with S256, "
-            "without which an authorization code can be stolen and used. Where you know better: "
+            f"the authorization server {name} does not say that it supports PKCE with S256, "
+            "without which a stolen authorization code can be used. If you know that it does: "
             "OAuth(insecure_allow_missing_pkce=True)"
+        )
+    elsewhere = origin_of(server.token_endpoint) != origin_of(server.issuer)
+    if elsewhere and not server.promises_iss and not options.require_iss:
+        # The mix-up attack: a hostile server names another's login page and its own token
+        # endpoint, to which the code would then be sent.
+        _log.warning(
+            "%s: the login at %s sends its code to another origin, %s, and the redirect need not "
+            "say which server it comes from; log in only if you trust both, or set "
+            "OAuth(require_iss=True)",
+            request.server,
+            name,
+            shown(server.token_endpoint),
         )
 
 
 def scopes_wanted(
-    want: LoginRequest, place: DiscoveredServer, own: frozenset[str] | None
+    request: LoginRequest, discovered: DiscoveredServer, own: frozenset[str] | None
 ) -> frozenset[str]:
-    """What to ask for: the challenge's scopes, or else the resource's, and what we had before.
+    """The challenge's scopes, or else the resource's, and those we had before.
 
-    The host's ``own`` take the place of the resource's. A refresh token is asked for, by
-    ``offline_access``, where the server knows that scope.
+    The host's ``own`` take the place of the resource's. ``offline_access``, for a refresh token, is
+    added if the server supports it and the host chose no scopes.
     """
-    challenged = want.challenge.scopes if want.challenge is not None else frozenset()
     if own is not None:
-        scopes = own | challenged | want.held
-    else:
-        scopes = (challenged or place.scopes) | want.held
-    if scopes and own is None and _OFFLINE in place.server.scopes:
+        return own | request.challenged | request.held
+    scopes = (request.challenged or discovered.scopes) | request.held
+    if scopes and _OFFLINE in discovered.server.scopes:
         scopes |= {_OFFLINE}
     return scopes
 
 
-# --------------------------------------------------------------------- the consent
-
-
-def _login(
-    want: LoginRequest,
-    place: DiscoveredServer,
-    known: ClientIdentity,
+def _stored_login(
+    request: LoginRequest,
+    discovered: DiscoveredServer,
+    known: Registration,
     scopes: frozenset[str],
-    prover: Prover | None,
-    random: Callable[[int], str],
-) -> Flow[Login]:
-    question = _Question(known, scopes, place.server.issuer, random(32), random(48))
-    url = _url(place, question, prover)
-    redirected: Redirected = yield Consent(url, known.redirect_uri, question.state, want.server)
-    code = _code(redirected.params, question, says_iss=place.server.says_iss)
-    authentication = ClientAuthentication.of(known.registration, place.server.auth_methods)
+    *,
+    dpop: bool,
+) -> Flow[Login | None]:
+    """A token that another login at this issuer got for the same resource and client, if any."""
+    server = discovered.server
+    key = Key(server.issuer, discovered.resource, known.client_id)
+    token: Token | None = yield LoadToken(key)
+    if (
+        token is None
+        or token.access_token == request.refused_token
+        or not token.fresh(request.now(), early=0)
+        or not scopes <= token.scope
+        or (token.dpop_key is not None) != dpop
+    ):
+        return None
+    method = ClientAuthentication.of(known, server.auth_methods).method
+    return Login(token, Source(key, server.token_endpoint, method), token.scope, stored=True)
+
+
+def _log_in(request: LoginRequest, attempt: AuthorizationRequest) -> Flow[Login]:
+    identity, url = attempt.identity, (yield from attempt.url())
+    kept = identity.registration if identity.kept else None
+    redirected: Redirected = yield Consent(
+        url, identity.redirect_uri, attempt.state, request.server, kept
+    )
+    code = attempt.code(redirected.params)
+    discovered, prover = attempt.discovered, attempt.prover
+    authentication, endpoint = attempt.authentication, discovered.server.token_endpoint
     form = {
         "grant_type": "authorization_code",
         "code": code,
-        "redirect_uri": known.redirect_uri,
-        "code_verifier": question.verifier,
-        "resource": place.resource,
+        "redirect_uri": identity.redirect_uri,
+        "code_verifier": attempt.verifier,
+        **attempt.options.resource_field(discovered.resource),
     }
-    endpoint = place.server.token_endpoint
     payload = yield from token_request(endpoint, form, authentication, dpop=prover)
     bound = None if prover is None else prover.text
-    token = Token.from_response(payload, want.now(), scopes, dpop_key=bound)
-    key = Key(place.server.issuer, place.resource, known.registration.client_id)
-    return Login(token, Source(key, endpoint, authentication.method), scopes, prover)
+    token = Token.from_response(payload, request.now(), attempt.scopes, dpop_key=bound)
+    key = Key(discovered.server.issuer, discovered.resource, identity.registration.client_id)
+    return Login(token, Source(key, endpoint, authentication.method), attempt.scopes, prover)
 
 
-def _url(place: DiscoveredServer, question: _Question, prover: Prover | None) -> str:
-    endpoint = place.server.authorization_endpoint
-    assert endpoint is not None
-    params = {
-        "response_type": "code",
-        "client_id": question.known.registration.client_id,
-        "redirect_uri": question.known.redirect_uri,
-        "state": question.state,
-        "code_challenge": _challenge(question.verifier),
-        "code_challenge_method": "S256",
-        "resource": place.resource,
-    }
-    if question.scopes:
-        params["scope"] = " ".join(sorted(question.scopes))
-    if prover is not None:
-        params["dpop_jkt"] = prover.thumbprint
-    query = urlsplit(endpoint).query
-    own = {name for name, _ in parse_qsl(query, keep_blank_values=True)}
-    if own & {*params, "scope", "request", "request_uri"}:
-        raise AuthError(
-            f"the authorization_endpoint of {shown(question.issuer)} brings parameters that are "
-            f"ours to give: {safe_text(', '.join(sorted(own & params.keys())), 100)}"
-        )
-    return f"{endpoint}{'&' if query else '?'}{urlencode(params)}"
-
-
-def _challenge(verifier: str) -> str:
-    import hashlib
-
-    digest = hashlib.sha256(verifier.encode()).digest()
-    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-
-
-def _code(params: Mapping[str, str], question: _Question, *, says_iss: bool) -> str:
-    """The code in a redirect that is the answer to ``question``. Raises ``AuthError``."""
-    place = shown(question.issuer)
-    if not hmac.compare_digest(params.get("state", "").encode(), question.state.encode()):
-        raise AuthError("the redirect carries another state than ours: it is not used")
-    iss = params.get("iss")
-    if iss is None and says_iss:
-        raise AuthError(f"the redirect does not say that it comes from {place}: it is not used")
-    if iss is not None and iss != question.issuer:
-        raise AuthError(
-            f"the redirect comes from {safe_text(iss, 100)!r}, and {place} was asked: it is not "
-            "used, for a code of one server is not for another to see"
-        )
-    error = params.get("error")
-    if error is not None:
-        said = params.get("error_description")
-        text = f": {safe_text(said, 300)}" if said else ""
-        raise AuthError(
-            f"{place} did not let us in ({safe_text(error, 80)}){text}", oauth_error=error[:80]
-        )
-    code = params.get("code")
-    if not code:
-        raise AuthError(f"the redirect of {place} has no code in it")
-    return code
-
-
-# --------------------------------------------------------------------- the refresh
+# ------------------------------------------------------------- refreshing and revoking
 
 
 def refresh(
@@ -267,38 +263,67 @@ def refresh(
     client: RegisteredClient,
     now: Callable[[], float],
     prover: Prover | None = None,
+    *,
+    send_resource: bool = True,
 ) -> Flow[Token]:
-    """The token that comes after ``token``. Raises ``AuthError``.
+    """The token that replaces ``token``. Raises ``AuthError``: retryable, or else for good.
 
-    ``oauth_error`` is "invalid_grant" where nothing but a new login helps.
+    ``token`` must have a refresh token.
     """
-    assert token.refresh_token is not None
-    issuer, us = source.key.issuer, source.key.client
-    registration: Registration | None
-    if us == client.client_id:
-        registration = Registration(us, client.client_secret, issuer=issuer)
-    elif us == client.metadata_url:
-        registration = Registration(us, issuer=issuer)
-    else:
-        registration = yield Recall(issuer)
-    if registration is None or registration.client_id != us:
-        raise AuthError(
-            f"the client that {shown(issuer)} gave the token to is no longer known here",
-            oauth_error="invalid_grant",
-        )
-    authentication = ClientAuthentication(
-        registration.client_id, source.auth_method, registration.client_secret
-    )
-    form = {
-        "grant_type": "refresh_token",
-        "refresh_token": token.refresh_token,
-        "resource": source.key.resource,
-    }
+    authentication = yield from client_authentication(source, client)
+    form = {"grant_type": "refresh_token", "refresh_token": token.refresh_token or ""}
+    if send_resource:
+        form["resource"] = source.key.resource
     try:
         payload = yield from token_request(source.token_endpoint, form, authentication, dpop=prover)
     except AuthError as error:
-        if error.oauth_error in _FORGOTTEN and us != client.client_id:
-            yield Forget(issuer)
+        if error.oauth_error in UNKNOWN_CLIENT and source.key.client != client.client_id:
+            yield ForgetRegistration(source.key.issuer, source.key.client)
         raise
     bound = None if prover is None else prover.text
     return Token.from_response(payload, now(), previous=token, dpop_key=bound)
+
+
+def client_authentication(source: Source, client: RegisteredClient) -> Flow[ClientAuthentication]:
+    """How the client that got a token authenticates. Raises ``AuthError`` if its secret is lost."""
+    issuer, client_id = source.key.issuer, source.key.client
+    secret: str | None = None
+    if client_id == client.client_id:
+        secret = client.client_secret
+    elif source.auth_method != "none":
+        kept: Registration | None = yield LoadRegistration(issuer, client_id)
+        if kept is None or kept.client_id != client_id:
+            raise AuthError(f"the secret of the client registered at {shown(issuer)} is lost")
+        secret = kept.client_secret
+    return ClientAuthentication(client_id, source.auth_method, secret)
+
+
+def revoke(
+    token: Token,
+    source: Source,
+    authenticate: Callable[[ServerMetadata], ClientAuthentication],
+    http_hosts: frozenset[str] = frozenset(),
+) -> Flow[bool]:
+    """Revoke ``token`` where the authorization server offers that (RFC 7009).
+
+    Returns whether the server confirmed it. Raises ``AuthError`` if it cannot be reached.
+    """
+    server = yield from server_metadata(source.key.issuer, {}, http_hosts)
+    if server is None or server.revocation_endpoint is None:
+        return False
+    confirmed = True
+    # The refresh token first: revoking it ends the grant, and access tokens with it.
+    for hint, value in (
+        ("refresh_token", token.refresh_token),
+        ("access_token", token.access_token),
+    ):
+        if value is not None:
+            form = {"token": value, "token_type_hint": hint}
+            response, _ = yield from post_form(
+                server.revocation_endpoint,
+                form,
+                authenticate(server),
+                what="the revocation endpoint",
+            )
+            confirmed = confirmed and response.status == 200
+    return confirmed

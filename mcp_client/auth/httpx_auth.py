@@ -1,21 +1,21 @@
-"""The one part of authorization that waits: between httpx, which sends, and the flows, which ask.
+"""Authorization inside httpx: adds the token to each request, and replaces a refused one.
 
-A request goes out with the token we have, if any. What the server says to it decides::
+A request is sent with the token we have, if any. The response decides::
 
-    401                          another token: the store's, a refreshed one, or that of a login
-    401, its proof needs a nonce the same request again, with that nonce (RFC 9449)
-    403 insufficient_scope       a login for more, the scopes we had included
-    anything else                is the answer
+    401                        send again with another token: stored, refreshed, or from a login
+    401 with use_dpop_nonce    send again with that nonce in the proof (RFC 9449)
+    403 insufficient_scope     log in for more scopes, including those we have, and send again
+    anything else              it is the response
 
-A refusal means that the server did not act on the request, so it is sent again. How often is
-bounded: a token fresh from a login that is refused is an error, and so is a scope that was asked
-for already.
+A refusal means that the server did not act on the request, so it can be sent again. The number of
+times is limited: it is an error if the server refuses a token that a login has just got, or asks
+for a scope that was already requested.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable
 from dataclasses import dataclass
 
 import httpx
@@ -23,6 +23,7 @@ import httpx
 from ..errors import AuthError, ConfigError
 from ..protocol.www_authenticate import Challenge, parse_challenges, what_is_wanted
 from ..runtime.event_loop import current
+from ..runtime.masking import mask, secrets_sent
 from ..runtime.pausable_clock import PausableClock
 from ..transports.http_client import HttpClient, origin_of, shown
 from .store import MemoryTokens
@@ -32,14 +33,15 @@ from .tokens import Token, TokenStore
 __all__ = ["Authorization"]
 
 _STEP_UPS = 2
-"""Logins for more scopes, for one request."""
+"""Logins for more scopes, per request."""
 _NONCES = 2
 _TOKENS = 6
-"""Tokens shown for one request, those that other processes got included."""
+"""Tokens tried per request, including those that other processes got."""
 _APPROVAL = 3600.0
+_PATIENCE = 0.8
 _SCHEMES = ("bearer", "dpop")
 _READ = 64 * 1024
-"""Bytes of a refusal that are read so that its connection can be used again."""
+"""Bytes of a refusal that are read, so that its connection can be used again."""
 
 
 @dataclass(slots=True)
@@ -47,17 +49,21 @@ class _Tries:
     """What was tried for one request."""
 
     refreshes: int
-    """How many refreshes there had been before it."""
+    """The number of refreshes before it."""
     tokens: int = 0
     step_ups: int = 0
     nonces: int = 0
 
 
 class Authorization(httpx.Auth):
-    """Base of everything that gets tokens: ``grant`` says how."""
+    """Base class of everything that gets tokens; ``grant`` says how.
+
+    Its tokens belong to one person or service. It may be used for several servers, and for several
+    sessions at a time.
+    """
 
     extensions: tuple[str, ...] = ()
-    """The protocol extensions this is, which servers are told of."""
+    """The protocol extensions that it implements, which are declared to servers."""
 
     def __init__(
         self,
@@ -71,15 +77,31 @@ class Authorization(httpx.Auth):
         self._store = MemoryTokens() if store is None else store
         self._client = client
         self._now = now
-        self._seats: dict[str, TokenManager] = {}
+        self._managers: dict[str, TokenManager] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
     def authorized_as(self, url: str) -> int:
-        """Changes whenever a login may have changed what the server at ``url`` shows us."""
-        seat = self._seats.get(url)
-        return 0 if seat is None else seat.logins
+        """A number that changes when a login may have changed what the server at ``url`` offers."""
+        manager = self._managers.get(url)
+        return 0 if manager is None else manager.logins
+
+    def secrets(self) -> Iterable[str]:
+        """What must be hidden where a server repeats it."""
+        yield from self._grant.secrets()
+        for manager in self._managers.values():
+            yield from manager.secrets()
+
+    async def logout(self, url: str) -> bool:
+        """Log out of the MCP server at ``url``, the URL given to ``HttpServer``.
+
+        The token is revoked if the authorization server offers that (RFC 7009), and the stored
+        token and client registration are deleted in any case. The next request of a session logs
+        in again. Returns whether the authorization server confirmed the revocation. Raises
+        ``ConfigError`` if the store cannot be used.
+        """
+        return await self._manager(url).log_out()
 
     def sync_auth_flow(
         self, request: httpx.Request
@@ -89,16 +111,16 @@ class Authorization(httpx.Auth):
     async def async_auth_flow(
         self, request: httpx.Request
     ) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        visit, seat = self._received(request)
-        if origin_of(str(request.url)) != origin_of(seat.url):
+        context, manager = self._context(request)
+        if origin_of(str(request.url)) != origin_of(manager.url):
             yield request
             return
-        token = await seat.ready(visit)
-        tries = _Tries(seat.refreshes)
+        token = await manager.ready(context)
+        tries = _Tries(manager.refreshes)
         while True:
-            _sign(request, seat, token)
+            _sign(request, manager, token)
             response = yield request
-            new_nonce = _heard(request, response, seat, token)
+            new_nonce = _accept_nonce(request, response, manager, token)
             challenge = _refusal(response, token)
             if challenge is None or request.method == "DELETE":
                 return
@@ -106,39 +128,68 @@ class Authorization(httpx.Auth):
                 tries.nonces += 1
                 if not new_nonce or tries.nonces > _NONCES:
                     return
-            elif _retry_is_useless(response, challenge, seat, token, tries):
+            elif self._retry_is_useless(response, challenge, manager, token, tries):
                 return
             else:
-                seat.documents.server_answered(response)
-                refresh = response.status_code == 401 and seat.refreshes == tries.refreshes
-                token = await seat.better(visit, token, challenge, refresh=refresh)
-            response.stream = _Rest(response.stream)
+                manager.fetcher.server_answered(response)
+                refresh = response.status_code == 401 and manager.refreshes == tries.refreshes
+                token = await manager.replace(context, token, challenge, refresh=refresh)
+            response.stream = _Beginning(response.stream)
 
-    def _received(self, request: httpx.Request) -> tuple[RequestContext, TokenManager]:
-        web = request.extensions.get("mcp_client")
+    def _manager(self, url: str) -> TokenManager:
+        manager = self._managers.get(url)
+        if manager is None:
+            manager = TokenManager(url, self._grant, self._store, self._client, self._now)
+            self._managers[url] = manager
+        return manager
+
+    def _context(self, request: httpx.Request) -> tuple[RequestContext, TokenManager]:
+        http = request.extensions.get("mcp_client")
         revision = request.headers.get("mcp-protocol-version")
-        if isinstance(web, HttpClient):
-            key, context = web.given_url, web.context
-            visit = RequestContext(
-                web.url, context.server, web.clock, context.timeouts.approval, revision
-            )
-        else:
-            key = str(request.url.copy_with(fragment=None))
-            visit = RequestContext(
-                key, request.url.host, PausableClock(current().now), _APPROVAL, revision
-            )
-        seat = self._seats.get(key)
-        if seat is None:
-            seat = TokenManager(key, self._grant, self._store, self._client, self._now)
-            self._seats[key] = seat
-        return visit, seat
+        if not isinstance(http, HttpClient):
+            url = str(request.url.copy_with(fragment=None))
+            clock = PausableClock(current().now)
+            context = RequestContext(url, request.url.host, clock, _APPROVAL, revision=revision)
+            return context, self._manager(url)
+        timeouts = http.context.timeouts
+        # Less than any clock of the call, so that the error says what was waited for.
+        patience = _PATIENCE * min(timeouts.connect, timeouts.idle)
+        context = RequestContext(
+            http.url, http.context.server, http.clock, timeouts.approval, patience, revision
+        )
+        return context, self._manager(http.given_url)
+
+    def _retry_is_useless(
+        self,
+        response: httpx.Response,
+        challenge: Challenge,
+        manager: TokenManager,
+        token: Token | None,
+        tries: _Tries,
+    ) -> bool:
+        """Whether another token would not help. Raises ``AuthError`` if a new one was refused."""
+        tries.tokens += 1
+        if response.status_code == 403:
+            tries.step_ups += 1
+            requested = manager.token is token and challenge.scopes <= manager.scopes
+            return requested or tries.step_ups > _STEP_UPS
+        if token is None or token is not manager.from_login or tries.tokens == 1:
+            return tries.tokens > _TOKENS
+        request = response.request
+        secrets = {*self.secrets(), *secrets_sent(str(request.url), request.headers.multi_items())}
+        raise AuthError(
+            f"{shown(manager.url)} refuses the token that its authorization server has just "
+            f"issued: it wants {mask(what_is_wanted([challenge]), secrets)}",
+            challenge=mask(response.headers.get("www-authenticate", ""), secrets)[:4096] or None,
+            http_status=response.status_code,
+        )
 
 
-def _sign(request: httpx.Request, seat: TokenManager, token: Token | None) -> None:
+def _sign(request: httpx.Request, manager: TokenManager, token: Token | None) -> None:
     if token is None:
         return
     request.headers["Authorization"] = token.authorization
-    prover = seat.prover(token)
+    prover = manager.prover(token)
     if prover is None:
         request.headers.pop("DPoP", None)
     else:
@@ -146,16 +197,18 @@ def _sign(request: httpx.Request, seat: TokenManager, token: Token | None) -> No
         request.headers["DPoP"] = prover.proof(request.method, url, token.access_token)
 
 
-def _heard(
-    request: httpx.Request, response: httpx.Response, seat: TokenManager, token: Token | None
+def _accept_nonce(
+    request: httpx.Request, response: httpx.Response, manager: TokenManager, token: Token | None
 ) -> bool:
-    """Whether the response brings a nonce that the next proof has to carry."""
-    prover = None if token is None else seat.prover(token)
-    return prover is not None and prover.heard(str(request.url), response.headers, resource=True)
+    """Whether the response has a new nonce for the next proof."""
+    prover = None if token is None else manager.prover(token)
+    return prover is not None and prover.accept_nonce(
+        str(request.url), response.headers, resource=True
+    )
 
 
 def _refusal(response: httpx.Response, token: Token | None) -> Challenge | None:
-    """What the server wants instead of ``token``; None where the response is no such refusal."""
+    """The challenge of a response that refuses ``token``; None if it is not such a response."""
     if response.status_code not in (401, 403):
         return None
     given = parse_challenges(response.headers.get_list("www-authenticate"))
@@ -163,37 +216,14 @@ def _refusal(response: httpx.Response, token: Token | None) -> Challenge | None:
     if response.status_code == 403:
         return next((each for each in ours if each.error == "insufficient_scope"), None)
     if not given:
-        return Challenge("bearer")  # some say no more than 401, and publish the rest
+        return Challenge("bearer")  # some servers only send 401, and publish their metadata
     scheme = "bearer" if token is None else token.token_type.lower()
     same = [challenge for challenge in ours if challenge.scheme == scheme]
     return next(iter(same or ours), None)
 
 
-def _retry_is_useless(
-    response: httpx.Response,
-    challenge: Challenge,
-    seat: TokenManager,
-    token: Token | None,
-    tries: _Tries,
-) -> bool:
-    """Whether another token is of no use. Raises ``AuthError`` where the server says no better."""
-    tries.tokens += 1
-    if response.status_code == 403:
-        tries.step_ups += 1
-        asked = seat.token is token and challenge.scopes <= seat.scopes
-        return asked or tries.step_ups > _STEP_UPS
-    if token is not None and token is seat.from_login and tries.tokens > 1:
-        raise AuthError(
-            f"{shown(seat.url)} refuses the token that its authorization server has just given "
-            f"us: it wants {what_is_wanted([challenge])}",
-            challenge=response.headers.get("www-authenticate", "")[:4096] or None,
-            http_status=response.status_code,
-        )
-    return tries.tokens > _TOKENS
-
-
-class _Rest(httpx.AsyncByteStream):
-    """The body of a refusal, which httpx reads before it sends again: its beginning, unread."""
+class _Beginning(httpx.AsyncByteStream):
+    """The body of a refusal, which httpx reads before it sends again, cut off after 64 KiB."""
 
     def __init__(self, stream: object) -> None:
         assert isinstance(stream, httpx.AsyncByteStream)

@@ -1,7 +1,7 @@
 """Tokens in the system's keyring (the extra ``keyring``).
 
-Each token is an entry of its own, named after what it is for. A keyring cannot do two things at
-once without somebody getting between, so claims, which are no secret, are kept in a file.
+Each token is an entry of its own. A keyring has no atomic "write if absent", so the marks by which
+processes take turns at refreshing, which are not secret, are kept in a file.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import anyio.to_thread
 
 from ..errors import ConfigError
 from ..runtime.safe_text import safe_text
+from ..runtime.strict_json import read_json_object
 from .store import FileTokens, default_directory
-from .strict_json import json_object
 from .tokens import Key, Registration, Source, Token
 
 __all__ = ["KeyringTokens"]
@@ -27,12 +27,12 @@ Value = TypeVar("Value")
 
 
 class KeyringTokens:
-    """Tokens in the keyring of the system: Keychain, Secret Service, Credential Locker.
+    """Keeps tokens in the system's keyring: Keychain, Secret Service, Credential Locker.
 
-    ``service`` is the name its entries go by. ``claims`` is the file in which processes tell each
-    other that they are refreshing a token; it has no secrets in it. Every method raises
-    ``ConfigError`` where there is no keyring, or it stays locked. On a keyring that has to be
-    unlocked, the first use waits for the person.
+    ``service`` is the service name of the entries. ``claims`` is the file in which processes note
+    that they are refreshing a token; it contains no secrets. Every method raises ``ConfigError``
+    if there is no keyring or it stays locked. If the keyring has to be unlocked, the first use
+    waits for the person.
     """
 
     def __init__(
@@ -55,14 +55,26 @@ class KeyringTokens:
     async def delete(self, key: Key) -> None:
         await self._delete(_entry(key))
 
-    async def load_registration(self, issuer: str) -> Registration | None:
-        return await self._get(_name("client", issuer), Registration.from_wire)
+    async def load_registration(
+        self, issuer: str, client_id: str | None = None
+    ) -> Registration | None:
+        newest = await self._get(_name("client", issuer), Registration.from_wire)
+        if client_id is None or (newest is not None and newest.client_id == client_id):
+            return newest
+        return await self._get(_name("client", issuer, client_id), Registration.from_wire)
 
     async def save_registration(self, registration: Registration) -> None:
-        await self._set(_name("client", registration.issuer), registration.to_wire())
+        issuer, entry = registration.issuer, registration.to_wire()
+        await self._set(_name("client", issuer, registration.client_id), entry)
+        await self._set(_name("client", issuer), entry)
 
-    async def delete_registration(self, issuer: str) -> None:
-        await self._delete(_name("client", issuer))
+    async def delete_registration(self, issuer: str, client_id: str | None = None) -> None:
+        newest = await self.load_registration(issuer)
+        if newest is not None and client_id in (None, newest.client_id):
+            await self._delete(_name("client", issuer))
+            client_id = newest.client_id
+        if client_id is not None:
+            await self._delete(_name("client", issuer, client_id))
 
     async def recall(self, server: str) -> Source | None:
         return await self._get(_name("server", server), Source.from_wire)
@@ -78,11 +90,11 @@ class KeyringTokens:
         await self._claims.release(key, mark)
 
     async def _get(self, name: str, read: Callable[[Any], Value]) -> Value | None:
-        text: str | None = await self._asked(self._keyring.get_password, name)
+        text: str | None = await self._call(self._keyring.get_password, name)
         if text is None:
             return None
         try:
-            return read(json_object(text.encode()))
+            return read(read_json_object(text))
         except ValueError as error:
             raise ConfigError(
                 f"the entry {safe_text(name, 300)} of the system's keyring cannot be used: {error};"
@@ -90,20 +102,20 @@ class KeyringTokens:
             ) from None
 
     async def _set(self, name: str, wire: dict[str, Any]) -> None:
-        await self._asked(self._keyring.set_password, name, json.dumps(wire, allow_nan=False))
+        await self._call(self._keyring.set_password, name, json.dumps(wire, allow_nan=False))
 
     async def _delete(self, name: str) -> None:
         def delete(service: str, name: str) -> None:
             if self._keyring.get_password(service, name) is not None:
                 self._keyring.delete_password(service, name)
 
-        await self._asked(delete, name)
+        await self._call(delete, name)
 
-    async def _asked(self, function: Callable[..., Value], *arguments: str) -> Value:
-        """In a thread: a keyring may ask a person. What it raises may quote what it was given."""
+    async def _call(self, function: Callable[..., Value], *arguments: str) -> Value:
+        """Call it in a thread: it may ask a person. Its errors may quote secrets."""
         try:
             return await anyio.to_thread.run_sync(function, self._service, *arguments)
-        except Exception as error:  # noqa: BLE001 - whatever a back end of the system raises
+        except Exception as error:  # noqa: BLE001 - keyring backends raise anything
             raise ConfigError(
                 f"the system's keyring cannot be used ({type(error).__name__}): unlock it or set "
                 "one up, or keep tokens in FileTokens()"

@@ -1,7 +1,7 @@
-"""Private keys: read, made, and signed with, by PyJWT and its cryptography (the extra ``auth``).
+"""Private keys, read, generated and used with PyJWT and cryptography (the extra ``auth``).
 
-Nothing else here imports either, and they are imported when the first key is needed. A key is in
-no repr and in no error.
+Both packages are imported when the first key is needed, and only here. Keys do not appear in reprs
+or errors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["PrivateKey"]
 
 _CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 _RSA = ("RS256", "PS256", "RS384", "PS384", "RS512", "PS512")
-_LEAST_RSA_BITS = 2048
+_MIN_RSA_BITS = 2048
 
 
 def _jwt() -> ModuleType:
@@ -49,7 +49,7 @@ class PrivateKey:
     def read(cls, text: str | bytes, *, key_id: str | None = None) -> PrivateKey:
         """A key from PEM (PKCS#8, PKCS#1 or SEC1, without a password) or from a JWK's JSON.
 
-        Raises ``ConfigError`` where it is none, or one too weak to sign with.
+        Raises ``ConfigError`` if it cannot be read or is too weak.
         """
         jwt = _jwt()
         data = text.encode() if isinstance(text, str) else text
@@ -62,7 +62,7 @@ class PrivateKey:
                 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
                 key = load_pem_private_key(data, password=None)
-        except Exception:  # noqa: BLE001 - whatever it says may quote the key
+        except Exception:  # noqa: BLE001 - its text may quote the key
             raise ConfigError(
                 "the private key cannot be read: give PEM text without a password, or a JWK"
             ) from None
@@ -77,13 +77,14 @@ class PrivateKey:
         return cls(ec.generate_private_key(ec.SECP256R1()), ("ES256",))
 
     def algorithm(self, accepted: Iterable[str] | None, wanted: str | None = None) -> str:
-        """The algorithm to sign with, where a server accepts ``accepted`` (None: it did not say).
+        """The algorithm to sign with, if a server accepts ``accepted`` (None: it did not say).
 
-        Raises ``AuthError`` where there is none that both can.
+        Raises ``AuthError`` if the key supports none of them, and ``ConfigError`` if it does not
+        support ``wanted``.
         """
         if wanted is not None and wanted not in self.algorithms:
             raise ConfigError(
-                f"this private key cannot sign with {safe_text(wanted, 20)!r}: it can with "
+                f"this private key cannot sign with {safe_text(wanted, 20)!r}; it supports "
                 + ", ".join(self.algorithms)
             )
         able = self.algorithms if wanted is None else (wanted,)
@@ -93,7 +94,7 @@ class PrivateKey:
                 return name
         names = ", ".join(safe_text(name, 20) for name in (offered or [])[:12]) or "nothing"
         raise AuthError(
-            f"the server accepts signatures with {names}, and this key can make {', '.join(able)}"
+            f"the server accepts signatures with {names}; this key can sign with {', '.join(able)}"
         )
 
     def sign(self, claims: Mapping[str, Any], algorithm: str, header: Mapping[str, Any]) -> str:
@@ -102,7 +103,7 @@ class PrivateKey:
         return token
 
     def public_jwk(self) -> dict[str, str]:
-        """The public half, with the members that count and no other (RFC 7638 section 3.2)."""
+        """The public key, with the required members only (RFC 7638 section 3.2)."""
         whole = self._as_jwk(self._key.public_key())
         return {name: whole[name] for name in ("crv", "e", "kty", "n", "x", "y") if name in whole}
 
@@ -124,12 +125,11 @@ def _algorithms(key: Any) -> tuple[str, ...]:
     if isinstance(key, ed25519.Ed25519PrivateKey):
         return ("EdDSA",)
     if isinstance(key, rsa.RSAPrivateKey):
-        if key.key_size < _LEAST_RSA_BITS:
+        if key.key_size < _MIN_RSA_BITS:
             raise ConfigError(
-                f"the private key has {key.key_size} bits: RSA needs {_LEAST_RSA_BITS} at least"
+                f"the private key has {key.key_size} bits: RSA needs at least {_MIN_RSA_BITS}"
             )
         return _RSA
     raise ConfigError(
-        "the private key is of a kind that signs no assertion: give RSA, Ed25519, or EC on P-256, "
-        "P-384 or P-521"
+        "unsupported kind of private key: give RSA, Ed25519, or EC on P-256, P-384 or P-521"
     )

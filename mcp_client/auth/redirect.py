@@ -1,10 +1,13 @@
-"""The end of a consent: a page on this machine that the browser is sent back to.
+"""The end of a login: a page on this machine to which the browser is redirected.
 
-Any program here and any page in the browser can ask it too, so it takes one answer and is picky:
-a GET of its own path, addressed by its own name (a page elsewhere that had its name point here has
-another ``Host``), with the ``state`` of this login, and with a code or an error, each once. What is
-anything else gets a plain refusal and changes nothing. What is shown holds nothing of what was
-sent, runs no script and is kept nowhere.
+Any program on this machine and any page in the browser can request it as well. It therefore accepts
+one request only: a GET of its own path, with its own ``Host`` (a foreign name that was made to
+resolve to this machine has another one), with the ``state`` of this login, and with either a code
+or an error, each once. Every other request is refused and changes nothing. The pages shown contain
+nothing of the request, run no scripts and are not cached.
+
+Connections that send nothing are cheap to open, for any program here. So none has to wait for
+another: beyond a limit the oldest is closed, and a browser sends its request at once.
 
 RFC 8252 (7.3, 8.3); 2026-07-28 ``basic/authorization/security-considerations``.
 """
@@ -16,7 +19,9 @@ import hmac
 import logging
 import socket
 import sys
+from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -26,14 +31,15 @@ import anyio
 from anyio.abc import Listener, SocketAttribute, SocketStream
 
 from ..errors import ConfigError
+from ..transports.http_client import shown
 from .url_policy import is_loopback_name
 
-__all__ = ["AuthorizationResponse", "Redirects", "judge", "listens_at", "read_redirect"]
+__all__ = ["AuthorizationResponse", "RedirectPage", "answer_to", "listens_at", "read_redirect"]
 
 _log = logging.getLogger("mcp_client")
-_HEAD = 32 * 1024
+_MAX_HEAD = 32 * 1024
 _SECONDS = 10.0
-"""For one request of a browser, from its connection on."""
+"""For one request, from the opening of its connection."""
 _CONNECTIONS = 64
 _FIELDS = 64
 _PATH = "/callback"
@@ -54,13 +60,13 @@ _HEADERS = (
     "X-Frame-Options: DENY\r\n"
     "Connection: close\r\n"
 )
-_ARRIVED = "Your answer has arrived. You can close this window and go back to the application."
-_SAID_NO = "You were not logged in. You can close this window and go back to the application."
+_LOGGED_IN = "The login is complete. You can close this window and go back to the application."
+_REFUSED = "You were not logged in. You can close this window and go back to the application."
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationResponse:
-    """What one request is answered with; ``params`` where it is the one that was waited for."""
+    """The answer to one request, with its ``params`` if it is the redirect of this login."""
 
     status: int
     text: str
@@ -68,9 +74,9 @@ class AuthorizationResponse:
 
 
 def read_redirect(query: str, state: str) -> Mapping[str, str] | str:
-    """The parameters in a redirect's query, or why it is not the answer to this login.
+    """The parameters in a redirect's query, or why it is not the redirect of this login.
 
-    RFC 6749 (3.1): no parameter may be there twice.
+    RFC 6749 section 3.1: a parameter must not be repeated.
     """
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=_FIELDS, errors="strict")
@@ -78,16 +84,16 @@ def read_redirect(query: str, state: str) -> Mapping[str, str] | str:
         return "its query cannot be read"
     params = dict(pairs)
     if len(params) != len(pairs):
-        return "a parameter is there twice"
+        return "a parameter is repeated"
     if not hmac.compare_digest(params.get("state", "").encode("utf-8", "replace"), state.encode()):
         return "it belongs to another login"
-    if ("code" in params) == ("error" in params):
-        return "it holds neither a code nor an error, or both"
+    if bool(params.get("code")) == ("error" in params):
+        return "it has neither a code nor an error, or both"
     return params
 
 
-def judge(head: bytes, redirect_uri: str, state: str) -> AuthorizationResponse:
-    """What a request is answered with, by its first line and headers."""
+def answer_to(head: bytes, redirect_uri: str, state: str) -> AuthorizationResponse:
+    """The answer to a request with this first line and these headers."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
@@ -99,20 +105,20 @@ def judge(head: bytes, redirect_uri: str, state: str) -> AuthorizationResponse:
     ]
     own = urlsplit(redirect_uri)
     if hosts != [own.netloc.lower()]:
-        return AuthorizationResponse(421, "This page has another name.")
+        return AuthorizationResponse(421, "This page is not served for that host.")
     path, _, query = words[1].partition("?")
     if path != (own.path or "/"):
         return AuthorizationResponse(404, "There is nothing here.")
     if words[0] != "GET":
-        return AuthorizationResponse(405, "This page can only be fetched.")
+        return AuthorizationResponse(405, "This page only answers GET.")
     found = read_redirect(query, state)
     if isinstance(found, str):
-        return AuthorizationResponse(400, f"This is not the answer that is waited for: {found}.")
-    return AuthorizationResponse(200, _SAID_NO if "error" in found else _ARRIVED, found)
+        return AuthorizationResponse(400, f"This is not the redirect of this login: {found}.")
+    return AuthorizationResponse(200, _REFUSED if "error" in found else _LOGGED_IN, found)
 
 
-class Redirects:
-    """The page at ``uri``, from ``listen`` to ``aclose``; ``wait`` for the answer in between."""
+class RedirectPage:
+    """The page at ``uri``, from ``listen`` to ``aclose``; ``wait`` for the redirect in between."""
 
     def __init__(self, uri: str, listeners: list[Listener[SocketStream]]) -> None:
         self.uri = uri
@@ -122,36 +128,41 @@ class Redirects:
 
     @classmethod
     async def listen(cls, uri: str | None = None) -> Self:
-        """Listen at ``uri``, or on a free port. Raises ``OSError`` where the port is taken."""
+        """Listen at ``uri``, or on a free port. Raises ``OSError`` if the port is taken."""
         if uri is None:
             listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
             port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - no Django
             return cls(f"http://127.0.0.1:{port}{_PATH}", [listener])
         if not listens_at(uri):
-            raise ConfigError(f"nobody can listen at {uri!r}: it is not http to this machine")
+            raise ConfigError(f"cannot listen at {shown(uri)!r}: it is not http to this machine")
         parts = urlsplit(uri)
         host, port = parts.hostname or "", parts.port or 80
         named = host.endswith("localhost")
-        redirects = cls(uri, [await _listener("127.0.0.1" if named else host, port)])
+        page = cls(uri, [await _listener("127.0.0.1" if named else host, port)])
         if named:
             try:
-                redirects._listeners.append(await _listener("::1", port))
+                page._listeners.append(await _listener("::1", port))
             except OSError as error:
-                # This machine need not have ::1. But a browser may take "localhost" for it, and
-                # nobody else may wait for the answer there.
+                # The machine may have no ::1. But if it has, a browser may resolve "localhost" to
+                # it, and another program must not receive the redirect there.
                 if error.errno == errno.EADDRINUSE:
-                    await redirects.aclose()
+                    await page.aclose()
                     raise
-        return redirects
+        return page
 
     async def wait(self, state: str) -> Mapping[str, str]:
-        """Serve until the answer with this ``state`` is there."""
-        room = anyio.Semaphore(_CONNECTIONS)
+        """Serve until the redirect with this ``state`` has come."""
+        open_connections: deque[anyio.CancelScope] = deque()
 
         async def connection(stream: SocketStream) -> None:
-            async with room, stream:
-                with anyio.move_on_after(_SECONDS):
+            if len(open_connections) >= _CONNECTIONS:
+                open_connections.popleft().cancel()
+            async with stream:
+                with anyio.move_on_after(_SECONDS) as scope:
+                    open_connections.append(scope)
                     await self._serve(stream, state)
+                with suppress(ValueError):  # it may have been dropped as the oldest
+                    open_connections.remove(scope)
 
         async with anyio.create_task_group() as tasks:
             for listener in self._listeners:
@@ -166,9 +177,9 @@ class Redirects:
             head = b""
             while b"\r\n\r\n" not in head:
                 head += await stream.receive()
-                if len(head) > _HEAD:
+                if len(head) > _MAX_HEAD:
                     return
-            answer = judge(head.partition(b"\r\n\r\n")[0], self.uri, state)
+            answer = answer_to(head.partition(b"\r\n\r\n")[0], self.uri, state)
             if self._answer is not None:
                 return
             self._answer = answer.params
@@ -178,8 +189,8 @@ class Redirects:
             finally:
                 if answer.params is not None:
                     self._answered.set()
-        except Exception as error:  # noqa: BLE001 - however somebody goes away, the login goes on
-            _log.debug("a request to the redirect URI was left: %s", type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - a broken connection must not end the login
+            _log.debug("a request to the redirect URI failed: %s", type(error).__name__)
 
     async def aclose(self) -> None:
         for listener in self._listeners:
@@ -199,7 +210,7 @@ class Redirects:
 
 
 async def _listener(host: str, port: int) -> Listener[SocketStream]:
-    # anyio 4.9 leaves its socket open where it cannot bind it, so this is found out without it.
+    # anyio 4.9 does not close its socket if it cannot bind it, so the port is tried first.
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         if sys.platform != "win32":
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,9 +1,10 @@
-"""One refresh at a time, across tasks and processes, with no lock while a request is on the wire.
+"""One refresh at a time, across tasks and processes, without a lock during the request.
 
-A refresh token that rotates is good for one use; whoever uses it twice loses the grant. So who
-refreshes puts a mark into the store, looks once more whether somebody has just done it, asks the
-server, writes down the answer and takes the mark away. Who finds another's mark waits for the
-other's token, and does it himself where the mark runs out: its owner has died.
+A rotating refresh token can be used once; using it twice ends the grant. So a process that
+refreshes puts a mark into the store, checks once more whether the token has just been refreshed,
+sends the request, stores the new token and removes the mark. A process that finds another's mark
+waits for the new token. It refreshes itself if the mark becomes void: the other has ended, or has
+taken longer than a request can take.
 """
 
 from __future__ import annotations
@@ -19,38 +20,38 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from ..errors import AuthError, ConfigError
 from .tokens import Key, Token, TokenStore
 
-__all__ = ["renewed"]
+__all__ = ["refresh_once"]
 
 _log = logging.getLogger("mcp_client")
 CLAIM = 45.0
-"""Seconds a mark is good for: a token request is given up after 30."""
-SPENT = frozenset({"invalid_grant", "invalid_client", "unauthorized_client"})
-"""What an authorization server says to a refresh that will never succeed."""
-_POLL = 0.05
-_SLOWEST = 0.5
-_TIDY = 15.0
+"""Seconds for which a mark is valid: a token request is given up after 30."""
+_FIRST_POLL = 0.05
+_LAST_POLL = 0.5
+_CLEANUP = 15.0
 _GRACE = 5.0
-"""Seconds that a refresh goes on for after nobody wants it any more."""
+"""Seconds for which a refresh continues after its last caller was cancelled."""
 
 
-async def renewed(
+async def refresh_once(
     store: TokenStore,
     key: Key,
     stale: Token,
     refresh: Callable[[Token], Awaitable[Token]],
     *,
     claim: float = CLAIM,
+    patience: float | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Token:
-    """The token that comes after ``stale``: another's that is in the store, or ``refresh``'s.
+    """The token that replaces ``stale``: one that another process stored, or that ``refresh`` gets.
 
-    ``refresh`` asks the authorization server with the token it is given, and its errors pass
-    through; the mark is taken away then, too, and a token that can never be refreshed is taken out
-    of the store. Raises ``AuthError`` where others hold the mark for three times ``claim`` seconds,
-    or have found that out meanwhile (``oauth_error`` is "invalid_grant" then).
+    ``refresh`` is called with the token to refresh, and its errors are passed on. After an error
+    that is not retryable the token is deleted from the store. Raises ``AuthError`` if another
+    process has been refreshing for ``patience`` seconds (by default three times ``claim``,
+    retryable), or has found meanwhile that the token cannot be refreshed (not retryable).
     """
-    until = anyio.current_time() + 3 * claim
-    pause = _POLL
+    patience = 3 * claim if patience is None else patience
+    until = anyio.current_time() + patience
+    pause = _FIRST_POLL
     waited = False
     while True:
         mark = await store.claim(key, claim)
@@ -58,16 +59,17 @@ async def renewed(
             try:
                 return await _refreshed(store, key, stale, refresh, waited, clock)
             finally:
-                with anyio.move_on_after(_TIDY, shield=True):
+                with anyio.move_on_after(_CLEANUP, shield=True):
                     await store.release(key, mark)
         if anyio.current_time() >= until:
             raise AuthError(
-                "other processes have been refreshing this token for too long", retryable=True
+                f"another process is refreshing this token, and has not finished in {patience:g} s",
+                retryable=True,
             )
         await anyio.sleep(pause)
-        waited, pause = True, min(pause * 1.5, _SLOWEST)
+        waited, pause = True, min(pause * 1.5, _LAST_POLL)
         kept = await store.load(key)
-        if _succeeds(kept, stale, clock()):
+        if _replaces(kept, stale, clock()):
             return kept
 
 
@@ -80,14 +82,15 @@ async def _refreshed(
     clock: Callable[[], float],
 ) -> Token:
     kept = await store.load(key)
-    if _succeeds(kept, stale, clock()):
+    if _replaces(kept, stale, clock()):
         return kept
     if kept is None and waited:
         raise AuthError(
-            "whoever was refreshing this token found that it cannot be", oauth_error="invalid_grant"
+            "another process found that this token can no longer be refreshed",
+            oauth_error="invalid_grant",
         )
-    # What is stored may be newer than what the caller has, and stale as well.
-    return await _to_the_end(lambda: _exchanged(store, key, kept, kept or stale, refresh))
+    # The stored token may be newer than the caller's, and expired as well.
+    return await _finish(lambda: _exchanged(store, key, kept, kept or stale, refresh))
 
 
 async def _exchanged(
@@ -100,22 +103,22 @@ async def _exchanged(
     try:
         token = await refresh(stale)
     except AuthError as error:
-        if kept is not None and error.oauth_error in SPENT:
+        if kept is not None and not error.retryable:
             await store.delete(key)
         raise
     try:
         await store.save(key, token)
     except ConfigError as error:
-        # The old refresh token is spent: this run at least must have the new one.
-        _log.warning("a refreshed token is good for this run only: %s", error)
+        # The old refresh token may be spent, so at least this run must have the new one.
+        _log.warning("a refreshed token could not be stored; it is lost at exit: %s", error)
     return token
 
 
-async def _to_the_end(work: Callable[[], Awaitable[Token]]) -> Token:
-    """Do ``work``, and go on with it for a few seconds where we are cancelled.
+async def _finish(work: Callable[[], Awaitable[Token]]) -> Token:
+    """Do ``work``, and continue for a few seconds if we are cancelled.
 
-    A refresh token may be spent as soon as it has been sent: an answer that nobody reads would
-    cost the login.
+    A refresh token may be spent as soon as it has been sent: without reading the response, the
+    login would be lost.
     """
     shield = anyio.CancelScope(shield=True)
     outcome: Token | Exception | None = None
@@ -131,14 +134,14 @@ async def _to_the_end(work: Callable[[], Awaitable[Token]]) -> Token:
         with shield:
             try:
                 outcome = await work()
-            except Exception as error:  # noqa: BLE001 - raised below, outside of the task group
+            except Exception as error:  # noqa: BLE001 - raised below, outside the task group
                 outcome = error
         tasks.cancel_scope.cancel()
     await checkpoint_if_cancelled()
     if isinstance(outcome, Token):
         return outcome
-    raise outcome or AuthError("the refresh was given up", retryable=True)
+    raise outcome or AuthError("the refresh was cancelled", retryable=True)
 
 
-def _succeeds(kept: Token | None, stale: Token, now: float) -> TypeGuard[Token]:
+def _replaces(kept: Token | None, stale: Token, now: float) -> TypeGuard[Token]:
     return kept is not None and kept.access_token != stale.access_token and kept.fresh(now, early=0)

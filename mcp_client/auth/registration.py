@@ -1,7 +1,7 @@
-"""Who we are to an authorization server: given, a document at a URL, kept, or registered now.
+"""Our client at an authorization server: pre-registered, a document at a URL, stored, or new.
 
 2026-07-28 ``basic/authorization/client-registration``, RFC 7591. Credentials belong to the issuer
-that gave them and are never shown to another; only the URL of a document is good everywhere.
+that gave them and are never sent to another; only the URL of a document is valid everywhere.
 """
 
 from __future__ import annotations
@@ -16,20 +16,37 @@ from urllib.parse import urlsplit
 from ..errors import AuthError, ConfigError
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
-from .discovery import DiscoveredServer, ServerMetadata
-from .steps import Fetch, Fetched, Flow, Forget, Listen, Listening, Recall, Remember, Unreachable
-from .strict_json import json_object
+from .discovery import DiscoveredServer, ServerMetadata, same_issuer
+from .steps import (
+    Fetch,
+    Fetched,
+    Flow,
+    ForgetRegistration,
+    Listen,
+    Listening,
+    LoadRegistration,
+    SaveRegistration,
+    Unreachable,
+)
 from .tokens import Registration
 from .url_policy import is_loopback_name, refused_url
 
-__all__ = ["ClientIdentity", "RegisteredClient", "identify"]
+__all__ = [
+    "ClientIdentity",
+    "RegisteredClient",
+    "identify",
+    "known_client",
+    "register_again",
+    "scope_field",
+]
 
 _WHAT = "a client registration"
+_SCOPE_REFUSED = frozenset({"invalid_client_metadata", "invalid_scope"})
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredClient:
-    """What the host says about itself."""
+    """What the host says about its client."""
 
     name: str = "mcp-client"
     client_id: str | None = None
@@ -38,23 +55,27 @@ class RegisteredClient:
     """The only authorization server that may see ``client_id`` and ``client_secret``."""
     metadata_url: str | None = None
     redirect_uri: str | None = None
-    """None for one of this machine's own, made for each login."""
+    """None for a free port of this machine, chosen for each login."""
 
     def __post_init__(self) -> None:
         if self.client_secret is not None and self.client_id is None:
-            raise ConfigError("client_secret=... is of no use without client_id=...")
+            raise ConfigError("client_secret=... needs client_id=... beside it")
         if self.metadata_url is not None:
             url = urlsplit(self.metadata_url)
-            odd = refused_url(self.metadata_url) is not None or "#" in self.metadata_url
-            if odd or url.scheme != "https" or url.path in ("", "/"):
+            bad = refused_url(self.metadata_url) is not None or "#" in self.metadata_url
+            if bad or url.scheme != "https" or url.path in ("", "/"):
                 raise ConfigError(
-                    f"client_metadata_url={self.metadata_url!r}: give an https URL with a path, "
-                    "where the client's metadata document is"
+                    f"client_metadata_url={shown(self.metadata_url)!r}: give an https URL with a "
+                    "path, where the client's metadata document is"
                 )
         if self.redirect_uri is not None and refused_url(self.redirect_uri) is not None:
             raise ConfigError(
-                f"redirect_uri={self.redirect_uri!r}: give an https URL, or http to this machine"
+                f"redirect_uri={shown(self.redirect_uri)!r}: give an https URL, or http to this "
+                "machine"
             )
+
+    def belongs_to(self, issuer: str) -> bool:
+        return self.issuer is None or same_issuer(self.issuer, issuer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,49 +85,66 @@ class ClientIdentity:
     registration: Registration
     redirect_uri: str
     kept: bool = False
-    """Whether it was registered in an earlier run, and may be forgotten by now."""
+    """Whether it was registered by an earlier login, so that the server may have forgotten it."""
 
 
-def identify(place: DiscoveredServer, client: RegisteredClient, now: float) -> Flow[ClientIdentity]:
-    """Get a client id at the authorization server, by the specification's order of preference.
+def known_client(
+    discovered: DiscoveredServer, client: RegisteredClient, now: float
+) -> Flow[Registration | None]:
+    """The client we have at an authorization server, by the specification's order of preference.
 
-    Raises ``AuthError`` where there is no way to one.
+    None if one has to be registered. Raises ``AuthError`` if the host's client is for another one.
     """
-    server = place.server
+    server = discovered.server
     if client.client_id is not None:
-        _bound(client, server)
-        given = Registration(client.client_id, client.client_secret, issuer=server.issuer)
-        return ClientIdentity(given, (yield from _listen(client)))
-    if client.metadata_url is not None and server.knows_client_documents:
-        document = Registration(client.metadata_url, issuer=server.issuer)
-        return ClientIdentity(document, (yield from _listen(client)))
-    kept: Registration | None = yield Recall(server.issuer)
-    if kept is not None and kept.issuer == server.issuer and kept.usable(now):
-        redirect_uri = yield from _listen(client, kept.redirect_uris)
-        if redirect_uri in kept.redirect_uris:
-            return ClientIdentity(kept, redirect_uri, kept=True)
-        # Its port is taken. A server may know no other, so this login gets a client of its own.
-        return ClientIdentity((yield from _register(server, client, redirect_uri)), redirect_uri)
-    redirect_uri = yield from _listen(client)
-    return ClientIdentity((yield from _register(server, client, redirect_uri)), redirect_uri)
+        if not client.belongs_to(server.issuer):
+            raise AuthError(
+                f"the client_id given belongs to the authorization server "
+                f"{shown(client.issuer or '')}, but this MCP server now uses "
+                f"{shown(server.issuer)}: nothing was sent to it. Register a client there, and "
+                "give its client_id and issuer"
+            )
+        return Registration(client.client_id, client.client_secret, issuer=server.issuer)
+    if client.metadata_url is not None and server.supports_client_documents:
+        return Registration(client.metadata_url, issuer=server.issuer)
+    kept: Registration | None = yield LoadRegistration(server.issuer)
+    if kept is None or kept.issuer != server.issuer or not kept.usable(now):
+        return None
+    return kept
 
 
-def identify_anew(
-    place: DiscoveredServer, client: RegisteredClient, forgotten: ClientIdentity
+def identify(
+    discovered: DiscoveredServer,
+    client: RegisteredClient,
+    known: Registration | None,
+    scopes: frozenset[str] = frozenset(),
 ) -> Flow[ClientIdentity]:
-    """The authorization server does not know a kept client any more: register another."""
-    yield Forget(place.server.issuer)
-    redirect_uri = forgotten.redirect_uri
-    return ClientIdentity((yield from _register(place.server, client, redirect_uri)), redirect_uri)
+    """Listen for the redirect, with the client we have or a new one, which is told ``scopes``.
+
+    Raises ``AuthError`` if no client can be registered.
+    """
+    server = discovered.server
+    own = known is not None and not known.redirect_uris
+    redirect_uri = yield from _listen(client, known.redirect_uris if known is not None else ())
+    if known is not None and (own or redirect_uri in known.redirect_uris):
+        return ClientIdentity(known, redirect_uri, kept=not own)
+    # If the port of a stored client is taken, this login gets a client of its own: the server may
+    # accept no other redirect URI from the stored one.
+    registration = yield from _register(server, client, redirect_uri, scopes)
+    return ClientIdentity(registration, redirect_uri)
 
 
-def _bound(client: RegisteredClient, server: ServerMetadata) -> None:
-    if client.issuer is not None and client.issuer != server.issuer:
-        raise AuthError(
-            f"the client_id given belongs to the authorization server {shown(client.issuer)}, and "
-            f"this server's is {shown(server.issuer)} now: nothing was sent to it. Register a "
-            "client there, and give its client_id and issuer"
-        )
+def register_again(
+    discovered: DiscoveredServer,
+    client: RegisteredClient,
+    forgotten: ClientIdentity,
+    scopes: frozenset[str] = frozenset(),
+) -> Flow[ClientIdentity]:
+    """Replace a stored client that the authorization server no longer knows or accepts."""
+    server, redirect_uri = discovered.server, forgotten.redirect_uri
+    yield ForgetRegistration(server.issuer, forgotten.registration.client_id)
+    registration = yield from _register(server, client, redirect_uri, scopes)
+    return ClientIdentity(registration, redirect_uri)
 
 
 def _listen(client: RegisteredClient, preferred: tuple[str, ...] = ()) -> Flow[str]:
@@ -120,44 +158,64 @@ def _listen(client: RegisteredClient, preferred: tuple[str, ...] = ()) -> Flow[s
 
 
 def _register(
-    server: ServerMetadata, client: RegisteredClient, redirect_uri: str
+    server: ServerMetadata,
+    client: RegisteredClient,
+    redirect_uri: str,
+    scopes: frozenset[str],
 ) -> Flow[Registration]:
-    if server.registration_endpoint is None:
-        raise AuthError(_no_way(server, client))
+    """Register with ``scopes``, because some servers grant a client no others later.
+
+    A server that refuses them is asked once more without, so that it uses its default.
+    """
+    try:
+        document = yield from _post_registration(server, client, redirect_uri, scopes)
+    except AuthError as error:
+        if not scopes or error.oauth_error not in _SCOPE_REFUSED:
+            raise
+        document = yield from _post_registration(server, client, redirect_uri, frozenset())
+    registration = _read(document, server, redirect_uri)
+    yield SaveRegistration(registration)
+    return registration
+
+
+def _post_registration(
+    server: ServerMetadata, client: RegisteredClient, redirect_uri: str, scopes: frozenset[str]
+) -> Flow[dict[str, Any]]:
     endpoint = server.registration_endpoint
-    reply: Fetched | Unreachable = yield Fetch(
+    if endpoint is None:
+        raise AuthError(_cannot_register(server, client))
+    response: Fetched | Unreachable = yield Fetch(
         "POST",
         endpoint,
         _WHAT,
         {"content-type": "application/json", "accept": "application/json"},
-        json.dumps(_metadata(server, client, redirect_uri)).encode(),
+        json.dumps(_metadata(server, client, redirect_uri, scopes)).encode(),
     )
-    if isinstance(reply, Unreachable):
-        raise AuthError(safe_text(reply.reason, 400), retryable=True)
-    document = json_object(reply.body)
-    if reply.status not in (200, 201) or document is None or "error" in document:
-        raise _refused(server, endpoint, reply, document)
-    registration = _read(document, server, redirect_uri)
-    yield Remember(registration)
-    return registration
+    if isinstance(response, Unreachable):
+        raise AuthError(safe_text(response.reason, 400), retryable=not response.answered)
+    document = response.json
+    if response.status not in (200, 201) or document is None or "error" in document:
+        raise _refusal(server, endpoint, response, document)
+    return document
 
 
 def _metadata(
-    server: ServerMetadata, client: RegisteredClient, redirect_uri: str
+    server: ServerMetadata, client: RegisteredClient, redirect_uri: str, scopes: frozenset[str]
 ) -> dict[str, Any]:
     native = is_loopback_name(urlsplit(redirect_uri).hostname or "")
     return {
+        **scope_field(scopes),
         "client_name": client.name,
         "redirect_uris": [redirect_uri],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
-        "token_endpoint_auth_method": _wanted_method(server),
+        "token_endpoint_auth_method": _authentication_method(server),
         "application_type": "native" if native else "web",
     }
 
 
-def _wanted_method(server: ServerMetadata) -> str:
-    """A program on somebody's machine keeps no secret: "none", where the server has that."""
+def _authentication_method(server: ServerMetadata) -> str:
+    """A program on a user's machine cannot keep a secret: "none", if the server supports it."""
     offered = server.auth_methods
     for method in ("none", "client_secret_basic", "client_secret_post"):
         if offered is None or method in offered:
@@ -168,7 +226,7 @@ def _wanted_method(server: ServerMetadata) -> str:
 def _read(document: Mapping[str, Any], server: ServerMetadata, redirect_uri: str) -> Registration:
     client_id, secret = document.get("client_id"), document.get("client_secret")
     if not isinstance(client_id, str) or not client_id:
-        raise AuthError(f"{shown(server.issuer)} registered a client and gave it no client_id")
+        raise AuthError(f"{shown(server.issuer)} registered a client without a client_id")
     method = document.get("token_endpoint_auth_method")
     return Registration(
         client_id=client_id,
@@ -181,38 +239,45 @@ def _read(document: Mapping[str, Any], server: ServerMetadata, redirect_uri: str
 
 
 def _expiry(value: object) -> float | None:
-    """RFC 7591: 0 is for a secret that does not expire."""
+    """RFC 7591: 0 means that the secret does not expire."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value) or None
 
 
-def _refused(
-    server: ServerMetadata, endpoint: str, reply: Fetched, document: Mapping[str, Any] | None
+def _refusal(
+    server: ServerMetadata, endpoint: str, response: Fetched, document: Mapping[str, Any] | None
 ) -> AuthError:
     code = document.get("error") if document else None
     said = document.get("error_description") if document else None
-    text = f"{shown(endpoint)} did not register a client (HTTP {reply.status}"
+    text = f"{shown(endpoint)} did not register a client (HTTP {response.status}"
     text += f", {safe_text(code, 80)})" if isinstance(code, str) else ")"
     if isinstance(said, str) and said:
         text += f": {safe_text(said, 300)}"
     if code == "invalid_redirect_uri":
-        text += "; give OAuth(redirect_uri=...) one it takes"
+        text += "; give OAuth(redirect_uri=...) one that it accepts"
     elif server.guessed:
-        text += "; it publishes no metadata either: does it want a token that you have already?"
+        text += "; it publishes no metadata either: perhaps it expects a token you already have"
     return AuthError(
         text,
         oauth_error=code if isinstance(code, str) else None,
-        http_status=reply.status,
-        retryable=reply.status in (429, 502, 503, 504),
+        http_status=response.status,
+        retryable=response.status in (429, 502, 503, 504),
     )
 
 
-def _no_way(server: ServerMetadata, client: RegisteredClient) -> str:
+def _cannot_register(server: ServerMetadata, client: RegisteredClient) -> str:
     text = (
-        f"the authorization server {shown(server.issuer)} registers no clients by itself: register "
-        "one there by hand, and give OAuth(client_id=..., client_secret=...)"
+        f"the authorization server {shown(server.issuer)} "
+        f"{server.why_missing('registration_endpoint')}, so a client cannot be registered "
+        "automatically: register one there by hand, and give OAuth(client_id=..., "
+        "client_secret=...)"
     )
-    if server.knows_client_documents and client.metadata_url is None:
-        text += ", or OAuth(client_metadata_url=...), which it takes too"
+    if server.supports_client_documents and client.metadata_url is None:
+        text += ", or OAuth(client_metadata_url=...), which it supports as well"
     return text
+
+
+def scope_field(scopes: frozenset[str]) -> dict[str, str]:
+    """The parameter ``scope``, or nothing: an empty one is not the same as none."""
+    return {"scope": " ".join(sorted(scopes))} if scopes else {}

@@ -1,26 +1,27 @@
-"""The one place that sends what an authorization flow asks for.
+"""Sends the requests of an authorization flow, and only to addresses that may be used.
 
-The URLs come from documents of servers that nobody vouched for, so each is judged here before a
-byte is sent, and again at each redirect. A name is looked up once, every address it has must be of
-an allowed kind, and the connection is made to one of just these addresses, with the name kept for
-TLS and the ``Host`` header: an answer of DNS that changes a moment later changes nothing. Public
-addresses are allowed; one inside this machine or its network only where the MCP server itself is
-at an address of the same kind, or where the host named that origin itself.
+The URLs come from documents of untrusted servers, so each is checked here before anything is sent,
+and again after each redirect. A name is resolved once, all of its addresses must be of an allowed
+kind, and the connection is made to one of exactly these addresses, with the name kept for TLS and
+the ``Host`` header; a DNS answer that changes a moment later has no effect. Public addresses are
+allowed. An address inside this machine or its network is allowed only if the MCP server itself has
+an address of the same kind, or if the host named that origin.
 
-What cannot be checked: behind a proxy of the environment the proxy looks names up, and with a
-``client`` of the host's own that client does. Then the text of a URL is judged, and what a lookup
-here says, if it says anything, but not the address that is connected to in the end.
+What cannot be checked: a proxy of the environment resolves names itself, and so does a ``client``
+of the host. Then the text of the URL is checked, and the result of a lookup here if there is one,
+but not the address that is connected to.
 
-Each request has a connection of its own. They are few, and one made for a name must not serve
-another name that has the same address.
+Each request has a connection of its own. They are few, and a connection made for one name must not
+serve another name with the same address.
 """
 
 from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import urljoin
 
@@ -30,33 +31,50 @@ import httpx
 from ..errors import ConnectionLost, McpError
 from ..protocol.jsonrpc import InvalidFrame
 from ..runtime.limits import Limits
+from ..runtime.masking import mask, secrets_sent
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import RequestBody, origin_of, shown, tls_context
 from ..transports.http_response import HttpResponse
 from .steps import Fetch, Fetched, Unreachable
 from .url_policy import NEVER, PUBLIC, UNREADABLE, is_loopback_name, kind_of, refused_url
 
-__all__ = ["Documents", "Resolve"]
+__all__ = ["FetchPolicy", "Resolve", "SafeFetcher"]
 
 _log = logging.getLogger("mcp_client")
 _BYTES = 1024 * 1024
 _SECONDS = 30.0
 _CONNECT = 10.0
 _HOPS = 3
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LOOKUP = 3.0
 """Seconds for a lookup that does not decide where the connection is made."""
 _ADDRESSES = 4
 """How many of a name's addresses are tried."""
 
-_SOMEWHERE = ""
-"""The address of an MCP server that has answered and cannot be placed any better."""
+_UNKNOWN = ""
+"""The address of an MCP server that has answered, if its address cannot be told."""
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 """From a host's name and a port to its addresses."""
 
 
+@dataclass(frozen=True, slots=True)
+class FetchPolicy:
+    """Exceptions that the host made."""
+
+    trusted: tuple[str, ...] = ()
+    """URLs the host gave, such as its identity provider's: at their origins every kind of address
+    is allowed, except those that are never used."""
+    http_hosts: frozenset[str] = frozenset()
+    """Hosts that may be asked with plain http."""
+
+
 class _Refused(Exception):
-    """Nothing was sent, and this is why."""
+    """Nothing more is sent; the text says why. ``answered``: because of a response."""
+
+    def __init__(self, reason: str, *, answered: bool = False) -> None:
+        super().__init__(reason)
+        self.answered = answered
 
 
 async def _addresses(host: str, port: int) -> list[str]:
@@ -64,13 +82,12 @@ async def _addresses(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-class Documents:
-    """Fetches for the authorization of one MCP server, within bounds.
+class SafeFetcher:
+    """Carries out ``Fetch`` for the authorization of one MCP server.
 
-    A document may have 1 MiB, unpacked, and may take 30 s, redirects and all. ``client`` is an
-    ``httpx.AsyncClient`` of the host's own; it is not closed here. ``trusted`` are URLs which the
-    host named itself, such as its identity provider's: at their origins any kind of address will
-    do. ``resolve`` looks a name up.
+    A response may have 1 MiB after decompression, and may take 30 s including redirects.
+    ``client`` is an ``httpx.AsyncClient`` of the host; it is not closed here. ``resolve`` looks a
+    name up.
     """
 
     def __init__(
@@ -78,13 +95,14 @@ class Documents:
         server_url: str,
         client: httpx.AsyncClient | None = None,
         *,
-        trusted: Iterable[str] = (),
+        policy: FetchPolicy = FetchPolicy(),
         resolve: Resolve = _addresses,
         seconds: float = _SECONDS,
     ) -> None:
         self._server_url = server_url
         self._client = client
-        self._trusted = {origin_of(url) for url in trusted}
+        self._trusted = {origin_of(url) for url in policy.trusted}
+        self._http_hosts = policy.http_hosts
         self._resolve = resolve
         self._seconds = seconds
         host = origin_of(server_url)[1]
@@ -92,86 +110,88 @@ class Documents:
         self._peer: str | None = None
 
     def server_answered(self, response: httpx.Response) -> None:
-        """Learn from the MCP server's own response which address it is at.
+        """Learn the MCP server's address from its own response.
 
-        What is connected to may be a proxy, so the address counts only if a lookup of the server's
-        name gives it as well. Until this is called, before the server can have led anywhere, a
-        lookup alone says where it is: what is asked for then is from an earlier run.
+        The peer may be a proxy, so its address counts only if a lookup of the server's name gives
+        it as well. Before the first call a lookup alone decides: what is fetched then, to refresh
+        a token, is known from an earlier run and not from this server.
         """
         stream = response.extensions.get("network_stream")
         address = None if stream is None else stream.get_extra_info("server_addr")
-        self._peer = str(address[0]) if isinstance(address, tuple) else _SOMEWHERE
+        self._peer = str(address[0]) if isinstance(address, tuple) else _UNKNOWN
 
     async def fetch(self, step: Fetch) -> Fetched | Unreachable:
-        """Carry ``step`` out. Never raises but what cancels: what went wrong is in the reason."""
-        place, reason = shown(step.url), "it took too long"
+        """Carry ``step`` out. Raises only cancellation; an error becomes the reason."""
+        target, reason, answered = shown(step.url), f"no response in {self._seconds:g} s", False
         with anyio.move_on_after(self._seconds):
             try:
                 return await self._fetch(step)
             except _Refused as error:
-                return Unreachable(f"refused to ask for {step.what}: {error}")
+                reason = mask(str(error), secrets_sent(step.url, step.headers.items()))
+                return Unreachable(f"refused to fetch {step.what}: {reason}", error.answered)
             except InvalidFrame as error:
-                reason = error.reason
+                reason, answered = error.reason, True
             except McpError as error:
                 reason = str(error)
-            except Exception as error:  # noqa: BLE001 - httpx, sockets, TLS, names, a user's client
-                reason = _said(error)
-        return Unreachable(f"cannot get {step.what} from {place}: {reason}")
+            except Exception as error:  # noqa: BLE001 - httpx, sockets, TLS, DNS, a host's client
+                reason = _message(error)
+        return Unreachable(f"cannot fetch {step.what} from {target}: {reason}", answered)
 
     # ----------------------------------------------------------------- one step
 
     async def _fetch(self, step: Fetch) -> Fetched:
-        # The host may write its server's URL in its own alphabet.
+        # The host may have given its server's URL with an international name.
         url = step.url if step.url.isascii() else str(httpx.URL(step.url))
         for hop in range(_HOPS + 1):
-            async with self._sent(step, url) as reply:
-                if reply.status not in (301, 302, 303, 307, 308):
-                    return await self._read(reply, url)
-                place = reply.headers.get("location")
+            async with self._open(step, url) as response:
+                if not step.follow or response.status not in _REDIRECTS:
+                    return await self._read(response, url)
+                location = response.headers.get("location")
             if hop < _HOPS:
-                url = _redirected(step, url, place, reply.status)
-        raise _Refused(f"{shown(step.url)} redirects more than {_HOPS} times")
+                url = _redirected(step, url, location, response.status, self._http_hosts)
+        raise _Refused(f"{shown(step.url)} redirects more than {_HOPS} times", answered=True)
 
-    async def _read(self, reply: HttpResponse, url: str) -> Fetched:
-        body = await reply.body(_BYTES)
-        if len(body) > _BYTES or not reply.ended:
+    async def _read(self, response: HttpResponse, url: str) -> Fetched:
+        body = await response.body(_BYTES)
+        if len(body) > _BYTES or not response.ended:
             raise InvalidFrame(f"it is longer than {_BYTES} bytes")
         headers: dict[str, str] = {}
-        for name, value in reply.headers.multi_items():
+        for name, value in response.headers.multi_items():
             known = headers.get(name.lower())
             headers[name.lower()] = value if known is None else f"{known}, {value}"
-        return Fetched(reply.status, headers, body, url)
+        return Fetched(response.status, headers, body, url)
 
     @asynccontextmanager
-    async def _sent(self, step: Fetch, url: str) -> AsyncIterator[HttpResponse]:
-        if (reason := refused_url(url) or refused_url(str(httpx.URL(url)))) is not None:
+    async def _open(self, step: Fetch, url: str) -> AsyncIterator[HttpResponse]:
+        hosts = self._http_hosts
+        if reason := refused_url(url, hosts) or refused_url(str(httpx.URL(url)), hosts):
             raise _Refused(reason)
         target, proxy = httpx.URL(url), _proxy_for(url)
-        held = self._client is None and proxy is None
-        addresses = await self._judge(target, held=held)
+        direct = self._client is None and proxy is None
+        addresses = await self._allowed_addresses(target, direct=direct)
         async with nullcontext(self._client) if self._client else _client(proxy) as client:
-            reply = await self._ask_any(client, step, target, addresses if held else [])
+            response = await self._send_to_any(client, step, target, addresses if direct else [])
             try:
-                yield reply
+                yield response
             finally:
-                await reply.aclose()
+                await response.aclose()
 
-    async def _ask_any(
+    async def _send_to_any(
         self, client: httpx.AsyncClient, step: Fetch, url: httpx.URL, addresses: list[str]
     ) -> HttpResponse:
-        """Ask at the first of the addresses that can be connected to."""
-        tried: list[str | None] = [*addresses[:_ADDRESSES]] or [None]
-        for address in tried[:-1]:
+        """Send to the first of the addresses that can be connected to."""
+        candidates: list[str | None] = [*addresses[:_ADDRESSES]] or [None]
+        for address in candidates[:-1]:
             try:
-                return await self._ask(client, step, url, address)
+                return await self._send(client, step, url, address)
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 _log.debug("%s: %s", address, type(error).__name__)
-        return await self._ask(client, step, url, tried[-1])
+        return await self._send(client, step, url, candidates[-1])
 
-    async def _ask(
+    async def _send(
         self, client: httpx.AsyncClient, step: Fetch, url: httpx.URL, address: str | None = None
     ) -> HttpResponse:
-        # Not client.build_request: a host's own client may add headers meant for the MCP server.
+        # Not client.build_request: a client of the host may add headers for the MCP server.
         headers = {"User-Agent": "mcp-client", "Accept": "application/json", **step.headers}
         timeout = httpx.Timeout(self._seconds, connect=min(_CONNECT, self._seconds))
         request = httpx.Request(
@@ -188,64 +208,74 @@ class Documents:
         response = await client.send(request, stream=True, auth=None, follow_redirects=False)
         return HttpResponse(response, Limits(message_bytes=_BYTES), ConnectionLost)
 
-    # ------------------------------------------------------------- may it be asked
+    # ------------------------------------------------------------- address checks
 
-    async def _judge(self, url: httpx.URL, *, held: bool) -> list[str]:
+    async def _allowed_addresses(self, url: httpx.URL, *, direct: bool) -> list[str]:
         """The addresses of a URL's host, each of an allowed kind. Raises ``_Refused``.
 
-        ``held``: the connection will be made to one of them. Otherwise somebody else looks the
-        name up, and that it is unknown here says nothing.
+        ``direct``: the connection is made to one of them. Otherwise a proxy resolves the name, and
+        it may be unknown here.
         """
         host, origin = url.raw_host.decode("ascii"), origin_of(str(url))
         named = safe_text(host, 80)
         addresses = [host] if kind_of(host) != UNREADABLE else []
         if not addresses:
-            with anyio.move_on_after(self._seconds if held else _LOOKUP):
-                addresses = await self._looked_up(host, origin[2])
-        if not addresses and held:
-            raise _Refused(f"the name {named!r} has no address")
+            with anyio.move_on_after(self._seconds if direct else _LOOKUP):
+                addresses = await self._lookup(host, origin[2])
+        if not addresses and direct:
+            raise _Refused(f"the name {named!r} cannot be resolved")
         for address in addresses:
             kind = kind_of(address)
-            if not (await self._may_be(kind) or (origin in self._trusted and kind not in NEVER)):
+            if not (await self._allows(kind) or (origin in self._trusted and kind not in NEVER)):
                 at = named if address == host else f"{named}, which is {safe_text(address, 50)},"
                 article = "an" if kind[0] in "aeiou" else "a"
+                advice = ""
+                if kind not in NEVER:
+                    advice = (
+                        "; if your authorization server is there, name it: "
+                        f"issuer='{url.scheme}://{safe_text(url.netloc.decode('ascii'), 90)}'"
+                    )
                 raise _Refused(
-                    f"{at} is {article} {kind} address, and the MCP server is at none such"
+                    f"{at} is {article} {kind} address, and the MCP server is not at such an "
+                    f"address{advice}"
                 )
-            if url.scheme == "http" and kind != "loopback":
-                raise _Refused(f"{named} is not this machine, and plain http is for that alone")
+            if url.scheme == "http" and kind != "loopback" and host not in self._http_hosts:
+                raise _Refused(
+                    f"{named} is not this machine, and plain http is used for this machine only; "
+                    f"to allow this host, give OAuth(allow_http_hosts=[{named!r}])"
+                )
         return addresses
 
-    async def _may_be(self, kind: str) -> bool:
-        if kind in self._kinds or kind in NEVER or self._peer == _SOMEWHERE:
+    async def _allows(self, kind: str) -> bool:
+        if kind in self._kinds or kind in NEVER or self._peer == _UNKNOWN:
             return kind in self._kinds
         if _proxy_for(self._server_url) is not None:
             return False
         _, host, port = origin_of(self._server_url)
         found: list[str] = []
         with anyio.move_on_after(_LOOKUP):
-            found = await self._looked_up(host, port)
+            found = await self._lookup(host, port)
         if self._peer is None:
             return bool(found) and all(kind_of(address) == kind for address in found)
         if self._peer in found:
             self._kinds |= {kind_of(self._peer)} - NEVER
-        self._peer = _SOMEWHERE
+        self._peer = _UNKNOWN
         return kind in self._kinds
 
-    async def _looked_up(self, host: str, port: int) -> list[str]:
+    async def _lookup(self, host: str, port: int) -> list[str]:
         try:
             return await self._resolve(host, port)
         except (OSError, UnicodeError):
             return []
 
 
-def _said(error: BaseException) -> str:
-    """What an error says, or what is behind one that says nothing."""
-    behind: BaseException | None = error
-    while behind is not None:
-        if text := safe_text(str(behind), 200):
+def _message(error: BaseException) -> str:
+    """The text of an error, or of the first one behind it that has a text."""
+    at: BaseException | None = error
+    while at is not None:
+        if text := safe_text(str(at), 200):
             return text
-        behind = behind.__cause__ or behind.__context__
+        at = at.__cause__ or at.__context__
     return type(error).__name__
 
 
@@ -257,30 +287,36 @@ def _client(proxy: str | None) -> httpx.AsyncClient:
     )
 
 
-def _redirected(step: Fetch, url: str, place: str | None, status: int) -> str:
-    """Where a redirect leads. What is sent with a body or credentials stays with its origin."""
-    if not place:
-        raise _Refused(f"{shown(url)} redirects to nowhere")
-    target = urljoin(url, place)
-    if (reason := refused_url(target)) is not None:
-        raise _Refused(f"{shown(url)} redirects: {reason}")
-    if origin_of(url)[0] == "https" and origin_of(target)[0] != "https":
-        raise _Refused(f"{shown(url)} redirects from https to http")
+def _redirected(
+    step: Fetch, url: str, location: str | None, status: int, http_hosts: frozenset[str]
+) -> str:
+    """The target of a redirect. A request with a body or credentials must stay at its origin."""
+    if not location:
+        raise _Refused(f"{shown(url)} redirects without a location", answered=True)
+    target = urljoin(url, location)
+    reason = refused_url(target, http_hosts)
+    if reason is None and origin_of(url)[0] == "https" and origin_of(target)[0] != "https":
+        reason = "from https to http"
+    if reason is not None:
+        raise _Refused(f"{shown(url)} redirects: {reason}", answered=True)
     secret = step.method != "GET" or any(
         name.lower() in ("authorization", "dpop") for name in step.headers
     )
     if secret and origin_of(target) != origin_of(url):
         raise _Refused(
-            f"{shown(url)} redirects to {shown(target)!r}, another origin, and what is sent is "
-            "meant for this one alone"
+            f"{shown(url)} redirects to {shown(target)!r}, another origin, which must not see what "
+            "is sent",
+            answered=True,
         )
     if step.method != "GET" and status not in (307, 308):
-        raise _Refused(f"{shown(url)} answers a {step.method} with a redirect to be fetched")
+        raise _Refused(
+            f"{shown(url)} answers a {step.method} with a redirect to a GET", answered=True
+        )
     return target
 
 
 def _proxy_for(url: str) -> str | None:
-    """The proxy of the environment for ``url``; none for this machine itself."""
+    """The proxy of the environment for ``url``; None for this machine itself."""
     from urllib.request import getproxies, proxy_bypass
 
     scheme, host, port = origin_of(url)

@@ -1,57 +1,80 @@
-"""What programs with no person beside them share, however they get their tokens.
+"""Grants without a person: ``ClientCredentials`` and ``WorkloadIdentity``.
 
-``client_credentials.py``, ``enterprise.py`` and ``workload.py`` have a grant each. All find the
-authorization server as a login does, and none tries another grant, or the same again.
+They, and ``EnterpriseAuthorization``, find the authorization server as a login does and then send
+one token request. None falls back to another grant.
 
 *Who sees the secret.* The MCP server names its authorization server, so a hostile one could name
-its own and be handed what is meant for another. A secret therefore belongs to one issuer: the one
-the host gives, or else the one of the first time, which the token store remembers.
+its own and receive what is meant for another. A secret therefore belongs to one issuer: the one
+that the host gives, or else the first one that was used, which the token store remembers.
 
-*No refresh tokens.* Whoever vouches is asked again when the token expires, so that who is no
-longer vouched for is out; a refresh token that a server gives is not kept.
+*No refresh tokens.* When a token expires the grant is repeated, so that whoever lost access gets no
+further token; a refresh token that a server gives is dropped.
+
+RFC 6749 section 4.4, RFC 7523; the MCP extension "OAuth Client Credentials"
+(https://github.com/modelcontextprotocol/ext-auth); SEP-1933.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..errors import AuthError, ConfigError
 from ..transports.http_client import shown
-from .assertions import private_key_jwt
 from .browser import Browser
-from .discovery import DiscoveredServer, discover
-from .flow import Login, LoginRequest
+from .discovery import DiscoveredServer, ServerMetadata, discover, same_issuer
+from .flow import Login, LoginRequest, revoke
+from .httpx_auth import Authorization
 from .keys import PrivateKey
-from .steps import Flow, Supply
+from .registration import scope_field
+from .safe_fetch import FetchPolicy
+from .steps import AskHost, Flow
 from .token_endpoint import ClientAuthentication, token_request
-from .tokens import Key, Registration, Source, Token
+from .tokens import Key, Registration, Source, Token, TokenStore
 
 if TYPE_CHECKING:
+    import httpx
+
     from .dpop import Prover
 
-__all__ = ["Assertion", "Machine", "Unattended", "obtain", "place_of", "scopes_for", "supplied"]
+__all__ = [
+    "Assertion",
+    "ClientCredentials",
+    "ServiceClient",
+    "ServiceGrant",
+    "WorkloadIdentity",
+    "client_credentials",
+    "private_key_jwt",
+    "request_token",
+    "resolve_assertion",
+    "scopes_for",
+    "trusted_server",
+    "workload_identity",
+]
 
 Assertion: TypeAlias = "str | Callable[[], str | Awaitable[str]]"
-"""A text, or a function, sync or async, that gives one each time it is needed."""
+"""A text, or a function, sync or async, that returns one each time it is needed."""
 
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_ASSERTION_SECONDS = 120
+_WORKLOAD = "WorkloadIdentity(assertion=...)"
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """A client that was registered by hand, and how it proves that it is the one."""
+class ServiceClient:
+    """A client that was registered by hand, and how it authenticates."""
 
     client_id: str
-    """Empty for a workload that was not registered."""
+    """Empty for a workload that is not registered."""
     secret: str | None = field(default=None, repr=False)
     key: PrivateKey | None = field(default=None, repr=False)
     algorithm: str | None = None
     issuer: str | None = None
-    """The only authorization server that may see what is secret here."""
+    """The only authorization server that may see the secret."""
     scopes: frozenset[str] | None = None
-    """None for what the server names."""
+    """None for those the server names."""
 
     @classmethod
     def of(
@@ -64,25 +87,24 @@ class Machine:
         algorithm: str | None = None,
         issuer: str | None = None,
         scopes: Iterable[str] | None = None,
-    ) -> Machine:
-        """As a host writes it. Raises ``ConfigError`` for what cannot be."""
+    ) -> ServiceClient:
+        """From the options of a host. Raises ``ConfigError`` if they are wrong."""
         if not isinstance(client_id, str):
-            raise ConfigError("client_id: give the id the authorization server knows you by")
+            raise ConfigError("client_id: give the id by which the authorization server knows you")
         if client_secret is not None and private_key is not None:
-            raise ConfigError("give a client_secret or a private_key, and not both")
+            raise ConfigError("give either client_secret or private_key, not both")
         if isinstance(scopes, str):
             raise ConfigError("scopes=...: give a list of scopes, such as ['files:read']")
         key = None if private_key is None else PrivateKey.read(private_key, key_id=key_id)
         if key is not None:
             key.algorithm(None, algorithm)
-        wanted = None if scopes is None else frozenset(scopes)
-        return cls(client_id, client_secret, key, algorithm, issuer, wanted)
+        own = None if scopes is None else frozenset(scopes)
+        return cls(client_id, client_secret, key, algorithm, issuer, own)
 
     def authentication(
-        self, place: DiscoveredServer, now: Callable[[], float]
+        self, server: ServerMetadata, now: Callable[[], float]
     ) -> ClientAuthentication:
-        """How to tell the authorization server who is asking. Raises ``AuthError``."""
-        server = place.server
+        """How this client authenticates at ``server``. Raises ``AuthError``."""
         if self.key is not None:
             return private_key_jwt(
                 self.client_id,
@@ -92,100 +114,243 @@ class Machine:
                 accepted=server.signing_algorithms,
                 clock=now,
             )
-        known = Registration(self.client_id, self.secret, issuer=server.issuer)
-        # What others may leave out, whoever was given a secret has to show.
+        registration = Registration(self.client_id, self.secret, issuer=server.issuer)
+        # A server may offer "none" for public clients, but a client with a secret must show it.
         methods = [method for method in server.auth_methods or () if method != "none"]
-        return ClientAuthentication.of(known, methods or None)
+        return ClientAuthentication.of(registration, methods or None)
+
+
+def private_key_jwt(
+    client_id: str,
+    key: PrivateKey,
+    audience: str,
+    *,
+    algorithm: str | None = None,
+    accepted: Iterable[str] | None = None,
+    clock: Callable[[], float],
+) -> ClientAuthentication:
+    """Authentication by signed assertions for ``audience``, the authorization server's issuer.
+
+    ``accepted`` is its ``token_endpoint_auth_signing_alg_values_supported``. Raises ``AuthError``
+    if it supports no algorithm of this key. RFC 7523 section 2.2.
+    """
+    chosen = key.algorithm(accepted, algorithm)
+    header = {} if key.key_id is None else {"kid": key.key_id}
+
+    def sign() -> str:
+        now = int(clock())
+        claims = {
+            "iss": client_id,
+            "sub": client_id,
+            "aud": audience,
+            "iat": now,
+            "exp": now + _ASSERTION_SECONDS,
+            "jti": secrets.token_urlsafe(16),
+        }
+        return key.sign(claims, chosen, header)
+
+    return ClientAuthentication(client_id, "private_key_jwt", sign=sign)
 
 
 @dataclass(frozen=True, slots=True)
-class Unattended:
-    """A grant that asks nobody: ``flow`` is all there is to it."""
+class ServiceGrant:
+    """The ``Grant`` of a service: ``flow`` gets its tokens."""
 
-    machine: Machine
+    client: ServiceClient
     flow: Callable[[LoginRequest], Flow[Login]] = field(repr=False)
     own_urls: tuple[str, ...] = ()
+    """URLs that the host gave, beside the issuer."""
     silent: bool = True
+    shares_browser: bool = False
 
     def owns(self, source: Source) -> bool:
-        mine = source.key.client == self.machine.client_id
-        return mine and self.machine.issuer in (None, source.key.issuer)
+        own = source.key.client == self.client.client_id
+        issuer = self.client.issuer
+        return own and (issuer is None or same_issuer(issuer, source.key.issuer))
 
-    def obtain(self, want: LoginRequest) -> Flow[Login]:
-        return self.flow(want)
+    def obtain(self, request: LoginRequest) -> Flow[Login]:
+        return self.flow(request)
 
     def refresh(
         self, token: Token, source: Source, prover: Prover | None, now: Callable[[], float]
     ) -> Flow[Token]:
-        raise AuthError("this grant keeps no refresh tokens", oauth_error="invalid_grant")
+        raise AuthError("this grant has no refresh tokens", oauth_error="invalid_grant")
+
+    def revoke(self, token: Token, source: Source, now: Callable[[], float]) -> Flow[bool]:
+        return revoke(token, source, lambda server: self.client.authentication(server, now))
 
     def browser(self, seconds: float) -> Browser | None:
         return None
 
-    def trusted(self) -> Iterable[str]:
-        issuer = self.machine.issuer
-        return self.own_urls if issuer is None else (issuer, *self.own_urls)
+    def policy(self) -> FetchPolicy:
+        issuer = self.client.issuer
+        return FetchPolicy(self.own_urls if issuer is None else (issuer, *self.own_urls))
+
+    def secrets(self) -> Iterable[str]:
+        return [] if self.client.secret is None else [self.client.secret]
 
 
-def place_of(want: LoginRequest, machine: Machine) -> Flow[DiscoveredServer]:
-    """Where tokens come from, if what is secret here belongs there. Raises ``AuthError``."""
-    last = want.last.key if want.last is not None else None
-    bound = machine.issuer
-    if bound is None and last is not None and last.client == machine.client_id:
+class ClientCredentials(Authorization):
+    """A service authenticates with credentials of its own; no person is asked.
+
+    ``HttpServer(url, auth=ClientCredentials("my-service", client_secret=...))``. Instead of
+    ``client_secret`` better give ``private_key``, which is not sent: PEM text (RSA, Ed25519 or EC,
+    no password) or a JWK as JSON, with ``key_id`` if the server needs one and ``algorithm`` if it
+    is not the one that fits key and server ("ES256" for a P-256 key). Keys need the extra
+    ``auth``: ``pip install 'mcp-client[auth]'``.
+
+    ``issuer`` is the authorization server that the credentials belong to. Give it: without it they
+    are sent to the first one that the MCP server names, and from then on only to that one.
+    ``scopes`` are requested instead of those that the server names. ``store`` and ``client`` are
+    as for ``OAuth``.
+
+    Raises ``ConfigError`` here, and ``AuthError`` in the request that needs a token.
+    """
+
+    extensions = ("io.modelcontextprotocol/oauth-client-credentials",)
+
+    def __init__(
+        self,
+        client_id: str,
+        *,
+        client_secret: str | None = None,
+        private_key: str | bytes | None = None,
+        key_id: str | None = None,
+        algorithm: str | None = None,
+        issuer: str | None = None,
+        scopes: Iterable[str] | None = None,
+        store: TokenStore | None = None,
+        client: httpx.AsyncClient | None = None,
+    ) -> None:
+        service = ServiceClient.of(
+            client_id,
+            client_secret=client_secret,
+            private_key=private_key,
+            key_id=key_id,
+            algorithm=algorithm,
+            issuer=issuer,
+            scopes=scopes,
+        )
+        if not client_id or (service.secret is None and service.key is None):
+            raise ConfigError(
+                "ClientCredentials: give client_id, and client_secret=... or private_key=..."
+            )
+        grant = ServiceGrant(service, lambda request: client_credentials(request, service))
+        super().__init__(grant, store, client)
+
+
+class WorkloadIdentity(Authorization):
+    """A workload gets tokens for the JWT that its platform issues (Kubernetes, SPIFFE, a cloud).
+
+    ``assertion`` is that JWT, or a function, sync or async, that reads it each time a token is
+    needed: platforms replace it every hour or so. It is sent as it is, once for each token.
+    ``client_id`` is the id of the workload at the authorization server, if it is registered there.
+
+    Anyone who has the assertion can act as this workload. Give ``issuer``, the authorization
+    server it is meant for: without it it is sent to the first one that the MCP server names, and
+    from then on only to that one. ``scopes``, ``store`` and ``client`` are as for ``OAuth``.
+
+    RFC 7523 section 2.1; SEP-1933. Raises ``ConfigError`` here, and ``AuthError`` in the request
+    that needs a token.
+    """
+
+    def __init__(
+        self,
+        client_id: str | None = None,
+        *,
+        assertion: Assertion,
+        issuer: str | None = None,
+        scopes: Iterable[str] | None = None,
+        store: TokenStore | None = None,
+        client: httpx.AsyncClient | None = None,
+    ) -> None:
+        service = ServiceClient.of(client_id or "", issuer=issuer, scopes=scopes)
+        if not callable(assertion) and (not isinstance(assertion, str) or not assertion):
+            raise ConfigError(f"{_WORKLOAD}: give the JWT, or a function that returns it")
+        grant = ServiceGrant(
+            service, lambda request: workload_identity(request, service, assertion)
+        )
+        super().__init__(grant, store, client)
+
+
+# --------------------------------------------------------------------------- flows
+
+
+def client_credentials(request: LoginRequest, client: ServiceClient) -> Flow[Login]:
+    """A token for the client's own credentials. Raises ``AuthError``."""
+    discovered = yield from trusted_server(request, client)
+    return (
+        yield from request_token(request, discovered, client, {"grant_type": "client_credentials"})
+    )
+
+
+def workload_identity(
+    request: LoginRequest, client: ServiceClient, assertion: Assertion
+) -> Flow[Login]:
+    """A token for the platform's JWT. Raises ``AuthError``."""
+    discovered = yield from trusted_server(request, client)
+    text = yield from resolve_assertion(assertion, _WORKLOAD)
+    form = {"grant_type": JWT_BEARER, "assertion": text}
+    return (yield from request_token(request, discovered, client, form))
+
+
+def trusted_server(request: LoginRequest, client: ServiceClient) -> Flow[DiscoveredServer]:
+    """The authorization server, if the client's secret may be sent to it. Raises ``AuthError``."""
+    last = request.last.key if request.last is not None else None
+    bound = client.issuer
+    if bound is None and last is not None and last.client == client.client_id:
         bound = last.issuer
-    metadata_url = want.challenge.resource_metadata if want.challenge is not None else None
 
     def choose(issuers: tuple[str, ...]) -> str:
-        return check(bound if bound in issuers else issuers[0])
+        own = [each for each in issuers if bound is not None and same_issuer(each, bound)]
+        return check(own[0] if own else issuers[0])
 
     def check(issuer: str) -> str:
-        if bound is None or issuer == bound:
+        if bound is None or same_issuer(issuer, bound):
             return issuer
         raise AuthError(
-            f"the MCP server names {shown(issuer)} as its authorization server, and the "
-            f"credentials given for it belong to {shown(bound)}: nothing was sent. If that is "
-            "right, give the new one as issuer=..."
+            f"the MCP server names the authorization server {shown(issuer)}, but the credentials "
+            f"given belong to {shown(bound)}: nothing was sent. If the new one is right, give it "
+            "as issuer=..."
         )
 
-    place = yield from discover(want.url, metadata_url, choose, want.revision)
-    check(place.server.issuer)
-    return place
+    discovered = yield from discover(request.url, request.metadata_url, choose, request.revision)
+    check(discovered.server.issuer)
+    return discovered
 
 
-def supplied(assertion: Assertion, what: str) -> Flow[str]:
-    """The text itself, or what the host's function gives."""
+def resolve_assertion(assertion: Assertion, what: str) -> Flow[str]:
+    """The text itself, or what the host's function returns."""
     if not callable(assertion):
         return assertion
-    text: str = yield Supply(assertion, what)
+    text: str = yield AskHost(assertion, what)
     return text
 
 
-def scopes_for(want: LoginRequest, place: DiscoveredServer, machine: Machine) -> frozenset[str]:
-    """The challenge's scopes, or else the resource's, or the host's own; and what we had."""
-    challenged = want.challenge.scopes if want.challenge is not None else frozenset()
-    if machine.scopes is not None:
-        return machine.scopes | challenged | want.held
-    return (challenged or place.scopes) | want.held
+def scopes_for(
+    request: LoginRequest, discovered: DiscoveredServer, client: ServiceClient
+) -> frozenset[str]:
+    """The challenge's scopes, or else the host's or the resource's, and those we had before."""
+    if client.scopes is not None:
+        return client.scopes | request.challenged | request.held
+    return (request.challenged or discovered.scopes) | request.held
 
 
-def scope_field(scopes: frozenset[str]) -> dict[str, str]:
-    return {"scope": " ".join(sorted(scopes))} if scopes else {}
-
-
-def obtain(
-    want: LoginRequest, place: DiscoveredServer, machine: Machine, form: Mapping[str, str]
+def request_token(
+    request: LoginRequest,
+    discovered: DiscoveredServer,
+    client: ServiceClient,
+    grant: Mapping[str, str],
 ) -> Flow[Login]:
-    """The token that ``form``, the grant's own fields, is good for. Raises ``AuthError``."""
-    server = place.server
-    prover = want.prover() if want.prover is not None and want.by_dpop(place) else None
-    if prover is not None:
-        prover.check(server.dpop_algorithms)
-    scopes = scopes_for(want, place, machine)
-    authentication = machine.authentication(place, want.now)
-    whole = {**form, "resource": place.resource, **scope_field(scopes)}
-    payload = yield from token_request(server.token_endpoint, whole, authentication, dpop=prover)
+    """The token for ``grant``, the grant's own form fields. Raises ``AuthError``."""
+    server = discovered.server
+    prover = request.new_prover(discovered)
+    scopes = scopes_for(request, discovered, client)
+    authentication = client.authentication(server, request.now)
+    form = {**grant, "resource": discovered.resource, **scope_field(scopes)}
+    payload = yield from token_request(server.token_endpoint, form, authentication, dpop=prover)
     bound = None if prover is None else prover.text
-    token = Token.from_response(payload, want.now(), scopes, dpop_key=bound)
-    key = Key(server.issuer, place.resource, machine.client_id)
+    token = Token.from_response(payload, request.now(), scopes, dpop_key=bound)
+    key = Key(server.issuer, discovered.resource, client.client_id)
     source = Source(key, server.token_endpoint, authentication.method)
     return Login(replace(token, refresh_token=None), source, scopes, prover)

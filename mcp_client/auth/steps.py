@@ -1,18 +1,22 @@
-"""What a flow asks for, and what it is given.
+"""The steps of an authorization flow, and the outcome of each.
 
-A flow is a plain generator: it yields a step, is sent that step's outcome, and returns its
-result. It does no I/O, so that tests feed it tables; the driver carries the steps out.
+A flow is a plain generator: it yields a step, is sent the outcome of that step, and returns its
+result. It does no I/O itself, so tests drive it from tables; ``TokenManager`` carries the steps
+out.
 
-=============  ========================================  ============================
-a flow yields  which means                               and is sent
-=============  ========================================  ============================
-``Fetch``      send this request                         ``Fetched`` or ``Unreachable``
-``Listen``     be ready for the redirect of a consent    ``Listening``
-``Consent``    have a person agree in a browser          ``Redirected``
-``Recall``     look up the registration for an issuer    ``Registration`` or None
-``Remember``   keep a registration for later runs        None
-``Forget``     drop what is kept for an issuer           None
-=============  ========================================  ============================
+======================  =======================================  ============================
+a flow yields           which means                              and is sent
+======================  =======================================  ============================
+``Fetch``               send this HTTP request                   ``Fetched`` or ``Unreachable``
+``Listen``              listen for the redirect of a login       ``Listening``
+``Consent``             have a person log in with a browser      ``Redirected``
+``TakeTurn``            wait for other logins at this issuer     None
+``LoadToken``           look up a stored token                   ``Token`` or None
+``LoadRegistration``    look up the client for an issuer         ``Registration`` or None
+``SaveRegistration``    store a client for later runs            None
+``ForgetRegistration``  delete the stored client of an issuer    None
+``AskHost``             call a function that the host gave       the text it returned
+======================  =======================================  ============================
 """
 
 from __future__ import annotations
@@ -23,123 +27,162 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ..errors import AuthError, McpError
+from ..runtime.strict_json import read_json_object
 
 if TYPE_CHECKING:
-    from .tokens import Registration
+    from .tokens import Key, Registration
 
 __all__ = [
+    "AskHost",
     "Consent",
     "Fetch",
     "Fetched",
     "Flow",
     "FlowStep",
-    "Forget",
+    "ForgetRegistration",
     "Listen",
     "Listening",
-    "Recall",
+    "LoadRegistration",
+    "LoadToken",
     "Redirected",
-    "Remember",
-    "Supply",
+    "SaveRegistration",
+    "TakeTurn",
     "Unreachable",
 ]
 
 Result = TypeVar("Result")
+_MAX_DEPTH = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Send this request and read the whole reply, whatever its status."""
+    """Send this request and read the whole response, whatever its status."""
 
     method: str
     url: str
     what: str
-    """What it is for, in an error's words: "the protected-resource metadata"."""
+    """What is fetched, as an error names it: "the protected-resource metadata"."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: bytes | None = field(default=None, repr=False)
+    follow: bool = True
+    """Whether redirects are followed; otherwise a redirect is the response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A reply. A status that means failure is a reply too."""
+    """A response, of any status."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Names in lower case."""
     body: bytes = field(default=b"", repr=False)
     url: str = ""
-    """Where it came from in the end, after redirects."""
+    """The URL it came from, after redirects."""
+
+    @property
+    def json(self) -> dict[str, Any] | None:
+        """The JSON object in the body; None if it is anything else, or not strict JSON."""
+        try:
+            return read_json_object(self.body, max_depth=_MAX_DEPTH)
+        except ValueError:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """There was no reply, or none that may be used: a refused address, a document too large."""
+    """No response, or one that must not be used: a refused address, a document too large."""
 
     reason: str
+    answered: bool = False
+    """Whether an HTTP response came, so that asking again will give the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Be ready for a redirect, before any server is told where it will go to."""
+    """Listen for a redirect, before any server is told the redirect URI."""
 
     preferred: tuple[str, ...] = ()
-    """Redirect URIs an earlier registration names: one of these, if its port can be had."""
+    """Redirect URIs of an earlier registration: the first one whose port is free is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where the redirect is to go."""
+    """The redirect URI that is listened at."""
 
     redirect_uri: str
 
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """Have a person open ``url`` in a browser, and wait for what comes back to ``redirect_uri``."""
+    """Have a person open ``url`` in a browser, and wait for the redirect to ``redirect_uri``."""
 
     url: str = field(repr=False)
     redirect_uri: str
     state: str = field(repr=False)
     server: str
+    kept: Registration | None = None
+    """The client this login uses, if it was registered in an earlier run. It is not used for
+    another login if this one ends without a redirect: the server may have forgotten it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Redirected:
-    """The query of the redirect that ended a consent: ``code``, ``state``, ``iss``, ``error``."""
+    """The query of the redirect that ended a login: ``code``, ``state``, ``iss``, ``error``."""
 
     params: Mapping[str, str] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Recall:
-    """Look up the client this authorization server knows us as."""
+class TakeTurn:
+    """Wait until no other login of the same person is under way at this issuer.
+
+    The turn ends with the flow. Two logins at once would open two pages, and each would register
+    a client.
+    """
 
     issuer: str
 
 
 @dataclass(frozen=True, slots=True)
-class Remember:
-    """Keep a registration, so that the next run need not register again."""
+class LoadToken:
+    """Look up a token that another login may have stored meanwhile."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRegistration:
+    """Look up our client at this authorization server: the one named, or else the newest."""
+
+    issuer: str
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SaveRegistration:
+    """Store a registration, so that later runs need not register."""
 
     registration: Registration
 
 
 @dataclass(frozen=True, slots=True)
-class Forget:
-    """The authorization server no longer knows the client that is kept for it."""
+class ForgetRegistration:
+    """Delete a stored registration that the authorization server no longer knows."""
 
     issuer: str
+    client_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Supply:
-    """Ask a function of the host's, sync or async, for a secret text it looks after."""
+class AskHost:
+    """Call a function of the host, sync or async, for a secret text that the host looks after."""
 
     source: Callable[[], str | Awaitable[str]] = field(repr=False)
     what: str
-    """Which option it was given as: "WorkloadIdentity(assertion=...)"."""
+    """The option it was given as: "WorkloadIdentity(assertion=...)"."""
 
     async def carry_out(self) -> str:
-        """What the function gives. Raises ``AuthError`` where it raises, or gives no text."""
+        """The text. Raises ``AuthError`` if the function raises or does not return a text."""
         try:
             given = self.source()
             text = await given if inspect.isawaitable(given) else given
@@ -150,10 +193,20 @@ class Supply:
                 f"the function given as {self.what} raised {type(error).__name__}; nothing was sent"
             ) from error
         if not isinstance(text, str) or not text:
-            raise AuthError(f"the function given as {self.what} gave no text; nothing was sent")
+            raise AuthError(f"the function given as {self.what} returned no text; nothing was sent")
         return text
 
 
-FlowStep: TypeAlias = Fetch | Listen | Consent | Recall | Remember | Forget | Supply
+FlowStep: TypeAlias = (
+    Fetch
+    | Listen
+    | Consent
+    | TakeTurn
+    | LoadToken
+    | LoadRegistration
+    | SaveRegistration
+    | ForgetRegistration
+    | AskHost
+)
 Flow: TypeAlias = Generator[FlowStep, Any, Result]
 """Yields steps, is sent their outcomes, returns a ``Result``."""

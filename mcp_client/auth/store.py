@@ -1,108 +1,226 @@
-"""Where tokens are kept: in memory, in a file of one's own, or in the system's keyring.
+"""Where tokens are kept: in memory, in a file of the user, or in the system's keyring.
 
 ```python
 OAuth(store=FileTokens())                    # ~/.local/share/mcp-client/tokens.json
 OAuth(store=KeyringTokens())                 # needs mcp-client[keyring]
 ```
 
-A file of tokens is as good as a password, so it is 0600 in a directory that is 0700, both our own
-and neither a link, and what is otherwise is refused: somebody else may have read it, or have put
-it there. It is replaced at once and as a whole; processes that change it take turns, and no turn
-is longer than reading and writing it takes. What one process saves another finds.
+A token file must be protected like a password. It has mode 0600, its directory must not be
+writable by others, both must belong to the user, and neither may be a symbolic link; otherwise it
+is refused, because somebody else may have read or placed it. The file is replaced atomically.
+Processes that change it take turns, and a turn only lasts for reading and writing the file. What
+one process saves the others find.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
+import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio.to_thread
 
 from ..errors import ConfigError
-from ..runtime import atomic_file as files
+from ..runtime import atomic_file
+from ..runtime.process_id import is_alive, process_id
 from ..runtime.safe_text import safe_text
-from .book import TokenFile
+from ..runtime.strict_json import read_json_object
 from .tokens import Key, Registration, Source, Token
 
-__all__ = ["FileTokens", "MemoryTokens", "default_directory"]
+__all__ = ["FileTokens", "MemoryTokens", "TokenFile", "default_directory"]
 
-Found = TypeVar("Found")
-_MOST_BYTES = 16 * 1024 * 1024
+Result = TypeVar("Result")
+_MAX_BYTES = 16 * 1024 * 1024
+_VERSION = 1
+_MAX_CLAIM = 600.0
+"""Seconds. A mark that ends later was made while the clock was wrong, and is ignored."""
 
 
-class _Kept:
-    """The methods of a ``TokenStore``, over a book that is read or changed as a whole."""
+@dataclass(slots=True)
+class TokenFile:
+    """The contents of a store, and their form as JSON."""
+
+    tokens: dict[Key, Token] = field(default_factory=dict)
+    registrations: dict[tuple[str, str], Registration] = field(default_factory=dict)
+    """By issuer and client id; of one issuer the last one is current."""
+    sources: dict[str, Source] = field(default_factory=dict)
+    """By the MCP server's URL."""
+    claims: dict[Key, tuple[str, float]] = field(default_factory=dict)
+    """Who is refreshing a token, and the Unix time at which that mark becomes void."""
+
+    def registration(self, issuer: str, client_id: str | None) -> Registration | None:
+        if client_id is not None:
+            return self.registrations.get((issuer, client_id))
+        found = [each for (of, _), each in self.registrations.items() if of == issuer]
+        return found[-1] if found else None
+
+    def save_registration(self, registration: Registration) -> None:
+        """Make it the current one of its issuer; drop doubtful ones that no token needs."""
+        issuer, client_id = registration.issuer, registration.client_id
+        needed = {key.client for key in self.tokens if key.issuer == issuer}
+        self.registrations = {
+            key: each
+            for key, each in self.registrations.items()
+            if key != (issuer, client_id)
+            and not (each.issuer == issuer and each.doubtful and each.client_id not in needed)
+        }
+        self.registrations[issuer, client_id] = registration
+
+    def delete_registration(self, issuer: str, client_id: str | None) -> None:
+        for key in list(self.registrations):
+            if key == (issuer, client_id) or (client_id is None and key[0] == issuer):
+                del self.registrations[key]
+
+    def claim(self, key: Key, seconds: float, now: float) -> str | None:
+        mark, until = self.claims.get(key, ("", 0.0))
+        if now < until <= now + _MAX_CLAIM and is_alive(mark.rpartition(" ")[0]):
+            return None
+        mark = f"{process_id()} {secrets.token_hex(8)}"
+        self.claims[key] = mark, now + min(seconds, _MAX_CLAIM)
+        return mark
+
+    def release(self, key: Key, mark: str) -> None:
+        if self.claims.get(key, ("", 0.0))[0] == mark:
+            del self.claims[key]
+
+    def to_json(self) -> bytes:
+        document = {
+            "version": _VERSION,
+            "tokens": [
+                {**_key_to_wire(key), "token": token.to_wire()}
+                for key, token in self.tokens.items()
+            ],
+            "registrations": [each.to_wire() for each in self.registrations.values()],
+            "sources": [
+                {"server": server, **source.to_wire()} for server, source in self.sources.items()
+            ],
+            "claims": [
+                {**_key_to_wire(key), "mark": mark, "until": until}
+                for key, (mark, until) in self.claims.items()
+            ],
+        }
+        return json.dumps(document, indent=1, allow_nan=False).encode() + b"\n"
+
+    @classmethod
+    def from_json(cls, text: bytes) -> TokenFile:
+        """Raises ``ValueError``, without a secret in its text, if ``text`` is not a token file."""
+        document = read_json_object(text)
+        if document.get("version") != _VERSION:
+            raise ValueError(f"it is not a token file of version {_VERSION}")
+        contents = cls()
+        for entry in _entries(document, "tokens"):
+            contents.tokens[_key_from_wire(entry)] = Token.from_wire(entry.get("token"))
+        for entry in _entries(document, "registrations"):
+            registration = Registration.from_wire(entry)
+            contents.registrations[registration.issuer, registration.client_id] = registration
+        for entry in _entries(document, "sources"):
+            contents.sources[_text(entry, "server")] = Source.from_wire(entry)
+        for entry in _entries(document, "claims"):
+            until = entry.get("until")
+            if isinstance(until, bool) or not isinstance(until, (int, float)):
+                raise ValueError("a claim has no end")
+            contents.claims[_key_from_wire(entry)] = _text(entry, "mark"), float(until)
+        return contents
+
+
+def _entries(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    entries = document.get(name, [])
+    if type(entries) is not list or not all(type(entry) is dict for entry in entries):
+        raise ValueError(f"{name!r} is not a list of objects")
+    return entries
+
+
+def _text(entry: dict[str, Any], name: str) -> str:
+    value = entry.get(name)
+    if type(value) is not str:
+        raise ValueError(f"an entry has no {name}")
+    return value
+
+
+def _key_to_wire(key: Key) -> dict[str, str]:
+    return {"issuer": key.issuer, "resource": key.resource, "client": key.client}
+
+
+def _key_from_wire(entry: dict[str, Any]) -> Key:
+    return Key(_text(entry, "issuer"), _text(entry, "resource"), _text(entry, "client"))
+
+
+class _TokenFileStore:
+    """The methods of a ``TokenStore`` over a ``TokenFile`` that is read or changed as a whole."""
 
     _clock: Callable[[], float] = time.time
 
     async def _read(self) -> TokenFile:
         raise NotImplementedError
 
-    async def _change(self, change: Callable[[TokenFile], Found]) -> Found:
+    async def _change(self, change: Callable[[TokenFile], Result]) -> Result:
         raise NotImplementedError
 
     async def load(self, key: Key) -> Token | None:
         return (await self._read()).tokens.get(key)
 
     async def save(self, key: Key, token: Token) -> None:
-        await self._change(lambda book: book.tokens.update({key: token}))
+        await self._change(lambda contents: contents.tokens.update({key: token}))
 
     async def delete(self, key: Key) -> None:
-        await self._change(lambda book: book.tokens.pop(key, None))
+        await self._change(lambda contents: contents.tokens.pop(key, None))
 
-    async def load_registration(self, issuer: str) -> Registration | None:
-        return (await self._read()).registrations.get(issuer)
+    async def load_registration(
+        self, issuer: str, client_id: str | None = None
+    ) -> Registration | None:
+        return (await self._read()).registration(issuer, client_id)
 
     async def save_registration(self, registration: Registration) -> None:
-        new = {registration.issuer: registration}
-        await self._change(lambda book: book.registrations.update(new))
+        await self._change(lambda contents: contents.save_registration(registration))
 
-    async def delete_registration(self, issuer: str) -> None:
-        await self._change(lambda book: book.registrations.pop(issuer, None))
+    async def delete_registration(self, issuer: str, client_id: str | None = None) -> None:
+        await self._change(lambda contents: contents.delete_registration(issuer, client_id))
 
     async def recall(self, server: str) -> Source | None:
         return (await self._read()).sources.get(server)
 
     async def remember(self, server: str, source: Source) -> None:
         if await self.recall(server) != source:
-            await self._change(lambda book: book.sources.update({server: source}))
+            await self._change(lambda contents: contents.sources.update({server: source}))
 
     async def claim(self, key: Key, seconds: float) -> str | None:
-        return await self._change(lambda book: book.claim(key, seconds, self._clock()))
+        return await self._change(lambda contents: contents.claim(key, seconds, self._clock()))
 
     async def release(self, key: Key, mark: str) -> None:
-        await self._change(lambda book: book.release(key, mark))
+        await self._change(lambda contents: contents.release(key, mark))
 
 
-class MemoryTokens(_Kept):
-    """Tokens for as long as this object lives. Sessions that are given it share them."""
+class MemoryTokens(_TokenFileStore):
+    """Keeps tokens for as long as this object lives. Sessions that are given it share them."""
 
     def __init__(self) -> None:
-        self._book = TokenFile()
+        self._contents = TokenFile()
 
     def __repr__(self) -> str:
-        return f"<MemoryTokens: {len(self._book.tokens)} tokens>"
+        return f"<MemoryTokens: {len(self._contents.tokens)} tokens>"
 
     async def _read(self) -> TokenFile:
-        return self._book
+        return self._contents
 
-    async def _change(self, change: Callable[[TokenFile], Found]) -> Found:
-        return change(self._book)
+    async def _change(self, change: Callable[[TokenFile], Result]) -> Result:
+        return change(self._contents)
 
 
-class FileTokens(_Kept):
-    """Tokens in a file, for the runs to come and for other processes.
+class FileTokens(_TokenFileStore):
+    """Keeps tokens in a file, for later runs and for other processes.
 
     ``path`` is ``mcp-client/tokens.json`` under ``$XDG_DATA_HOME`` or ``~/.local/share`` unless
-    given. Its directory is made if there is none. Every method raises ``ConfigError`` where file
-    or directory may be read by others or are not ours, or what is in the file is no token file:
-    nothing is changed then.
+    given; its directory is created if it is missing. Every method raises ``ConfigError``, and
+    changes nothing, if others can read or write the file or write to its directory, if either
+    belongs to another user, or if the file is not a token file.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
@@ -114,27 +232,27 @@ class FileTokens(_Kept):
     async def _read(self) -> TokenFile:
         return await anyio.to_thread.run_sync(self._read_now)
 
-    async def _change(self, change: Callable[[TokenFile], Found]) -> Found:
+    async def _change(self, change: Callable[[TokenFile], Result]) -> Result:
         return await anyio.to_thread.run_sync(self._change_now, change)
 
     def _read_now(self) -> TokenFile:
         with self._directory(make=False) as directory:
-            return TokenFile() if directory is None else self._book(self._text(directory))
+            return TokenFile() if directory is None else self._parsed(self._text(directory))
 
-    def _change_now(self, change: Callable[[TokenFile], Found]) -> Found:
-        with self._directory(make=True) as directory, files.in_turn(directory):
+    def _change_now(self, change: Callable[[TokenFile], Result]) -> Result:
+        with self._directory(make=True) as directory, atomic_file.in_turn(directory):
             before = self._text(directory)
-            book = self._book(before)
-            found = change(book)
-            after = book.to_json()
+            contents = self._parsed(before)
+            result = change(contents)
+            after = contents.to_json()
             if after != before:
-                self._sweep(directory)
-                files.replace(directory, self.path.name, after, 0o600)
-            return found
+                atomic_file.sweep(directory, self.path.name)
+                atomic_file.replace(directory, self.path.name, after, 0o600)
+            return result
 
     @contextmanager
     def _directory(self, *, make: bool) -> Iterator[Any]:
-        """The directory's descriptor; None where there is none and none is to be made."""
+        """The directory's descriptor; None if it does not exist and ``make`` is false."""
         parent = self.path.parent
         directory = None
         try:
@@ -146,11 +264,13 @@ class FileTokens(_Kept):
                 if make:
                     raise
             else:
-                self._check(os.fstat(directory), f"its directory {parent}", "chmod 700")
+                about = os.fstat(directory)
+                # Reading the names in a directory tells nothing; placing a file there would.
+                self._check(about, f"its directory {parent}", 0o022, "chmod go-w")
             yield directory
         except TimeoutError:
             raise self._unusable(
-                f"another process has been writing it for more than {files.PATIENCE:g} s"
+                f"another process has been writing it for more than {atomic_file.PATIENCE:g} s"
             ) from None
         except OSError as error:
             raise self._unusable(_why(error)) from None
@@ -159,7 +279,7 @@ class FileTokens(_Kept):
                 os.close(directory)
 
     def _text(self, directory: int) -> bytes | None:
-        """What is in the file; None where there is none."""
+        """The contents of the file; None if it does not exist."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
             file = os.open(self.path.name, flags, dir_fd=directory)
@@ -168,40 +288,34 @@ class FileTokens(_Kept):
         with open(file, "rb") as stream:
             about = os.fstat(file)
             if not stat.S_ISREG(about.st_mode):
-                raise self._unusable("it is no regular file")
-            self._check(about, "it", "chmod 600")
-            text = stream.read(_MOST_BYTES + 1)
-        if len(text) > _MOST_BYTES:
-            raise self._unusable(f"it has more than {_MOST_BYTES} bytes")
+                raise self._unusable("it is not a regular file")
+            self._check(about, "it", 0o077, "chmod 600")
+            text = stream.read(_MAX_BYTES + 1)
+        if len(text) > _MAX_BYTES:
+            raise self._unusable(f"it has more than {_MAX_BYTES} bytes")
         return text
 
-    def _book(self, text: bytes | None) -> TokenFile:
+    def _parsed(self, text: bytes | None) -> TokenFile:
         try:
             return TokenFile() if text is None else TokenFile.from_json(text)
         except ValueError as error:
             raise self._unusable(f"{error}; delete it, and log in again") from None
 
-    def _check(self, about: os.stat_result, what: str, remedy: str) -> None:
+    def _check(self, about: os.stat_result, what: str, forbidden: int, remedy: str) -> None:
         if about.st_uid != os.geteuid():
             raise self._unusable(f"{what} belongs to another user")
-        if about.st_mode & 0o077:
+        if about.st_mode & forbidden:
             raise self._unusable(
                 f"{what} is open to other users ({stat.filemode(about.st_mode)}): {remedy} it if "
-                "nobody can have read it, and else log in again"
+                "you are sure that nobody has used that, otherwise delete the file and log in again"
             )
-
-    def _sweep(self, directory: int) -> None:
-        """A process that died while it wrote has left its draft, with secrets in it."""
-        for name in os.listdir(directory):
-            if name.startswith(f".{self.path.name}."):
-                os.unlink(name, dir_fd=directory)
 
     def _unusable(self, why: str) -> ConfigError:
         return ConfigError(f"the token file {safe_text(self.path, 300)} cannot be used: {why}")
 
 
 def _make(directory: Path) -> None:
-    """With its parents, each for the owner only, which ``os.makedirs`` does for the last alone."""
+    """Create it with its parents, each with mode 0700; ``os.makedirs`` sets only the last one."""
     if not directory.is_dir():
         _make(directory.parent)
         with suppress(FileExistsError):
@@ -209,9 +323,9 @@ def _make(directory: Path) -> None:
 
 
 def default_directory() -> Path:
-    """``mcp-client`` where a person's programs keep what is theirs."""
+    """``mcp-client`` in the user's data directory."""
     base = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser()
-    if not base.is_absolute():  # which the XDG specification wants ignored
+    if not base.is_absolute():  # the XDG specification says to ignore a relative path
         base = Path("~/.local/share").expanduser()
     return base / "mcp-client"
 
@@ -219,6 +333,6 @@ def default_directory() -> Path:
 def _why(error: OSError) -> str:
     match error.errno:
         case errno.ELOOP | errno.ENOTDIR:
-            return "it or its directory is a link, and links are not followed"
+            return "it or its directory is a symbolic link, and links are not followed"
         case _:
             return error.strerror or type(error).__name__

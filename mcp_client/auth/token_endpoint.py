@@ -1,11 +1,11 @@
-"""One request to a token endpoint: the client says who it is, and is given a token or told why not.
+"""Requests to a token endpoint, and to the endpoints that authenticate clients as it does.
 
 ```python
-payload = yield from token_request(endpoint, {"grant_type": "...", ...}, ClientAuthentication(...))
+response = yield from token_request(endpoint, {"grant_type": "...", ...}, authentication)
 ```
 
-Every grant comes through here. What goes in is secret almost whole, and a server may say it back:
-of its answer an error shows the OAuth code and a text that repeats nothing we sent.
+Every grant uses this. Almost everything sent here is secret, and a server may repeat it: an error
+shows the OAuth code and the server's text, with what was sent masked.
 
 RFC 6749 sections 2.3, 3.2 and 5; RFC 7523 section 2.2; RFC 9449 sections 5 and 8.
 """
@@ -17,21 +17,30 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, quote_plus, urlencode
+from urllib.parse import quote_plus, urlencode
 
 from ..errors import AuthError
 from ..protocol.retry_after import retry_after_seconds
+from ..runtime.masking import mask
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 from .steps import Fetch, Fetched, Flow, Unreachable
-from .strict_json import json_object
 from .tokens import Registration
 
 if TYPE_CHECKING:
     from .dpop import Prover
 
-__all__ = ["ClientAuthentication", "auth_method", "token_request"]
+__all__ = [
+    "UNKNOWN_CLIENT",
+    "ClientAuthentication",
+    "auth_method",
+    "post_form",
+    "refusal",
+    "token_request",
+]
 
+UNKNOWN_CLIENT = frozenset({"invalid_client", "unauthorized_client"})
+"""The error codes for a client that the authorization server does not know, or no longer."""
 JWT_BEARER = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _KNOWN = ("client_secret_basic", "client_secret_post", "none", "private_key_jwt")
 _ERROR_CODE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,80}")
@@ -44,46 +53,50 @@ _SECRET_FIELDS = frozenset(
         "code_verifier",
         "refresh_token",
         "subject_token",
+        "token",
     }
 )
-_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+_TEMPORARY = frozenset({407, 408, 425, 429, *range(500, 600)})
+_TEMPORARY_CODES = frozenset({"temporarily_unavailable", "server_error", "slow_down"})
+_RESOURCE_HINTS = ("invalid_target", "aadsts9010010", "aadsts901002", "'resource'")
+"""What servers that do not know RFC 8707 say about the parameter ``resource``."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientAuthentication:
-    """How a client says who it is. ``method`` is one of RFC 7591's names."""
+    """How a client authenticates. ``method`` is one of RFC 7591's names."""
 
     client_id: str
     method: str = "none"
     secret: str | None = field(default=None, repr=False)
     sign: Callable[[], str] | None = field(default=None, repr=False)
-    """Makes a fresh assertion for "private_key_jwt": one is good for one request."""
+    """Makes an assertion for "private_key_jwt"; each request needs a new one."""
 
     @classmethod
     def of(
         cls, registration: Registration, supported: Iterable[str] | None = None
     ) -> ClientAuthentication:
-        """As ``registration`` and the server's metadata want it: see ``auth_method``."""
+        """By the method that ``auth_method`` chooses."""
         method = auth_method(registration, supported)
         return cls(registration.client_id, method, registration.client_secret)
 
-    def applied(self, form: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    def apply_to(self, form: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
         """The form and the headers of one request."""
         fields, headers = dict(form), {}
         match self.method:
             case "client_secret_basic":
                 headers["authorization"] = "Basic " + self._basic()
-                # The official SDK's authorization server wants it beside the header.
+                # The official SDK's authorization server requires it beside the header.
                 fields["client_id"] = self.client_id
             case "client_secret_post":
                 fields |= {"client_id": self.client_id, "client_secret": self.secret or ""}
             case "private_key_jwt" if self.sign is not None:
                 fields |= {"client_assertion_type": JWT_BEARER, "client_assertion": self.sign()}
             case "none":
-                # A workload may have no client id: its assertion says who it is.
+                # A workload may have no client id: its assertion identifies it.
                 fields |= {"client_id": self.client_id} if self.client_id else {}
             case other:
-                raise AuthError(f"no client can authenticate by {safe_text(other, 60)!r} here")
+                raise AuthError(f"unsupported client authentication {safe_text(other, 60)!r}")
         return fields, headers
 
     def _basic(self) -> str:
@@ -94,8 +107,8 @@ class ClientAuthentication:
 def auth_method(registration: Registration, supported: Iterable[str] | None = None) -> str:
     """How a client with ``registration`` authenticates at the token endpoint.
 
-    What its registration says counts first, then ``token_endpoint_auth_methods_supported``, and
-    where the server says nothing, "client_secret_basic" (RFC 8414 section 2).
+    The registration's own method comes first, then ``token_endpoint_auth_methods_supported``, and
+    if the server names none, "client_secret_basic" (RFC 8414 section 2).
     """
     if registration.client_secret is None:
         return "none"
@@ -108,8 +121,8 @@ def auth_method(registration: Registration, supported: Iterable[str] | None = No
             return method
     names = ", ".join(safe_text(name, 40) for name in offered[:8]) or "nothing"
     raise AuthError(
-        f"the authorization server takes {names} from clients, and this one has a secret: it needs "
-        "client_secret_basic or client_secret_post"
+        f"the authorization server accepts {names} from clients; with a client secret it must "
+        "accept client_secret_basic or client_secret_post"
     )
 
 
@@ -121,75 +134,83 @@ def token_request(
     dpop: Prover | None = None,
     what: str = "the token endpoint",
 ) -> Flow[dict[str, Any]]:
-    """Ask ``endpoint`` for a token and return the answer's JSON object, which has one.
+    """Request a token from ``endpoint``; returns the JSON object of the response, which has one.
 
-    ``dpop`` proves possession of a key with every request; a server that wants its nonce in the
-    proof is asked once more. Raises ``AuthError``: ``oauth_error`` is the code the server gave,
-    ``retryable`` is true where the same may succeed later.
+    ``dpop`` proves possession of a key; if the server asks for its nonce in the proof, the request
+    is sent once more. Raises ``AuthError``: ``oauth_error`` is the code the server gave,
+    ``retryable`` is true if the same request may succeed later.
     """
-    again = dpop is not None
+    response, secrets = yield from post_form(endpoint, form, authentication, dpop=dpop, what=what)
+    payload = response.json
+    if payload is not None and _is_success(response.status, payload):
+        return payload
+    raise refusal(f"{what} {shown(endpoint)}", response, secrets)
+
+
+def post_form(
+    endpoint: str,
+    form: Mapping[str, str],
+    authentication: ClientAuthentication,
+    *,
+    dpop: Prover | None = None,
+    what: str,
+) -> Flow[tuple[Fetched, list[str]]]:
+    """Post ``form`` as an authenticated client. Returns the response and the secrets sent.
+
+    Raises ``AuthError`` if no response came.
+    """
+    may_repeat = dpop is not None
     while True:
-        fields, headers = authentication.applied(form)
+        fields, headers = authentication.apply_to(form)
         headers |= {
             "content-type": "application/x-www-form-urlencoded",
             "accept": "application/json",
         }
         if dpop is not None:
             headers["dpop"] = dpop.proof("POST", endpoint)
-        body = urlencode(fields).encode()
-        reply: Fetched | Unreachable = yield Fetch("POST", endpoint, what, headers, body)
-        if isinstance(reply, Unreachable):
-            raise AuthError(
-                f"{what} {shown(endpoint)} cannot be used: {safe_text(reply.reason, 300)}",
-                retryable=True,
-            )
-        nonce_came = dpop is not None and dpop.heard(endpoint, reply.headers)
-        payload = json_object(reply.body)
-        if again and nonce_came and payload and payload.get("error") == "use_dpop_nonce":
-            again = False
-            continue
-        if payload is not None and _granted(reply.status, payload):
-            return payload
         secrets = [authentication.secret or "", headers.get("authorization", "").split(" ")[-1]]
+        secrets += [headers.get("dpop", "")]
         secrets += [each[name] for each in (form, fields) for name in _SECRET_FIELDS & each.keys()]
-        raise _refusal(f"{what} {shown(endpoint)}", reply, payload, secrets)
+        body = urlencode(fields).encode()
+        response: Fetched | Unreachable = yield Fetch("POST", endpoint, what, headers, body)
+        if isinstance(response, Unreachable):
+            reason = safe_text(mask(response.reason, secrets), 300)
+            raise AuthError(
+                f"{what} {shown(endpoint)} cannot be used: {reason}",
+                retryable=not response.answered,
+            )
+        new_nonce = dpop is not None and dpop.accept_nonce(endpoint, response.headers)
+        payload = response.json
+        if may_repeat and new_nonce and payload and payload.get("error") == "use_dpop_nonce":
+            may_repeat = False
+            continue
+        return response, secrets
 
 
-def _granted(status: int, payload: Mapping[str, Any]) -> bool:
+def _is_success(status: int, payload: Mapping[str, Any]) -> bool:
     return status == 200 and "access_token" in payload and not payload.get("error")
 
 
-def _refusal(
-    place: str, reply: Fetched, payload: Mapping[str, Any] | None, secrets: list[str]
-) -> AuthError:
-    status = reply.status
+def refusal(place: str, response: Fetched, secrets: list[str]) -> AuthError:
+    """The error for a response that is not a success."""
+    payload, status = response.json, response.status
     code = payload.get("error") if payload else None
-    if isinstance(code, str) and _ERROR_CODE.fullmatch(code) and not _repeats(code, secrets):
-        said = payload.get("error_description") if payload else None
-        text = ""
-        if isinstance(said, str) and said:
-            text = ": its text repeats a secret and is not shown"
-            if not _repeats(said, secrets):
-                text = f": {safe_text(said, 300)}"
-        message = f"{place} refused with {code}{text}"
+    description = payload.get("error_description") if payload else None
+    said = ""
+    if isinstance(code, str) and _ERROR_CODE.fullmatch(code) and mask(code, secrets) == code:
+        if isinstance(description, str) and description:
+            said = f": {safe_text(mask(description, secrets), 300)}"
+        message = f"{place} refused with {code}{said}"
     else:
         code = None
-        why = "no JSON object" if payload is None else "no access_token"
-        message = (
-            f"{place} answered with HTTP status {status}"
-            if status != 200
-            else f"{place} answered with {why}"
-        )
+        why = "something that is not a JSON object" if payload is None else "no access_token"
+        message = f"{place} answered with {why if status == 200 else f'HTTP status {status}'}"
+    if any(hint in f"{code}{said}".lower() for hint in _RESOURCE_HINTS):
+        message += "; if it does not know the parameter resource, give OAuth(send_resource=False)"
     return AuthError(
         message,
         oauth_error=code,
         http_status=status,
-        retry_after=retry_after_seconds(reply.headers.get("retry-after")),
-        retryable=status in _PASSING or code == "temporarily_unavailable",
-    )
-
-
-def _repeats(text: str, secrets: list[str]) -> bool:
-    return any(
-        form in text for secret in secrets if secret for form in {secret, quote(secret, safe="")}
+        retry_after=retry_after_seconds(response.headers.get("retry-after")),
+        retryable=status in _TEMPORARY or code in _TEMPORARY_CODES,
     )

@@ -1,27 +1,48 @@
-"""What we are to one MCP server: our token, where it came from, and how the next one is got.
+"""The token for one MCP server: where it came from, and how the next one is obtained.
 
-The token is looked for in this order: what we hold, what another process put into the store, a
-refresh, a login. Each of the last two is one job, whoever needs it.
+A token is looked for in this order: the one we have, one that another process stored, a refresh, a
+login. A refresh or login is a task that all requests in need of a token share.
 """
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import anyio
+from anyio.lowlevel import RunVar, current_token
 
 from ..errors import AuthError, ConfigError, McpError
 from ..protocol.www_authenticate import Challenge
+from ..runtime.background import BackgroundTasks
+from ..runtime.event_loop import current
 from ..runtime.pausable_clock import PausableClock
+from ..transports.http_client import shown
 from .browser import Browser
 from .flow import Login, LoginRequest
-from .job import SharedTask
-from .refresh import SPENT, renewed
-from .safe_fetch import Documents
-from .steps import Consent, Fetch, Flow, Forget, Listen, Recall, Remember, Supply
+from .refresh import refresh_once
+from .safe_fetch import FetchPolicy, SafeFetcher
+from .steps import (
+    AskHost,
+    Consent,
+    Fetch,
+    Flow,
+    FlowStep,
+    ForgetRegistration,
+    Listen,
+    LoadRegistration,
+    LoadToken,
+    Redirected,
+    SaveRegistration,
+    TakeTurn,
+)
 from .tokens import Source, Token, TokenStore
 
 if TYPE_CHECKING:
@@ -29,48 +50,137 @@ if TYPE_CHECKING:
 
     from .dpop import Prover
 
-__all__ = ["Grant", "RequestContext", "TokenManager"]
+__all__ = ["Grant", "RequestContext", "SharedTask", "TokenManager"]
 
 _log = logging.getLogger("mcp_client")
 _PAUSE = 30.0
-"""Seconds a token that is still good is used, after it could not be refreshed."""
+"""Seconds for which a token that is still valid is used after it could not be refreshed."""
+_CLEANUP = 15.0
+_turns: RunVar[dict[tuple[str, int], anyio.Lock]] = RunVar("mcp_client.logins")
 
 
 class Grant(Protocol):
-    """One way to get tokens, whoever the server is."""
+    """A way to get tokens, independent of the MCP server."""
 
     @property
     def silent(self) -> bool:
-        """Whether nobody is asked, so that a token may be got before it is missed."""
+        """Whether no person is asked, so that a token may be obtained before it is needed."""
+
+    @property
+    def shares_browser(self) -> bool:
+        """Whether its logins open pages in the browser of this machine, as others' do."""
 
     def owns(self, source: Source) -> bool:
-        """Whether a token from there is one that this grant would get."""
+        """Whether a token from ``source`` is one that this grant would get."""
 
-    def obtain(self, want: LoginRequest) -> Flow[Login]: ...
+    def obtain(self, request: LoginRequest) -> Flow[Login]: ...
 
     def refresh(
         self, token: Token, source: Source, prover: Prover | None, now: Callable[[], float]
     ) -> Flow[Token]: ...
 
-    def browser(self, seconds: float) -> Browser | None:
-        """Who asks people; None where nobody is asked."""
+    def revoke(self, token: Token, source: Source, now: Callable[[], float]) -> Flow[bool]: ...
 
-    def trusted(self) -> Iterable[str]:
-        """URLs the host named itself."""
+    def browser(self, seconds: float) -> Browser | None:
+        """What asks people; None if nobody is asked."""
+
+    def policy(self) -> FetchPolicy: ...
+
+    def secrets(self) -> Iterable[str]:
+        """What must be hidden where a server repeats it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """A request that needs a token."""
+    """The request that needs a token."""
 
     url: str
     server: str
-    watch: PausableClock
+    clock: PausableClock
     approval: float
+    """Seconds that a person may take."""
+    patience: float | None = None
+    """Seconds to wait while another process refreshes the token."""
     revision: str | None = None
 
 
+class SharedTask:
+    """A refresh or login that several requests wait for, and that belongs to none of them.
+
+    Ten calls that meet an expired token need one refresh, and one login. The first starts the task
+    and the others join it; it is cancelled only when nobody waits for it any more. While a person
+    is asked, the clocks of all who wait are paused.
+    """
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._done = anyio.Event()
+        self._loop = current_token()
+        self._error: McpError | None = None
+        self._waiting: Counter[PausableClock] = Counter()
+        self._people = 0
+
+    def start(self, work: Callable[[SharedTask], Awaitable[None]]) -> None:
+        self._scope = BackgroundTasks(current(), self._server).start(lambda: self._run(work))
+
+    @property
+    def joinable(self) -> bool:
+        """Whether it runs, in the current event loop: one of a loop that ended never finishes."""
+        over = self._done.is_set() or self._scope.cancel_called
+        return not over and self._loop == current_token()
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for it."""
+        return self._waiting.total()
+
+    async def _run(self, work: Callable[[SharedTask], Awaitable[None]]) -> None:
+        self._error = AuthError("the login was given up", server=self._server, retryable=True)
+        try:
+            await work(self)
+            self._error = None
+        except McpError as error:
+            self._error = error
+        except Exception as error:  # noqa: BLE001 - a store or a callback of the host
+            _log.debug("%s: the login failed", self._server, exc_info=True)
+            self._error = AuthError(f"the login failed: {type(error).__name__}")
+        finally:
+            self._done.set()
+
+    async def join(self, clock: PausableClock) -> None:
+        """Wait until it is over. Raises a copy of its error."""
+        self._waiting[clock] += 1
+        for _ in range(self._people):
+            clock.stop()
+        try:
+            await self._done.wait()
+        finally:
+            self._waiting[clock] -= 1
+            self._waiting += Counter()
+            for _ in range(self._people):
+                clock.go()
+            if not self._waiting:
+                self._scope.cancel()
+        if self._error is not None:
+            raise copy.copy(self._error) from None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A person is asked meanwhile, so the clocks are paused."""
+        self._people += 1
+        for clock in self._waiting.elements():
+            clock.stop()
+        try:
+            yield
+        finally:
+            self._people -= 1
+            for clock in self._waiting.elements():
+                clock.go()
+
+
 class TokenManager:
+    """Gets, keeps and replaces the token for the MCP server at ``url``."""
+
     def __init__(
         self,
         url: str,
@@ -82,44 +192,53 @@ class TokenManager:
         self.url = url
         self.token: Token | None = None
         self.from_login: Token | None = None
-        """What the last login got."""
+        """The token that the last login got."""
         self.logins = 0
         self.refreshes = 0
         self.scopes: frozenset[str] = frozenset()
-        """What was asked for or granted so far."""
-        self.documents = Documents(url, client, trusted=grant.trusted())
+        """The scopes requested or granted so far."""
+        self.fetcher = SafeFetcher(url, client, policy=grant.policy())
+        self.task: SharedTask | None = None
+        """The refresh or login under way, or the last one."""
         self._grant = grant
         self._store = store
         self._now = now
         self._source: Source | None = None
         self._prover: Prover | None = None
         self._challenge: Challenge | None = None
+        self._proven_client: str | None = None
         self._loaded = False
-        self._pause = -math.inf
-        self._job: SharedTask | None = None
+        self._paused_until = -math.inf
+        self._unrefreshable: str | None = None
+        """A refresh token that was refused."""
 
     # -------------------------------------------------------------- before a request
 
-    async def ready(self, visit: RequestContext) -> Token | None:
-        """The token to send: refreshed if its time is nearly over, None if there is none."""
+    async def ready(self, context: RequestContext) -> Token | None:
+        """The token to send, refreshed if it is about to expire; None if there is none."""
         if not self._loaded:
-            await self._load(visit)
+            await self._load(context)
         token, now = self.token, self._now()
         if token is None or token.fresh(now):
             return token
-        still_good = token.fresh(now, early=0)
-        if still_good and (now < self._pause or not (token.refresh_token or self._grant.silent)):
+        still_valid = token.fresh(now, early=0)
+        if still_valid and (
+            now < self._paused_until or not (self._can_refresh(token) or self._grant.silent)
+        ):
             return token
         try:
-            await self._share(visit, token, lambda job: self._keep_fresh(visit, token))
+            await self._share(context, token, lambda task: self._keep_fresh(context, token))
         except AuthError as error:
-            if not still_good:
+            if not still_valid:
                 raise
-            self._pause = now + _PAUSE
-            _log.debug("%s: the token could not be refreshed yet: %s", visit.server, error)
+            self._paused_until = now + _PAUSE
+            _log.debug("%s: the token could not be refreshed yet: %s", context.server, error)
         return self.token
 
-    async def _load(self, visit: RequestContext) -> None:
+    def _can_refresh(self, token: Token) -> bool:
+        return token.refresh_token not in (None, self._unrefreshable)
+
+    async def _load(self, context: RequestContext) -> None:
         try:
             await self._take_stored(None, stale=True)
         except McpError:
@@ -127,20 +246,20 @@ class TokenManager:
         except Exception as error:
             raise AuthError(
                 f"the token store raised {type(error).__name__}; nothing was sent",
-                server=visit.server,
+                server=context.server,
             ) from error
         self._loaded = True
 
-    async def _keep_fresh(self, visit: RequestContext, token: Token) -> None:
-        if await self._take_stored(token) or await self._refreshed(token):
+    async def _keep_fresh(self, context: RequestContext, token: Token) -> None:
+        if await self._take_stored(token) or await self._refresh(context, token):
             return
         if self._grant.silent and self._challenge is not None:
-            await self._log_in(visit, None, self._challenge)
+            await self._log_in(context, None, None, self._challenge)
         elif not token.fresh(self._now(), early=0):
-            self.token = None  # the server's answer to no token says how to get one
+            self.token = None  # the server's challenge to a request without it says how to get one
 
     def prover(self, token: Token) -> Prover | None:
-        """Who signs the proofs for ``token``."""
+        """What signs the proofs for ``token``; None if it is not bound to a key."""
         if token.dpop_key is None:
             return None
         if self._prover is None or self._prover.text != token.dpop_key:
@@ -149,44 +268,52 @@ class TokenManager:
             self._prover = Prover(token.dpop_key)
         return self._prover
 
+    def secrets(self) -> Iterator[str]:
+        """What must be hidden where a server repeats it."""
+        for token in (self.token, self.from_login):
+            if token is not None:
+                for text in (token.access_token, token.refresh_token, token.dpop_key):
+                    if text is not None:
+                        yield text
+
     # ---------------------------------------------------------------- after a refusal
 
-    async def better(
-        self, visit: RequestContext, used: Token | None, challenge: Challenge, *, refresh: bool
+    async def replace(
+        self, context: RequestContext, used: Token | None, challenge: Challenge, *, refresh: bool
     ) -> Token:
         """Another token than ``used``, which the server refused. Raises ``AuthError``."""
         self._challenge = challenge
 
-        async def work(job: SharedTask) -> None:
+        async def work(task: SharedTask) -> None:
             if await self._take_stored(used):
                 return
-            if refresh and used is not None and await self._refreshed(used):
+            if refresh and used is not None and await self._refresh(context, used):
                 return
-            await self._log_in(visit, job, challenge)
+            await self._log_in(context, task, used, challenge)
 
         while True:
-            await self._share(visit, used, work)
+            await self._share(context, used, work)
             if self.token is not None:
                 return self.token
-            used = None  # it was found to be over meanwhile, and nothing came in its place
+            used = None  # the token expired and could not be refreshed: now a login is needed
 
     async def _share(
-        self, visit: RequestContext, used: Token | None, work: Callable[[SharedTask], Any]
+        self, context: RequestContext, used: Token | None, work: Callable[[SharedTask], Any]
     ) -> None:
-        """Have ``work`` done, unless somebody has done it, or is at it."""
+        """Have ``work`` done, unless the token has been replaced or the work is under way."""
         while self.token is used:
-            job = self._job
-            if job is None or not job.joinable:
-                self._job = job = SharedTask(visit.server)
-                job.begin(work)
-                await job.joined(visit.watch)
+            task = self.task
+            if task is None or not task.joinable:
+                self.task = task = SharedTask(context.server)
+                task.start(work)
+                await task.join(context.clock)
                 return
-            await job.joined(visit.watch)
+            await task.join(context.clock)
 
     # ------------------------------------------------------------------- three sources
 
     async def _take_stored(self, used: Token | None, *, stale: bool = False) -> bool:
-        """Whether the store has a good token other than ``used``, which is ours then."""
+        """Use the stored token if there is a valid one other than ``used``."""
         source = await self._store.recall(self.url)
         if source is None or not self._grant.owns(source):
             return False
@@ -200,89 +327,197 @@ class TokenManager:
         self.scopes |= token.scope
         return True
 
-    async def _refreshed(self, token: Token) -> bool:
+    async def _refresh(self, context: RequestContext, token: Token) -> bool:
+        """Whether the token was refreshed; False if it never can be. Raises ``AuthError``."""
         source = self._source
-        if source is None or token.refresh_token is None:
+        if source is None or not self._can_refresh(token):
             return False
 
-        async def ask(stale: Token) -> Token:
+        async def send(stale: Token) -> Token:
             flow = self._grant.refresh(stale, source, self.prover(stale), self._now)
-            return cast(Token, await self._driven(flow, None, None))
+            return cast(Token, await self._run(flow))
 
         try:
-            self.token = await renewed(self._store, source.key, token, ask)
+            self.token = await refresh_once(
+                self._store, source.key, token, send, patience=context.patience
+            )
         except AuthError as error:
-            if error.oauth_error not in SPENT:
+            if error.retryable:
                 raise
-            _log.info("the token for %s can no longer be refreshed: %s", self.url, error)
+            # In whatever words it was refused: asking again would be refused again, and only a
+            # login helps.
+            _log.info("the token for %s cannot be refreshed any more: %s", shown(self.url), error)
+            self._unrefreshable = token.refresh_token
             return False
         self.refreshes += 1
         return True
 
     async def _log_in(
-        self, visit: RequestContext, job: SharedTask | None, challenge: Challenge
+        self,
+        context: RequestContext,
+        task: SharedTask | None,
+        used: Token | None,
+        challenge: Challenge,
     ) -> None:
-        want = LoginRequest(
-            url=visit.url,
-            server=visit.server,
+        request = LoginRequest(
+            url=context.url,
+            server=context.server,
             challenge=challenge,
             held=self.scopes,
             last=self._source,
-            revision=visit.revision,
+            revision=context.revision,
+            refused_token=None if used is None else used.access_token,
+            proven_client=self._proven_client,
             prover=_new_prover,
             now=self._now,
         )
-        browser = self._grant.browser(visit.approval)
-        try:
-            login = await self._driven(self._grant.obtain(want), browser, job)
-        finally:
+        async with AsyncExitStack() as stack:
+            browser = self._grant.browser(context.approval)
             if browser is not None:
-                await browser.aclose()
+                stack.push_async_callback(browser.aclose)
+            interaction = _Interaction(context, task, browser, stack)
+            login = cast(Login, await self._run(self._grant.obtain(request), interaction))
         self.token, self._source, self._prover = login.token, login.source, login.prover
         self.scopes = login.scopes | login.token.scope
-        self.from_login = login.token
+        self.from_login = None if login.stored else login.token
+        self._proven_client = login.source.key.client
         self.logins += 1
         try:
-            await self._store.save(login.source.key, login.token)
+            if not login.stored:
+                await self._store.save(login.source.key, login.token)
             await self._store.remember(self.url, login.source)
         except ConfigError as error:
-            _log.warning("the login at %s is good for this run only: %s", visit.server, error)
+            _log.warning("the login at %s is lost at exit: %s", context.server, error)
+
+    async def log_out(self) -> bool:
+        """Revoke the token where that is offered, and delete it and our client from the store.
+
+        Returns whether the authorization server confirmed the revocation.
+        """
+        source = await self._store.recall(self.url)
+        if source is not None and not self._grant.owns(source):
+            source = None
+        source = source or self._source
+        token, self.token, self.from_login = self.token, None, None
+        self.scopes, self._challenge, self._loaded = frozenset(), None, True
+        self._proven_client = None
+        self.logins += 1
+        if source is None:
+            return False
+        try:
+            token = await self._store.load(source.key) or token
+            if token is None:
+                return False
+            return cast(bool, await self._run(self._grant.revoke(token, source, self._now)))
+        except AuthError as error:
+            _log.warning("the token for %s was not revoked: %s", shown(self.url), error)
+            return False
+        finally:
+            with anyio.move_on_after(_CLEANUP, shield=True):
+                await self._store.delete(source.key)
+                await self._store.delete_registration(source.key.issuer, source.key.client)
 
     # ------------------------------------------------------------------------- steps
 
-    async def _driven(
-        self, flow: Flow[Any], browser: Browser | None, job: SharedTask | None
-    ) -> Any:
-        """Carry out what a flow asks for, and return its result."""
+    async def _run(self, flow: Flow[Any], interaction: _Interaction | None = None) -> Any:
+        """Carry out the steps of a flow, and return its result."""
         outcome: Any = None
         try:
             while True:
-                step = flow.send(outcome)
-                outcome = await self._carried_out(step, browser, job)
+                outcome = await self._carry_out(flow.send(outcome), interaction)
         except StopIteration as done:
             return done.value
         finally:
             flow.close()
 
-    async def _carried_out(self, step: Any, browser: Browser | None, job: SharedTask | None) -> Any:
+    async def _carry_out(self, step: FlowStep, interaction: _Interaction | None) -> Any:
         match step:
             case Fetch():
-                return await self.documents.fetch(step)
-            case Recall(issuer=issuer):
+                return await self.fetcher.fetch(step)
+            case LoadToken(key=key):
+                return await self._store.load(key)
+            case LoadRegistration(issuer=issuer, client_id=None):
                 return await self._store.load_registration(issuer)
-            case Remember(registration=registration):
+            case LoadRegistration(issuer=issuer, client_id=client_id):
+                return await self._store.load_registration(issuer, client_id)
+            case SaveRegistration(registration=registration):
                 return await self._store.save_registration(registration)
-            case Forget(issuer=issuer):
-                return await self._store.delete_registration(issuer)
-            case Supply():
+            case ForgetRegistration(issuer=issuer, client_id=client_id):
+                return await self._store.delete_registration(issuer, client_id)
+            case AskHost():
                 return await step.carry_out()
-        assert browser is not None
-        assert job is not None
+        assert interaction is not None
+        if isinstance(step, TakeTurn):
+            owner = 0 if self._grant.shares_browser else id(self._store)
+            return await interaction.take_turn(step.issuer, owner)
         if isinstance(step, Listen):
-            return await browser.listen(step)
-        assert isinstance(step, Consent)
-        with job.asking():
-            return await browser.consent(step)
+            return await interaction.browser_in_use.listen(step)
+        return await self._consent(step, interaction)
+
+    async def _consent(self, step: Consent, interaction: _Interaction) -> Redirected:
+        try:
+            return await interaction.consent(step)
+        except BaseException:
+            if step.kept is not None:
+                # The person may have seen an error page that says the client is unknown.
+                with anyio.move_on_after(_CLEANUP, shield=True):
+                    await self._store.save_registration(replace(step.kept, doubtful=True))
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Interaction:
+    """What a login needs to ask a person."""
+
+    context: RequestContext
+    task: SharedTask | None
+    browser: Browser | None
+    stack: AsyncExitStack
+
+    @property
+    def browser_in_use(self) -> Browser:
+        assert self.browser is not None
+        return self.browser
+
+    async def consent(self, step: Consent) -> Redirected:
+        with self._paused():
+            return await self.browser_in_use.consent(step)
+
+    async def take_turn(self, issuer: str, owner: int) -> None:
+        """Wait until ``owner`` has no other login at ``issuer``. The turn ends with the stack."""
+        with self._paused(), anyio.move_on_after(self.context.approval) as scope:
+            await self.stack.enter_async_context(_turn(issuer, owner))
+        if scope.cancelled_caught:
+            raise AuthError(
+                f"another login at {shown(issuer)} was not finished within "
+                f"{self.context.approval:g} s",
+                server=self.context.server,
+                retryable=True,
+            )
+
+    @contextmanager
+    def _paused(self) -> Iterator[None]:
+        if self.task is None:
+            yield
+        else:
+            with self.task.paused():
+                yield
+
+
+@asynccontextmanager
+async def _turn(issuer: str, owner: int) -> AsyncIterator[None]:
+    try:
+        locks = _turns.get()
+    except LookupError:
+        locks = {}
+        _turns.set(locks)
+    lock = locks.setdefault((issuer, owner), anyio.Lock())
+    try:
+        async with lock:
+            yield
+    finally:
+        if not lock.locked() and not lock.statistics().tasks_waiting:
+            locks.pop((issuer, owner), None)
 
 
 def _new_prover() -> Prover:

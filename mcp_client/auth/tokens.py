@@ -1,6 +1,6 @@
-"""Tokens, the client that got them, and what a store of both has to do.
+"""Tokens, client registrations, and the protocol of a store for both.
 
-Everything here is a value: it knows no file and no network. Secrets are in no repr.
+Everything here is a value and does no I/O. Secrets do not appear in reprs.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _TYPES = {"bearer": "Bearer", "dpop": "DPoP"}
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What lets a client in, until when, and what gets the next one (RFC 6749 section 5.1)."""
+    """An access token, its expiry, and the refresh token (RFC 6749 section 5.1)."""
 
     access_token: str = field(repr=False)
     token_type: str = "Bearer"  # noqa: S105 - the scheme's name
     """The scheme of the ``Authorization`` header: "Bearer" or "DPoP"."""
     expires_at: float | None = None
-    """Unix time in seconds; None where the server did not say."""
+    """Unix time in seconds; None if the server did not say."""
     lifetime: float | None = None
-    """Seconds it was good for when it was new."""
+    """Seconds from issue to expiry."""
     refresh_token: str | None = field(default=None, repr=False)
     scope: frozenset[str] = frozenset()
-    """What was granted: what the server said, or else what was asked for."""
+    """The scopes granted: those the server named, or else those that were requested."""
     dpop_key: str | None = field(default=None, repr=False)
-    """The private key the token is bound to, as ``dpop.ProofKey`` writes it; None for Bearer."""
+    """The private key the token is bound to, as ``dpop.Prover.text`` has it; None for Bearer."""
 
     @classmethod
     def from_response(
@@ -51,14 +51,14 @@ class Token:
         previous: Token | None = None,
         dpop_key: str | None = None,
     ) -> Token:
-        """Read a token endpoint's successful answer at the Unix time ``now``.
+        """Read a successful response of a token endpoint at the Unix time ``now``.
 
-        ``previous`` is the token that was refreshed: what the answer leaves out stays as it was.
-        Raises ``AuthError`` where the answer is no token that can be used.
+        ``previous`` is the token that was refreshed; what the response leaves out is taken from
+        it. Raises ``AuthError`` if the response is not a usable token.
         """
         access = _sendable(payload, "access_token")
         if access is None:
-            raise AuthError("the token endpoint answered without an access_token")
+            raise _unusable("it has no access_token")
         asked = frozenset(asked) or (previous.scope if previous else frozenset())
         scope = payload.get("scope")
         refresh = _sendable(payload, "refresh_token")
@@ -66,7 +66,7 @@ class Token:
             refresh = previous.refresh_token
         kind = _token_type(payload)
         if kind == "DPoP" and dpop_key is None:
-            raise AuthError("the token endpoint gave a DPoP token, and no proof was sent to it")
+            raise _unusable("it is a DPoP token, although no proof was sent")
         lifetime = _lifetime(payload.get("expires_in"))
         return cls(
             access_token=access,
@@ -79,9 +79,9 @@ class Token:
         )
 
     def fresh(self, now: float, early: float = EARLY) -> bool:
-        """Whether the token is good for ``early`` more seconds, as far as anybody said.
+        """Whether the token is valid for at least ``early`` more seconds, as far as is known.
 
-        Of a token that lives for minutes, only the last quarter counts as too late.
+        For a token with a lifetime of minutes, ``early`` is at most a quarter of the lifetime.
         """
         if self.expires_at is None:
             return True
@@ -95,7 +95,7 @@ class Token:
         return f"{self.token_type} {self.access_token}"
 
     def to_wire(self) -> dict[str, Any]:
-        """As stores write it down, secrets included."""
+        """The form in which stores keep it, secrets included."""
         return {
             "access_token": self.access_token,
             "token_type": self.token_type,
@@ -108,7 +108,7 @@ class Token:
 
     @classmethod
     def from_wire(cls, wire: Any) -> Token:
-        """Raises ``ValueError``, without a secret in it, where ``wire`` is no token."""
+        """Raises ``ValueError``, without a secret in its text, if ``wire`` is not a token."""
         read = _Reader(wire, "token")
         return cls(
             access_token=read.needed("access_token", str),
@@ -126,21 +126,26 @@ def _sendable(payload: Mapping[str, Any], name: str) -> str | None:
     if value is None or value == "":
         return None
     if not isinstance(value, str) or not SENDABLE.fullmatch(value):
-        raise AuthError(f"the token endpoint answered with an unusable {name}")
+        raise _unusable(f"its {name} is malformed")
     return value
+
+
+def _unusable(why: str) -> AuthError:
+    # A response did come, and a refresh token may be spent: the same request would not succeed.
+    return AuthError(f"invalid response of the token endpoint: {why}", http_status=200)
 
 
 def _token_type(payload: Mapping[str, Any]) -> str:
     given = payload.get("token_type")
     kind = _TYPES.get(given.lower()) if isinstance(given, str) else None
     if kind is None:
-        shown = "none" if given is None else f"{safe_text(str(given), 40)!r}"
-        raise AuthError(f"the token endpoint gave a token of type {shown}: not Bearer, not DPoP")
+        shown = "missing" if given is None else f"{safe_text(str(given), 40)!r}"
+        raise _unusable(f"its token_type is {shown}, not Bearer or DPoP")
     return kind
 
 
 def _lifetime(seconds: Any) -> float | None:
-    """Some servers write the number as a string; whatever is no number says nothing."""
+    """Some servers send the number as a string. Anything else counts as not given."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float, str)):
         return None
     try:
@@ -152,20 +157,26 @@ def _lifetime(seconds: Any) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A client as one authorization server knows it. It is never shown to another."""
+    """Our client at one authorization server; its secret is never sent to another."""
 
     client_id: str
     client_secret: str | None = field(default=None, repr=False)
     token_endpoint_auth_method: str | None = None
-    """What the registration's answer said; None where it did not."""
+    """As the registration response says; None if it does not."""
     secret_expires_at: float | None = None
-    """Unix time in seconds; None where the secret does not expire."""
+    """Unix time in seconds; None if the secret does not expire."""
     redirect_uris: tuple[str, ...] = ()
     issuer: str = ""
     """The authorization server it belongs to, byte for byte."""
+    doubtful: bool = False
+    """Whether a login with it ended without a redirect, so that the server may have forgotten it.
+    It still serves to refresh the tokens it got."""
 
     def usable(self, now: float) -> bool:
-        return self.secret_expires_at is None or now < self.secret_expires_at
+        """Whether another login may use it at the Unix time ``now``."""
+        return not self.doubtful and (
+            self.secret_expires_at is None or now < self.secret_expires_at
+        )
 
     def to_wire(self) -> dict[str, Any]:
         return {
@@ -175,15 +186,16 @@ class Registration:
             "secret_expires_at": self.secret_expires_at,
             "redirect_uris": list(self.redirect_uris),
             "issuer": self.issuer,
+            **({"doubtful": True} if self.doubtful else {}),
         }
 
     @classmethod
     def from_wire(cls, wire: Any) -> Registration:
-        """Raises ``ValueError``, without a secret in it, where ``wire`` is no registration."""
+        """Raises ``ValueError``, without a secret in it, if ``wire`` is not a registration."""
         read = _Reader(wire, "registration")
         uris = read.maybe("redirect_uris", list) or []
         if not all(isinstance(uri, str) for uri in uris):
-            raise ValueError("a registration's redirect_uris are not strings")
+            raise ValueError("the redirect_uris of a registration are not strings")
         return cls(
             client_id=read.needed("client_id", str),
             client_secret=read.maybe("client_secret", str),
@@ -191,12 +203,13 @@ class Registration:
             secret_expires_at=read.time("secret_expires_at"),
             redirect_uris=tuple(uris),
             issuer=read.needed("issuer", str),
+            doubtful=bool(read.maybe("doubtful", bool)),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Whose token it is: who issued it, for which resource, to which client."""
+    """What identifies a token: its issuer, its resource, and the client it was issued to."""
 
     issuer: str
     resource: str
@@ -211,7 +224,7 @@ class Source:
     key: Key
     token_endpoint: str
     auth_method: str = "none"
-    """How the client authenticates there."""
+    """How the client authenticates at that endpoint."""
 
     def to_wire(self) -> dict[str, Any]:
         return {
@@ -233,18 +246,18 @@ Value = TypeVar("Value")
 
 
 class _Reader:
-    """Fields of a stored object; a wrong one is named, its value never shown."""
+    """Reads fields of a stored object. Errors name the field and do not show its value."""
 
     def __init__(self, wire: Any, what: str) -> None:
         if not isinstance(wire, dict):
-            raise ValueError(f"a {what} is no object")
+            raise ValueError(f"a {what} is not an object")
         self._wire, self._what = wire, what
 
     def maybe(self, name: str, kind: type[Value]) -> Value | None:
         value = self._wire.get(name)
         if value is None or type(value) is kind:
             return value
-        raise ValueError(f"a {self._what}'s {name} is no {kind.__name__}")
+        raise ValueError(f"the {name} of a {self._what} is not a {kind.__name__}")
 
     def needed(self, name: str, kind: type[Value]) -> Value:
         value = self.maybe(name, kind)
@@ -257,12 +270,12 @@ class _Reader:
         if value is None:
             return None
         if type(value) not in (int, float) or not math.isfinite(value):
-            raise ValueError(f"a {self._what}'s {name} is no time")
+            raise ValueError(f"the {name} of a {self._what} is not a time")
         return float(value)
 
 
 class TokenStore(Protocol):
-    """Where tokens and registrations are kept. Write your own with these ten methods.
+    """Where tokens and registrations are kept. Implement these ten methods for a store of your own.
 
     Every method is short: none waits for a network or a person. Two processes may share a store.
     """
@@ -273,12 +286,16 @@ class TokenStore(Protocol):
 
     async def delete(self, key: Key) -> None: ...
 
-    async def load_registration(self, issuer: str) -> Registration | None: ...
+    async def load_registration(
+        self, issuer: str, client_id: str | None = None
+    ) -> Registration | None:
+        """The registration of ``client_id`` at ``issuer``, or the one saved last."""
 
     async def save_registration(self, registration: Registration) -> None:
-        """Keep it under its ``issuer``, in place of what was there."""
+        """Keep it under its ``issuer`` and ``client_id``, beside others of the same issuer."""
 
-    async def delete_registration(self, issuer: str) -> None: ...
+    async def delete_registration(self, issuer: str, client_id: str | None = None) -> None:
+        """Delete the registration of ``client_id`` at ``issuer``, or all of that issuer."""
 
     async def recall(self, server: str) -> Source | None:
         """Where the tokens of the MCP server at this URL came from the last time."""
@@ -288,9 +305,10 @@ class TokenStore(Protocol):
     async def claim(self, key: Key, seconds: float) -> str | None:
         """Mark that the caller is about to refresh this token, for at most ``seconds``.
 
-        Returns the mark to give to ``release``, or None where somebody else's is still good. It
-        is a mark and no lock: nothing is held, and the mark of a process that died runs out.
+        Returns the mark to give to ``release``, or None while another's mark is valid. A mark is
+        not a lock: nothing is held. It becomes void when its time is over, and should become void
+        when the process that made it has ended.
         """
 
     async def release(self, key: Key, mark: str) -> None:
-        """Take one's own mark away; another's stays."""
+        """Remove the mark, if it is still the caller's own."""

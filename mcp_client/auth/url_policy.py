@@ -1,29 +1,31 @@
-"""Which URLs and which addresses an authorization flow may lead to.
+"""Which URLs and addresses an authorization flow may use.
 
-The documents of a flow name the next URLs to ask, and a hostile server names what only this
-machine or its network can reach: a router's page, a cloud's metadata service. Two judgements stop
-that. ``refused_url`` reads a URL's text before anything is looked up. ``kind_of`` says what sort of
-address a name was resolved to, and only "public" is open to everybody; whoever asks decides which
-other kinds are, because a server inside a network may have its authorization server there too.
+The documents of a flow name the next URLs to fetch, and a hostile server can name what only this
+machine or its network can reach: a router's page, a cloud's metadata service. Two checks prevent
+that. ``refused_url`` reads the text of a URL before its name is looked up. ``kind_of`` classifies
+the address that a name was resolved to. Only "public" is always allowed; the caller decides about
+the other kinds, because an authorization server may be inside a private network.
 
-An IPv6 address that carries an IPv4 one (mapped, compatible, 6to4, Teredo, NAT64) is judged as
-the one it carries.
+An IPv6 address that embeds an IPv4 address (mapped, compatible, 6to4, Teredo, NAT64) is classified
+as that IPv4 address.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
 from ..runtime.safe_text import safe_text
+from ..transports.http_client import shown
 
 __all__ = ["NEVER", "PUBLIC", "UNREADABLE", "is_loopback_name", "kind_of", "refused_url"]
 
 PUBLIC = "public"
 UNREADABLE = "unreadable"
 NEVER = frozenset({"unspecified", "multicast", "cloud metadata", UNREADABLE})
-"""Kinds at which no authorization server is, wherever the MCP server may be."""
+"""Kinds of address that are never used, wherever the MCP server is."""
 
 _NETWORKS = {
     "cloud metadata": (
@@ -58,20 +60,20 @@ _KINDS = [(ip_network(text), kind) for kind, texts in _NETWORKS.items() for text
 _NAT64 = ip_network("64:ff9b::/96")
 _COMPATIBLE = ip_network("::/96")
 _LONGEST = 16 * 1024
-"""Characters of a URL; a program takes not much more as one argument."""
-_ODD = re.compile(r"[\x00-\x20\x7f\\\"'<>^`{|}]")
+"""Characters. Browsers and command lines do not take much longer URLs."""
+_FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\\"'<>^`{|}]")
 
 
 def is_loopback_name(host: str) -> bool:
-    """Whether ``host`` names this machine by its text: ``localhost``, or a loopback address."""
+    """Whether the text of ``host`` names this machine: ``localhost`` or a loopback address."""
     host = host.lower().strip("[]").removesuffix(".")
     return host == "localhost" or host.endswith(".localhost") or kind_of(host) == "loopback"
 
 
 def kind_of(address: str) -> str:
-    """``"public"``, or which sort of inner address this is; "unreadable" where it is none."""
+    """``"public"``, or the kind of internal address; "unreadable" for what is not an address."""
     try:
-        ip = _carried(ip_address(address.partition("%")[0]))
+        ip = _embedded(ip_address(address.partition("%")[0]))
     except ValueError:
         return UNREADABLE
     for network, kind in _KINDS:
@@ -80,7 +82,7 @@ def kind_of(address: str) -> str:
     return PUBLIC
 
 
-def _carried(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+def _embedded(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     if isinstance(ip, IPv4Address):
         return ip
     if ip.ipv4_mapped is not None:
@@ -94,29 +96,34 @@ def _carried(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     return ip
 
 
-def refused_url(url: str) -> str | None:
-    """Why nothing may be sent to ``url``, judged by its text alone; None where it may be.
+def refused_url(url: str, http_hosts: Collection[str] = ()) -> str | None:
+    """Why nothing may be sent to ``url``, judging by its text; None if it may be used.
 
-    It is https, or http to this machine itself, with a host, and with no user or password. Of a
-    URL that is refused no more is told than its first characters: it may hold anything.
+    A URL must be https, or http to this machine or to one of ``http_hosts``, must have a host, and
+    must have no user name or password. The reason quotes the URL without its query.
     """
-    shown = ascii(safe_text(url, 60))
-    if not isinstance(url, str) or not url.isascii() or _ODD.search(url):
-        return f"{shown} has characters that no URL has"
+    if not isinstance(url, str):
+        return "it is not a string"
+    quoted = ascii(safe_text(shown(url), 60))
+    if not url.isascii() or _FORBIDDEN.search(url):
+        return f"{quoted} has characters that are not allowed in a URL"
     if len(url) > _LONGEST:
-        return f"{shown} is longer than {_LONGEST} characters"
+        return f"{quoted} is longer than {_LONGEST} characters"
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError:
-        return f"{shown} is not a URL"
+        return f"{quoted} is not a URL"
     scheme = parts.scheme.lower()
     if scheme not in ("https", "http"):
-        return f"{shown} is not https"
+        return f"{quoted} is not https"
     if not host:
-        return f"{shown} names no host"
+        return f"{quoted} has no host"
     if "@" in parts.netloc:
         return f"a URL at {safe_text(host, 60)!r} has a user name in it"
-    if scheme == "http" and not is_loopback_name(host):
-        return f"{shown} is plain http, and only this machine itself may be asked that way"
+    if scheme == "http" and not (is_loopback_name(host) or host in http_hosts):
+        return (
+            f"{quoted} is plain http, which is used for this machine only; to allow this host, "
+            f"give OAuth(allow_http_hosts=[{safe_text(host, 60)!r}])"
+        )
     return None

@@ -1,7 +1,7 @@
-"""What a server says it wants, in ``WWW-Authenticate``: RFC 9110 section 11.6.1, RFC 6750, 9449.
+"""The ``WWW-Authenticate`` header: RFC 9110 section 11.6.1, RFC 6750, RFC 9449.
 
-A header may hold several challenges, and its commas part challenges and parameters alike. It is
-read whole, so that a quoted string with a scheme's name in it is not taken for a challenge.
+A header may hold several challenges, and commas separate both challenges and parameters. It is
+parsed from its beginning, so that a scheme's name in a quoted string is not taken for a challenge.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """One way in that a server offers."""
+    """One authentication scheme that a server offers, with its parameters."""
 
     scheme: str
     """In lower case: "bearer", "dpop", "basic"."""
     params: Mapping[str, str] = field(default_factory=dict)
-    """Names in lower case, values without their quotes. Of a name given twice the first counts."""
+    """Names in lower case, values without their quotes. Of duplicate names the first counts."""
 
     @property
     def scopes(self) -> frozenset[str]:
@@ -46,16 +46,16 @@ class Challenge:
 
 
 def scopes_of(text: object) -> frozenset[str]:
-    """The scopes in a string that parts them by spaces; what no scope can be is left out."""
+    """The scopes in a space-separated string; malformed ones are left out."""
     if not isinstance(text, str):
         return frozenset()
     return frozenset(word for word in text.split() if _SCOPE.fullmatch(word))
 
 
 def parse_challenges(headers: Iterable[str]) -> list[Challenge]:
-    """The challenges in the ``WWW-Authenticate`` headers of one reply, in their order.
+    """The challenges in the ``WWW-Authenticate`` headers of one response, in their order.
 
-    Never raises: what cannot be read ends its header, and what came before it counts.
+    Never raises: a header is read up to its first malformed part.
     """
     return [challenge for header in headers for challenge in _parse(header[:_LONGEST])]
 
@@ -78,7 +78,7 @@ def _parse(text: str) -> list[Challenge]:
 
 
 def _parameters(text: str, at: int, params: dict[str, str]) -> int:
-    """Read parameters, or a token68, up to the next challenge. Returns where that begins."""
+    """Read parameters, or a token68, up to the next challenge. Returns where it begins."""
     while True:
         parameter = _PARAMETER.match(text, at)
         if parameter is None:
@@ -87,7 +87,7 @@ def _parameters(text: str, at: int, params: dict[str, str]) -> int:
         name, value = parameter.groups()
         params.setdefault(name.lower(), _unquoted(value))
         end = _end(_SPACE, text, parameter.end())
-        at = _end(_BETWEEN, text, end)  # a space alone parts parameters too: some servers do that
+        at = _end(_BETWEEN, text, end)  # some servers separate parameters by spaces
         if at == parameter.end() or _PARAMETER.match(text, at) is None:
             return end
 
@@ -102,7 +102,7 @@ def _unquoted(value: str) -> str:
 
 
 def what_is_wanted(challenges: Iterable[Challenge]) -> str:
-    """The challenges in words, for an error; empty where there are none."""
+    """The challenges in words, for an error text; empty if there are none."""
     return " or ".join(_in_words(challenge) for challenge in list(challenges)[:4])
 
 

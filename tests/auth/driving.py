@@ -1,4 +1,4 @@
-"""What the tests of the driver share: sessions, people, and what a server was shown."""
+"""What the tests of ``httpx_auth`` share: sessions, people, and what a server was sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,17 @@ from mcp_client.auth.browser import OnUrl
 from mcp_client.auth.token_manager import RequestContext, TokenManager
 from tests.server.authorization import World
 
-__all__ = ["AGAIN", "SAID", "OneSeat", "Person", "call", "grants", "names", "nobody", "session_of"]
+__all__ = [
+    "AGAIN",
+    "SAID",
+    "OneManager",
+    "Person",
+    "call",
+    "grants",
+    "names",
+    "nobody",
+    "session_of",
+]
 
 SAID, AGAIN = str({"text": "hello"}), str({"text": "again"})
 
@@ -35,7 +45,7 @@ async def nobody(url: str) -> str:
 
 
 class Person:
-    """Somebody who may change their mind."""
+    """An ``on_url`` whose behaviour can be changed."""
 
     def __init__(self, mind: OnUrl) -> None:
         self.mind = mind
@@ -54,17 +64,17 @@ def names(world: World) -> list[str]:
     return list(dict.fromkeys(shown))
 
 
-class OneSeat(OAuth):
+class OneManager(OAuth):
     """For requests that differ in their URL only to be told apart."""
 
     def __init__(self, url: str, **options: Any) -> None:
         super().__init__(**options)
         self._url = url
 
-    def _received(self, request: httpx.Request) -> tuple[RequestContext, TokenManager]:
-        return super()._received(httpx.Request("POST", self._url))
+    def _context(self, request: httpx.Request) -> tuple[RequestContext, TokenManager]:
+        return super()._context(httpx.Request("POST", self._url))
 
     def waiting(self) -> int:
-        """How many requests wait for the job under way."""
-        (seat,) = self._seats.values()
-        return 0 if seat._job is None else seat._job._waiting.total()
+        """How many requests wait for the refresh or login under way."""
+        (manager,) = self._managers.values()
+        return 0 if manager.task is None else manager.task.waiting

@@ -1,26 +1,30 @@
-"""Driving a flow from a table, with no I/O."""
+"""Runs a flow from a table of outcomes, without I/O."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from mcp_client import AuthError
+from mcp_client.auth.redirect import read_redirect
 from mcp_client.auth.steps import (
     Consent,
     Fetch,
     Fetched,
     Flow,
-    Forget,
+    ForgetRegistration,
     Listen,
     Listening,
-    Recall,
+    LoadRegistration,
+    LoadToken,
     Redirected,
-    Remember,
+    SaveRegistration,
+    TakeTurn,
     Unreachable,
 )
-from mcp_client.auth.tokens import Registration
+from mcp_client.auth.tokens import Key, Registration, Token
 
 __all__ = ["ISSUER", "REDIRECT", "SERVER", "World", "metadata"]
 
@@ -44,7 +48,7 @@ def metadata(issuer: str = ISSUER, **changes: Any) -> dict[str, Any]:
 
 
 class World:
-    """Answers every step: ``pages`` from a URL to a document, a status, or a list of such."""
+    """The outcome of every step: ``pages`` maps a URL to a document, a status or a list of them."""
 
     def __init__(self, pages: Mapping[str, Any] | None = None, **redirect: str) -> None:
         place = "https://mcp.example/.well-known/oauth-protected-resource/mcp"
@@ -58,6 +62,8 @@ class World:
         self.redirect = {"code": "c0de", **redirect}
         self.redirect_uri = REDIRECT
         self.kept: dict[str, Registration] = {}
+        self.tokens: dict[Key, Token] = {}
+        self.turns: list[str] = []
         self.fetched: list[Fetch] = []
         self.consents: list[dict[str, str]] = []
 
@@ -86,16 +92,30 @@ class World:
             case Listen():
                 return Listening(self.redirect_uri)
             case Consent():
-                asked = dict(parse_qsl(urlsplit(step.url).query))
-                self.consents.append(asked)
-                return Redirected({"state": step.state, **self.redirect})
-            case Recall(issuer=issuer):
-                return self.kept.get(issuer)
-            case Remember(registration=registration):
+                self.consents.append(dict(parse_qsl(urlsplit(step.url).query)))
+                return self._redirected(step)
+            case LoadToken(key=key):
+                return self.tokens.get(key)
+            case LoadRegistration(issuer=issuer, client_id=client_id):
+                kept = self.kept.get(issuer)
+                known = kept is not None and client_id in (None, kept.client_id)
+                return kept if known else None
+            case SaveRegistration(registration=registration):
                 self.kept[registration.issuer] = registration
-            case Forget(issuer=issuer):
+            case ForgetRegistration(issuer=issuer):
                 self.kept.pop(issuer, None)
+            case TakeTurn(issuer=issuer):
+                self.turns.append(issuer)
         return None
+
+    def _redirected(self, step: Consent) -> Redirected:
+        params = {"state": step.state, **self.redirect}
+        if "error" in params:
+            del params["code"]
+        found = read_redirect(urlencode(params), step.state)
+        if isinstance(found, str):  # a redirect of something else: the login goes on waiting
+            raise AuthError(f"the login was not finished: {found}")
+        return Redirected(found)
 
     def _page(self, url: str) -> Fetched | Unreachable:
         page = self.pages.get(url, 404)

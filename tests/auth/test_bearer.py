@@ -95,7 +95,7 @@ async def test_a_token_that_is_new_each_time_and_never_good_is_given_up() -> Non
     "token", ["", "Bearer at-SECRET", "at-SECRET\r\nX-Evil: 1", "at-SECRET ", "SECRÉT", None, 7]
 )
 async def test_what_is_no_token_is_refused_without_showing_it(token: Any) -> None:
-    with pytest.raises(ConfigError, match="give the bare token") as caught:
+    with pytest.raises(ConfigError, match="give the token alone") as caught:
         BearerToken(token)
     assert "SECR" not in str(caught.value)
     guard = Guard()

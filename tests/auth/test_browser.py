@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from mcp_client import AuthError, ConfigError
 from mcp_client.auth import browser
 from mcp_client.auth.browser import Browser, shown_host
-from mcp_client.auth.redirect import Redirects, judge, read_redirect
+from mcp_client.auth.redirect import RedirectPage, answer_to, read_redirect
 from mcp_client.auth.steps import Consent, Listen
 
 URI = "http://127.0.0.1:5000/callback"
@@ -54,13 +54,13 @@ async def fetched(url: str, method: str = "GET", **headers: str) -> httpx.Respon
 
 
 def test_the_answer_of_this_login_is_taken() -> None:
-    answer = judge(head(f"/callback?code=a%2Bb&state={STATE}&iss=https%3A%2F%2Fas"), URI, STATE)
+    answer = answer_to(head(f"/callback?code=a%2Bb&state={STATE}&iss=https%3A%2F%2Fas"), URI, STATE)
     assert answer.status == 200
     assert answer.params == {"code": "a+b", "state": STATE, "iss": "https://as"}
 
 
 def test_a_no_of_the_authorization_server_is_an_answer_too() -> None:
-    answer = judge(head(f"/callback?error=access_denied&state={STATE}"), URI, STATE)
+    answer = answer_to(head(f"/callback?error=access_denied&state={STATE}"), URI, STATE)
     assert answer.params == {"error": "access_denied", "state": STATE}
     assert "not logged in" in answer.text
 
@@ -102,7 +102,7 @@ def test_a_no_of_the_authorization_server_is_an_answer_too() -> None:
     ],
 )
 def test_anything_else_is_refused_and_is_no_answer(request_head: bytes, status: int) -> None:
-    answer = judge(request_head, URI, STATE)
+    answer = answer_to(request_head, URI, STATE)
     assert (answer.status, answer.params) == (status, None)
 
 
@@ -111,7 +111,7 @@ def test_anything_else_is_refused_and_is_no_answer(request_head: bytes, status: 
 def test_no_bytes_that_lack_the_state_are_an_answer(data: bytes, shaped: bool) -> None:
     if shaped:
         data = b"GET /callback?" + data.replace(b" ", b"") + b" HTTP/1.1\r\nHost: 127.0.0.1:5000"
-    answer = judge(data, URI, "0123456789abcdef")
+    answer = answer_to(data, URI, "0123456789abcdef")
     assert answer.params is None
     assert answer.status in (400, 404, 405, 421)
 
@@ -126,7 +126,7 @@ def test_any_text_as_a_query_is_read_or_refused(query: str) -> None:
 # ------------------------------------------------------------------- the page on this machine
 
 
-async def answered(redirects: Redirects, *asks: Callable[[], Awaitable[Any]]) -> Any:
+async def answered(redirects: RedirectPage, *asks: Callable[[], Awaitable[Any]]) -> Any:
     found: list[Any] = []
 
     async def wait() -> None:
@@ -140,7 +140,7 @@ async def answered(redirects: Redirects, *asks: Callable[[], Awaitable[Any]]) ->
 
 
 async def test_the_page_waits_through_all_that_is_no_answer() -> None:
-    redirects = await Redirects.listen()
+    redirects = await RedirectPage.listen()
     assert redirects.uri.startswith("http://127.0.0.1:")
     statuses: list[int] = []
 
@@ -166,7 +166,7 @@ async def test_the_page_waits_through_all_that_is_no_answer() -> None:
 
 
 async def test_the_page_runs_nothing_shows_nothing_and_is_kept_nowhere() -> None:
-    redirects = await Redirects.listen()
+    redirects = await RedirectPage.listen()
     pages: list[httpx.Response] = []
 
     async def ask() -> None:
@@ -187,7 +187,7 @@ async def test_the_page_runs_nothing_shows_nothing_and_is_kept_nowhere() -> None
 
 
 async def test_a_connection_that_says_nothing_keeps_no_answer_out() -> None:
-    redirects = await Redirects.listen()
+    redirects = await RedirectPage.listen()
     port = int(redirects.uri.split(":")[2].split("/")[0])
 
     async def ask() -> None:
@@ -240,11 +240,11 @@ class Connections:
 )
 async def test_whoever_goes_away_in_the_middle_ends_no_login(end: Exception) -> None:
     connections: Any = Connections(Connection(head("/favicon.ico"), end), Connection(head(), end))
-    assert (await Redirects(URI, [connections]).wait(STATE))["code"] == "c1"
+    assert (await RedirectPage(URI, [connections]).wait(STATE))["code"] == "c1"
 
 
 async def test_a_head_that_is_too_long_is_not_read() -> None:
-    redirects = await Redirects.listen()
+    redirects = await RedirectPage.listen()
 
     def ask(code: str, **headers: str) -> Callable[[], Awaitable[None]]:
         async def asked() -> None:
@@ -260,7 +260,7 @@ async def test_a_head_that_is_too_long_is_not_read() -> None:
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 async def test_a_chosen_redirect_uri_is_listened_at(host: str) -> None:
     uri = f"http://{host}:{await free_port()}/oauth/back"
-    redirects = await Redirects.listen(uri)
+    redirects = await RedirectPage.listen(uri)
 
     async def ask() -> None:
         assert (await fetched(f"{uri}?code=c&state={STATE}")).status_code == 200
@@ -276,7 +276,7 @@ async def test_nobody_else_waits_at_localhost() -> None:
     async with other:
         uri = f"http://localhost:{other.extra(SocketAttribute.local_port)}/callback"
         with pytest.raises(OSError, match="in use"):
-            await Redirects.listen(uri)
+            await RedirectPage.listen(uri)
 
 
 async def free_port() -> int:
@@ -309,7 +309,7 @@ class Fake:
 def install(monkeypatch: pytest.MonkeyPatch) -> Callable[[Fake], Fake]:
     def installed(fake: Fake) -> Fake:
         monkeypatch.setattr(webbrowser, "get", lambda: fake)
-        monkeypatch.setattr(browser, "person_is_there", lambda: False)
+        monkeypatch.setattr(browser, "nobody_there", lambda: "there is no terminal to ask at")
         return fake
 
     return installed
@@ -351,10 +351,10 @@ async def test_a_browser_that_cannot_be_started_is_none(
         raise webbrowser.Error("could not locate runnable browser")
 
     monkeypatch.setattr(webbrowser, "get", no_browser)
-    monkeypatch.setattr(browser, "person_is_there", lambda: False)
+    monkeypatch.setattr(browser, "nobody_there", lambda: "there is no terminal to ask at")
     person = Browser()
     uri = (await person.listen(Listen())).redirect_uri
-    with pytest.raises(AuthError, match=r"neither a browser to open nor a terminal"):
+    with pytest.raises(AuthError, match=r"no browser to open, and there is no terminal"):
         await person.consent(consent(uri))
 
 
@@ -458,11 +458,11 @@ async def test_a_function_may_leave_the_answer_to_the_redirect() -> None:
     [
         ("{uri}?code=c&state=other", "another login"),
         ("{uri}?code=c", "another login"),
-        ("{uri}?code=c&code=d&state=" + STATE, "twice"),
+        ("{uri}?code=c&code=d&state=" + STATE, "repeated"),
         ("http://evil.example.com/callback?code=c&state=" + STATE, "does not begin with"),
         ("{uri}x?code=c&state=" + STATE, "does not begin with"),
         ("", "does not begin with"),
-        (7, "no text"),
+        (7, "not a string"),
     ],
 )
 async def test_what_a_function_returns_is_checked(returned: Any, why: str) -> None:
@@ -490,7 +490,7 @@ async def test_an_error_of_the_function_is_an_error_of_the_login() -> None:
 async def test_a_login_that_nobody_finishes_ends() -> None:
     person = Browser(on_url=lambda url: None, seconds=0.1)
     uri = (await person.listen(Listen())).redirect_uri
-    with pytest.raises(AuthError, match=r"nobody finished the login at as\.example\.com") as caught:
+    with pytest.raises(AuthError, match=r"the login at as\.example\.com") as caught:
         await person.consent(consent(uri))
     assert caught.value.retryable
     with pytest.raises(httpx.ConnectError):
@@ -543,7 +543,7 @@ async def test_a_redirect_to_elsewhere_needs_a_function_that_returns_it(
     uri = "https://app.example.com/back"
     for person in (Browser(redirect_uri=uri), Browser(redirect_uri=uri, on_url=lambda url: None)):
         assert (await person.listen(Listen())).redirect_uri == uri
-        with pytest.raises(AuthError, match="nobody here receives the redirect"):
+        with pytest.raises(AuthError, match="nothing here receives the redirect"):
             await person.consent(consent(uri))
     person = Browser(redirect_uri=uri, on_url=lambda url: f"{uri}?code=c&state={STATE}")
     await person.listen(Listen())
@@ -686,4 +686,4 @@ class TestAtATerminal:
     def test_the_end_of_input_ends_it(self, screen: Any) -> None:
         self.shown(screen)
         screen.sendeof()
-        screen.expect_exact("ERROR files: the address of the redirect was not given")
+        screen.expect_exact("ERROR files: the login was given up at the terminal")

@@ -97,9 +97,9 @@ REFUSED_RESOURCES: list[tuple[Any, str]] = [
     ("it took too long", "it took too long"),
     ({"authorization_servers": [ISSUER]}, "no resource"),
     ({**RESOURCE, "resource": 5}, "no resource"),
-    ({**RESOURCE, "resource": "https://evil.example/mcp"}, "about another resource"),
-    ({**RESOURCE, "resource": "https://mcp.example/other"}, "about another resource"),
-    ({**RESOURCE, "resource": "https://mcp.example/mcp#x"}, "about another resource"),
+    ({**RESOURCE, "resource": "https://evil.example/mcp"}, "for another resource"),
+    ({**RESOURCE, "resource": "https://mcp.example/other"}, "for another resource"),
+    ({**RESOURCE, "resource": "https://mcp.example/mcp#x"}, "for another resource"),
     ({"resource": SERVER}, "names no authorization server"),
     ({**RESOURCE, "authorization_servers": "https://as.example"}, "names no authorization server"),
     ({**RESOURCE, "authorization_servers": ["http://as.example"]}, "plain http"),
@@ -118,17 +118,13 @@ def test_a_resource_document_that_cannot_be_used_is_refused(page: Any, why: str)
 
 
 REFUSED_METADATA = [
-    ({"issuer": "https://evil.example"}, "says that it is of"),
-    ({"issuer": f"{ISSUER}/"}, "says that it is of"),
-    ({"issuer": "https://AS.example"}, "says that it is of"),
-    ({"issuer": None}, "says that it is of"),
+    ({"issuer": "https://evil.example"}, "for another issuer"),
+    ({"issuer": f"{ISSUER}//"}, "for another issuer"),
+    ({"issuer": "https://AS.example"}, "for another issuer"),
+    ({"issuer": None}, "for another issuer"),
     ({"token_endpoint": None}, "no token_endpoint"),
     ({"token_endpoint": "http://as.example/token"}, "plain http"),
-    ({"token_endpoint": 7}, "no string"),
-    ({"authorization_endpoint": "javascript:alert(1)"}, "not https"),
-    ({"authorization_endpoint": "https://as.example/a b"}, "characters"),
-    ({"authorization_endpoint": "https://as.example/a#b"}, "fragment"),
-    ({"registration_endpoint": "ftp://as.example/r"}, "not https"),
+    ({"token_endpoint": 7}, "not a string"),
 ]
 
 
@@ -136,6 +132,57 @@ REFUSED_METADATA = [
 def test_metadata_that_cannot_be_used_is_refused(changes: dict[str, Any], why: str) -> None:
     with pytest.raises(AuthError, match=why):
         found(World({METADATA: metadata(**changes)}))
+
+
+UNUSABLE = [
+    ("authorization_endpoint", "javascript:alert(1)", "not https"),
+    ("authorization_endpoint", "https://as.example/a b", "characters"),
+    ("authorization_endpoint", "https://as.example/a#b", "fragment"),
+    ("registration_endpoint", "ftp://as.example/r", "not https"),
+    ("registration_endpoint", "", "not https"),
+    ("registration_endpoint", 7, "not a string"),
+    ("revocation_endpoint", "https://user:pass@as.example", "user name"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "why"), UNUSABLE)
+def test_an_optional_endpoint_that_cannot_be_used_counts_as_missing(
+    name: str, value: Any, why: str
+) -> None:
+    server = found(World({METADATA: metadata(**{name: value})})).server
+    assert getattr(server, name) is None
+    assert why in server.why_missing(name)
+    assert "pass" not in server.why_missing(name)
+
+
+@pytest.mark.parametrize(("named", "said"), [(ISSUER, f"{ISSUER}/"), (f"{ISSUER}/", ISSUER)])
+def test_an_issuer_may_differ_by_the_slash_after_its_host(named: str, said: str) -> None:
+    described = {**RESOURCE, "authorization_servers": [named]}
+    server = found(World({f"{WELL_KNOWN}/mcp": described, METADATA: metadata(said)})).server
+    assert (server.issuer, server.named) == (said, named)
+    described = {**RESOURCE, "authorization_servers": [f"{ISSUER}/a"]}
+    place = f"{ISSUER}/.well-known/oauth-authorization-server/a"
+    with pytest.raises(AuthError, match="for another issuer"):
+        found(World({f"{WELL_KNOWN}/mcp": described, place: metadata(f"{ISSUER}/a/")}))
+
+
+def test_a_url_in_the_challenge_that_is_not_served_falls_back_to_the_well_known_urls() -> None:
+    named = "https://mcp.example/.well-known/oauth-protected-resource/other"
+    world = World({named: 404, f"{WELL_KNOWN}/mcp": 404, WELL_KNOWN: RESOURCE})
+    result = world.run(discover(SERVER, named, lambda issuers: issuers[0]))
+    assert result.server.issuer == ISSUER
+    assert world.urls[:3] == [named, f"{WELL_KNOWN}/mcp", WELL_KNOWN]
+    world = World({named: 404, f"{WELL_KNOWN}/mcp": 404})
+    with pytest.raises(AuthError, match="challenge"):
+        world.run(discover(SERVER, named, lambda issuers: issuers[0]))
+
+
+def test_without_resource_metadata_the_scopes_are_those_of_the_authorization_server() -> None:
+    place = "https://mcp.example/.well-known/oauth-authorization-server"
+    described = metadata("https://mcp.example", scopes_supported=["read", "write"])
+    assert found(World({f"{WELL_KNOWN}/mcp": 404, place: described})).scopes == {"read", "write"}
+    described = metadata(scopes_supported=["read", "write"])
+    assert found(World({METADATA: described})).scopes == frozenset()
 
 
 def test_without_a_description_the_origin_is_the_authorization_server() -> None:
@@ -164,7 +211,7 @@ def test_without_any_metadata_three_default_paths_are_used() -> None:
 
 def test_the_default_paths_are_no_way_round_metadata_that_is_refused() -> None:
     place = "https://mcp.example/.well-known/oauth-authorization-server"
-    with pytest.raises(AuthError, match="says that it is of"):
+    with pytest.raises(AuthError, match="for another issuer"):
         found(World({f"{WELL_KNOWN}/mcp": 404, place: metadata("https://evil.example")}))
 
 

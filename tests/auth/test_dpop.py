@@ -22,9 +22,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_client import AuthError, ConfigError
-from mcp_client.auth.assertions import private_key_jwt
 from mcp_client.auth.dpop import Prover
 from mcp_client.auth.keys import PrivateKey
+from mcp_client.auth.service import private_key_jwt
 
 SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
 NOW = 1_800_000_000
@@ -114,9 +114,9 @@ def test_a_key_that_was_written_down_is_the_same_key_again() -> None:
 
 def test_each_server_gets_its_own_nonce_and_no_other() -> None:
     made = prover()
-    assert made.heard(ENDPOINT, {"dpop-nonce": "as-1"})
-    assert made.heard(MCP, {"dpop-nonce": "rs-1"}, resource=True)
-    assert made.heard("https://other.example/token", {"dpop-nonce": "other-1"})
+    assert made.accept_nonce(ENDPOINT, {"dpop-nonce": "as-1"})
+    assert made.accept_nonce(MCP, {"dpop-nonce": "rs-1"}, resource=True)
+    assert made.accept_nonce("https://other.example/token", {"dpop-nonce": "other-1"})
     assert read(made.proof("POST", ENDPOINT))[1]["nonce"] == "as-1"
     assert read(made.proof("POST", MCP, "t"))[1]["nonce"] == "rs-1"
     assert "nonce" not in read(made.proof("POST", "https://third.example/token"))[1]
@@ -124,26 +124,26 @@ def test_each_server_gets_its_own_nonce_and_no_other() -> None:
 
 def test_nonces_are_apart_even_where_both_servers_are_one() -> None:
     made = prover()
-    made.heard("https://one.example/token", {"dpop-nonce": "as-1"})
+    made.accept_nonce("https://one.example/token", {"dpop-nonce": "as-1"})
     assert "nonce" not in read(made.proof("POST", "https://one.example/mcp", "t"))[1]
-    made.heard("https://one.example/mcp", {"dpop-nonce": "rs-1"}, resource=True)
+    made.accept_nonce("https://one.example/mcp", {"dpop-nonce": "rs-1"}, resource=True)
     assert read(made.proof("POST", "https://one.example/token"))[1]["nonce"] == "as-1"
 
 
 def test_the_last_nonce_is_used_until_another_comes() -> None:
     made = prover()
-    assert made.heard(ENDPOINT, {"dpop-nonce": "n1"})
-    assert not made.heard(ENDPOINT, {"dpop-nonce": "n1"})
-    assert not made.heard(ENDPOINT, {})
+    assert made.accept_nonce(ENDPOINT, {"dpop-nonce": "n1"})
+    assert not made.accept_nonce(ENDPOINT, {"dpop-nonce": "n1"})
+    assert not made.accept_nonce(ENDPOINT, {})
     assert read(made.proof("POST", ENDPOINT))[1]["nonce"] == "n1"
-    assert made.heard(ENDPOINT, {"dpop-nonce": "n2"})
+    assert made.accept_nonce(ENDPOINT, {"dpop-nonce": "n2"})
     assert read(made.proof("POST", ENDPOINT))[1]["nonce"] == "n2"
 
 
 @pytest.mark.parametrize("nonce", ["", "a b", 'a"b', "a\\b", "a\r\nb", "é", "x" * 1025])
 def test_what_is_no_nonce_is_not_taken_up(nonce: str) -> None:
     made = prover()
-    assert not made.heard(ENDPOINT, {"dpop-nonce": nonce})
+    assert not made.accept_nonce(ENDPOINT, {"dpop-nonce": nonce})
     assert "nonce" not in read(made.proof("POST", ENDPOINT))[1]
 
 
@@ -160,7 +160,7 @@ def test_a_server_that_takes_none_of_our_algorithms_is_told_so() -> None:
     made = prover()
     made.check(None)
     made.check(["PS256", "ES256"])
-    with pytest.raises(AuthError, match="accepts signatures with PS256, and this key can"):
+    with pytest.raises(AuthError, match="accepts signatures with PS256; this key can sign"):
         made.check(["PS256"])
     with pytest.raises(AuthError, match="accepts signatures with nothing"):
         made.check([])
@@ -179,7 +179,7 @@ def test_the_key_of_a_prover_is_in_no_repr() -> None:
 def test_an_assertion_names_the_client_twice_and_the_issuer_it_is_for(algorithm: str) -> None:
     key = PrivateKey.read(pem(KEYS[algorithm]), key_id="the-key")
     made = private_key_jwt("the-client", key, "https://as.example", clock=lambda: NOW + 0.5)
-    fields, headers = made.applied({"grant_type": "client_credentials"})
+    fields, headers = made.apply_to({"grant_type": "client_credentials"})
     assert headers == {}
     text = fields["client_assertion"]
     assert jwt.get_unverified_header(text) == {"alg": algorithm, "kid": "the-key", "typ": "JWT"}
@@ -193,7 +193,7 @@ def test_an_assertion_names_the_client_twice_and_the_issuer_it_is_for(algorithm:
     assert claims["iss"] == claims["sub"] == "the-client"
     assert claims["iat"] == NOW
     assert NOW < claims["exp"] <= NOW + 300
-    again, _ = made.applied({})
+    again, _ = made.apply_to({})
     assert again["client_assertion"] != text
     assert "client_secret" not in fields
 
@@ -257,11 +257,11 @@ def test_older_forms_of_pem_are_read_too_and_a_jwk_brings_its_name() -> None:
         ("", "cannot be read"),
         ("SECRET", "cannot be read"),
         ("{", "cannot be read"),
-        ('{"kty": "oct", "k": "SECRET"}', "of a kind that signs no assertion"),
+        ('{"kty": "oct", "k": "SECRET"}', "unsupported kind of private key"),
         ('{"kty": "EC", "crv": "P-256", "d": "SECRET"}', "cannot be read"),
         (pem(P256).replace("M", "N"), "cannot be read"),
-        (pem(dsa.generate_private_key(1024)), "of a kind that signs no assertion"),
-        (pem(ec.generate_private_key(ec.SECP256K1())), "of a kind that signs no assertion"),
+        (pem(dsa.generate_private_key(1024)), "unsupported kind of private key"),
+        (pem(ec.generate_private_key(ec.SECP256K1())), "unsupported kind of private key"),
         (pem(rsa.generate_private_key(65537, 1024)), "has 1024 bits"),
         (
             P256.private_bytes(

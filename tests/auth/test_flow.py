@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_client import AuthError
+from mcp_client.auth.authorization_request import LoginOptions
 from mcp_client.auth.discovery import DiscoveredServer, ServerMetadata
 from mcp_client.auth.flow import Login, LoginRequest, authorize, refresh, scopes_wanted
 from mcp_client.auth.registration import RegisteredClient
@@ -31,10 +32,12 @@ def logged_in(
     world: World,
     client: RegisteredClient | None = None,
     scopes: frozenset[str] | None = None,
-    **want: Any,
+    options: LoginOptions | None = None,
+    **known: Any,
 ) -> Login:
-    wanted = LoginRequest(SERVER, "example", now=now, **want)
-    login = world.run(authorize(wanted, client or RegisteredClient(), scopes))
+    request = LoginRequest(SERVER, "example", now=now, **known)
+    options = options or LoginOptions(scopes=scopes)
+    login = world.run(authorize(request, client or RegisteredClient(), options))
     assert isinstance(login, Login)
     return login
 
@@ -92,25 +95,25 @@ REDIRECTS: list[tuple[dict[str, str], bool, str | None]] = [
     ({"iss": ISSUER}, True, None),
     ({}, False, None),
     ({"iss": ISSUER}, False, None),
-    ({}, True, "does not say that it comes from"),
+    ({}, True, "has no iss"),
     ({"iss": "https://evil.example"}, True, "comes from 'https://evil.example'"),
     ({"iss": "https://evil.example"}, False, "comes from 'https://evil.example'"),
     ({"iss": f"{ISSUER}/"}, True, "comes from"),
     ({"iss": "https://AS.example"}, True, "comes from"),
     ({"iss": "https://as.example:443"}, True, "comes from"),
     ({"iss": ""}, False, "comes from"),
-    ({"iss": ISSUER, "state": "another"}, True, "another state"),
-    ({"iss": ISSUER, "state": ""}, True, "another state"),
-    ({"iss": ISSUER, "state": "ü"}, True, "another state"),
-    ({"iss": ISSUER, "code": ""}, True, "no code"),
+    ({"iss": ISSUER, "state": "another"}, True, "another login"),
+    ({"iss": ISSUER, "state": ""}, True, "another login"),
+    ({"iss": ISSUER, "state": "ü"}, True, "another login"),
+    ({"iss": ISSUER, "code": ""}, True, "neither a code"),
 ]
 
 
-@pytest.mark.parametrize(("redirect", "says_iss", "why"), REDIRECTS)
+@pytest.mark.parametrize(("redirect", "promises_iss", "why"), REDIRECTS)
 def test_a_redirect_is_used_only_if_it_answers_our_question(
-    redirect: dict[str, str], says_iss: bool, why: str | None
+    redirect: dict[str, str], promises_iss: bool, why: str | None
 ) -> None:
-    described = metadata(authorization_response_iss_parameter_supported=says_iss)
+    described = metadata(authorization_response_iss_parameter_supported=promises_iss)
     world = World({METADATA: described}, **redirect)
     if why is None:
         assert logged_in(world).token.access_token == "at"
@@ -142,9 +145,12 @@ UNFIT = [
     ({"code_challenge_methods_supported": None}, "PKCE"),
     ({"code_challenge_methods_supported": ["plain"]}, "PKCE"),
     ({"authorization_endpoint": None}, "no authorization_endpoint"),
-    ({"response_types_supported": ["token"]}, "no authorization codes"),
-    ({"authorization_endpoint": f"{ISSUER}/a?redirect_uri=https://evil.example"}, "ours to give"),
-    ({"authorization_endpoint": f"{ISSUER}/a?state="}, "ours to give"),
+    ({"response_types_supported": ["token"]}, "does not support authorization codes"),
+    (
+        {"authorization_endpoint": f"{ISSUER}/a?redirect_uri=https://evil.example"},
+        "only the client may set",
+    ),
+    ({"authorization_endpoint": f"{ISSUER}/a?state="}, "only the client may set"),
 ]
 
 
@@ -160,8 +166,7 @@ def test_nobody_is_asked_where_the_login_could_not_be_safe(
 
 def test_without_pkce_a_host_may_insist_and_we_send_it_nevertheless() -> None:
     world = World({METADATA: metadata(code_challenge_methods_supported=None)})
-    want = LoginRequest(SERVER, "example", now=now)
-    world.run(authorize(want, RegisteredClient(), None, without_pkce=True))
+    logged_in(world, options=LoginOptions(allow_missing_pkce=True))
     assert world.consents[0]["code_challenge_method"] == "S256"
 
 
@@ -213,11 +218,11 @@ def test_scopes_are_the_challenges_or_the_resources_and_those_we_had(
     challenge: str, resource: Any, own: Any, held: Any, server: Any, expected: str
 ) -> None:
     params = {"scope": challenge} if challenge else {}
-    want = LoginRequest(SERVER, "example", Challenge("bearer", params), frozenset(held))
-    place = DiscoveredServer(
+    request = LoginRequest(SERVER, "example", Challenge("bearer", params), frozenset(held))
+    discovered = DiscoveredServer(
         SERVER, ServerMetadata(ISSUER, TOKEN, scopes=frozenset(server)), resource
     )
-    wanted = scopes_wanted(want, place, None if own is None else frozenset(own))
+    wanted = scopes_wanted(request, discovered, None if own is None else frozenset(own))
     assert wanted == set(expected.split())
 
 
@@ -310,14 +315,22 @@ def test_a_refresh_authenticates_as_the_login_did() -> None:
 @pytest.mark.parametrize(
     "registration", [None, Registration("somebody else", issuer=ISSUER)], ids=["none", "another"]
 )
-def test_a_refresh_token_is_not_sent_under_another_name(registration: Registration | None) -> None:
+def test_a_refresh_without_the_clients_secret_is_not_sent(
+    registration: Registration | None,
+) -> None:
     world = World()
     if registration is not None:
         world.kept[ISSUER] = registration
-    with pytest.raises(AuthError) as caught:
-        refreshed(world)
-    assert caught.value.oauth_error == "invalid_grant"
+    with pytest.raises(AuthError, match="secret") as caught:
+        refreshed(world, source=Source(SOURCE.key, TOKEN, "client_secret_basic"))
+    assert not caught.value.retryable
     assert world.urls == []
+
+
+def test_a_public_client_needs_no_registration_to_refresh() -> None:
+    world = World()
+    assert refreshed(world).access_token == "at"
+    assert world.form(TOKEN)["client_id"] == "old"
 
 
 def test_a_client_that_is_forgotten_at_a_refresh_is_not_kept() -> None:

@@ -128,16 +128,19 @@ LOOK_AT: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "resource metadata nested without end": (
         {"resource_metadata": instead(b'{"a":' * 50_000)},
-        "there is none",
+        "nor at the well-known URLs",
     ),
-    "resource metadata that say two things": ({"resource_metadata": twice}, "there is none"),
+    "resource metadata that say two things": (
+        {"resource_metadata": twice},
+        "nor at the well-known URLs",
+    ),
     "resource metadata of another server": (
         {"resource_metadata": but(resource="https://bank.example.com/mcp")},
-        "about another resource, 'https://bank.example.com/mcp'",
+        "for another resource, 'https://bank.example.com/mcp'",
     ),
     "resource metadata of a server that begins the same": (
         {"resource_metadata": lambda d: {**d, "resource": d["resource"][:-1]}},
-        "about another resource",
+        "for another resource",
     ),
     "an authorization server that is a script": (
         {"resource_metadata": but(authorization_servers=["javascript:alert(1)"])},
@@ -158,11 +161,11 @@ LOOK_AT: dict[str, tuple[dict[str, Any], str]] = {
     # the authorization server's metadata
     "an authorization server that says it is another": (
         {"server_metadata": but(issuer="https://honest.example.com")},
-        "says that it is of 'https://honest.example.com'",
+        "for another issuer, 'https://honest.example.com'",
     ),
-    "an issuer that differs in one slash": (
-        {"server_metadata": lambda d: {**d, "issuer": d["issuer"] + "/"}},
-        "says that it is of",
+    "an issuer that differs in two slashes": (
+        {"server_metadata": lambda d: {**d, "issuer": d["issuer"] + "//"}},
+        "for another issuer",
     ),
     "server metadata without end": ({"pages": {ASM: endless}}, "longer than 1048576 bytes"),
     "server metadata that redirect to a cloud's metadata service": (
@@ -179,15 +182,15 @@ LOOK_AT: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a page that is another program's": (
         {"server_metadata": but(authorization_endpoint="ms-msdt:/id PCWDiagnostic")},
-        "is refused",
+        "unusable authorization_endpoint",
     ),
     "a page with a command for a shell": (
         {"server_metadata": but(authorization_endpoint='https://as.example.com/"; rm -rf ~; "')},
-        "characters that no URL has",
+        "characters that are not allowed in a URL",
     ),
     "a page with a command in backticks": (
         {"server_metadata": but(authorization_endpoint="https://as.example.com/`id`")},
-        "characters that no URL has",
+        "characters that are not allowed in a URL",
     ),
     "a page that is an option for a browser": (
         {"server_metadata": but(authorization_endpoint="--gpu-launcher=sh")},
@@ -195,11 +198,11 @@ LOOK_AT: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a page with escape sequences": (
         {"server_metadata": but(authorization_endpoint="https://as.example.com/\x1b]0;hi\x07")},
-        "characters that no URL has",
+        "characters that are not allowed in a URL",
     ),
     "a page with letters of another alphabet in its name": (
         {"server_metadata": but(authorization_endpoint="https://\u0430s.example.com/authorize")},
-        "characters that no URL has",
+        "characters that are not allowed in a URL",
     ),
     "a page without TLS": (
         {"server_metadata": but(authorization_endpoint="http://as.example.com/authorize")},
@@ -234,19 +237,19 @@ LOOK_AT: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a redirect that does not say from whom, of a server that promised to": (
         {"redirect": but(iss=None)},
-        "does not say that it comes from",
+        "has no iss",
     ),
     "a token endpoint that is a page of another server": (
         {"pages": {"/token": to("https://as.example.com/token", 307)}},
         "another origin",
     ),
     "a token that is huge": ({"token": instead(b" " * 2 * MIB)}, "longer than 1048576 bytes"),
-    "a token that is none": ({"token": but(access_token=None)}, "with no access_token"),
+    "a token that is none": ({"token": but(access_token=None)}, "no access_token"),
     "a token with a line of its own": (
         {"token": but(access_token="a\r\nX-Evil: 1")},
-        "an unusable access_token",
+        "its access_token is malformed",
     ),
-    "a token of a kind unknown": ({"token": but(token_type="mac")}, "a token of type 'mac'"),
+    "a token of a kind unknown": ({"token": but(token_type="mac")}, "its token_type is 'mac'"),
     "an error that draws on the terminal": (
         {
             "token": instead(

@@ -25,7 +25,17 @@ from mcp_client.auth.browser import OnUrl
 from mcp_client.auth.token_manager import RequestContext, TokenManager
 from mcp_client.auth.tokens import Key, Source
 from mcp_client.transports.http import HttpTransport
-from tests.auth.driving import AGAIN, SAID, OneSeat, Person, call, grants, names, nobody, session_of
+from tests.auth.driving import (
+    AGAIN,
+    SAID,
+    OneManager,
+    Person,
+    call,
+    grants,
+    names,
+    nobody,
+    session_of,
+)
 from tests.server.authorization import World, guarded
 from tests.server.http_apps import Handshake, Legacy, Stateless
 from tests.server.http_server import Reply, Request
@@ -88,10 +98,10 @@ async def test_the_clocks_stand_still_while_a_person_thinks(app: Callable[[], An
     deadlines: list[float] = []
 
     class Watched(OAuth):
-        def _received(self, request: httpx.Request) -> tuple[RequestContext, TokenManager]:
-            visit, seat = super()._received(request)
-            self.watch = visit.watch
-            return visit, seat
+        def _context(self, request: httpx.Request) -> tuple[RequestContext, TokenManager]:
+            context, manager = super()._context(request)
+            self.watch = context.clock
+            return context, manager
 
     async def slowly(url: str) -> str:
         times.append(auth.watch.now())
@@ -152,7 +162,7 @@ async def test_a_login_nobody_waits_for_any_more_is_given_up() -> None:
 async def test_a_person_who_does_not_come_back_ends_the_login() -> None:
     auth = OAuth(on_url=lambda url: None)
     async with guarded() as world:
-        with pytest.raises(AuthError, match="nobody finished the login"):
+        with pytest.raises(AuthError, match="was not finished within"):
             async with session_of(world, auth, timeouts=Timeouts(approval=0.2)):
                 pass
 
@@ -326,7 +336,7 @@ async def test_a_refusal_of_an_old_token_that_comes_after_a_login_is_no_refusal_
         assert (await client.post(world.url + path, json={})).status_code == 200
 
     async with guarded(pages={"/mcp": late}) as world:
-        auth = OneSeat(world.url, on_url=world.agree)
+        auth = OneManager(world.url, on_url=world.agree)
         async with (
             httpx.AsyncClient(auth=auth, trust_env=False, timeout=None) as client,
             anyio.create_task_group() as tasks,
@@ -363,7 +373,7 @@ async def test_a_token_that_is_over_is_missed_by_all_who_used_it() -> None:
         assert (await client.post(world.url + path, json={})).status_code == 200
 
     async with guarded(refreshes=False, pages={"/mcp": app}) as world:
-        auth = OneSeat(world.url, on_url=(person := Person(world.agree)))
+        auth = OneManager(world.url, on_url=(person := Person(world.agree)))
         times = [0.0]
         auth._now = lambda: times[0]
         async with (

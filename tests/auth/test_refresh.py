@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from mcp_client import AuthError, ConfigError, HttpServer, OAuth, connect
-from mcp_client.auth.refresh import renewed
+from mcp_client.auth.refresh import refresh_once
 from mcp_client.auth.store import FileTokens, MemoryTokens
 from mcp_client.auth.tokens import Key, Token, TokenStore
 from tests.server.authorization import World, guarded
@@ -66,7 +66,7 @@ async def test_twenty_tasks_refresh_once_and_all_have_the_new_token(store: Token
     endpoint, got = Endpoint(), []
 
     async def task() -> None:
-        got.append(await renewed(store, KEY, FIRST, endpoint))
+        got.append(await refresh_once(store, KEY, FIRST, endpoint))
 
     async with anyio.create_task_group() as tasks:
         for _ in range(20):
@@ -83,7 +83,7 @@ async def test_what_another_has_refreshed_already_is_taken_and_nobody_is_asked(
     newer = Token("at-9", refresh_token="rt-9")
     await store.save(KEY, newer)
     endpoint = Endpoint()
-    assert await renewed(store, KEY, FIRST, endpoint) == newer
+    assert await refresh_once(store, KEY, FIRST, endpoint) == newer
     assert endpoint.asked == []
 
 
@@ -93,12 +93,12 @@ async def test_a_newer_token_that_is_stale_too_is_refreshed_and_not_the_older(
     endpoint = Endpoint()
     endpoint.valid = "rt-5"
     await store.save(KEY, Token("at-5", refresh_token="rt-5", expires_at=1.0))
-    assert (await renewed(store, KEY, FIRST, endpoint)).access_token == "at-6"
+    assert (await refresh_once(store, KEY, FIRST, endpoint)).access_token == "at-6"
     assert endpoint.asked == ["rt-5"]
 
 
 async def test_a_token_the_store_never_had_is_refreshed_and_kept(store: TokenStore) -> None:
-    token = await renewed(store, KEY, FIRST, Endpoint())
+    token = await refresh_once(store, KEY, FIRST, Endpoint())
     assert await store.load(KEY) == token
 
 
@@ -107,7 +107,7 @@ async def test_nothing_is_locked_while_the_server_is_asked(store: TokenStore) ->
     endpoint = Endpoint()
     endpoint.resume = anyio.Event()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(renewed, store, KEY, FIRST, endpoint)
+        tasks.start_soon(refresh_once, store, KEY, FIRST, endpoint)
         await endpoint.at_work.wait()
         other = Key("https://other.example", KEY.resource, KEY.client)
         await store.save(other, Token("at-other"))
@@ -122,7 +122,7 @@ async def test_a_refresh_that_fails_leaves_the_token_and_no_mark(store: TokenSto
     endpoint = Endpoint()
     endpoint.error = AuthError("busy", retryable=True)
     with pytest.raises(AuthError, match="busy"):
-        await renewed(store, KEY, FIRST, endpoint)
+        await refresh_once(store, KEY, FIRST, endpoint)
     assert await store.load(KEY) == FIRST
     assert await nobody_is_refreshing(store)
 
@@ -142,7 +142,7 @@ async def test_a_refresh_that_is_under_way_is_not_lost_when_its_caller_is_cancel
                 endpoint.resume.set()
 
             tasks.start_soon(cancels)
-            await renewed(store, KEY, FIRST, endpoint)
+            await refresh_once(store, KEY, FIRST, endpoint)
     assert scope.cancelled_caught
     kept = await store.load(KEY)
     assert kept is not None
@@ -158,7 +158,7 @@ async def test_a_refresh_that_nobody_answers_ends_soon_after_its_caller(
     endpoint = Endpoint()
     endpoint.resume = anyio.Event()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(renewed, store, KEY, FIRST, endpoint)
+        tasks.start_soon(refresh_once, store, KEY, FIRST, endpoint)
         await endpoint.at_work.wait()
         tasks.cancel_scope.cancel()
     assert await store.load(KEY) == FIRST
@@ -169,7 +169,7 @@ async def test_whatever_a_refresh_raises_comes_out_as_it_is(store: TokenStore) -
     endpoint = Endpoint()
     endpoint.error = LookupError("of the host's own store")
     with pytest.raises(LookupError, match="of the host's own store"):
-        await renewed(store, KEY, FIRST, endpoint)
+        await refresh_once(store, KEY, FIRST, endpoint)
     assert await nobody_is_refreshing(store)
 
 
@@ -184,7 +184,7 @@ async def test_a_grant_that_is_over_is_found_out_by_one_and_believed_by_those_wh
 
     async def task(store: Any) -> None:
         with pytest.raises(AuthError) as caught:
-            await renewed(store, KEY, FIRST, endpoint)
+            await refresh_once(store, KEY, FIRST, endpoint)
         told.append(caught.value.oauth_error)
 
     waiters = [Claims(store) for _ in range(3)]
@@ -224,8 +224,8 @@ async def test_a_mark_that_is_always_there_is_not_waited_for_for_ever(store: Tok
             return None
 
     endpoint = Endpoint()
-    with pytest.raises(AuthError, match="for too long") as caught:
-        await renewed(Busy(store), KEY, FIRST, endpoint, claim=0.01)
+    with pytest.raises(AuthError, match="another process is refreshing this token") as caught:
+        await refresh_once(Busy(store), KEY, FIRST, endpoint, claim=0.01)
     assert caught.value.retryable
     assert endpoint.asked == []
 
@@ -235,9 +235,9 @@ async def test_a_token_that_cannot_be_kept_is_still_used(caplog: pytest.LogCaptu
         async def save(self, key: Key, token: Token) -> None:
             raise ConfigError("the disk is full")
 
-    token = await renewed(Full(), KEY, FIRST, Endpoint())
+    token = await refresh_once(Full(), KEY, FIRST, Endpoint())
     assert token.access_token == "at-2"
-    assert "good for this run only: the disk is full" in caplog.text
+    assert "could not be stored; it is lost at exit: the disk is full" in caplog.text
     assert "rt-" not in caplog.text
 
 
@@ -262,7 +262,7 @@ async def test_the_mark_of_a_process_that_died_runs_out(tmp_path: Path) -> None:
     done = await anyio.run_process(words, check=False)
     assert done.returncode == -9, done.stderr.decode()
     endpoint = Endpoint()
-    assert (await renewed(store, KEY, FIRST, endpoint)).access_token == "at-2"
+    assert (await refresh_once(store, KEY, FIRST, endpoint)).access_token == "at-2"
     assert endpoint.asked == ["rt-1"]
 
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from mcp_client import AuthError, HttpServer, MemoryTokens, OAuth, TokenStore, connect
-from tests.auth.driving import SAID, OneSeat, Person, call, nobody, session_of
+from tests.auth.driving import SAID, OneManager, Person, call, nobody, session_of
 from tests.server.authorization import guarded
 from tests.server.http_apps import Handshake
 from tests.server.http_server import Reply, Request, serving
@@ -60,7 +60,7 @@ async def test_a_server_that_refuses_every_token_is_given_up() -> None:
         await reply.send(401, headers={"WWW-Authenticate": 'Bearer scope="all"'})
 
     async with guarded(pages={"/mcp": refuse}) as world:
-        with pytest.raises(AuthError, match="has just given us: it wants Bearer with scope 'all'"):
+        with pytest.raises(AuthError, match="has just issued: it wants Bearer with scope 'all'"):
             await call(world, OAuth(on_url=world.agree))
         assert len(world.consents) == 1
 
@@ -127,7 +127,7 @@ async def test_no_secret_is_in_a_log_or_a_repr(caplog: pytest.LogCaptureFixture)
         await call(world, auth)
         told = "".join(r.getMessage() for r in caplog.records if r.name.startswith("mcp_client"))
         assert told
-        told += repr(auth) + repr(auth._seats) + repr(store)
+        told += repr(auth) + repr(auth._managers) + repr(store)
         secrets = {*world.tokens, *world.refresh_tokens}
         secrets |= {form["code"] for form in world.forms("/token") if "code" in form}
         secrets |= {form["code_verifier"] for form in world.forms("/token")[:1]}
@@ -143,7 +143,7 @@ async def test_a_request_to_another_origin_carries_no_token() -> None:
         await reply.json({})
 
     async with guarded() as world, serving(other) as elsewhere:
-        auth = OneSeat(world.url, on_url=world.agree)
+        auth = OneManager(world.url, on_url=world.agree)
         async with httpx.AsyncClient(auth=auth, trust_env=False) as client:
             assert (await client.post(world.url, json={})).status_code != 401
             await client.post(elsewhere.url, json={})

@@ -9,7 +9,13 @@ import pytest
 
 from mcp_client import AuthError, ConfigError
 from mcp_client.auth.discovery import DiscoveredServer, ServerMetadata
-from mcp_client.auth.registration import ClientIdentity, RegisteredClient, identify, identify_anew
+from mcp_client.auth.registration import (
+    ClientIdentity,
+    RegisteredClient,
+    identify,
+    known_client,
+    register_again,
+)
 from mcp_client.auth.steps import Listen
 from mcp_client.auth.tokens import Registration
 from tests.auth.flows import ISSUER, REDIRECT, SERVER, World
@@ -18,46 +24,47 @@ DOCUMENT = "https://app.example/client.json"
 NOW = 1_000.0
 
 
-def place(**server: Any) -> DiscoveredServer:
-    known = {"registration_endpoint": f"{ISSUER}/register", "auth_methods": ("none",), **server}
-    return DiscoveredServer(SERVER, ServerMetadata(ISSUER, f"{ISSUER}/token", **known))
+def discovered(**server: Any) -> DiscoveredServer:
+    fields = {"registration_endpoint": f"{ISSUER}/register", "auth_methods": ("none",), **server}
+    return DiscoveredServer(SERVER, ServerMetadata(ISSUER, f"{ISSUER}/token", **fields))
 
 
 def identified(world: World, where: DiscoveredServer, client: RegisteredClient) -> ClientIdentity:
-    known = world.run(identify(where, client, NOW))
-    assert isinstance(known, ClientIdentity)
-    return known
+    known = world.run(known_client(where, client, NOW))
+    identity = world.run(identify(where, client, known))
+    assert isinstance(identity, ClientIdentity)
+    return identity
 
 
 def test_given_credentials_come_first() -> None:
     world = World()
     client = RegisteredClient(client_id="given", client_secret="s3cret", metadata_url=DOCUMENT)
-    known = identified(world, place(knows_client_documents=True), client)
+    known = identified(world, discovered(supports_client_documents=True), client)
     assert (known.registration.client_id, known.registration.client_secret) == ("given", "s3cret")
     assert world.urls == []
 
 
 def test_then_the_url_of_a_document_where_the_server_knows_such() -> None:
     client = RegisteredClient(metadata_url=DOCUMENT)
-    known = identified(World(), place(knows_client_documents=True), client)
+    known = identified(World(), discovered(supports_client_documents=True), client)
     assert known.registration.client_id == DOCUMENT
-    known = identified(World(), place(knows_client_documents=False), client)
+    known = identified(World(), discovered(supports_client_documents=False), client)
     assert known.registration.client_id == "registered"
 
 
 def test_then_a_client_that_is_kept_and_else_a_new_one() -> None:
     world = World()
-    first = identified(world, place(), RegisteredClient())
+    first = identified(world, discovered(), RegisteredClient())
     assert (first.registration.client_id, first.kept) == ("registered", False)
     world.pages[f"{ISSUER}/register"] = {"client_id": "another"}
-    again = identified(world, place(), RegisteredClient())
+    again = identified(world, discovered(), RegisteredClient())
     assert (again.registration.client_id, again.kept) == ("registered", True)
     assert world.urls == [f"{ISSUER}/register"]
 
 
 def test_a_registration_says_what_kind_of_client_it_is_for() -> None:
     world = World()
-    identified(world, place(), RegisteredClient(name="a host"))
+    identified(world, discovered(), RegisteredClient(name="a host"))
     assert json.loads(world.fetched[0].body or b"") == {
         "client_name": "a host",
         "redirect_uris": [REDIRECT],
@@ -71,7 +78,7 @@ def test_a_registration_says_what_kind_of_client_it_is_for() -> None:
 def test_a_redirect_to_a_web_page_makes_it_a_web_client() -> None:
     world = World()
     world.redirect_uri = "https://app.example/callback"
-    identified(world, place(), RegisteredClient(redirect_uri=world.redirect_uri))
+    identified(world, discovered(), RegisteredClient(redirect_uri=world.redirect_uri))
     assert json.loads(world.fetched[0].body or b"")["application_type"] == "web"
 
 
@@ -89,7 +96,7 @@ def test_a_registration_asks_for_a_method_the_server_has(
     offered: tuple[str, ...] | None, wanted: str
 ) -> None:
     world = World()
-    identified(world, place(auth_methods=offered), RegisteredClient())
+    identified(world, discovered(auth_methods=offered), RegisteredClient())
     assert json.loads(world.fetched[0].body or b"")["token_endpoint_auth_method"] == wanted
 
 
@@ -101,7 +108,7 @@ def test_what_the_server_says_is_kept_under_its_own_name() -> None:
         "token_endpoint_auth_method": "client_secret_post",
     }
     world = World({f"{ISSUER}/register": answer})
-    registration = identified(world, place(), RegisteredClient()).registration
+    registration = identified(world, discovered(), RegisteredClient()).registration
     assert world.kept == {ISSUER: registration}
     assert registration.issuer == ISSUER
     assert registration.secret_expires_at == 2000
@@ -112,7 +119,9 @@ def test_what_the_server_says_is_kept_under_its_own_name() -> None:
 def test_a_secret_that_never_expires_is_written_as_0() -> None:
     answer = {"client_id": "c", "client_secret": "s", "client_secret_expires_at": 0}
     world = World({f"{ISSUER}/register": answer})
-    assert identified(world, place(), RegisteredClient()).registration.secret_expires_at is None
+    assert (
+        identified(world, discovered(), RegisteredClient()).registration.secret_expires_at is None
+    )
 
 
 OUTDATED = [
@@ -126,15 +135,14 @@ OUTDATED = [
 def test_a_kept_client_that_does_not_fit_is_not_used(kept: Registration) -> None:
     world = World()
     world.kept[ISSUER] = kept
-    assert identified(world, place(), RegisteredClient()).registration.client_id == "registered"
+    assert (
+        identified(world, discovered(), RegisteredClient()).registration.client_id == "registered"
+    )
 
 
 def test_the_redirect_goes_to_the_port_that_is_registered_if_it_can() -> None:
-    flow = identify(place(), RegisteredClient(), NOW)
-    next(flow)
-    assert flow.send(Registration("old", redirect_uris=(REDIRECT,), issuer=ISSUER)) == Listen(
-        (REDIRECT,)
-    )
+    kept = Registration("old", redirect_uris=(REDIRECT,), issuer=ISSUER)
+    assert next(identify(discovered(), RegisteredClient(), kept)) == Listen((REDIRECT,))
 
 
 def test_credentials_of_one_server_are_not_sent_to_another() -> None:
@@ -143,16 +151,16 @@ def test_credentials_of_one_server_are_not_sent_to_another() -> None:
         client_id="given", client_secret="s3cret", issuer="https://first.example"
     )
     with pytest.raises(AuthError, match=r"belongs to .* https://first.example") as caught:
-        identified(world, place(), client)
+        identified(world, discovered(), client)
     assert world.urls == []
     assert "s3cret" not in str(caught.value)
 
 
 def test_a_server_that_registers_nobody_says_what_to_give() -> None:
     with pytest.raises(AuthError, match="client_id=") as caught:
-        identified(World(), place(registration_endpoint=None), RegisteredClient())
+        identified(World(), discovered(registration_endpoint=None), RegisteredClient())
     assert "client_metadata_url" not in str(caught.value)
-    where = place(registration_endpoint=None, knows_client_documents=True)
+    where = discovered(registration_endpoint=None, supports_client_documents=True)
     with pytest.raises(AuthError, match="client_metadata_url="):
         identified(World(), where, RegisteredClient())
 
@@ -162,7 +170,7 @@ REFUSALS = [
     ({"error": "invalid_client_metadata", "error_description": "no \x1b[1m"}, r"no \\u\{1b\}"),
     (403, "HTTP 403"),
     (b"<html>", "HTTP 200"),
-    ({"client_name": "no id"}, "no client_id"),
+    ({"client_name": "no id"}, "without a client_id"),
     ("refused to ask", "refused to ask"),
 ]
 
@@ -171,7 +179,7 @@ REFUSALS = [
 def test_a_registration_that_fails_is_told_with_its_reason(page: Any, why: str) -> None:
     world = World({f"{ISSUER}/register": page})
     with pytest.raises(AuthError, match=why):
-        identified(world, place(), RegisteredClient())
+        identified(world, discovered(), RegisteredClient())
     assert world.kept == {}
 
 
@@ -179,7 +187,7 @@ def test_a_forgotten_client_makes_room_for_a_new_one() -> None:
     world = World()
     world.kept[ISSUER] = old = Registration("old", redirect_uris=(REDIRECT,), issuer=ISSUER)
     known = world.run(
-        identify_anew(place(), RegisteredClient(), ClientIdentity(old, REDIRECT, kept=True))
+        register_again(discovered(), RegisteredClient(), ClientIdentity(old, REDIRECT, kept=True))
     )
     assert known.registration.client_id == "registered"
     assert world.kept[ISSUER].client_id == "registered"
@@ -190,7 +198,9 @@ def test_a_forgotten_client_is_not_kept_even_if_there_will_be_no_other() -> None
     world.kept[ISSUER] = old = Registration("old", redirect_uris=(REDIRECT,), issuer=ISSUER)
     with pytest.raises(AuthError, match="HTTP 403"):
         world.run(
-            identify_anew(place(), RegisteredClient(), ClientIdentity(old, REDIRECT, kept=True))
+            register_again(
+                discovered(), RegisteredClient(), ClientIdentity(old, REDIRECT, kept=True)
+            )
         )
     assert world.kept == {}
 
@@ -214,5 +224,5 @@ def test_what_no_client_can_be_is_refused_when_it_is_made(options: dict[str, Any
 
 def test_no_secret_is_in_a_repr() -> None:
     client = RegisteredClient(client_id="given", client_secret="s3cret")
-    known = identified(World(), place(), client)
+    known = identified(World(), discovered(), client)
     assert "s3cret" not in repr(client) + repr(known)

@@ -30,14 +30,12 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.auth.client_credentials import client_credentials
 from mcp_client.auth.enterprise import enterprise
 from mcp_client.auth.flow import Login, LoginRequest
 from mcp_client.auth.keys import PrivateKey
-from mcp_client.auth.service import Machine
-from mcp_client.auth.steps import Flow, Supply
+from mcp_client.auth.service import ServiceClient, client_credentials, workload_identity
+from mcp_client.auth.steps import AskHost, Flow
 from mcp_client.auth.tokens import Key, Source
-from mcp_client.auth.workload import workload_identity
 from mcp_client.protocol.www_authenticate import Challenge
 from tests.auth.flows import ISSUER, SERVER, metadata
 from tests.auth.flows import World as Table
@@ -53,8 +51,8 @@ ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 JAG = {"issued_token_type": ID_JAG, "access_token": "jag-SECRET", "token_type": "N_A"}
 PRM = "https://mcp.example/.well-known/oauth-protected-resource/mcp"
 AS = f"{ISSUER}/.well-known/oauth-authorization-server"
-MACHINE = Machine.of("the-client", client_secret="cs-SECRET")
-WORKLOAD = Machine.of("the-workload")
+MACHINE = ServiceClient.of("the-client", client_secret="cs-SECRET")
+WORKLOAD = ServiceClient.of("the-workload")
 PROVIDER = IdentityProvider(IDP, "us-at-idp", "id-SECRET")
 KEY_TEXT = PrivateKey.generate().text()
 
@@ -63,12 +61,12 @@ class Supplying(Table):
     """A table that supplies what the host's functions give, too."""
 
     def answer(self, step: Any) -> Any:
-        if isinstance(step, Supply):
+        if isinstance(step, AskHost):
             return step.source()
         return super().answer(step)
 
 
-FLOWS: dict[str, Callable[[LoginRequest, Machine], Flow[Login]]] = {
+FLOWS: dict[str, Callable[[LoginRequest, ServiceClient], Flow[Login]]] = {
     "client credentials": client_credentials,
     "workload": lambda want, machine: workload_identity(want, machine, "wl-SECRET"),
     "enterprise": lambda want, machine: enterprise(want, machine, PROVIDER),
@@ -126,7 +124,7 @@ def test_a_secret_that_was_given_is_always_shown(
 
 
 def test_a_key_signs_for_the_issuer_and_is_not_sent() -> None:
-    machine = Machine.of("the-client", private_key=KEY_TEXT, key_id="k1")
+    machine = ServiceClient.of("the-client", private_key=KEY_TEXT, key_id="k1")
     table, login = run(client_credentials(replace(WANT, now=time.time), machine))
     form = table.form(TOKEN)
     text = form.pop("client_assertion")
@@ -142,7 +140,7 @@ def test_a_key_signs_for_the_issuer_and_is_not_sent() -> None:
 
 
 def test_a_server_that_takes_other_signatures_is_not_asked() -> None:
-    machine = Machine.of("the-client", private_key=KEY_TEXT)
+    machine = ServiceClient.of("the-client", private_key=KEY_TEXT)
     page = metadata(token_endpoint_auth_signing_alg_values_supported=["RS256"])
     table = Supplying({AS: page})
     with pytest.raises(AuthError, match="accepts signatures with RS256"):
@@ -166,7 +164,7 @@ def test_a_workload_sends_its_jwt_once_and_tries_nothing_else() -> None:
 
 
 def test_a_workload_that_is_not_registered_sends_no_client_id() -> None:
-    table, login = run(workload_identity(WANT, Machine.of(""), "wl-SECRET"))
+    table, login = run(workload_identity(WANT, ServiceClient.of(""), "wl-SECRET"))
     assert "client_id" not in table.form(TOKEN)
     assert login.source.key == Key(ISSUER, SERVER, "")
 
@@ -229,7 +227,7 @@ def test_a_company_that_says_no_is_quoted() -> None:
 )
 def test_what_is_no_id_jag_goes_nowhere(change: dict[str, Any]) -> None:
     table = Supplying({IDP: {**JAG, **change}})
-    with pytest.raises(AuthError, match="gave no ID-JAG") as caught:
+    with pytest.raises(AuthError, match="instead of an ID-JAG") as caught:
         table.run(enterprise(WANT, MACHINE, PROVIDER))
     assert TOKEN not in table.urls
     assert "SECRET" not in str(caught.value)
@@ -259,7 +257,7 @@ def test_scopes_are_the_hosts_or_the_challenges_or_the_resources(
     held: str,
     asked: str | None,
 ) -> None:
-    machine = Machine.of("the-client", client_secret="cs-SECRET", scopes=own)
+    machine = ServiceClient.of("the-client", client_secret="cs-SECRET", scopes=own)
     page = {"resource": SERVER, "authorization_servers": [ISSUER], "scopes_supported": published}
     want = replace(
         WANT,
@@ -366,7 +364,7 @@ def test_what_cannot_be_is_said_at_once(case: str) -> None:
 
 def test_no_secret_is_in_a_repr() -> None:
     d = json.loads(KEY_TEXT)["d"]
-    machine = Machine.of("the-client", private_key=KEY_TEXT)
+    machine = ServiceClient.of("the-client", private_key=KEY_TEXT)
     shown = [
         ClientCredentials("the-client", client_secret="cs-SECRET"),
         WorkloadIdentity("the-client", assertion="wl-SECRET"),
@@ -553,7 +551,7 @@ async def test_a_function_that_fails_is_told_of_and_nothing_is_sent() -> None:
 
     machines = Machines()
     async with guarded(pages={"/token": machines}) as machines.world:
-        for source, reason in ((broken, "raised RuntimeError"), (nothing, "gave no text")):
+        for source, reason in ((broken, "raised RuntimeError"), (nothing, "returned no text")):
             auth = WorkloadIdentity("the-client", assertion=source)
             with pytest.raises(AuthError, match=reason) as caught:
                 await echo(machines.world, auth)

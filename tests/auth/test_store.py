@@ -23,9 +23,8 @@ from keyring.backend import KeyringBackend
 from keyring.backends.fail import Keyring as NoKeyring
 
 from mcp_client import ConfigError
-from mcp_client.auth.book import TokenFile
 from mcp_client.auth.keyring_store import KeyringTokens
-from mcp_client.auth.store import FileTokens, MemoryTokens
+from mcp_client.auth.store import FileTokens, MemoryTokens, TokenFile
 from mcp_client.auth.tokens import Key, Registration, Source, Token, TokenStore
 
 SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
@@ -287,13 +286,21 @@ async def test_a_file_that_others_can_open_is_refused(home: Path, bits: int) -> 
     assert await FileTokens(path).load(KEY) == TOKEN
 
 
-@pytest.mark.parametrize("bits", [0o750, 0o701, 0o777, 0o1777])
-async def test_a_directory_that_others_can_enter_is_refused(home: Path, bits: int) -> None:
+@pytest.mark.parametrize("bits", [0o720, 0o702, 0o777, 0o1777])
+async def test_a_directory_that_others_can_write_to_is_refused(home: Path, bits: int) -> None:
     path = home / "tokens.json"
     await FileTokens(path).save(KEY, TOKEN)
     home.chmod(bits)
-    await refused(FileTokens(path), r"its directory .* is open to other users .* chmod 700")
+    await refused(FileTokens(path), r"its directory .* is open to other users .* chmod go-w")
     home.chmod(0o700)
+
+
+@pytest.mark.parametrize("bits", [0o750, 0o755])
+async def test_a_directory_that_others_can_only_read_is_fine(home: Path, bits: int) -> None:
+    path = home / "tokens.json"
+    await FileTokens(path).save(KEY, TOKEN)
+    home.chmod(bits)
+    assert await FileTokens(path).load(KEY) == TOKEN
 
 
 @pytest.mark.parametrize("whose", ["file", "directory"])
@@ -317,31 +324,31 @@ async def test_a_link_is_not_followed(home: Path, tmp_path: Path) -> None:
     elsewhere.mkdir(mode=0o700)
     await FileTokens(elsewhere / "tokens.json").save(KEY, TOKEN)
     (home / "tokens.json").symlink_to(elsewhere / "tokens.json")
-    await refused(FileTokens(home / "tokens.json"), "is a link")
+    await refused(FileTokens(home / "tokens.json"), "is a symbolic link")
     (tmp_path / "link").symlink_to(elsewhere)
-    await refused(FileTokens(tmp_path / "link" / "tokens.json"), "is a link")
+    await refused(FileTokens(tmp_path / "link" / "tokens.json"), "is a symbolic link")
     assert await FileTokens(elsewhere / "tokens.json").load(KEY) == TOKEN
 
 
 async def test_what_is_no_regular_file_is_refused_and_nobody_waits_for_it(home: Path) -> None:
     os.mkfifo(home / "tokens.json", 0o600)
-    await refused(FileTokens(home / "tokens.json"), "it is no regular file")
+    await refused(FileTokens(home / "tokens.json"), "it is not a regular file")
     (home / "dir.json").mkdir(mode=0o700)
-    await refused(FileTokens(home / "dir.json"), "it is no regular file|Is a directory")
+    await refused(FileTokens(home / "dir.json"), "it is not a regular file|Is a directory")
 
 
 WHOSE = {"issuer": "i", "resource": "r", "client": "c"}
 HALF = {"access_token": ["SECRET"]}
 BROKEN = {
-    "empty": (b"", "it is no JSON object"),
-    "cut off": (b'{"version": 1, "tokens": [', "it is no JSON object"),
-    "a list": (b"[]", "it is no JSON object"),
-    "another version": (b'{"version": 2}', "no token file of version 1"),
-    "something else": (b'{"name": "SECRET"}', "no token file of version 1"),
-    "a broken list": (b'{"version": 1, "tokens": {"a": "SECRET"}}', "tokens are no list"),
+    "empty": (b"", "it is not JSON"),
+    "cut off": (b'{"version": 1, "tokens": [', "it is not JSON"),
+    "a list": (b"[]", "it is not a JSON object"),
+    "another version": (b'{"version": 2}', "not a token file of version 1"),
+    "something else": (b'{"name": "SECRET"}', "not a token file of version 1"),
+    "a broken list": (b'{"version": 1, "tokens": {"a": "SECRET"}}', "'tokens' is not a list"),
     "a broken token": (
         json.dumps({"version": 1, "tokens": [{**WHOSE, "token": HALF}]}).encode(),
-        "a token's access_token is no str",
+        "the access_token of a token is not a str",
     ),
     "a broken client": (
         b'{"version": 1, "registrations": [{"client_secret": "SECRET"}]}',
@@ -365,7 +372,7 @@ async def test_a_broken_file_is_told_of_and_left_as_it_is(home: Path, case: str)
 async def test_a_file_that_never_ends_is_not_read_to_its_end(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_client.auth.store._MOST_BYTES", 100)
+    monkeypatch.setattr("mcp_client.auth.store._MAX_BYTES", 100)
     path = home / "tokens.json"
     path.write_bytes(b" " * 101)
     path.chmod(0o600)
@@ -469,7 +476,7 @@ async def test_a_keyring_has_an_entry_for_each_token_and_claims_are_no_secret(
     await store.save(KEY, TOKEN)
     await store.save(OTHERS[0], TOKEN)
     await store.save_registration(CLIENT)
-    assert len(entries.entries) == 3
+    assert len(entries.entries) == 4
     assert {service for service, _ in entries.entries} == {"my-app"}
     assert not any("SECRET" in name for _, name in entries.entries)
     await store.claim(KEY, 60)

@@ -104,7 +104,7 @@ def test_each_request_has_an_assertion_of_its_own() -> None:
 def test_what_is_in_a_basic_header_can_be_told_apart_again(name: str, secret: str) -> None:
     name, secret = (text.encode("utf-8", "ignore").decode() for text in (name, secret))
     basic = ClientAuthentication(name, "client_secret_basic", secret)
-    _, headers = basic.applied({})
+    _, headers = basic.apply_to({})
     pair = base64.b64decode(headers["authorization"].removeprefix("Basic ")).decode("ascii")
     assert [unquote_plus(part) for part in pair.split(":")] == [name, secret]
 
@@ -133,7 +133,7 @@ def test_how_a_client_authenticates_is_what_its_registration_or_the_metadata_say
 
 
 def test_a_server_that_takes_nothing_a_secret_can_do_is_told_so() -> None:
-    with pytest.raises(AuthError, match="takes tls_client_auth from clients"):
+    with pytest.raises(AuthError, match="accepts tls_client_auth from clients"):
         auth_method(Registration("c", "s"), ["tls_client_auth"])
 
 
@@ -160,10 +160,15 @@ def test_a_server_that_takes_nothing_a_secret_can_do_is_told_so() -> None:
         (answer({"error": "temporarily_unavailable"}, 400), "temporarily_unavailable", True, ""),
         (answer(GRANTED, 201), None, False, "HTTP status 201"),
         (answer(GRANTED, 302), None, False, "HTTP status 302"),
-        (answer(b"access_token=at&token_type=bearer"), None, False, "no JSON object"),
-        (answer([GRANTED]), None, False, "no JSON object"),
+        (answer(b"access_token=at&token_type=bearer"), None, False, "not a JSON object"),
+        (answer([GRANTED]), None, False, "not a JSON object"),
         (answer({"token_type": "Bearer"}), None, False, "no access_token"),
-        (Unreachable("refused to ask: 10.0.0.1 is private"), None, True, r"10\.0\.0\.1 is private"),
+        (
+            Unreachable("refused to fetch: 10.0.0.1 is private"),
+            None,
+            True,
+            r"10\.0\.0\.1 is private",
+        ),
     ],
 )
 def test_a_refusal_says_why_and_whether_to_try_again(
@@ -230,7 +235,7 @@ class Proofs:
         self.made += 1
         return f"{method} {url} {self.made} {self.nonce}"
 
-    def heard(self, url: str, headers: Mapping[str, str]) -> bool:
+    def accept_nonce(self, url: str, headers: Mapping[str, str]) -> bool:
         before, self.nonce = self.nonce, headers.get("dpop-nonce", self.nonce)
         return before != self.nonce
 

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_client import AuthError
-from mcp_client.auth.book import TokenFile
-from mcp_client.auth.strict_json import json_object
+from mcp_client.auth.steps import Fetched
+from mcp_client.auth.store import TokenFile
 from mcp_client.auth.tokens import Key, Registration, Source, Token
 
 SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
@@ -108,17 +108,17 @@ def test_a_dpop_token_is_kept_with_its_key_and_a_bearer_token_without() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"access_token": None}, "without an access_token"),
-        ({"access_token": ""}, "without an access_token"),
-        ({"access_token": 17}, "unusable access_token"),
-        ({"access_token": "at SECRET"}, "unusable access_token"),
-        ({"access_token": "at-SECRET\r\nX-Evil: 1"}, "unusable access_token"),
-        ({"access_token": "at-SECRET\n"}, "unusable access_token"),
-        ({"access_token": "at-SECRÉT"}, "unusable access_token"),
-        ({"refresh_token": {"a": 1}}, "unusable refresh_token"),
-        ({"token_type": None}, "of type none"),
-        ({"token_type": "mac"}, "of type 'mac'"),
-        ({"token_type": "N_A"}, "not Bearer, not DPoP"),
+        ({"access_token": None}, "no access_token"),
+        ({"access_token": ""}, "no access_token"),
+        ({"access_token": 17}, "access_token is malformed"),
+        ({"access_token": "at SECRET"}, "access_token is malformed"),
+        ({"access_token": "at-SECRET\r\nX-Evil: 1"}, "access_token is malformed"),
+        ({"access_token": "at-SECRET\n"}, "access_token is malformed"),
+        ({"access_token": "at-SECRÉT"}, "access_token is malformed"),
+        ({"refresh_token": {"a": 1}}, "refresh_token is malformed"),
+        ({"token_type": None}, "token_type is missing"),
+        ({"token_type": "mac"}, "token_type is 'mac'"),
+        ({"token_type": "N_A"}, "not Bearer or DPoP"),
     ],
 )
 def test_what_is_no_usable_token_is_refused_without_showing_it(
@@ -133,12 +133,12 @@ def test_no_secret_is_in_a_repr() -> None:
     made = token(refresh_token="rt-SECRET")
     bound = Token.from_wire({**made.to_wire(), "dpop_key": "key-SECRET"})
     client = Registration("the-client", "cs-SECRET", issuer="https://as.example")
-    book = TokenFile(
+    contents = TokenFile(
         {Key("i", "r", "c"): bound},
-        {"https://as.example": client},
+        {("https://as.example", client.client_id): client},
         {"https://mcp.example": Source(Key("i", "r", "c"), "https://as.example/token")},
     )
-    for value in (made, bound, client, book):
+    for value in (made, bound, client, contents):
         assert "SECRET" not in repr(value)
         assert "SECRET" not in str(value)
     assert "the-client" in repr(client)
@@ -171,19 +171,21 @@ registrations = st.builds(
     st.lists(texts, max_size=3).map(tuple),
     texts,
 )
-books = st.builds(
+files = st.builds(
     TokenFile,
     st.dictionaries(keys, tokens, max_size=3),
-    st.lists(registrations, max_size=3).map(lambda found: {each.issuer: each for each in found}),
+    st.lists(registrations, max_size=3).map(
+        lambda found: {(each.issuer, each.client_id): each for each in found}
+    ),
     st.dictionaries(texts, st.builds(Source, keys, texts, texts), max_size=3),
     st.dictionaries(keys, st.tuples(texts, st.floats(0, 1e12)), max_size=3),
 )
 
 
-@given(books)
+@given(files)
 @settings(SLOW, max_examples=60)
-def test_whatever_is_written_down_is_read_again_as_it_was(book: TokenFile) -> None:
-    assert TokenFile.from_json(book.to_json()) == book
+def test_whatever_is_written_down_is_read_again_as_it_was(contents: TokenFile) -> None:
+    assert TokenFile.from_json(contents.to_json()) == contents
 
 
 json_values = st.recursive(
@@ -232,7 +234,7 @@ def test_any_answer_makes_a_token_or_one_error(payload: dict[str, Any]) -> None:
     ),
 )
 @settings(SLOW, max_examples=80)
-def test_a_broken_book_is_one_error_that_shows_nothing(name: str, value: Any) -> None:
+def test_a_broken_token_file_is_one_error_that_shows_no_value(name: str, value: Any) -> None:
     try:
         text = json.dumps({"version": 1, name: value}).encode()
         TokenFile.from_json(text)
@@ -259,12 +261,12 @@ def test_a_broken_book_is_one_error_that_shows_nothing(name: str, value: Any) ->
         b'{"a": ' + b"1" * 5000 + b"}",
     ],
 )
-def test_what_is_no_strict_json_object_is_none(text: bytes) -> None:
-    assert json_object(text) is None
+def test_a_response_that_is_not_a_strict_json_object_is_none(text: bytes) -> None:
+    assert Fetched(200, body=text).json is None
 
 
 def test_an_object_is_read_with_a_byte_order_mark_and_to_a_depth_of_32() -> None:
-    assert json_object(b'\xef\xbb\xbf{"a": 1}') == {"a": 1}
-    assert json_object(b'{"a":' * 32 + b"1" + b"}" * 32) is not None
+    assert Fetched(200, body=b'\xef\xbb\xbf{"a": 1}').json == {"a": 1}
+    assert Fetched(200, body=b'{"a":' * 32 + b"1" + b"}" * 32).json is not None
     wide = json.dumps({str(number): [] for number in range(100)}).encode()
-    assert json_object(wide) is not None
+    assert Fetched(200, body=wide).json is not None

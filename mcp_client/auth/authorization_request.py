@@ -1,0 +1,205 @@
+"""One authorization request: its URL, and reading the redirect that answers it.
+
+*What is checked in the redirect.* ``state`` ties it to our request; ``redirect.read_redirect`` has
+compared it before the redirect gets here. ``iss`` ties it to the server we asked (RFC 9207): it is
+compared byte for byte, before anything else is read, error texts included. PKCE with S256 ties the
+code to us.
+
+2026-07-28 ``basic/authorization``; RFC 6749 section 4.1, RFC 7636, RFC 8707, RFC 9126, RFC 9207.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from ..errors import AuthError, ConfigError
+from ..runtime.safe_text import safe_text
+from ..transports.http_client import shown
+from .discovery import DiscoveredServer
+from .registration import ClientIdentity, scope_field
+from .steps import Fetch, Fetched, Flow, Unreachable
+from .token_endpoint import ClientAuthentication, post_form, refusal
+
+if TYPE_CHECKING:
+    from .dpop import Prover
+
+__all__ = ["AuthorizationRequest", "LoginOptions", "is_forgotten"]
+
+_OWN = frozenset(
+    {
+        "client_id",
+        "code_challenge",
+        "code_challenge_method",
+        "dpop_jkt",
+        "redirect_uri",
+        "request",
+        "request_uri",
+        "resource",
+        "response_type",
+        "scope",
+        "state",
+    }
+)
+"""Parameters that decide what is granted to whom: neither host nor server may add them."""
+_NOT_ABOUT_THE_CLIENT = frozenset({403, 404, 405, 406, 407, 408, 425, 429})
+_WHAT_PUSHED = "the pushed authorization request endpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class LoginOptions:
+    """What the host may choose about logins. See ``OAuth`` for each."""
+
+    scopes: frozenset[str] | None = None
+    """None for those the server names."""
+    params: Mapping[str, str] = field(default_factory=dict)
+    """Further parameters of the authorization request."""
+    send_resource: bool = True
+    require_iss: bool = False
+    allow_missing_pkce: bool = False
+    http_hosts: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        taken = sorted(_OWN & self.params.keys())
+        if taken:
+            raise ConfigError(
+                f"OAuth(authorize_params=...): {', '.join(taken)} cannot be set here; give scopes "
+                "as scopes=[...]"
+            )
+        if not all(isinstance(each, str) for pair in self.params.items() for each in pair):
+            raise ConfigError("OAuth(authorize_params=...): give names and values as strings")
+
+    def resource_field(self, resource: str) -> dict[str, str]:
+        return {"resource": resource} if self.send_resource else {}
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationRequest:
+    """A request for a code, and what its answer has to match."""
+
+    discovered: DiscoveredServer
+    identity: ClientIdentity
+    scopes: frozenset[str]
+    options: LoginOptions
+    prover: Prover | None = field(default=None, repr=False)
+    state: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    verifier: str = field(default_factory=lambda: secrets.token_urlsafe(48), repr=False)
+
+    def again(self, identity: ClientIdentity) -> AuthorizationRequest:
+        """The same request by ``identity``, with a state and a verifier of its own."""
+        return AuthorizationRequest(
+            self.discovered, identity, self.scopes, self.options, self.prover
+        )
+
+    @property
+    def authentication(self) -> ClientAuthentication:
+        """How the client authenticates at the token endpoint. Raises ``AuthError``."""
+        methods = self.discovered.server.auth_methods
+        return ClientAuthentication.of(self.identity.registration, methods)
+
+    def url(self) -> Flow[str]:
+        """The URL for the browser; the request itself is sent ahead if the server requires that.
+
+        Raises ``AuthError`` if the server does not accept it, or its endpoint sets parameters that
+        are ours.
+        """
+        server, params = self.discovered.server, self._params()
+        if not server.requires_pushed:
+            return self._with_query(params)
+        if server.pushed_endpoint is None:
+            raise AuthError(
+                f"the authorization server {shown(server.issuer)} requires pushed authorization "
+                f"requests and {server.why_missing('pushed_authorization_request_endpoint')}"
+            )
+        endpoint = server.pushed_endpoint
+        response, sent = yield from post_form(
+            endpoint, params, self.authentication, dpop=self.prover, what=_WHAT_PUSHED
+        )
+        payload = response.json or {}
+        request_uri = payload.get("request_uri")
+        if response.status not in (200, 201) or not isinstance(request_uri, str):
+            raise refusal(f"{_WHAT_PUSHED} {shown(endpoint)}", response, sent)
+        client_id = self.identity.registration.client_id
+        return self._with_query({"client_id": client_id, "request_uri": request_uri})
+
+    def _params(self) -> dict[str, str]:
+        params = {
+            "response_type": "code",
+            "client_id": self.identity.registration.client_id,
+            "redirect_uri": self.identity.redirect_uri,
+            "state": self.state,
+            "code_challenge": _challenge(self.verifier),
+            "code_challenge_method": "S256",
+            **self.options.resource_field(self.discovered.resource),
+            **scope_field(self.scopes),
+        }
+        if "offline_access" in self.scopes:
+            # OpenID Connect Core section 11: without it servers ignore the scope.
+            params["prompt"] = "consent"
+        if self.prover is not None:
+            params["dpop_jkt"] = self.prover.thumbprint
+        return {**params, **self.options.params}
+
+    def _with_query(self, params: Mapping[str, str]) -> str:
+        server = self.discovered.server
+        endpoint = server.authorization_endpoint or ""
+        query = urlsplit(endpoint).query
+        present = {name for name, _ in parse_qsl(query, keep_blank_values=True)}
+        if taken := sorted(present & (_OWN | params.keys())):
+            raise AuthError(
+                f"the authorization_endpoint of {shown(server.issuer)} sets parameters that only "
+                f"the client may set: {safe_text(', '.join(taken), 100)}"
+            )
+        return f"{endpoint}{'&' if query else '?'}{urlencode(params)}"
+
+    def code(self, params: Mapping[str, str]) -> str:
+        """The code in a redirect that answers this request. Raises ``AuthError``."""
+        server = self.discovered.server
+        name = shown(server.issuer)
+        iss = params.get("iss")
+        if iss is None and (server.promises_iss or self.options.require_iss):
+            raise AuthError(f"the redirect has no iss, so it may not come from {name}: not used")
+        if iss is not None and iss not in (server.issuer, server.named):
+            raise AuthError(
+                f"the redirect comes from {safe_text(shown(iss), 100)!r}, not from {name}: not used"
+            )
+        error = params.get("error")
+        if error is None:
+            return params["code"]
+        description = params.get("error_description")
+        text = f": {safe_text(description, 300)}" if description else ""
+        if error == "invalid_target":
+            text += "; if it does not know the parameter resource, give OAuth(send_resource=False)"
+        raise AuthError(
+            f"{name} refused the login ({safe_text(error, 80)}){text}", oauth_error=error[:80]
+        )
+
+
+def is_forgotten(request: AuthorizationRequest) -> Flow[bool]:
+    """Whether the authorization server answers a stored client with an error page.
+
+    That page is all that a person would see: a server must not redirect to the URI of a client
+    that it does not know (RFC 6749 section 4.1.2.1). What is asked cannot lead to a grant: state
+    and PKCE challenge are thrown away, and ``prompt=none`` tells OpenID servers to show no page.
+    """
+    server = request.discovered.server
+    if server.registration_endpoint is None or server.requires_pushed:
+        return False  # it could not be replaced, or the pushed request will tell
+    params = {**request.again(request.identity)._params(), "prompt": "none"}
+    response: Fetched | Unreachable = yield Fetch(
+        "GET", request._with_query(params), "the login page", {"accept": "text/html"}, follow=False
+    )
+    if isinstance(response, Unreachable):
+        return False
+    return 400 <= response.status < 500 and response.status not in _NOT_ABOUT_THE_CLIENT
+
+
+def _challenge(verifier: str) -> str:
+    import hashlib
+
+    digest = hashlib.sha256(verifier.encode()).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
