@@ -5,6 +5,7 @@ the request to the network::
 
     httpx_auth.py             adds the token to each request, and replaces a refused one
     token_manager.py          the token for one server, and how the next one is obtained
+    shared_task.py            a refresh or login that several requests wait for
     refresh.py                one refresh at a time, in all processes
     oauth.py                  a person logs in with a browser
     service.py                grants without a person: client credentials, workload identity

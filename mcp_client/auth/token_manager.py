@@ -6,29 +6,26 @@ login. A refresh or login is a task that all requests in need of a token share.
 
 from __future__ import annotations
 
-import copy
 import logging
 import math
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import anyio
-from anyio.lowlevel import RunVar, current_token
+from anyio.lowlevel import RunVar
 
 from ..errors import AuthError, ConfigError, McpError
 from ..protocol.www_authenticate import Challenge
-from ..runtime.background import BackgroundTasks
-from ..runtime.event_loop import current
 from ..runtime.pausable_clock import PausableClock
 from ..transports.http_client import shown
 from .browser import Browser
 from .flow import Login, LoginRequest
 from .refresh import refresh_once
 from .safe_fetch import FetchPolicy, SafeFetcher
+from .shared_task import SharedTask
 from .steps import (
     AskHost,
     Consent,
@@ -50,7 +47,7 @@ if TYPE_CHECKING:
 
     from .dpop import Prover
 
-__all__ = ["Grant", "RequestContext", "SharedTask", "TokenManager"]
+__all__ = ["Grant", "RequestContext", "TokenManager"]
 
 _log = logging.getLogger("mcp_client")
 _PAUSE = 30.0
@@ -102,80 +99,6 @@ class RequestContext:
     patience: float | None = None
     """Seconds to wait while another process refreshes the token."""
     revision: str | None = None
-
-
-class SharedTask:
-    """A refresh or login that several requests wait for, and that belongs to none of them.
-
-    Ten calls that meet an expired token need one refresh, and one login. The first starts the task
-    and the others join it; it is cancelled only when nobody waits for it any more. While a person
-    is asked, the clocks of all who wait are paused.
-    """
-
-    def __init__(self, server: str) -> None:
-        self._server = server
-        self._done = anyio.Event()
-        self._loop = current_token()
-        self._error: McpError | None = None
-        self._waiting: Counter[PausableClock] = Counter()
-        self._people = 0
-
-    def start(self, work: Callable[[SharedTask], Awaitable[None]]) -> None:
-        self._scope = BackgroundTasks(current(), self._server).start(lambda: self._run(work))
-
-    @property
-    def joinable(self) -> bool:
-        """Whether it runs, in the current event loop: one of a loop that ended never finishes."""
-        over = self._done.is_set() or self._scope.cancel_called
-        return not over and self._loop == current_token()
-
-    @property
-    def waiting(self) -> int:
-        """How many requests wait for it."""
-        return self._waiting.total()
-
-    async def _run(self, work: Callable[[SharedTask], Awaitable[None]]) -> None:
-        self._error = AuthError("the login was given up", server=self._server, retryable=True)
-        try:
-            await work(self)
-            self._error = None
-        except McpError as error:
-            self._error = error
-        except Exception as error:  # noqa: BLE001 - a store or a callback of the host
-            _log.debug("%s: the login failed", self._server, exc_info=True)
-            self._error = AuthError(f"the login failed: {type(error).__name__}")
-        finally:
-            self._done.set()
-
-    async def join(self, clock: PausableClock) -> None:
-        """Wait until it is over. Raises a copy of its error."""
-        self._waiting[clock] += 1
-        for _ in range(self._people):
-            clock.stop()
-        try:
-            await self._done.wait()
-        finally:
-            self._waiting[clock] -= 1
-            self._waiting += Counter()
-            for _ in range(self._people):
-                clock.go()
-            if not self._waiting:
-                self._scope.cancel()
-        if self._error is not None:
-            raise copy.copy(self._error) from None
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """A person is asked meanwhile, so the clocks are paused."""
-        self._people += 1
-        for clock in self._waiting.elements():
-            clock.stop()
-        try:
-            yield
-        finally:
-            self._people -= 1
-            for clock in self._waiting.elements():
-                clock.go()
 
 
 class TokenManager:
