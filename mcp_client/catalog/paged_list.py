@@ -154,10 +154,10 @@ class PagedCache(ABC, Generic[L]):
     async def _current(self, refresh: bool) -> L:
         await self._drop_if_credentials_changed()
         if not refresh and self._list is not None and self.fresh:
-            self.subscription.rely()
+            self.subscription.use()
             return self._list
         if not refresh and self._list is not None:
-            self.subscription.rely()  # it may then be told of changes, instead of asking again
+            self.subscription.use()  # it may then be told of changes, instead of asking again
         loads, failures = self._loads, self._failure[0]
         async with self._turn:
             # A task that waited here while another fetched takes what that fetch brought, unless

@@ -1,19 +1,19 @@
-"""One thing a server tells of, and the stream on which it does: opened when somebody needs it.
+"""The change notifications of one topic, and the stream they come on.
 
-In the handshake era notices simply come. In the stateless era they come on a stream that we open
-with ``subscriptions/listen`` (2026-07-28 ``basic/patterns/subscriptions``) and hold open. It is
-opened only once somebody needs it: a watch is in use, or a list is relied on that was fetched
-before, and the server has declared that it tells of changes. It runs outside any task of the
-host's and ends with its connection.
+In the handshake era notifications come without being asked for. In the stateless era they come on
+a stream that the client opens with ``subscriptions/listen`` (2026-07-28
+``basic/patterns/subscriptions``). The stream is opened once it is needed: somebody watches, or a
+list that was fetched before is used again, and the server declares that it tells of changes. It
+runs outside the host's own tasks, and ends with its connection.
 
-What was said while no stream was open is lost, so that each opening counts as a change: always
-where a stream was lost before or somebody watches a list, and else where the list's ``ttlMs`` is
-over. A stream that is lost or ended is opened again after a pause that doubles, with jitter. A
-server that does not know the method, or does not acknowledge what was asked for, is not asked
-again on this connection; a list then lives by its ``ttlMs``.
+Notifications that were sent while no stream was open are lost. So opening one counts as a change
+if an earlier stream was lost or somebody watches, and otherwise for lists that are no longer fresh.
+A stream that is lost, ended or cancelled by the server is opened again after a pause that doubles,
+with jitter. A server that does not know the method, or does not acknowledge what was asked for, is
+not asked again on the same connection; its lists are then fresh for their ``ttlMs`` only.
 
-The topics have a stream each, as the specification allows: one that is opened later does not cut
-off what the others hear.
+Each topic has a stream of its own, which the specification allows, so that opening one does not
+interrupt another.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ __all__ = ["ChangeSignal", "ListSubscription", "Subscription"]
 _log = logging.getLogger("mcp_client")
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
-_ROUND = 300.0
-_NOT_FOUND_OR_WRONG = frozenset({-32601, -32602})
+_RECEIVE_TIMEOUT = 300.0
+"""A stream may be silent for any time, but every wait is bounded."""
+_UNSUPPORTED_CODES = frozenset({-32601, -32602})
 
 
 class _End(Enum):
-    """How a stream came to its end."""
+    """How a stream ended."""
 
     LOST = auto()
     ENDED = auto()
@@ -53,14 +54,14 @@ class _End(Enum):
 
 
 class ChangeSignal:
-    """Wakes every task that waits for news of one topic."""
+    """Wakes every task that waits for something to happen to one topic."""
 
     def __init__(self) -> None:
         self._backend = current()
         self._waiters: set[Waiter] = set()
 
     def notify(self) -> None:
-        # Not an anyio.Event: notices are handed over in a reader's callback, outside any task.
+        # Called from a reader's callback too, outside any task, where an anyio.Event cannot be set.
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -77,7 +78,7 @@ class ChangeSignal:
 
 
 class Subscription(ABC):
-    """The notices of one topic, on one session. ``Subscriptions`` tells it of each connection."""
+    """The notifications of one topic in one session, across its connections."""
 
     def __init__(
         self,
@@ -88,60 +89,61 @@ class Subscription(ABC):
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
         jitter: Callable[[], float] | None = None,
     ) -> None:
-        """``seconds``: how long a server may take to acknowledge."""
+        """``seconds``: how long a server may take to acknowledge a stream."""
         self.topic = topic
         self._server = server
         self._seconds = seconds
         self._sleep = sleep
         self._jitter = jitter or _random
         self._backend = current()
-        self._wire: RpcConnection | None = None
+        self._connection: RpcConnection | None = None
         self._declared = False
         self._available = False
         self._streams = 0
         self._acknowledged = False
-        self._tried = False
-        self._again = False
-        self._relied = False
+        self._attempted = False
+        self._was_lost = False
+        self._used = False
         self._watchers = 0
-        self._job: Handle | None = None
+        self._listener: Handle | None = None
         self.signal = ChangeSignal()
-        """Notified of everything that happens here, and to what is subscribed to."""
+        """Notified when a stream is opened or lost, and of every change of the topic."""
         self.fault: McpError | None = None
-        """Why there was no stream when it was tried last."""
+        """Why the last attempt to subscribe failed."""
         self.closed = False
 
     @abstractmethod
-    def heard(self, notice: Notification) -> None:
-        """The server said that there is a change."""
+    def on_notification(self, notice: Notification) -> None:
+        """A notification of the topic has come."""
 
     @abstractmethod
-    def opened(self, again: bool) -> None:
-        """A stream stands; ``again``: one stood before, and between them nothing was heard."""
+    def on_open(self, was_lost: bool) -> None:
+        """A stream is open; ``was_lost``: an earlier one was lost, and notifications with it."""
 
     @property
     def epoch(self) -> int | None:
-        """None while a change would not be heard: the server has not declared that it tells of
-        changes, or has no way to. Otherwise a number that is another one after every gap."""
-        wire = self._wire
-        if wire is None or not self._declared:
+        """None while a change would not be heard: the server does not declare that it tells of
+        changes, or has no way to. Otherwise a number that changes whenever notifications may have
+        been missed."""
+        connection = self._connection
+        if connection is None or not self._declared:
             return None
-        if wire.era.listens:
+        if connection.era.listens:
             return self._streams if self._acknowledged else None
-        return wire.transport.notification_epoch
+        return connection.transport.notification_epoch
 
-    def connected(self, wire: RpcConnection) -> None:
-        """A connection stands. What was subscribed to on the last one is subscribed to anew."""
+    def connected(self, connection: RpcConnection) -> None:
+        """There is a new connection: subscribe on it to what is still needed."""
         self._stop()
-        self._wire = wire
-        capabilities = wire.era.server.capabilities
+        self._connection = connection
+        capabilities = connection.era.server.capabilities
         self._declared = declares(capabilities, self.topic.feature, self.topic.detail)
-        self._available = self._may_listen(wire)
-        if self._relied or self._watchers:
+        self._available = self._may_listen(connection)
+        if self._used or self._watchers:
             self._start()
 
-    def _may_listen(self, wire: RpcConnection) -> bool:
-        return wire.era.listens and self._declared
+    def _may_listen(self, connection: RpcConnection) -> bool:
+        return connection.era.listens and self._declared
 
     def watch(self) -> None:
         self._watchers += 1
@@ -149,7 +151,7 @@ class Subscription(ABC):
 
     def unwatch(self) -> None:
         self._watchers -= 1
-        if not self._watchers and not self._relied:
+        if not self._watchers and not self._used:
             self._stop()
 
     def close(self) -> None:
@@ -157,10 +159,10 @@ class Subscription(ABC):
         self._stop()
         self.signal.notify()
 
-    def rely(self) -> None:
-        """Something is used that was fetched before: a change would matter from now on."""
-        if not self._relied and self._available:
-            self._relied = True
+    def use(self) -> None:
+        """A list that was fetched before is used again: listen for changes from now on."""
+        if not self._used and self._available:
+            self._used = True
             self._start()
 
     # ------------------------------------------------------------------ waiting
@@ -169,88 +171,90 @@ class Subscription(ABC):
         await self._sleep(seconds)
 
     async def settled(self) -> None:
-        """Wait until the stream stands, or it is clear that it does not yet."""
+        """Wait until the stream is open, or the first attempt has failed."""
         until = self._backend.now() + self._seconds
-        while self._job is not None and not (self._acknowledged or self._tried):
+        while self._listener is not None and not (self._acknowledged or self._attempted):
             await self.signal.wait(max(0.01, until - self._backend.now()))
 
     # ---------------------------------------------------------------- listening
 
     def _start(self) -> None:
-        wire = self._wire
-        if self._job is None and self._available and wire is not None and not self.closed:
-            self._tried = False
-            self._job = self._backend.spawn(lambda: self._keep_listening(wire))
+        connection = self._connection
+        if connection is None or self.closed or not self._available:
+            return
+        if self._listener is None:
+            self._attempted = False
+            self._listener = self._backend.spawn(lambda: self._listen_until_closed(connection))
 
     def _stop(self) -> None:
-        job, self._job = self._job, None
+        listener, self._listener = self._listener, None
         if self._acknowledged:
-            self._again, self._acknowledged = True, False
-        if job is not None:
-            job.cancel()
+            self._was_lost, self._acknowledged = True, False
+        if listener is not None:
+            listener.cancel()
 
-    def _stands(self) -> None:
-        again, self._again = self._again, False
+    def _mark_open(self) -> None:
+        was_lost, self._was_lost = self._was_lost, False
         self._streams += 1
         self._acknowledged, self.fault = True, None
-        self.opened(again)
+        self.on_open(was_lost)
         self.signal.notify()
 
-    async def _keep_listening(self, wire: RpcConnection) -> None:
+    async def _listen_until_closed(self, connection: RpcConnection) -> None:
         pause = _FIRST_PAUSE
-        while wire.transport.alive:
+        while connection.transport.alive:
             try:
-                end = await self._listen(wire)
-            except Exception:  # noqa: BLE001 - nobody waits for this task: its fault stays here
+                end = await self._listen(connection)
+            except Exception:  # noqa: BLE001 - no other task would see the exception
                 _log.warning("%s: listening failed", self._server, exc_info=True)
                 end = _End.UNSUPPORTED
-            if wire is not self._wire:
+            if connection is not self._connection:
                 return
             if self._acknowledged:
-                pause, self._again, self._acknowledged = _FIRST_PAUSE, True, False
-            self._tried = True
+                pause, self._was_lost, self._acknowledged = _FIRST_PAUSE, True, False
+            self._attempted = True
             self.signal.notify()
             if end is _End.UNSUPPORTED:
-                _log.info("%s: the server does not tell of changes after all", self._server)
+                _log.info("%s: the server does not send change notifications", self._server)
                 self._available = False
                 break
-            _log.debug("%s: the stream of notices is over (%s)", self._server, end.name)
-            if wire.transport.alive:
+            _log.debug("%s: the notification stream ended (%s)", self._server, end.name)
+            if connection.transport.alive:
                 await self._sleep(pause * (0.5 + self._jitter() / 2))
             pause = min(2 * pause, _LONGEST_PAUSE)
-        if wire is self._wire:
-            self._job = None
+        if connection is self._connection:
+            self._listener = None
             self.signal.notify()
 
-    async def _listen(self, wire: RpcConnection) -> _End:
-        until = wire.now() + self._seconds
+    async def _listen(self, connection: RpcConnection) -> _End:
+        until = connection.now() + self._seconds
         try:
-            id, exchange = await wire.listen(LISTEN, self.topic.filter, until)
+            id, exchange = await connection.listen(LISTEN, self.topic.filter, until)
         except (McpError, TimeoutError) as error:
-            return self._lost(error)
+            return self._failed(error)
         answered = False
         try:
-            message = await self._acknowledgement(exchange, until)
+            message = await self._receive_acknowledgement(exchange, until)
             if message is None:
-                message = await self._hear(wire, exchange)
+                message = await self._receive_notifications(connection, exchange)
             answered = _is_the_end(message)
         except (McpError, TimeoutError, InvalidFrame) as error:
-            return self._lost(error)
+            return self._failed(error)
         finally:
-            await wire.leave(id, exchange, answered=answered)
+            await connection.leave(id, exchange, answered=answered)
         if type(message) is ErrorResponse:
             self.fault = _refusal(message, self._server)
-            wrong = message.code in _NOT_FOUND_OR_WRONG
+            wrong = message.code in _UNSUPPORTED_CODES
             return _End.UNSUPPORTED if wrong else _End.LOST
         if answered:
             return _End.ENDED
         self.fault = ServerError(
-            "the server did not agree to tell of these changes", code=None, server=self._server
+            "the server did not agree to send these notifications", code=None, server=self._server
         )
         return _End.UNSUPPORTED
 
-    def _lost(self, error: Exception) -> _End:
-        timeout = f"the server did not agree within {self._seconds:g} s to tell of changes"
+    def _failed(self, error: Exception) -> _End:
+        timeout = f"the server did not agree within {self._seconds:g} s to send notifications"
         self.fault = (
             error
             if isinstance(error, McpError)
@@ -258,33 +262,33 @@ class Subscription(ABC):
         )
         return _End.LOST
 
-    async def _acknowledgement(self, exchange: Exchange, until: float) -> Any:
-        """None once the server has agreed; else what it said instead."""
+    async def _receive_acknowledgement(self, exchange: Exchange, until: float) -> Any:
+        """None once the server has acknowledged; else the message it sent instead."""
         while True:
             message: Any = await exchange.receive(until)
             if _is_the_end(message):
                 return message
-            if message.method == ACKNOWLEDGED:
+            if type(message) is Notification and message.method == ACKNOWLEDGED:
                 if not self.topic.honoured_by(message):
                     return message
                 break
-        self._stands()
+        self._mark_open()
         return None
 
-    async def _hear(self, wire: RpcConnection, exchange: Exchange) -> Any:
+    async def _receive_notifications(self, connection: RpcConnection, exchange: Exchange) -> Any:
         while True:
             try:
-                message: Any = await exchange.receive(wire.now() + _ROUND)
+                message: Any = await exchange.receive(connection.now() + _RECEIVE_TIMEOUT)
             except TimeoutError:
                 continue
             if _is_the_end(message):
                 return message
-            if message.method == self.topic.notice:
-                self.heard(message)
+            if type(message) is Notification and message.method == self.topic.notice:
+                self.on_notification(message)
 
 
 class ListSubscription(Subscription):
-    """The changes of lists. What is heard here makes the lists that use it outdated."""
+    """The changes of one kind of list."""
 
     def __init__(self, server: str, topic: Topic, seconds: float, **seams: Any) -> None:
         super().__init__(server, topic, seconds, **seams)
@@ -298,11 +302,11 @@ class ListSubscription(Subscription):
     def changed(self) -> None:
         self._tell(certain=True)
 
-    def heard(self, notice: Notification) -> None:
+    def on_notification(self, notice: Notification) -> None:
         self.changed()
 
-    def opened(self, again: bool) -> None:
-        self._tell(certain=again or self._watchers > 0)
+    def on_open(self, was_lost: bool) -> None:
+        self._tell(certain=was_lost or self._watchers > 0)
 
     def _tell(self, *, certain: bool) -> None:
         for on_change in self._on_change:
@@ -311,13 +315,15 @@ class ListSubscription(Subscription):
 
 
 def _is_the_end(message: Any) -> bool:
-    """Whether the server has ended the stream: with an answer, or by cancelling our request."""
-    return type(message) in (Response, ErrorResponse) or message.method == CANCELLED
+    """Whether the server has ended the stream: by a response, or by cancelling our request."""
+    if type(message) is Notification:
+        return message.method == CANCELLED
+    return type(message) in (Response, ErrorResponse)
 
 
 def _refusal(failure: ErrorResponse, server: str) -> ServerError:
     return ServerError(
-        f"the server will not tell of changes: {safe_text(failure.message)} (code {failure.code})",
+        f"the server refused the subscription: {safe_text(failure.message)} (code {failure.code})",
         code=failure.code,
         data=failure.data,
         http_status=failure.status,
@@ -326,6 +332,6 @@ def _refusal(failure: ErrorResponse, server: str) -> ServerError:
 
 
 def _random() -> float:
-    import random  # here, for it loads OpenSSL
+    import random  # late, because it loads OpenSSL
 
     return random.random()  # noqa: S311 - spreads, hides nothing

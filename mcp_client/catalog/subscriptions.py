@@ -1,10 +1,10 @@
-"""What a server tells us unasked, in either era: every subscription of one session.
+"""The subscriptions of one session, in either era.
 
-The lists (tools, prompts, resources with their templates) have one subscription each. A resource
-that is watched has one for as long as somebody does. In the stateless era that is a stream of its
-own, see ``listening``; in the handshake era it is asked for with ``resources/subscribe`` and ended
-with ``resources/unsubscribe`` (2025-11-25 ``server/resources``, subscriptions), and asked for anew
-on each new connection.
+Each kind of list (tools, prompts, resources with their templates) has one, and so has each resource
+that is watched, for as long as it is. In the stateless era a subscription to a resource is a stream
+of its own, see ``subscription``. In the handshake era it is begun with ``resources/subscribe`` and
+ended with ``resources/unsubscribe`` (2025-11-25 ``server/resources``, subscriptions), and begun
+again on each new connection.
 """
 
 from __future__ import annotations
@@ -29,36 +29,37 @@ _log = logging.getLogger("mcp_client")
 
 
 class Subscriptions:
-    """``session`` makes one, and tells it of each connection."""
+    """Hands notifications and new connections to the subscriptions of a session."""
 
     def __init__(self, server: str, timeouts: Timeouts, limits: Limits) -> None:
         self._server = server
         self._timeouts = timeouts
         self._limits = limits
-        self._wire: RpcConnection | None = None
+        self._connection: RpcConnection | None = None
         self._lists: list[ListSubscription] = []
         self._watched: dict[str, ResourceSubscription] = {}
         self._closed = False
         self.tools = self.add(TOOLS)
 
     def add(self, topic: Topic) -> ListSubscription:
-        """Hear of changes of a kind of list from now on."""
+        """Subscribe to the changes of a kind of list."""
         added = ListSubscription(self._server, topic, self._timeouts.connect)
-        added.closed = self._closed
         self._lists.append(added)
-        if self._wire is not None:
-            added.connected(self._wire)
+        if self._closed:
+            added.close()
+        if self._connection is not None:
+            added.connected(self._connection)
         return added
 
-    def connected(self, wire: RpcConnection) -> None:
-        """A connection stands. What was listed on the one before it is not to be relied on."""
-        self._wire = wire
+    def connected(self, connection: RpcConnection) -> None:
+        """There is a new connection. What was listed on an earlier one may have changed."""
+        self._connection = connection
         for subscription in self._lists:
-            if wire.generation > 1:
+            if connection.generation > 1:
                 subscription.changed()
-            subscription.connected(wire)
+            subscription.connected(connection)
         for watched in self._watched.values():
-            watched.connected(wire)
+            watched.connected(connection)
 
     def close(self) -> None:
         self._closed = True
@@ -66,20 +67,21 @@ class Subscriptions:
             subscription.close()
 
     def hear(self, notice: Notification) -> None:
-        """A notice that came on no stream of ours, as they do in the handshake era."""
+        """Handle a notification that did not come on a stream of a subscription, as in the
+        handshake era."""
         for subscription in self._lists:
             if notice.method == subscription.topic.notice:
-                subscription.heard(notice)
+                subscription.on_notification(notice)
         if notice.method == RESOURCE_UPDATED:
             uri = notice.params.get("uri")
             for watched in self._watched.values():
                 if type(uri) is str and watched.covers(uri):
-                    watched.heard(notice)
+                    watched.on_notification(notice)
 
     def of(self, uri: str) -> ResourceSubscription:
-        """The subscription to one resource; all who watch it share it.
+        """The subscription to one resource, which all its watches share.
 
-        Raises ``ConfigError`` where there are as many as there may be.
+        Raises ``ConfigError`` where ``Limits.watched`` resources are watched.
         """
         self._watched = {key: one for key, one in self._watched.items() if one.in_use}
         found = self._watched.get(uri)
@@ -91,9 +93,10 @@ class Subscriptions:
                 server=self._server,
             )
         found = ResourceSubscription(self._server, uri, self._timeouts)
-        found.closed = self._closed
-        if self._wire is not None:
-            found.connected(self._wire)
+        if self._closed:
+            found.close()
+        if self._connection is not None:
+            found.connected(self._connection)
         self._watched[uri] = found
         return found
 
@@ -104,12 +107,11 @@ class ResourceSubscription(Subscription):
     def __init__(self, server: str, uri: str, timeouts: Timeouts) -> None:
         super().__init__(server, updates_of(uri), timeouts.connect)
         self.uri = uri
-        self.stood = False
-        """Whether the server ever agreed."""
-        self._clocks = timeouts.for_call(timeouts.connect)
-        self._held = False
-        self.listeners: set[Callable[[ResourceUpdate], None]] = set()
-        """Told of every update."""
+        self._was_open = False
+        self._request_timeouts = timeouts.for_call(timeouts.connect)
+        self._subscribed = False
+        """By request, on the present connection."""
+        self._on_update: set[Callable[[ResourceUpdate], None]] = set()
 
     @property
     def is_watched(self) -> bool:
@@ -117,19 +119,26 @@ class ResourceSubscription(Subscription):
 
     @property
     def in_use(self) -> bool:
-        """Whether somebody watches, or it is being ended."""
-        return self._watchers > 0 or self._job is not None
+        """Whether it is watched, or being ended."""
+        return self._watchers > 0 or self._listener is not None
 
     @property
     def refused(self) -> bool:
-        """Whether the server will not be asked again by itself."""
-        return self.fault is not None and not (self._available and self.stood)
+        """Whether the server refused, and is not asked again until ``try_again``."""
+        return self.fault is not None and not (self._available and self._was_open)
 
     def try_again(self) -> None:
-        """Somebody who was told of a refusal asks once more."""
+        """Ask again after a refusal."""
         self.fault = None
         self._available = True
         self._start()
+
+    def add_listener(self, on_update: Callable[[ResourceUpdate], None]) -> None:
+        """``on_update`` is called with every update."""
+        self._on_update.add(on_update)
+
+    def remove_listener(self, on_update: Callable[[ResourceUpdate], None]) -> None:
+        self._on_update.discard(on_update)
 
     def covers(self, uri: str) -> bool:
         """Whether ``uri`` is what was subscribed to, or a part of it."""
@@ -138,43 +147,44 @@ class ResourceSubscription(Subscription):
         rest = uri[len(self.uri) :]
         return not rest or self.uri.endswith("/") or rest[0] in "/#?"
 
-    def heard(self, notice: Notification) -> None:
+    def on_notification(self, notice: Notification) -> None:
         uri = notice.params.get("uri")
         self._tell(uri if type(uri) is str else self.uri)
 
-    def opened(self, again: bool) -> None:
-        self.stood = True
-        if again:
+    def on_open(self, was_lost: bool) -> None:
+        self._was_open = True
+        if was_lost:
             self._tell(self.uri, certain=False)
 
     def _tell(self, uri: str, *, certain: bool = True) -> None:
         from ..protocol.resources import ResourceUpdate, usable_uri
 
         update = ResourceUpdate(self.uri if usable_uri(uri) else uri, certain=certain)
-        for listener in tuple(self.listeners):
-            listener(update)
+        for on_update in tuple(self._on_update):
+            on_update(update)
         self.signal.notify()
 
-    def _may_listen(self, wire: RpcConnection) -> bool:
-        return True  # who declares nothing may tell all the same: it is asked, and says
+    def _may_listen(self, connection: RpcConnection) -> bool:
+        return True  # a server that does not declare it may support it: it is asked, and answers
 
-    def connected(self, wire: RpcConnection) -> None:
-        self._held = False
-        super().connected(wire)
+    def connected(self, connection: RpcConnection) -> None:
+        self._subscribed = False
+        super().connected(connection)
 
     # ------------------------------------------------------------ by request
 
     def _start(self) -> None:
-        wire = self._wire
-        if wire is None or wire.era.listens:
+        connection = self._connection
+        if connection is None or connection.era.listens:
             super()._start()
-        elif not self.closed and self._job is None and self._wanted != self._held:
-            self._tried = False
-            self._job = self._backend.spawn(lambda: self._agree_on_it(wire))
+        elif not self.closed and self._listener is None and self._wanted != self._subscribed:
+            self._attempted = False
+            self._listener = self._backend.spawn(lambda: self._subscribe_or_unsubscribe(connection))
 
     def _stop(self) -> None:
-        wire = self._wire
-        if wire is None or wire.era.listens or self.closed or not wire.transport.alive:
+        connection = self._connection
+        gone = connection is None or self.closed or not connection.transport.alive
+        if connection is None or gone or connection.era.listens:
             super()._stop()
         else:
             self._start()
@@ -183,34 +193,36 @@ class ResourceSubscription(Subscription):
     def _wanted(self) -> bool:
         return self._watchers > 0 and self._available
 
-    async def _agree_on_it(self, wire: RpcConnection) -> None:
-        """Subscribe or unsubscribe, until what the server does is what is wanted."""
-        while wire is self._wire and wire.transport.alive and self._wanted != self._held:
+    async def _subscribe_or_unsubscribe(self, connection: RpcConnection) -> None:
+        """Send requests until the server's state is the one wanted, which may change meanwhile."""
+        while connection is self._connection and connection.transport.alive:
             wanted = self._wanted
+            if wanted == self._subscribed:
+                break
             try:
-                await self._ask(wire, wanted)
+                await self._ask(connection, wanted)
             except McpError as error:
-                self._missed(error, wanted)
-            if wire is not self._wire:
+                self._request_failed(error, wanted)
+            if connection is not self._connection:
                 return
-            self._held = wanted and self.fault is None
-            self._tried = True
-            if self._held:
-                self._stands()
-        if wire is self._wire:
-            self._job = None
+            self._subscribed = wanted and self.fault is None
+            self._attempted = True
+            if self._subscribed:
+                self._mark_open()
+        if connection is self._connection:
+            self._listener = None
             self.signal.notify()
 
-    def _ask(self, wire: RpcConnection, wanted: bool) -> Awaitable[Any]:
+    def _ask(self, connection: RpcConnection, wanted: bool) -> Awaitable[Any]:
         method = "resources/subscribe" if wanted else "resources/unsubscribe"
         if wanted:
             self.fault = None
         else:
             self._acknowledged = False
-        return wire.request(method, {"uri": self.uri}, self._clocks)
+        return connection.request(method, {"uri": self.uri}, self._request_timeouts)
 
-    def _missed(self, error: McpError, wanted: bool) -> None:
+    def _request_failed(self, error: McpError, wanted: bool) -> None:
         if wanted:
             self.fault, self._available = error, False
         else:
-            _log.debug("%s: a subscription could not be ended: %s", self._server, error)
+            _log.debug("%s: unsubscribing failed: %s", self._server, error)

@@ -75,7 +75,7 @@ class Catalog(PagedCache[ToolList]):
         if self._seen == self._changes:
             tool = self._by_key.get(name)
             if tool is not None:
-                self.subscription.rely()
+                self.subscription.use()
                 return tool
         return self._named(name, await self._current(refresh=self._seen == self._changes))
 

@@ -1,9 +1,9 @@
-"""What changes, one thing after another: async iterators that a session hands out.
+"""Async iterators over changes, which a session hands out.
 
-``async with session.tool_changes() as changes:`` hears of whatever happens from its first line on,
-and lets go at its end. ``async for changes in session.tool_changes():`` does as well until
-``aclose``. A watch ends when its session is closed. While somebody waits in one, a connection that
-was lost is made anew, and what may have been missed counts as a change.
+``async with session.tool_changes() as changes:`` receives every change from the first line of the
+block to its end; ``async for changes in session.tool_changes():`` from its first step to
+``aclose``. A watch ends when its session is closed. While one is waited for, a lost connection is
+replaced, and what may have been missed meanwhile counts as a change.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ __all__ = [
 ]
 
 _LOOK = 1.0
+"""Seconds after which a watch looks by itself: what is heard depends on the server."""
 T = TypeVar("T")
 U = TypeVar("U")
 C = TypeVar("C", bound="ListChanges[Any]")
 
 
 class Watch(ABC, Generic[U]):
-    """What all of them have in common."""
+    """What all watches have in common."""
 
     def __init__(self) -> None:
         self._watching = False
@@ -48,7 +49,7 @@ class Watch(ABC, Generic[U]):
         try:
             await self._watch()
         except BaseException:
-            self._let_go()  # nobody will leave what was not entered
+            self._release()  # __aexit__ is not called for what was not entered
             raise
         return self
 
@@ -76,9 +77,9 @@ class Watch(ABC, Generic[U]):
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Let go. Whoever waits for the next change is told that there is none."""
+        """Stop watching. A task that waits for the next change gets ``StopAsyncIteration``."""
         self._closed = True
-        self._let_go()
+        self._release()
 
     @property
     @abstractmethod
@@ -89,23 +90,23 @@ class Watch(ABC, Generic[U]):
 
     @abstractmethod
     async def _step(self) -> U | None:
-        """Look once; where nothing has changed, wait until something may have."""
+        """The next change; or None, after waiting until there may be one."""
 
     @abstractmethod
-    def _let_go(self) -> None: ...
+    def _release(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ListChanges(Generic[T]):
-    """How a list of a server's differs from what it was."""
+    """How a server's list differs from what it was."""
 
     added: tuple[T, ...]
     removed: tuple[T, ...]
     changed: tuple[T, ...]
-    """As they are now; as they were is in ``before``."""
+    """As they are now; ``before`` has them as they were."""
     before: Listed[T]
     now: Listed[T]
-    """The whole list, as it is now."""
+    """The complete list, as it is now."""
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed)
@@ -117,16 +118,16 @@ class ToolChanges(ListChanges[Tool]):
 
     @property
     def tools(self) -> Listed[Tool]:
-        """The whole list, as it is now."""
+        """The complete list, as it is now."""
         return self.now
 
 
 class ListWatch(Watch[C]):
     """The changes of one of a server's lists, one after another.
 
-    Several changes in a row may come as one. What cannot be fetched raises as the list does, and
-    the next ``anext`` tries again. Where the server does not declare that it tells of changes,
-    what comes is what other uses of the session find out.
+    Several changes in a row may come as one. A list that cannot be fetched raises as
+    ``list_tools`` does, and the next ``anext`` tries again. Where the server does not declare that
+    it tells of changes, the changes are those that other uses of the session come upon.
     """
 
     def __init__(
@@ -142,14 +143,14 @@ class ListWatch(Watch[C]):
         self._live = live
         self._compared = compared
         self._before: Listed[Any] | None = listing.known
-        self._fruitless = 0
+        self._unchanged = 0
 
     async def _latest(self) -> Listed[Any]:
         await self._live()
         latest: Listed[Any] = await self._listing.latest()
         return latest
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if self._watching:
             self._watching = False
             self._subscription.unwatch()
@@ -168,7 +169,7 @@ class ListWatch(Watch[C]):
         if self._before is None:
             await self._subscription.settled()
             self._before = await self._latest()
-        elif not self._fruitless:
+        elif not self._unchanged:
             await self._subscription.settled()
 
     async def _step(self) -> C | None:
@@ -178,16 +179,16 @@ class ListWatch(Watch[C]):
         changes = self._compared(self._before, now) if now is not self._before else None
         self._before = now
         if changes:
-            self._fruitless = 0
+            self._unchanged = 0
             return changes
         if self._listing.outdated:
-            # A server that says so without end, and has nothing to show, is not run after.
-            self._fruitless += 1
-            if self._fruitless > 1:
-                await self._subscription.pause(min(0.05 * 2 ** min(self._fruitless, 8), 5.0))
+            # A server that announces changes without end, and changes nothing, is asked less often.
+            self._unchanged += 1
+            if self._unchanged > 1:
+                await self._subscription.pause(min(0.05 * 2 ** min(self._unchanged, 8), 5.0))
             return None
         if not outdated:
-            self._fruitless = 0
+            self._unchanged = 0
         if not self._over:
             await self._subscription.signal.wait(_LOOK)
         return None
@@ -246,10 +247,10 @@ def _raw(entry: Any) -> Any:
 class ResourceWatch(Watch[ResourceUpdate]):
     """The changes of one resource, one ``ResourceUpdate`` after another.
 
-    Entering it, or the first ``anext``, subscribes, and raises what the server said if it will not
-    (``ServerError``), or why it cannot be asked. Several updates of one URI that nobody has taken
-    yet come as one; of many parts of one resource, as one for the whole. An update says that
-    something changed and not what: read it.
+    Entering it, or the first ``anext``, subscribes; it raises ``ServerError`` where the server
+    refuses, or the reason why it cannot be asked. Several updates of one URI that were not taken
+    yet come as one; those of more parts of a resource than ``Limits.watched``, as one for all of
+    it. An update says that something changed, not what: read the resource.
     """
 
     def __init__(
@@ -259,7 +260,7 @@ class ResourceWatch(Watch[ResourceUpdate]):
         most: int,
         live: Callable[[], Awaitable[object]],
     ) -> None:
-        """``most``: how many updates may wait; ``live`` makes a lost connection anew."""
+        """``most``: how many updates may wait; ``live`` replaces a lost connection."""
         super().__init__()
         self._subscriptions = subscriptions
         self._subscription: ResourceSubscription | None = None
@@ -268,11 +269,11 @@ class ResourceWatch(Watch[ResourceUpdate]):
         self._live = live
         self._waiting: dict[str, ResourceUpdate] = {}
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         subscription = self._subscription
         if self._watching and subscription is not None:
             self._watching = False
-            subscription.listeners.discard(self._add)
+            subscription.remove_listener(self._add)
             subscription.unwatch()
             subscription.signal.notify()
 
@@ -299,12 +300,12 @@ class ResourceWatch(Watch[ResourceUpdate]):
             await self._live()
             self._subscription = self._subscriptions.of(self._uri)
             self._watching = True
-            self._subscription.listeners.add(self._add)
+            self._subscription.add_listener(self._add)
             self._subscription.watch()
         elif self._subscription.refused:
             self._subscription.try_again()
         await self._subscription.settled()
-        self._raise_a_refusal()
+        self._raise_refusal()
 
     async def _step(self) -> ResourceUpdate | None:
         subscription = self._subscription
@@ -312,14 +313,14 @@ class ResourceWatch(Watch[ResourceUpdate]):
         if not self._waiting:
             await self._live()
             await subscription.settled()
-            self._raise_a_refusal()
+            self._raise_refusal()
         if self._waiting:
             return self._waiting.pop(next(iter(self._waiting)))
         if not self._over:
             await subscription.signal.wait(_LOOK)
         return None
 
-    def _raise_a_refusal(self) -> None:
+    def _raise_refusal(self) -> None:
         subscription = self._subscription
         if subscription is not None and subscription.refused and not self._over:
             assert subscription.fault is not None

@@ -29,7 +29,7 @@ class Feed(ListSubscription):
     def epoch(self) -> int | None:
         return self.stream
 
-    def rely(self) -> None:
+    def use(self) -> None:
         self.used += 1
 
 
