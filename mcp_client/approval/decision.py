@@ -98,6 +98,8 @@ class Verdict(NamedTuple):
     call: ToolCall
     source: str
     reason: str | None
+    for_good: bool = False
+    """Whether it was a yes for always, which also accepts a changed definition."""
 
 
 Answer: TypeAlias = Allow | Deny

@@ -93,9 +93,11 @@ class Gate:
         kind = type(answer)
         if kind is Allow:
             approved = call if answer.arguments is None else _edited(call, answer.arguments)
-            if answer.remember is not None:
-                await self._keep(call, answer, approved, once)
-            return Verdict(approved, answer.source, answer.reason)
+            remember = _remember(call, answer.remember)
+            if remember is not None:
+                await self._keep(call, answer, remember, approved, once)
+            for_good = remember is not None and remember.scope == "always" and approved is call
+            return Verdict(approved, answer.source, answer.reason, for_good)
         if kind is Deny:
             reason = safe_text(answer.reason, 500)
             raise _denied(call, f"not approved: {reason}", reason, answer.source)
@@ -230,12 +232,14 @@ class Gate:
     # -------------------------------------------------------------- remembering
 
     async def _keep(
-        self, call: ToolCall, answer: Allow, approved: ToolCall, once: OneCallApproval | None
+        self,
+        call: ToolCall,
+        answer: Allow,
+        remember: Remember,
+        approved: ToolCall,
+        once: OneCallApproval | None,
     ) -> None:
         """Remember a yes as far as it goes. One that cannot be written down is still a yes."""
-        remember = _remember(call, answer.remember)
-        if remember is None:
-            return
         if remember.scope == "call":
             if once is not None:
                 once.keep(call, approved)

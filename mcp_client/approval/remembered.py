@@ -25,7 +25,6 @@ a command, a URL's path and query) is in the file only as a digest keyed with th
 
 from __future__ import annotations
 
-import hmac
 import json
 import logging
 import os
@@ -42,6 +41,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError
 from ..protocol.canonical_json import canonical_of, plain, sha256
+from ..runtime.keyed_digest import keyed
 from ..runtime.safe_text import safe_text
 from .call_context import context_from_json, context_key, is_storable, same_context
 from .decision import Allow, Remember
@@ -58,7 +58,6 @@ _log = logging.getLogger("mcp_client.approval")
 _VERSION = 1
 _LATEST = 1e11
 _REMEDY = "put back an older one, or delete it to be asked again"
-_PLAIN_DIGEST = re.compile(r"(.* )?sha256:[0-9a-f]{64}", re.DOTALL)
 _PROCESS_KEY = secrets.token_bytes(32)
 
 
@@ -103,8 +102,8 @@ class Remembered:
             and self.trusted is call.trusted
             and self.fingerprint == call.tool.fingerprint
             and same_context(self.context, call.context)
-            and all(_keyed(_digest(one), key) in self.findings for one in call.findings)
-            and (self.exact is None or self.exact == _keyed(_exactly(call), key))
+            and all(keyed(_digest(one), key) in self.findings for one in call.findings)
+            and (self.exact is None or self.exact == keyed(_exactly(call), key))
             and (not self._constraints or self._constraints.hold(call.arguments) is True)
         )
 
@@ -159,20 +158,20 @@ class _Book:
         found = self._index.get((*place, None), {})
         answers = tuple(found.values())
         if place in self._with_exact:
-            exact = _keyed(_exactly(call), self.key)
+            exact = keyed(_exactly(call), self.key)
             answers += tuple(self._index.get((*place, exact), {}).values())
         if not answers:
             return None
-        identity = _keyed(identity, self.key)
+        identity = keyed(identity, self.key)
         return next((one for one in answers if one.covers(call, identity, self.key)), None)
 
-    def keyed(self, answer: Remembered) -> Remembered:
+    def with_keyed_digests(self, answer: Remembered) -> Remembered:
         """``answer`` with digests that only this book's key can make."""
         return replace(
             answer,
-            identity=_keyed(answer.identity, self.key),
-            exact=answer.exact and _keyed(answer.exact, self.key),
-            findings=tuple(sorted(_keyed(one, self.key) for one in answer.findings)),
+            identity=keyed(answer.identity, self.key),
+            exact=answer.exact and keyed(answer.exact, self.key),
+            findings=tuple(sorted(keyed(one, self.key) for one in answer.findings)),
         )
 
 
@@ -249,7 +248,7 @@ class Answers:
         with self._changing():
             book = self._book()
             if self._file is None:
-                book.add(book.keyed(answer))
+                book.add(book.with_keyed_digests(answer))
             else:
                 self._write(book.key, (*book.all(), answer))
 
@@ -285,7 +284,7 @@ class Answers:
         key = key or secrets.token_bytes(32)
         book = _Book(key)
         for answer in answers:
-            book.add(book.keyed(answer))
+            book.add(book.with_keyed_digests(answer))
         if self._file is None:
             self._last = None, book
             return
@@ -487,14 +486,3 @@ def _is_exact(where: Mapping[str, Any], call: ToolCall) -> bool:
     if set(where) != {""} or set(where[""]) != {"equals"}:
         return False
     return Constraints(where).hold(call.arguments) is True
-
-
-def _keyed(text: str, key: bytes | None) -> str:
-    """``text`` with the plain digest it ends with, if any, replaced by a keyed one.
-
-    A plain digest of a short secret can be found by trying; it must not leave the process.
-    """
-    match = _PLAIN_DIGEST.fullmatch(text)
-    if match is None or key is None:
-        return text
-    return (match[1] or "") + hmac.digest(key, text.encode(), "sha256").hex()

@@ -1,47 +1,59 @@
-"""A lock file of tools: what they were when somebody looked, and what became of them.
+"""A lock file of tool definitions: what they were when they were reviewed, and how they differ now.
 
 ```python
 connect(server, pins="mcp.lock")                       # or Pins("mcp.lock", policy="refuse")
 ```
 
-The first list of a server is written down, whole definitions under the name that the host gave
-the server. A list that differs later is drift: a definition changed, a tool is new, a tool has
-gone. What then happens is the policy:
+The first list of a server is written down: whole definitions, under the name that the host gave
+the server. Later every call compares the definition it was built from with the file as it is at
+that moment. A difference is drift: a definition changed, a tool is new, a tool is gone, the file no
+longer has the server, or has it for another URL. What happens then is the policy:
 
-- "ask": a call of a tool that changed or is new carries the difference, old beside new, among its
-  findings, so that whoever approves it sees it. An approved call writes the new definition down.
-- "refuse": such a call is refused before anybody is asked (``CallDenied``).
+- "ask": the difference, old beside new, is among the findings of the call, so that the approver
+  sees it. A yes for this call or the session leaves the file as it is; a yes for always
+  (``Allow(remember="always")``) writes the new definition down, as ``Pins.accept`` does.
+- "refuse": the call is refused before anybody is asked (``CallDenied``).
 - "accept": the file follows the server; the difference is among the list's findings, once.
 
-The file is made for code review: JSON, sorted, one value a line, ASCII, so that characters nobody
-sees are seen. It is replaced at once and as a whole, and processes that write it take turns.
+The file is made for code review: JSON, sorted, one value a line, ASCII, so that invisible
+characters are visible. It is replaced atomically, processes that write it take turns, and a file
+that other users may write is refused.
 """
 
 from __future__ import annotations
 
+import functools
 import json
+import logging
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ..errors import CallDenied, ConfigError
 from ..runtime.atomic_file import OwnFile, Stamp
+from ..runtime.keyed_digest import keyed
 from ..runtime.safe_text import safe_text
 from .tool import Tool, ToolCall, fingerprint_of, fingerprinted
 
 __all__ = ["Drift", "Pins", "Policy", "differences"]
 
-Book: TypeAlias = "dict[str, dict[str, Pin]]"
-"""Servers, their tools, and each tool as it was."""
+Servers: TypeAlias = "dict[str, dict[str, Pin]]"
+"""Servers, their tools, and each tool as it was written down."""
 Policy: TypeAlias = Literal["ask", "refuse", "accept"]
 
 _VERSION = 1
 _SHOWN = 110
 _MOST = 8
 _ABSENT: Any = object()
-_REMEDY = "put back an older one, or delete it to write down anew what the servers offer"
+_REMEDY = "put back an older one, or delete it to write down again what the servers offer"
+_KEY = re.compile(r"[0-9a-f]{64}")
+
+
+_log = logging.getLogger("mcp_client")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +68,30 @@ class Pin:
         return cls(tool.fingerprint, fingerprinted(tool._definition))
 
 
+@dataclass(slots=True)
+class _Book:
+    """What a lock file contains."""
+
+    servers: Servers = field(default_factory=dict)
+    identities: dict[str, str] = field(default_factory=dict)
+    """Where each server is, for those of which that can be said on every machine."""
+    key: bytes | None = None
+    """Digests in ``identities`` are keyed with it."""
+
+    def copy(self) -> _Book:
+        servers = {server: dict(tools) for server, tools in self.servers.items()}
+        return _Book(servers, dict(self.identities), self.key)
+
+
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What became of one tool since the file was written."""
+    """How one tool differs from the file."""
 
     server: str
     tool: str
-    kind: Literal["changed", "new", "gone"]
+    kind: Literal["changed", "new", "gone", "unpinned", "moved"]
+    """"unpinned": the file had the server and no longer does, or never did and must not be
+    extended (``Pins(create=False)``). "moved": it was written for another URL."""
     fingerprint: str | None
     """Of the definition as it is now; None where the tool has gone."""
     differences: tuple[tuple[str, str, str], ...] = ()
@@ -82,6 +111,10 @@ class Drift:
             return (f"this tool is not in {file}: it came after the file was written",)
         if self.kind == "gone":
             return (f"{file} has this tool, and the server does not offer it any more",)
+        if self.kind == "unpinned":
+            return (f"{file} does not have this server: it was deleted, changed, or not there",)
+        if self.kind == "moved":
+            return (f"{file} has this server's name for another URL or other identity= values",)
         shown = _sentences(self.differences)
         return (f"this tool is not what it was when {file} was written", *shown)
 
@@ -89,14 +122,25 @@ class Drift:
 class Pins:
     """A lock file of tools. One may serve any number of sessions; give each server its name."""
 
-    def __init__(self, path: str | os.PathLike[str], *, policy: Policy = "ask") -> None:
-        """Raises ``ConfigError`` for a policy there is not. The file is read when it is needed."""
+    def __init__(
+        self, path: str | os.PathLike[str], *, policy: Policy = "ask", create: bool = True
+    ) -> None:
+        """Raises ``ConfigError`` for an unknown policy. The file is read when it is needed.
+
+        With ``create=False`` nothing is pinned on first use: a missing file is a ``ConfigError``
+        when connecting, and the tools of a server it does not have are drift.
+        """
         if policy not in ("ask", "refuse", "accept"):
             raise ConfigError(f"Pins(policy={policy!r}): give 'ask', 'refuse' or 'accept'")
+        if type(create) is not bool:
+            raise ConfigError(f"Pins(create={create!r}): give True or False")
         self._file = OwnFile(path, "lock file", _REMEDY)
         self.policy = policy
+        self.create = create
         self._drifts: dict[str, tuple[Drift, ...]] = {}
-        self._last: tuple[Stamp | None, Book] = (None, {})
+        self._seen: set[str] = set()
+        self._identities: dict[str, Callable[[], str | None]] = {}
+        self._last: tuple[Stamp | None, _Book] = (None, _Book())
 
     @classmethod
     def of(cls, pins: Pins | str | os.PathLike[str] | None) -> Pins | None:
@@ -115,26 +159,29 @@ class Pins:
         """The file's name, as findings call it."""
         return self.path.name
 
+    def identify(self, server: str, identity: Callable[[], str | None]) -> None:
+        """Tell where ``server`` is: ``Transport.pinned_identity``. ``connect`` does this."""
+        self._identities[server] = functools.cache(identity)
+
     def drift(self, server: str) -> tuple[Drift, ...]:
-        """How the last list of ``server`` differed from the file, and was not accepted since."""
+        """How the last list of ``server`` differed from the file, without what was accepted."""
         return self._drifts.get(server, ())
 
     def has_gone(self, server: str, tool: str) -> bool:
         return any(drift.tool == tool and drift.kind == "gone" for drift in self.drift(server))
 
     def accept(self, server: str, tools: Iterable[Tool]) -> None:
-        """Write down ``tools`` as what ``server`` has: nothing of it is drift from now on."""
-        entry = {tool.name: Pin.of(tool) for tool in tools}
+        """Write down ``tools`` as what ``server`` has: from now on none of it is drift."""
         with self._file.locked():
-            book = self.read()
-            book[server] = entry
-            self._write(book)
+            book = self._book().copy()
+            book.servers[server] = {tool.name: Pin.of(tool) for tool in tools}
+            self._write(book, server)
         self._drifts.pop(server, None)
 
     # ------------------------------------------------------ on the way of a call
 
     def all_findings(self, tool: Tool) -> tuple[str, ...]:
-        """What whoever approves a call of ``tool`` should know: drift comes first."""
+        """What the approver of a call of ``tool`` should know, drift first."""
         drift = self._drift_of(tool)
         return (*(() if drift is None else drift.findings(self.name)), *tool.findings)
 
@@ -154,114 +201,182 @@ class Pins:
         return self._drift_of(tool) is not None
 
     def approved(self, tool: Tool) -> None:
-        """Write down a definition that somebody approved knowing the difference."""
-        drift = self._drift_of(tool)
-        if drift is None:
-            return
+        """Write down a definition that was approved for always by somebody who saw the drift."""
         with self._file.locked():
-            book = self.read()
-            book.setdefault(tool.server, {})[tool.name] = Pin.of(tool)
-            self._write(book)
-        rest = (other for other in self.drift(tool.server) if other is not drift)
+            book = self._book().copy()
+            book.servers.setdefault(tool.server, {})[tool.name] = Pin.of(tool)
+            self._write(book, tool.server)
+        rest = (other for other in self.drift(tool.server) if other.tool != tool.name)
         self._drifts[tool.server] = tuple(rest)
 
     def _drift_of(self, tool: Tool) -> Drift | None:
-        drifts = self._drifts.get(tool.server)
-        if not drifts:
+        """How this very definition differs from the file as it is now.
+
+        Not from the last list: that may be of another session with the same name, or newer than
+        the definition a call was built from.
+        """
+        if self.policy == "accept":
             return None
-        for drift in drifts:
-            if drift.tool == tool.name and drift.fingerprint == tool.fingerprint:
-                return drift
-        return None
+        found = self._drifts_in(self._book(), tool.server, [tool])
+        return found[0] if found else None
 
     # ------------------------------------------------------------------ the list
 
     def compare(self, server: str, tools: Iterable[Tool]) -> list[str]:
-        """Compare a list with the file, write down what is to be, and say what differs."""
+        """Compare a list with the file, write down what the policy says, and say what differs."""
         tools = list(tools)
-        book = self.read()
-        drifts = _drifts(server, book.get(server), tools)
-        if server not in book or (drifts and self.policy == "accept"):
+        book = self._book()
+        if self._must_write(book, server, tools):
             with self._file.locked():
-                book = self.read()
-                drifts = _drifts(server, book.get(server), tools)
-                if server not in book or self.policy == "accept":
-                    book[server] = {tool.name: Pin.of(tool) for tool in tools}
-                    self._write(book)
-        self._drifts[server] = () if self.policy == "accept" else tuple(drifts)
+                book = self._book()
+                findings = self._findings(book, server, tools)
+                if self._must_write(book, server, tools):
+                    book = book.copy()
+                    book.servers[server] = {tool.name: Pin.of(tool) for tool in tools}
+                    self._write(book, server)
+        else:
+            findings = self._findings(book, server, tools)
+        self._seen.add(server)
+        accepted = self.policy == "accept"
+        self._drifts[server] = () if accepted else tuple(self._all_drifts(book, server, tools))
+        return findings
+
+    def _must_write(self, book: _Book, server: str, tools: list[Tool]) -> bool:
+        if self.policy == "accept" and (self.create or server in book.servers):
+            return server not in book.servers or bool(self._all_drifts(book, server, tools))
+        return self.create and server not in book.servers and server not in self._seen
+
+    def _findings(self, book: _Book, server: str, tools: list[Tool]) -> list[str]:
+        if server not in book.servers and server not in self._seen and self.create:
+            if self.policy != "refuse":
+                return []
+            # Perhaps the path or the server's name is mistyped, and nothing is refused at all.
+            finding = (
+                f"{self.name} did not have the server '{safe_text(server, 60)}': its tools were "
+                f"written down unseen ({len(tools)} of them); Pins(create=False) refuses instead"
+            )
+            _log.warning("%s: %s (%s)", server, finding, self.path)
+            return [finding]
         return [
             f"tool '{safe_text(drift.tool, 128)}': {finding}"
-            for drift in drifts
+            for drift in self._all_drifts(book, server, tools)
             for finding in drift.findings(self.name)
         ]
 
+    def _all_drifts(self, book: _Book, server: str, tools: list[Tool]) -> list[Drift]:
+        found = self._drifts_in(book, server, tools)
+        names = {tool.name for tool in tools}
+        known = book.servers.get(server, {})
+        return found + [Drift(server, name, "gone", None) for name in known if name not in names]
+
+    def _drifts_in(self, book: _Book, server: str, tools: list[Tool]) -> list[Drift]:
+        known = book.servers.get(server)
+        if known is None:
+            if self.create and server not in self._seen:
+                return []  # it has not been listed yet
+            return [Drift(server, tool.name, "unpinned", tool.fingerprint) for tool in tools]
+        identity = self._identity_of(server, book.key)
+        if identity is not None and book.identities.get(server, identity) != identity:
+            return [Drift(server, tool.name, "moved", tool.fingerprint) for tool in tools]
+        return list(_drifts(server, known, tools))
+
+    def _identity_of(self, server: str, key: bytes | None) -> str | None:
+        identity = self._identities.get(server)
+        text = None if identity is None else identity()
+        return None if text is None else _keyed_once(text, key)
+
     # ------------------------------------------------------------------ the file
 
-    def read(self) -> Book:
-        """What is written down. Raises ``ConfigError`` where it cannot be used."""
+    def read(self) -> Servers:
+        """What is written down. Raises ``ConfigError`` where the file cannot be used."""
+        if not self.create and self._file.stamp() is None:
+            raise ConfigError(f"the lock file {self.path} does not exist, and Pins(create=False)")
+        return self._book().copy().servers
+
+    def _book(self) -> _Book:
+        last = self._last
         stamp = self._file.stamp()
         if stamp is None:
-            return {}
-        if stamp != self._last[0]:
+            return _Book()
+        if stamp != last[0]:
             found = self._file.read()
-            self._last = (None, {}) if found is None else (found[0], self._parsed(found[1]))
-        book = self._last[1]
-        return {server: dict(tools) for server, tools in book.items()}
+            if found is None:
+                return _Book()
+            last = self._last = found[0], self._parsed(found[1])
+        return last[1]
 
-    def _parsed(self, text: bytes) -> Book:
+    def _parsed(self, text: bytes) -> _Book:
         try:
             book = json.loads(text)
         except (ValueError, RecursionError):
-            raise self._file.unusable("it is no JSON") from None
+            raise self._file.unusable("it is not JSON") from None
         if type(book) is not dict or book.get("version") != _VERSION:
-            raise self._file.unusable(f"it is no lock file of version {_VERSION}")
-        return {
+            raise self._file.unusable(f"it is not a lock file of version {_VERSION}")
+        identities, key = book.get("identities", {}), book.get("key")
+        if type(identities) is not dict or not all(type(one) is str for one in identities.values()):
+            raise self._file.unusable("identities is not an object of strings")
+        if key is not None and (type(key) is not str or not _KEY.fullmatch(key)):
+            raise self._file.unusable("its key is not 64 hexadecimal digits")
+        servers = {
             server: {name: self._checked(server, name, entry) for name, entry in entries.items()}
             for server, entries in self._objects(book.get("servers"), "servers").items()
         }
+        return _Book(servers, identities, None if key is None else bytes.fromhex(key))
 
     def _objects(self, value: Any, what: str) -> dict[str, dict[str, Any]]:
         if type(value) is not dict or not all(type(item) is dict for item in value.values()):
-            raise self._file.unusable(f"{what} is no object of objects")
+            raise self._file.unusable(f"{what} is not an object of objects")
         return value
 
     def _checked(self, server: str, name: str, entry: Any) -> Pin:
         definition = entry.get("definition") if type(entry) is dict else None
         place = f"{safe_text(server, 60)}/{safe_text(name, 60)}"
         if type(definition) is not dict or definition.get("name") != name:
-            raise self._file.unusable(f"{place} has no definition of that name")
+            raise self._file.unusable(f"{place} has no definition with that name")
         pin = Pin(fingerprint_of(definition), definition)
         if entry.get("fingerprint") != pin.fingerprint:
-            raise self._file.unusable(f"{place} has a definition that its fingerprint is not of")
+            raise self._file.unusable(
+                f"{place} has a fingerprint that does not match its definition"
+            )
         return pin
 
-    def _write(self, book: Book) -> None:
-        servers = {
-            server: {
-                name: {"fingerprint": pin.fingerprint, "definition": pin.definition}
-                for name, pin in tools.items()
-            }
-            for server, tools in book.items()
+    def _write(self, book: _Book, server: str) -> None:
+        """Replace the file by ``book``, in which the entry of ``server`` is new."""
+        book.key = book.key or secrets.token_bytes(32)
+        identity = self._identity_of(server, book.key)
+        book.identities.pop(server, None)
+        if identity is not None:
+            book.identities[server] = identity
+        whole: dict[str, Any] = {
+            "version": _VERSION,
+            "servers": {
+                name: {
+                    tool: {"fingerprint": pin.fingerprint, "definition": pin.definition}
+                    for tool, pin in tools.items()
+                }
+                for name, tools in book.servers.items()
+            },
         }
-        whole = {"version": _VERSION, "servers": servers}
+        if book.identities:
+            whole |= {"identities": book.identities, "key": book.key.hex()}
         text = json.dumps(whole, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
         self._last = self._file.replace(text), book
+        self._seen.add(server)
 
 
-def _drifts(server: str, known: dict[str, Pin] | None, tools: list[Tool]) -> list[Drift]:
-    if known is None:
-        return []
-    found: list[Drift] = []
+@functools.lru_cache(maxsize=64)
+def _keyed_once(text: str, key: bytes | None) -> str:
+    return keyed(text, key)
+
+
+def _drifts(server: str, known: dict[str, Pin], tools: list[Tool]) -> Iterator[Drift]:
     for tool in tools:
         old = known.get(tool.name)
         if old is None:
-            found.append(Drift(server, tool.name, "new", tool.fingerprint))
+            yield Drift(server, tool.name, "new", tool.fingerprint)
         elif old.fingerprint != tool.fingerprint:
             places = tuple(_differences("", old.definition, fingerprinted(tool._definition)))
-            found.append(Drift(server, tool.name, "changed", tool.fingerprint, places))
-    names = {tool.name for tool in tools}
-    found += [Drift(server, name, "gone", None) for name in known if name not in names]
-    return found
+            yield Drift(server, tool.name, "changed", tool.fingerprint, places)
 
 
 def differences(old: Tool, new: Tool) -> tuple[str, ...]:

@@ -249,6 +249,16 @@ class ToolCall:
         ]
         return "sha256:" + sha256(canonical(bound))
 
+    @property
+    def key(self) -> str:
+        """Digest of server, definition, arguments, ``_meta`` and context: equal for the same call
+        made again, also after a reconnect.
+
+        A context is told by its ``repr``, so it should have one that says what it equals.
+        """
+        same = [self.server, self.tool.fingerprint, self.arguments_json, self.meta_json]
+        return "sha256:" + sha256(canonical([*same, repr(self.context)]))
+
     def with_arguments(self, arguments: Any) -> ToolCall:
         """The same call with other arguments, marked as edited. Raises ``NotJson``."""
         return replace(self, arguments_json=canonical(arguments), edited=True)

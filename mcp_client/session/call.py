@@ -372,7 +372,7 @@ class Caller:
             if not self._validation.arguments_fit(approved.tool, arguments):
                 approved = await self._with_problem(call, approved, arguments)
             self._gate.refuse(approved)
-        if self._pins is not None and self._pins.has_drifted(frozen.tool):
+        if verdict.for_good and self._pins is not None and self._pins.has_drifted(frozen.tool):
             await anyio.to_thread.run_sync(self._pins.approved, frozen.tool)
         return Approved(approved)
 

@@ -118,7 +118,7 @@ def connect(
                 argument_validation=argument_validation,
                 client=ClientDeclaration(client_info or _ourselves(), capabilities),
                 pin=None if revision == "auto" else revision,
-                pins=None if pins is None else _pins(pins),
+                pins=None if pins is None else _pins(pins, name or transport.name, transport),
                 handlers=handlers,
                 audit=_audit(name or transport.name, transport, audit, audit_failure, redaction),
             ),
@@ -162,10 +162,13 @@ def _handlers(handlers: Any) -> Handlers:
     return handlers
 
 
-def _pins(pins: Pins | str | os.PathLike[str]) -> Pins | None:
+def _pins(pins: Pins | str | os.PathLike[str], server: str, transport: Transport) -> Pins | None:
     from ..catalog.pins import Pins
 
-    return Pins.of(pins)
+    book = Pins.of(pins)
+    if book is not None:
+        book.identify(server, lambda: transport.pinned_identity)
+    return book
 
 
 def _audit(

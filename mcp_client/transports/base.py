@@ -176,9 +176,15 @@ class Transport(ABC):
     def lasting_identity(self) -> str | None:
         """What is run, or where it is: the same in another process, another for another server.
 
-        Holds no secret. None where that cannot be told.
+        What may be secret is in it as a plain SHA-256 digest at the end, which a file keeps only
+        keyed (``runtime.keyed_digest``). None where that cannot be told.
         """
         return None
+
+    @property
+    def pinned_identity(self) -> str | None:
+        """The same, as far as it is equal on every machine, because lock files are shared."""
+        return self.lasting_identity
 
     @property
     def credentials(self) -> Credentials | None:

@@ -50,7 +50,7 @@ class HttpBasedTransport(Transport):
 
     @property
     def lasting_identity(self) -> str:
-        return lasting_identity_of(self._server.url)
+        return lasting_identity_of(self._server)
 
     @property
     def credentials(self) -> Credentials | None:

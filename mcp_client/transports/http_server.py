@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
@@ -45,7 +46,8 @@ class HttpServer:
     asked before each request too, so that a token can be rotated. Both are also asked before a
     list that was fetched earlier is used again, because it may be meant for one user only.
     ``client`` is an ``httpx.AsyncClient`` of your own, for proxies, certificates or HTTP/2; you
-    close it.
+    close it. ``identity`` names headers whose values tell this server from others, as its URL does
+    (``["X-Tenant"]``): remembered answers and pins are for one of them. Files keep only digests.
 
     Neither headers nor tokens appear in the repr, in logs or in errors, and they are sent to the
     URL's own origin only. Raises ``ConfigError`` for a URL or a header that HTTP cannot carry.
@@ -55,6 +57,7 @@ class HttpServer:
     headers: HeaderSource | None = None
     auth: Auth | None = field(default=None, compare=False)
     client: httpx.AsyncClient | None = field(default=None, compare=False)
+    identity: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         _check_url(self.url)
@@ -63,6 +66,7 @@ class HttpServer:
             if fault:
                 raise ConfigError(f"HttpServer(headers=...): {fault}")
             object.__setattr__(self, "headers", dict(self.headers))
+        object.__setattr__(self, "identity", self._checked_identity())
         if (
             self.auth is not None
             and not callable(self.auth)
@@ -73,6 +77,18 @@ class HttpServer:
             )
         if self.client is not None and not hasattr(self.client, "build_request"):
             raise ConfigError("HttpServer(client=...): give an httpx.AsyncClient")
+
+    def _checked_identity(self) -> tuple[str, ...]:
+        if isinstance(self.identity, str):
+            raise ConfigError("HttpServer(identity=...) is one string: give a list of header names")
+        headers = self.headers if isinstance(self.headers, Mapping) else {}
+        known = {name.lower() for name in headers}
+        for name in self.identity:
+            if not isinstance(name, str) or name.lower() not in known:
+                raise ConfigError(
+                    f"HttpServer(identity=...) names {name!r}, which headers= does not contain"
+                )
+        return tuple(self.identity)
 
     def __repr__(self) -> str:
         parts = [repr(shown(self.url))]
@@ -181,10 +197,19 @@ def origin_of(url: str) -> tuple[str, str, int]:
     return scheme, (parts.hostname or "").lower(), parts.port or _PORTS.get(scheme, 0)
 
 
-def lasting_identity_of(url: str) -> str:
-    """Origin and path; the path as a digest, for some servers have their keys in it."""
-    scheme, host, port = origin_of(url)
-    return f"{scheme}://{host}:{port} sha256:{sha256(urlsplit(url).path or '/')}"
+def lasting_identity_of(server: HttpServer) -> str:
+    """Origin, path, query and the headers named by ``identity``; all but the origin as a digest,
+    because any of them may contain a key."""
+    scheme, host, port = origin_of(server.url)
+    parts = urlsplit(server.url)
+    text = parts.path or "/"
+    if parts.query:
+        text += f"?{parts.query}"
+    if server.identity and isinstance(server.headers, Mapping):
+        named = {name.lower() for name in server.identity}
+        headers = {name.lower(): value for name, value in server.headers.items()}
+        text = json.dumps([text, sorted((name, headers[name]) for name in named)])
+    return f"{scheme}://{host}:{port} sha256:{sha256(text)}"
 
 
 def is_loopback(host: str) -> bool:

@@ -54,7 +54,9 @@ class StdioServer:
 
     The command is looked up on ``PATH`` and run without a shell. ``env`` is added to the variables
     in ``INHERITED``; ``cwd`` is where it runs; ``stderr`` is called with each line the server
-    writes to its standard error (its end is kept for error messages in any case).
+    writes to its standard error (its end is kept for error messages in any case). ``identity``
+    names variables of ``env`` whose values tell this server from others, as its command does
+    (``["PROJECT"]``): remembered answers and pins are for one of them. Files keep only digests.
     """
 
     command: str
@@ -62,6 +64,7 @@ class StdioServer:
     env: Mapping[str, str] | None = field(default=None, repr=False)
     cwd: str | os.PathLike[str] | None = None
     stderr: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
+    identity: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.command, str | os.PathLike) or not str(self.command):
@@ -77,6 +80,14 @@ class StdioServer:
         if not all(isinstance(part, str) for pair in pairs.items() for part in pair):
             raise ConfigError("StdioServer(env=...): names and values are text")
         object.__setattr__(self, "env", pairs)
+        if isinstance(self.identity, str):
+            raise ConfigError("StdioServer(identity=...) is one string: give a list of names")
+        for name in self.identity:
+            if name not in pairs:
+                raise ConfigError(
+                    f"StdioServer(identity=...) names {name!r}, which env= does not contain"
+                )
+        object.__setattr__(self, "identity", tuple(self.identity))
 
 
 class StdioTransport(Transport):
@@ -101,12 +112,23 @@ class StdioTransport(Transport):
     @property
     def lasting_identity(self) -> str:
         # The words of a command and the names of variables, and those only as a digest: a word may
-        # be a secret. Values are left out, which for a secret is what changes.
+        # be a secret. Values of variables, which are mostly secrets that change, only if named.
         server = self._server
         cwd = os.path.abspath(server.cwd or ".")
         words = [server.command, *server.args, cwd, *sorted(server.env or {})]
-        text = json.dumps([len(server.args), words])
+        text = json.dumps([len(server.args), words, *self._named()])
         return f"{os.path.basename(server.command)} sha256:{sha256(text)}"
+
+    @property
+    def pinned_identity(self) -> str | None:
+        # Not the words of the command: they often contain paths of one machine.
+        named = self._named()
+        return f"env sha256:{sha256(json.dumps(named))}" if named else None
+
+    def _named(self) -> list[list[str]]:
+        """The variables that ``identity`` names, with their values."""
+        env = self._server.env or {}
+        return [[name, env[name]] for name in sorted(set(self._server.identity))]
 
     @property
     def alive(self) -> bool:

@@ -368,16 +368,66 @@ def test_what_a_server_is_is_told_by_its_url_and_holds_no_secret() -> None:
 
     plain = at("https://example.com/mcp")
     assert plain.startswith("https://example.com:443 sha256:")
-    assert plain == at("HTTPS://Example.com:443/mcp?key=s3cret")
+    assert plain == at("HTTPS://Example.com:443/mcp")
     assert plain == identity_of(HttpServer("https://example.com/mcp", headers={"A": "s3cret"}))
     others = {
         at("https://example.com/other"),
         at("https://example.com:8443/mcp"),
         at("https://example.org/mcp"),
         at("http://127.0.0.1/mcp"),
+        at("https://example.com/mcp?project=staging"),
+        at("https://example.com/mcp?project=production"),
     }
-    assert len(others | {plain}) == 5
+    assert len(others | {plain}) == 7
     assert "s3cret" not in at("https://example.com/s3cret")
+    assert "s3cret" not in at("https://example.com/mcp?key=s3cret")
+
+
+def test_values_named_by_identity_tell_servers_apart() -> None:
+    def run(value: str, *names: str) -> str:
+        env = {"PROJECT": value, "TOKEN": "s3cret"}
+        return identity_of(StdioServer("files", env=env, identity=names))
+
+    def at(value: str, *names: str) -> str:
+        headers = {"X-Tenant": value, "Authorization": "s3cret"}
+        return identity_of(HttpServer("https://example.com/mcp", headers=headers, identity=names))
+
+    for make, name in ((run, "PROJECT"), (at, "x-tenant")):
+        assert make("a") == make("b")
+        assert make("a", name) == make("a", name)
+        assert len({make("a"), make("a", name), make("b", name)}) == 3
+        assert "s3cret" not in make("a", name)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda names: StdioServer("files", env={"A": "1"}, identity=names),
+        lambda names: HttpServer("https://example.com", headers={"A": "1"}, identity=names),
+        lambda names: HttpServer("https://example.com", headers=dict, identity=names),
+    ],
+)
+@pytest.mark.parametrize("names", ["A", ["B"], [7]])
+def test_identity_names_what_there_is(make: Any, names: Any) -> None:
+    with pytest.raises(ConfigError, match=r"identity=\.\.\."):
+        make(names)
+
+
+async def test_an_answer_for_one_project_is_not_one_for_another(tmp_path: Path) -> None:
+    file = tmp_path / "answers.json"
+    asked: list[str] = []
+
+    async def approve(call: ToolCall) -> Allow:
+        asked.append(call.server)
+        return Allow(remember="always")
+
+    async with serving(Handshake()) as server:
+        for project in ("staging", "production", "staging"):
+            address = f"{server.url}?project={project}"
+            async with connect(address, name="db", approval=approve, answers=file) as session:
+                await session.call_tool("echo", {"text": "x"})
+    assert len(asked) == 2
+    assert "production" not in file.read_text()
 
 
 # ------------------------------------------------------------------------ the file

@@ -17,12 +17,15 @@ from mcp_client import (
     Deny,
     MemoryServer,
     Pins,
+    StdioServer,
     Tool,
     ToolCall,
     UnknownTool,
     allow_all,
     connect,
 )
+from mcp_client.protocol.canonical_json import sha256
+from mcp_client.transports.stdio import StdioTransport
 
 ROOT = Path(__file__).parents[2]
 OBJECT = {"type": "object"}
@@ -110,11 +113,13 @@ async def first_use_with(lock: Path, description: str) -> None:
         await session.list_tools()
 
 
-async def test_the_approver_is_shown_old_beside_new_and_yes_writes_it_down(lock: Path) -> None:
+async def test_the_approver_is_shown_old_beside_new_and_yes_for_always_writes_it_down(
+    lock: Path,
+) -> None:
     await first_use(lock, read="Reads a file.")
     server = Server(read="Reads a file and mails it.")
     server.tools[0]["inputSchema"] = {"type": "object", "properties": {"to": {"type": "string"}}}
-    person = Person(Allow())
+    person = Person(Allow(remember="always"))
     pins = Pins(lock)
     async with connect(MemoryServer(server), name="files", pins=pins, approval=person) as session:
         listed = (await session.list_tools()).findings
@@ -129,6 +134,7 @@ async def test_the_approver_is_shown_old_beside_new_and_yes_writes_it_down(lock:
             '    now {"to": {"type": "string"}}',
         ]
         await session.call_tool("read")
+        session.answers.clear()
         await session.call_tool("read")
     first, second = person.shown
     assert first == (
@@ -140,6 +146,35 @@ async def test_the_approver_is_shown_old_beside_new_and_yes_writes_it_down(lock:
     assert second == (), "it was approved, and is what the file has"
     assert pins.drift("files") == ()
     assert "mails it" in lock.read_text()
+
+
+@pytest.mark.parametrize("remember", [None, "call", "session"])
+async def test_yes_this_once_does_not_accept_a_drift_for_good(lock: Path, remember: Any) -> None:
+    await first_use(lock, read="Reads a file.")
+    before = lock.read_text()
+    server, person = Server(read="Reads and mails."), Person(Allow(remember=remember))
+    pins = Pins(lock)
+    for _ in range(2):
+        async with connect(
+            MemoryServer(server), name="files", pins=pins, approval=person
+        ) as session:
+            await session.call_tool("read")
+            await session.call_tool("read")
+    assert server.calls == ["read"] * 4
+    assert len(person.shown) == (2 if remember == "session" else 4)
+    assert all(shown[0].startswith("this tool is not what it was") for shown in person.shown)
+    assert lock.read_text() == before
+
+
+async def test_yes_for_always_to_edited_arguments_does_not_accept_a_drift(lock: Path) -> None:
+    await first_use(lock, read="Reads a file.")
+    before = lock.read_text()
+    person = Person(Allow({"n": 1}, remember="always"))
+    server = Server(read="Other.")
+    async with connect(MemoryServer(server), name="files", pins=lock, approval=person) as session:
+        await session.call_tool("read")
+    assert server.calls == ["read"]
+    assert lock.read_text() == before
 
 
 async def test_no_leaves_the_file_and_the_next_question_shows_it_again(lock: Path) -> None:
@@ -365,3 +400,164 @@ def test_a_lock_that_nobody_lets_go_of_is_not_waited_for_without_end(
     monkeypatch.setattr("mcp_client.runtime.atomic_file.PATIENCE", 0.02)
     with Pins(lock)._file.locked(), pytest.raises(ConfigError, match="another process"):
         Pins(lock).accept("a", [])
+
+
+# --------------------------------------------------------- compared at the time of the call
+
+
+async def test_refuse_compares_the_calls_own_definition_whatever_another_session_listed(
+    lock: Path,
+) -> None:
+    await first_use(lock, read="Reads.")
+    pins = Pins(lock, policy="refuse")
+    drifted, sound = Server(read="Mails."), Server(read="Reads.")
+    async with (
+        connect(MemoryServer(drifted), name="files", pins=pins, approval=allow_all) as one,
+        connect(MemoryServer(sound), name="files", pins=pins, approval=allow_all) as other,
+    ):
+        await one.list_tools()
+        await other.list_tools()
+        with pytest.raises(CallDenied, match=r"was 'Reads\.' and is now 'Mails\.'"):
+            await one.call_tool("read")
+        await other.call_tool("read")
+        await one.list_tools(refresh=True)
+        await other.call_tool("read")
+    assert drifted.calls == []
+    assert sound.calls == ["read", "read"]
+
+
+async def test_a_file_changed_by_somebody_else_counts_from_the_next_call_on(lock: Path) -> None:
+    await first_use(lock, read="Reads.")
+    server, pins = Server(read="Reads."), Pins(lock, policy="refuse")
+    async with connect(
+        MemoryServer(server), name="files", pins=pins, approval=allow_all
+    ) as session:
+        await session.call_tool("read")
+        Pins(lock).accept("files", [Tool("read", "files", False, {"name": "read"})])
+        with pytest.raises(CallDenied, match="this tool is not what it was"):
+            await session.call_tool("read")
+    assert server.calls == ["read"]
+
+
+@pytest.mark.parametrize("policy", ["refuse", "ask"])
+@pytest.mark.parametrize("listed_again", [False, True])
+async def test_a_lock_file_deleted_in_mid_session_is_drift(
+    lock: Path, policy: Any, listed_again: bool
+) -> None:
+    await first_use(lock, read="Reads.")
+    server, person = Server(read="Reads."), Person(Allow())
+    pins = Pins(lock, policy=policy)
+    async with connect(MemoryServer(server), name="files", pins=pins, approval=person) as session:
+        await session.call_tool("read")
+        lock.unlink()
+        if listed_again:
+            (finding,) = (await session.list_tools(refresh=True)).findings
+            assert "mcp.lock does not have this server" in finding
+        if policy == "refuse":
+            with pytest.raises(CallDenied, match=r"mcp\.lock does not have this server"):
+                await session.call_tool("read")
+        else:
+            await session.call_tool("read")
+            assert "mcp.lock does not have this server" in person.shown[-1][0]
+        assert not lock.exists(), "it is not written again"
+        pins.accept("files", await session.list_tools())
+        await session.call_tool("read")
+    assert len(server.calls) == (2 if policy == "refuse" else 3)
+    assert person.shown[-1] == ()
+
+
+async def test_refuse_says_once_that_it_wrote_down_what_it_had_not_seen(
+    lock: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pins = Pins(lock, policy="refuse")
+    async with connect(
+        MemoryServer(Server(a="A", b="B")), name="flies", pins=pins, approval=allow_all
+    ) as session:
+        (finding,) = (await session.list_tools()).findings
+        assert finding == (
+            "mcp.lock did not have the server 'flies': its tools were written down unseen "
+            "(2 of them); Pins(create=False) refuses instead"
+        )
+        assert (await session.list_tools(refresh=True)).findings == ()
+        await session.call_tool("a")
+    assert str(lock) in caplog.text
+
+
+async def test_without_create_a_missing_file_is_a_configuration_error(lock: Path) -> None:
+    server = Server(a="A")
+    with pytest.raises(ConfigError, match=r"does not exist, and Pins\(create=False\)"):
+        await connect(MemoryServer(server), name="files", pins=Pins(lock, create=False))
+    assert server.asked == 0
+    assert not lock.exists()
+
+
+@pytest.mark.parametrize("policy", ["refuse", "ask", "accept"])
+async def test_without_create_a_server_the_file_does_not_have_is_drift(
+    lock: Path, policy: Any
+) -> None:
+    await first_use(lock, read="Reads.")
+    before = lock.read_text()
+    server, person = Server(read="Reads."), Person(Allow())
+    pins = Pins(lock, policy=policy, create=False)
+    async with connect(MemoryServer(server), name="flies", pins=pins, approval=person) as session:
+        (finding,) = (await session.list_tools()).findings
+        assert "mcp.lock does not have this server" in finding
+        if policy == "refuse":
+            with pytest.raises(CallDenied, match="does not have this server"):
+                await session.call_tool("read")
+        else:
+            await session.call_tool("read")
+    assert lock.read_text() == before
+
+
+@pytest.mark.parametrize("odd", [None, 1, "no"])
+def test_create_is_true_or_false(lock: Path, odd: Any) -> None:
+    with pytest.raises(ConfigError, match="create="):
+        Pins(lock, create=odd)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no modes")
+@pytest.mark.parametrize("mode", [0o664, 0o646, 0o666])
+async def test_a_lock_file_that_others_may_write_is_refused(lock: Path, mode: int) -> None:
+    await first_use(lock, a="A")
+    lock.chmod(mode)
+    with pytest.raises(ConfigError, match="others may write it"):
+        await connect(MemoryServer(Server(a="A")), name="files", pins=lock)
+
+
+# -------------------------------------------------------------------- which server it is
+
+
+async def test_tools_pinned_for_one_url_are_drift_at_another(lock: Path) -> None:
+    class At(MemoryServer):
+        lasting_identity: str = ""
+
+    def at(project: str, server: Server) -> At:
+        transport = At(server)
+        transport.lasting_identity = f"https://db.example:443 sha256:{sha256(project)}"
+        return transport
+
+    server = Server(read="Reads.")
+    for project in ("staging", "staging", "production"):
+        pins = Pins(lock, policy="refuse")
+        transport = at(project, server)
+        async with connect(transport, name="db", pins=pins, approval=allow_all) as session:
+            if project == "staging":
+                await session.call_tool("read")
+                continue
+            with pytest.raises(CallDenied, match="for another URL"):
+                await session.call_tool("read")
+            pins.accept("db", await session.list_tools())
+            await session.call_tool("read")
+    assert server.calls == ["read"] * 3
+    assert sha256("staging") not in lock.read_text(), "a plain digest of a key could be guessed"
+
+
+def test_a_stdio_server_is_pinned_by_named_values_and_not_by_paths() -> None:
+    def pinned(command: str, value: str, *names: str) -> str | None:
+        server = StdioServer(command, env={"PROJECT": value}, identity=names)
+        return StdioTransport(server).pinned_identity
+
+    assert pinned("/home/ana/server", "a") is pinned("/home/bob/server", "b") is None
+    assert pinned("/x", "a", "PROJECT") == pinned("/y", "a", "PROJECT")
+    assert pinned("/x", "a", "PROJECT") != pinned("/x", "b", "PROJECT")

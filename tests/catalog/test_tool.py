@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from mcp_client import Hints, Rejected, Tool, ToolCall, ToolList
 from mcp_client.protocol.canonical_json import NotJson, canonical
+from tests.desk import call_of
 
 WIRE: dict[str, Any] = {
     "name": "delete",
@@ -226,3 +228,24 @@ def test_a_call_with_other_arguments_is_another_call_and_says_so() -> None:
 def test_a_call_is_trusted_as_its_tool_is() -> None:
     assert call(tool(trusted=True)).trusted
     assert not call().trusted
+
+
+def test_the_key_of_a_call_is_equal_for_the_same_call_made_again_and_different_for_another() -> (
+    None
+):
+    call = call_of({"n": 1})
+    assert call.key == replace(call, id="2", generation=2, findings=("odd",)).key
+    assert call.digest != replace(call, generation=2).digest
+    others = [
+        call_of({"n": 2}),
+        call_of({"n": 1}, name="other"),
+        call_of({"n": 1}, server="mail"),
+        call_of({"n": 1}, description="Other."),
+        call_of({"n": 1}, meta={"a": 1}),
+        replace(call, context="ana"),
+        replace(call, context=1),
+        replace(call, context=True),
+        replace(call, context="1"),
+    ]
+    assert len({call.key, *(other.key for other in others)}) == 10
+    assert replace(call, context=("a", 1)).key == replace(call, context=("a", 1)).key
