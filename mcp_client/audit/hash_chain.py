@@ -27,7 +27,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from ..errors import AuditError, ConfigError
 from ..runtime.atomic_file import lock, unlock
@@ -72,9 +72,8 @@ def _make_dump() -> Callable[[Any], str]:
 _dump = _make_dump()
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Where a log stands: its last line."""
+class Position(NamedTuple):
+    """A line of a log, usually its last."""
 
     line: int
     file: int
@@ -147,8 +146,11 @@ def seal(
     """The line that follows ``last``, without its newline, and the position it makes."""
     number, file = last.line + 1, last.file if file is None else file
     place = {"line": number, "file": file, "previous": last.hash}
-    whole = {**place, **record, **place}
-    whole.pop("hash", None)  # of the record's own: two of them would be read in two ways
+    whole = {**place, **record}
+    if len(whole) < len(record) + 3 or "hash" in record:
+        # Members of the record cannot stand for those of the chain, nor beside them.
+        whole |= place
+        whole.pop("hash", None)
     head = _dump(whole).encode("ascii")[:-1]
     digest = _hash(head, key)
     return b'%b,"hash":"%b"}' % (head, digest.encode("ascii")), Position(number, file, digest)

@@ -94,6 +94,7 @@ class AuditLog:
         if keep is not None and (type(keep) is not int or keep < 1):
             raise ConfigError(f"AuditLog(keep={keep!r}): give a whole number above 0, or None")
         self.path = Path(path).absolute()
+        self._file = str(self.path)
         self.fsync = fsync
         self._max_bytes = max_bytes
         self._keep = keep
@@ -139,7 +140,7 @@ class AuditLog:
 
     def _appended(self, records: tuple[Mapping[str, Any], ...], until: float) -> bool:
         """False where the file turned out not to be the newest one any more."""
-        file = os.open(self.path, _FLAGS, 0o600)
+        file = os.open(self._file, _FLAGS, 0o600)
         try:
             if not lock(file, max(0.0, until - time.monotonic())):
                 raise _Busy
@@ -163,7 +164,7 @@ class AuditLog:
 
     def _is_newest(self, here: os.stat_result) -> bool:
         try:
-            there = os.stat(self.path, follow_symlinks=False)
+            there = os.stat(self._file, follow_symlinks=False)
         except FileNotFoundError:
             return False
         return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
@@ -243,7 +244,7 @@ class AuditLog:
     def _loss(self, file: int, here: os.stat_result, last: Position) -> dict[str, Any] | None:
         """What the log says of our last line if that is gone, else None."""
         known = self._written
-        if known is None or last == known.last or self._is_intact(file, here):
+        if known is None or last is known.last or self._is_intact(file, here):
             return None
         if self._is_somewhere(known, here):
             return None
