@@ -37,6 +37,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakSet
 
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError
@@ -119,11 +120,7 @@ class Remembered:
 
     def to_json(self) -> dict[str, Any]:
         members = {f.name: getattr(self, f.name) for f in fields(self) if f.name[0] != "_"}
-        return {
-            name: value
-            for name, value in members.items()
-            if value is not None or name not in _OPTIONAL
-        }
+        return {k: v for k, v in members.items() if v is not None or k not in _OPTIONAL}
 
 
 class _Book:
@@ -183,10 +180,15 @@ class Answers:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        self._file = None if path is None else _own_file(path)
+        self._file: OwnFile | None = None
+        if path is not None:
+            from ..runtime.atomic_file import OwnFile
+
+            self._file = OwnFile(path, "answers", _REMEDY, private=True)
         self._last: tuple[Stamp | None, _Book]
         self._last = None, _Book(_PROCESS_KEY if path is None else None)
         self._lock = threading.Lock()
+        self.observers: WeakSet[Any] = WeakSet()  # their ``revoked`` gets what is forgotten
 
     @classmethod
     def of(cls, answers: Answers | str | os.PathLike[str] | None) -> Answers | None:
@@ -256,10 +258,12 @@ class Answers:
         with self._changing():
             book = self._book()
             before = book.all()
-            kept = tuple(one for one in before if not is_unwanted(one))
-            if len(kept) != len(before):
-                self._write(book.key, kept)
-            return len(before) - len(kept)
+            revoked = tuple(one for one in before if is_unwanted(one))
+            if revoked:
+                self._write(book.key, tuple(one for one in before if one not in revoked))
+        for observer in list(self.observers) if revoked else ():
+            observer.revoked(revoked)
+        return len(revoked)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -462,12 +466,6 @@ def _same_call(one: ToolCall, other: ToolCall) -> bool:
         and one.tool.fingerprint == other.tool.fingerprint
         and same_context(one.context, other.context)
     )
-
-
-def _own_file(path: str | os.PathLike[str]) -> OwnFile:
-    from ..runtime.atomic_file import OwnFile
-
-    return OwnFile(path, "answers", _REMEDY, private=True)
 
 
 def _digest(finding: str) -> str:

@@ -25,7 +25,7 @@ from ..errors import (
 )
 from ..protocol.canonical_json import NotJson, canonical
 from .hash_chain import now
-from .redaction import Redaction, Shown, marked
+from .redaction import Shown, marked
 from .sinks import Digested, Record, Sink, failure_reason
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class Entry:
         text = _text_of(self._given) if call is None else call.arguments_json
         record |= {
             "identity": self._audit.identity,
-            "context": None if self._context is None else self._shown_context(),
+            "context": self._audit.shown_context(self._context),
             "revision": self._revision,
             "trusted": None if tool is None else tool.trusted,
             "fingerprint": None if tool is None else tool.fingerprint,
@@ -214,9 +214,6 @@ class Entry:
         findings = tuple(self._wrong.values()) if call is None else call.findings
         record["findings"] = self._shown_findings(findings)
         return record
-
-    def _shown_context(self) -> Any:
-        return Redaction.show(self._audit.redaction, self._context).value
 
     def _shown_findings(self, findings: tuple[str, ...]) -> list[str]:
         shown = [self._safe(self._wrong.get(each, each)) for each in findings[:_FINDINGS]]

@@ -36,7 +36,7 @@ answer names a person. An ``opened`` without its ``closed`` is a call that runs,
 was killed.
 
 A third event, ``revoked``, is a remembered answer that was forgotten: its ``tool``,
-``fingerprint``, ``scope`` and the time it was ``given``.
+``fingerprint``, ``scope``, ``context`` and the time it was ``given``.
 
 The first record is made once it is known which definition and which arguments the approver will
 be asked about, for only the definition tells which arguments are secret. If it cannot be
@@ -90,6 +90,8 @@ class RevokedAnswer(Protocol):
     def fingerprint(self) -> str: ...
     @property
     def scope(self) -> str: ...
+    @property
+    def context(self) -> Hashable: ...
     @property
     def when(self) -> float: ...
 
@@ -161,8 +163,15 @@ class Audit:
                 self._tool_names[name] = shown
         return shown
 
+    def shown_context(self, context: Hashable) -> Any:
+        """A call's context as a record may show it; an object of the host's own is its type."""
+        return None if context is None else Redaction.show(self.redaction, context).value
+
     def revoked(self, answers: Iterable[RevokedAnswer]) -> None:
-        """Remembered answers were forgotten. From any thread; written before the next record."""
+        """Remembered answers were forgotten. From any thread.
+
+        Written at once where that needs no waiting, else before the next record.
+        """
         records = [
             {
                 "time": now(),
@@ -173,13 +182,14 @@ class Audit:
                 "identity": self.identity,
                 "fingerprint": answer.fingerprint,
                 "scope": answer.scope,
+                "context": self.shown_context(answer.context),
                 "given": timestamp(answer.when),
             }
             for answer in answers
             if answer.server == self.server
         ]
-        for sink in self.sinks:
-            sink.keep(records)
+        for sink in self.sinks if records else ():
+            sink.offer(records)
 
     async def flush(self) -> None:
         """Try to write what is pending: records that could not be written, and revocations."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import inspect
+import logging
 import os
 import secrets
 from abc import ABC, abstractmethod
@@ -24,6 +25,7 @@ __all__ = ["AuditSink", "Digested", "Record", "Sink", "failure_reason", "sink_of
 Record: TypeAlias = dict[str, Any]
 AuditSink: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None] | None]
 
+_logger = logging.getLogger("mcp_client")
 _PATIENCE = 10.0
 _threads: RunVar[anyio.CapacityLimiter] = RunVar("mcp_client.audit")
 _process_key = secrets.token_bytes(32)
@@ -61,6 +63,11 @@ class Sink(ABC):
     def keep(self, records: Iterable[Record]) -> None:
         """Write ``records`` before the next ones. From any thread."""
         self._pending.extend(map(self._finished, records))
+
+    def offer(self, records: Sequence[Record]) -> None:
+        """Write ``records`` now if that needs no waiting, else before the next ones. From any
+        thread."""
+        self.keep(records)
 
     async def write(self, *records: Record, shield: bool = False) -> Exception | None:
         """Write what is pending and ``records``, in that order: what prevented it, or None.
@@ -105,6 +112,16 @@ class _FileSink(Sink):
 
     def losses(self) -> Sequence[str]:
         return self._log.take_losses()
+
+    def offer(self, records: Sequence[Record]) -> None:
+        log = self._log
+        if not log.fsync and not self._pending:
+            try:
+                if log.append_now(*map(self._finished, records)):
+                    return
+            except AuditError as error:
+                _logger.error("%s", error)
+        self.keep(records)
 
     async def _write(self, records: list[Record], shield: bool) -> None:
         pending = []

@@ -100,6 +100,11 @@ def connect(
     if approval is not None and not (callable(approval) or isinstance(approval, Policy)):
         raise ConfigError(f"approval={approval!r}: give a function from ToolCall to Allow or Deny")
     capabilities = {} if handlers is None else _handlers(handlers).capabilities
+    memory = ApprovalMemory(lambda: transport.lasting_identity, Answers.of(answers))
+    recorder = _audit(name or transport.name, transport, audit, audit_failure, redaction)
+    if recorder is not None:
+        for store in filter(None, (memory.session, memory.store)):
+            store.observers.add(recorder)
     return Connecting(
         Session(
             transport,
@@ -110,7 +115,7 @@ def connect(
                     approval,
                     (timeouts or Timeouts()).approval,
                     _ask_on_terminal,
-                    ApprovalMemory(lambda: transport.lasting_identity, Answers.of(answers)),
+                    memory,
                 ),
                 timeouts=timeouts or Timeouts(),
                 limits=limits or Limits(),
@@ -120,7 +125,7 @@ def connect(
                 pin=None if revision == "auto" else revision,
                 pins=None if pins is None else _pins(pins, name or transport.name, transport),
                 handlers=handlers,
-                audit=_audit(name or transport.name, transport, audit, audit_failure, redaction),
+                audit=recorder,
             ),
         )
     )

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from mcp_client import (
     Allow,
+    Answers,
     AuditLog,
     CallCancelled,
     CallDenied,
@@ -335,30 +336,63 @@ class Forgotten(NamedTuple):
     tool: str = "echo"
     fingerprint: str = "sha256:1"
     scope: str = "always"
+    context: str = "ana"
     when: float = 0.0
 
 
-@pytest.mark.parametrize("calls", [0, 1])
+@pytest.mark.parametrize("fsync", [False, True])
 async def test_revoked_answers_are_in_the_record_before_the_next_call(
-    calls: int, tmp_path: Path
+    fsync: bool, tmp_path: Path
 ) -> None:
-    book = Book()
-    audit = Audit.of("s", [book, tmp_path / "calls.jsonl"], identity=lambda: "what it is")
+    book, log = Book(), AuditLog(tmp_path / "calls.jsonl", fsync=fsync)
+    audit = Audit.of("s", [book, log], identity=lambda: "what it is")
     audit.revoked([Forgotten(), Forgotten(server="another")])
-    for _ in range(calls):
-        await audit.entry("c-1", "echo", {}).failed(UnknownTool("no such tool"))
+    assert log.path.exists() is not fsync, "what waits for the disk waits for the next record"
+    await audit.entry("c-1", "echo", {}).failed(UnknownTool("no such tool"))
     await audit.flush()
-    assert len(book) == 1 + 2 * calls
-    about = {name: book[0][name] for name in ("event", "server", "tool", "identity", "scope")}
-    assert about == {
-        "event": "revoked",
-        "server": "s",
-        "tool": "echo",
-        "identity": "what it is",
-        "scope": "always",
-    }
-    assert book[0]["given"] == "1970-01-01T00:00:00Z"
-    assert verify_audit(tmp_path / "calls.jsonl").lines == 2 + 2 * calls
+    assert [record["event"] for record in book] == ["revoked", "opened", "closed"]
+    lines = [json.loads(line) for line in log.path.read_text().splitlines()]
+    assert [record["event"] for record in lines] == ["begun", "revoked", "opened", "closed"]
+    for revoked in (book[0], lines[1]):
+        told = {name: revoked[name] for name in ("server", "tool", "identity", "scope", "context")}
+        assert told == {
+            "server": "s",
+            "tool": "echo",
+            "identity": "what it is",
+            "scope": "always",
+            "context": "ana",
+        }
+        assert revoked["given"] == "1970-01-01T00:00:00Z"
+
+
+async def test_an_answer_that_is_revoked_is_in_the_record_of_its_server(tmp_path: Path) -> None:
+    answers, other = Answers(), Book()
+    path = tmp_path / "calls.jsonl"
+
+    def always(call: ToolCall) -> Allow:
+        return Allow(remember="session")
+
+    async with (
+        Server().connect(path, always, name="one", answers=answers) as session,
+        Server().connect(other, name="two", answers=answers),
+    ):
+        await session.call_tool("echo")
+        assert session.answers.revoke(tool="fails") == 0
+        assert session.answers.revoke(tool="echo") == 1
+        events = [json.loads(line)["event"] for line in path.read_text().splitlines()]
+        assert events == ["begun", "opened", "closed", "revoked"]
+    assert other == []
+
+
+async def test_revoking_an_answer_does_not_fail_where_the_record_cannot_be_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    audit = Audit.of("s", tmp_path / "no" / "calls.jsonl")
+    audit.revoked([Forgotten()])
+    assert "No such file" in caplog.text
+    (tmp_path / "no").mkdir()
+    await audit.flush()
+    assert "revoked" in (tmp_path / "no" / "calls.jsonl").read_text()
 
 
 async def test_a_definition_that_changed_is_in_the_closing_record() -> None:
