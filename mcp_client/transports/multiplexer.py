@@ -89,8 +89,11 @@ class LineExchange:
 
     def deliver(self, message: Response | ErrorResponse | Notification) -> None:
         inbox = self._inbox
-        if inbox and type(inbox[-1]) in (Response, ErrorResponse):
-            self._multiplexer.stats.late_answers += 1  # said after the answer: it changes nothing
+        # What comes after the answer changes nothing. Nor does what comes after a failure: a
+        # server whose input we closed may still answer before the waiting task runs.
+        over = self._failure is not None or (inbox and type(inbox[-1]) in (Response, ErrorResponse))
+        if over:
+            self._multiplexer.stats.late_answers += 1
             return
         if len(inbox) >= self._multiplexer.limits.notices:
             inbox.popleft()

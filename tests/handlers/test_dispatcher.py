@@ -32,11 +32,19 @@ class Line:
         self.sent.append(json.loads(text))
 
 
-class NoTasks:
-    """A backend that cannot start work."""
+class FewTasks:
+    """A backend that can start so many tasks and no more."""
+
+    def __init__(self, tasks: int) -> None:
+        self.left = tasks
+
+    def now(self) -> float:
+        return 0.0
 
     def spawn(self, work: Any) -> Any:
-        raise RuntimeError("no task can be started")
+        if not self.left:
+            raise RuntimeError("no task can be started")
+        self.left -= 1
 
 
 class Clocks:
@@ -61,13 +69,13 @@ class FormsEra:
     full_forms = True
 
 
-@pytest.mark.parametrize("broken", ["tasks", "clocks"])
+@pytest.mark.parametrize(("broken", "tasks"), [("tasks", 0), ("tasks", 1), ("clocks", 9)])
 def test_a_request_that_cannot_be_handled_is_answered_and_the_clocks_go_on(
-    broken: str, caplog: pytest.LogCaptureFixture
+    broken: str, tasks: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     handlers = Handlers(elicitation=lambda request: Decline())
     dispatcher = Dispatcher(handlers, SessionContext("desk"))
-    backend: Any = NoTasks()
+    backend: Any = FewTasks(tasks)
     line: Any = Line()
     era: Any = FormsEra()
     clocks = Clocks()

@@ -152,6 +152,15 @@ def test_a_question_that_may_be_about_several_calls_is_refused_once_all_had_thei
     limits.start(second)
     assert limits.only_call is None
     assert count_of(limits, lambda: 0.0) == 4
+    with pytest.raises(RequestRefused):
+        limits.count(1, lambda: 0.0, first)
+    limits.end(second)
+    limits.start(second)
+    with pytest.raises(RequestRefused):
+        limits.count(1, lambda: 0.0, first)
+    limits.count(4, lambda: 0.0, second)
+    with pytest.raises(RequestRefused):
+        limits.count(1, lambda: 0.0, second)
     limits.end(second)
     assert limits.only_call is first
     assert count_of(limits, lambda: 0.0) == 0

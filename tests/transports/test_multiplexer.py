@@ -7,9 +7,11 @@ import json
 import time
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mcp_client import ConnectionLost
 from mcp_client.protocol.jsonrpc import Notification, Request
 from mcp_client.runtime.event_loop import current
 from mcp_client.runtime.limits import Limits, Timeouts
@@ -66,6 +68,18 @@ def test_any_split_of_a_stream_gives_the_same_messages(cuts: list[int]) -> None:
     assert _outcome(pieces) == whole
     assert whole[2] == (3, 1, 1)
     assert len(whole[0]) == 2 and len(whole[1]) == 3
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_an_answer_that_comes_after_the_end_changes_nothing(anyio_backend: str) -> None:
+    channel, exchange, _ = _line()
+    channel.end(lambda: ConnectionLost("the session was closed"))
+    channel.feed(
+        b'{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"Connection closed"}}\n'
+    )
+    with pytest.raises(ConnectionLost):
+        await exchange.receive(0.0)
+    assert channel.stats.late_answers == 1
 
 
 @given(st.lists(st.binary(max_size=60), max_size=20))
