@@ -1,4 +1,7 @@
-"""The elicitation handler that asks the person at the terminal."""
+"""The elicitation handler that asks the person at the terminal.
+
+Every text of the server's is shown quoted and without links; see ``runtime.console_layout``.
+"""
 
 from __future__ import annotations
 
@@ -32,34 +35,34 @@ _SECRET = re.compile(
 _log = logging.getLogger("mcp_client")
 
 
-class Left(Exception):
-    """The person closed the question."""
+class DialogClosed(Exception):
+    """The person closed the dialog."""
 
 
-class InputRejected(Exception):
+class Declined(Exception):
     """The person said no."""
 
 
 async def elicit_on_terminal(request: ElicitRequest) -> Outcome:
-    """Put a server's question to the person at the terminal: ``Handlers(elicitation=...)``.
+    """Ask the person at the terminal what a server asks: ``Handlers(elicitation=...)``.
 
-    The question names the server. A form is asked field by field; each answer is judged, asked
-    again with the reason where it does not fit, and the whole is shown before it is sent. A URL is
-    shown whole, with the host it leads to and what looks wrong with it, and opened in a browser
-    only after a yes (``webbrowser``); it is never fetched. "n" declines; Ctrl-C, Ctrl-D and a
-    question that is withdrawn cancel, and so does a missing terminal. 2025-11-25 and 2026-07-28
-    ``client/elicitation``.
+    The dialog names the server. A form is filled in field by field. Each value is checked, and
+    asked for again with the reason if it does not fit; all values are shown before they are sent.
+    A URL is shown in full, with the host it leads to and what looks suspicious in it. It is opened
+    in a browser (``webbrowser``) only after a yes, and never fetched. "n" declines. Ctrl-C, Ctrl-D
+    and a request that the server withdraws cancel, and so does a missing terminal. 2025-11-25 and
+    2026-07-28 ``client/elicitation``.
     """
     reason = nobody_there()
     if reason is not None:
-        _log.warning("%s asks for something, and nobody can answer: %s", request.server, reason)
+        _log.warning("%s: a request for input was cancelled: %s", request.server, reason)
         return Cancel()
     async with open_console() as console:
         try:
             return await (_url if request.mode == "url" else _form)(console, request)
-        except Left:
+        except DialogClosed:
             return Cancel()
-        except InputRejected:
+        except Declined:
             return Decline()
 
 
@@ -75,7 +78,7 @@ async def _url(console: Console, request: ElicitRequest) -> Outcome:
     except NotOpenable as error:
         console.say(f"{safe_text(request.server, 80)} wants a page opened, but {error}.")
         return Cancel()
-    page = _head(console, request, "A server asks you to open a page in your browser.")
+    page = _first_page(console, request, "A server asks you to open a page in your browser.")
     page.quote("The URL", [Row(url)], 400)
     page.quote("leads to", [Row(host)], 20)
     if host.count(".") > 1:
@@ -86,27 +89,27 @@ async def _url(console: Console, request: ElicitRequest) -> Outcome:
         "Nothing was opened or looked at yet. What you do there, this program does not see.", 2
     )
     console.show(page)
-    await _agreed(console, "Open it? [y/N] ")
+    await _confirm(console, "Open it? [y/N] ")
     try:
-        with console.lent():  # it may be a browser in this terminal
+        with console.lent():  # the browser may be one that runs in this terminal
             opened = await anyio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)
-    except Exception:  # noqa: BLE001 - whatever it is, no page was opened
+    except Exception:  # noqa: BLE001 - whatever was raised, no page was opened
         opened = False
     if not opened:
         console.say("No browser could be started: open the URL yourself.")
-        await _agreed(console, "Did you? [y/N] ")
+        await _confirm(console, "Did you? [y/N] ")
     return Accept()
 
 
-async def _agreed(console: Console, prompt: str) -> None:
+async def _confirm(console: Console, prompt: str) -> None:
     for _ in range(_TRIES):
         match (await _line(console, prompt)).lower():
             case "y" | "yes":
                 return
             case "" | "n" | "no":
-                raise InputRejected
+                raise Declined
         console.say("Answer y or n.")
-    raise InputRejected
+    raise Declined
 
 
 # ---------------------------------------------------------------------------------- a form
@@ -114,22 +117,22 @@ async def _agreed(console: Console, prompt: str) -> None:
 
 async def _form(console: Console, request: ElicitRequest) -> Outcome:
     fields = request.fields
-    page = _head(console, request, _title(len(fields)))
+    page = _first_page(console, request, _title(len(fields)))
     for number, field in enumerate(fields[:_CHOICES_SHOWN], 1):
-        page.quote(f"Field {number}", [Row(_unlinked(field.title or field.name))], 2)
+        page.quote(f"Field {number}", [Row(_without_links(field.title or field.name))], 2)
     if len(fields) > _CHOICES_SHOWN:
         page.fact("", f"and {len(fields) - _CHOICES_SHOWN:,} more")
-    if any(_secret(text) for text in _texts(request)):
+    if any(_asks_for_secret(text) for text in _texts(request)):
         page.say("WARNING: this looks like a question for a secret. Servers must not ask for", 2)
         page.say("passwords, keys or card numbers in a form: what you type goes to the server.", 2)
     page.say("Answer with n to decline, with Ctrl-C to put it off.", 2)
     console.show(page)
-    await _agreed(console, "Fill it in? [y/N] " if fields else "Agree? [y/N] ")
+    await _confirm(console, "Fill it in? [y/N] " if fields else "Agree? [y/N] ")
     content: dict[str, Any] = {}
     for number, field in enumerate(fields, 1):
         await _fill(console, request, field, f"{number}/{len(fields)}", content)
     if fields:
-        await _reviewed(console, request, content)
+        await _review(console, request, content)
     return Accept(content, fill=False)
 
 
@@ -140,14 +143,18 @@ def _title(count: int) -> str:
 
 
 async def _fill(
-    console: Console, request: ElicitRequest, field: FormField, place: str, content: dict[str, Any]
+    console: Console,
+    request: ElicitRequest,
+    field: FormField,
+    position: str,
+    content: dict[str, Any],
 ) -> None:
-    """Ask for one field until the answer fits; it is then in ``content``, or left out."""
-    _show_field(console, field, place)
+    """Ask for one field until its value is valid, and put it into ``content``, or leave it out."""
+    _show_field(console, field, position)
     while True:
-        line = await _line(console, f"{place}> ")
+        line = await _line(console, f"{position}> ")
         if line == "!v":
-            _show_field(console, field, place, whole=True)
+            _show_field(console, field, position, whole=True)
             continue
         try:
             value = typed_value(field, line)
@@ -161,28 +168,28 @@ async def _fill(
         return
 
 
-def _show_field(console: Console, field: FormField, place: str, whole: bool = False) -> None:
+def _show_field(console: Console, field: FormField, position: str, whole: bool = False) -> None:
     page = console.page()
     page.say()
-    page.quote(f"Field {place}", [Row(_unlinked(field.name))], 3)
+    page.quote(f"Field {position}", [Row(_without_links(field.name))], 3)
     if field.title:
-        page.quote("Its title", prose(_unlinked(field.title), 300), 3)
+        page.quote("Its title", prose(_without_links(field.title), 300), 3)
     if field.description:
-        page.quote("It says", prose(_unlinked(field.description), 2_000), 12)
-    page.fact("Wanted", _wanted(field))
+        page.quote("It says", prose(_without_links(field.description), 2_000), 12)
+    page.fact("Wanted", _expected(field))
     most = 2_000 if whole else _CHOICES_SHOWN
     page.quote("Choices", _choices(field), most)
     if page.folded:
         page.say("!v shows the rest.", indent=2)
     if field.default is not None:
         page.quote("Default", [_value(field, field.default)], 6)
-    if _secret(f"{field.name} {field.title} {field.description}"):
+    if _asks_for_secret(f"{field.name} {field.title} {field.description}"):
         page.say("WARNING: it looks like a secret, and it goes to the server.", indent=2)
     page.say(_keys(field), indent=2)
     console.show(page)
 
 
-def _wanted(field: FormField) -> str:
+def _expected(field: FormField) -> str:
     what = {
         "string": f"a text ({field.format})" if field.format in _FORMATS else "a text",
         "number": "a number",
@@ -216,17 +223,17 @@ def _keys(field: FormField) -> str:
 def _choices(field: FormField) -> Iterator[Row]:
     for number, choice in enumerate(field.choices, 1):
         title = f"{choice.title[:200]} = " if choice.title != choice.value else ""
-        yield Row(_unlinked(f"{number}  {title}{choice.value[:300]}"))
+        yield Row(_without_links(f"{number}  {title}{choice.value[:300]}"))
 
 
-async def _reviewed(console: Console, request: ElicitRequest, content: dict[str, Any]) -> None:
+async def _review(console: Console, request: ElicitRequest, content: dict[str, Any]) -> None:
     fields = request.fields
     while True:
-        page = _head(console, request, "This is what will be sent:")
+        page = _first_page(console, request, "This is what will be sent:")
         for number, field in enumerate(fields, 1):
             value = content.get(field.name)
             shown = Row("left out", ours=True) if value is None else _value(field, value)
-            page.quote(f"Field {number}", [Row(_unlinked(field.name)[:200]), shown], 40)
+            page.quote(f"Field {number}", [Row(_without_links(field.name)[:200]), shown], 40)
         page.say("y sends it, n declines; the number of a field changes it.", indent=2)
         console.show(page)
         while True:
@@ -234,7 +241,7 @@ async def _reviewed(console: Console, request: ElicitRequest, content: dict[str,
             if line in ("y", "yes"):
                 return
             if line in ("", "n", "no"):
-                raise InputRejected
+                raise Declined
             if line.isdecimal() and line.isascii() and 0 < int(line[:4]) <= len(fields):
                 break
             console.say("Answer y, n or the number of a field.")
@@ -248,27 +255,27 @@ async def _reviewed(console: Console, request: ElicitRequest, content: dict[str,
 def _value(field: FormField, value: Any) -> Row:
     shown = shown_value(field, value)
     typed = not field.choices and value != field.default
-    return Row(shown if typed else _unlinked(shown))
+    return Row(shown if typed else _without_links(shown))
 
 
-def _head(console: Console, request: ElicitRequest, title: str) -> Page:
+def _first_page(console: Console, request: ElicitRequest, title: str) -> Page:
     page = console.page()
     page.say()
     page.say(title)
     page.quote("Server", prose(request.server, 200), 3)
-    page.quote("It says", prose(_unlinked(request.message), 4_000), 60)
+    page.quote("It says", prose(_without_links(request.message), 4_000), 60)
     return page
 
 
 async def _line(console: Console, prompt: str) -> str:
     line = await console.ask(prompt)
     if line is None:
-        raise Left
+        raise DialogClosed
     return line.strip()
 
 
-def _unlinked(text: str) -> str:
-    """Without what a terminal would make a link: only the URL that is asked about may be one."""
+def _without_links(text: str) -> str:
+    """Without anything a terminal would turn into a link: only the URL asked about may be one."""
     return re.sub(r"(?i)\b(www)\.", r"\1[.]", text.replace("://", "[://]"))
 
 
@@ -278,8 +285,8 @@ def _texts(request: ElicitRequest) -> Iterator[str]:
         yield f"{field.name} {field.title} {field.description}"
 
 
-def _secret(text: str) -> bool:
-    """Whether it seems to ask for a secret. A hint, and easily talked around."""
+def _asks_for_secret(text: str) -> bool:
+    """Whether ``text`` seems to ask for a secret. A hint: other words evade it easily."""
     plain = unicodedata.normalize("NFKD", text[:20_000])
     plain = re.sub(r"([a-z])([A-Z])", r"\1 \2", plain).lower()
     plain = "".join(c for c in plain if unicodedata.category(c) not in ("Mn", "Cf"))
@@ -290,14 +297,14 @@ def _secret(text: str) -> bool:
 
 
 def typed_value(field: FormField, line: str) -> Any:
-    """The value that ``line`` means, judged; None where the field is left out.
+    """The checked value that ``line`` stands for; None where the field is left out.
 
-    Raises ``ValueError`` with the reason where it does not fit, ``InputRejected`` for ``!n``. A
-    text that starts with ``!`` is typed with two.
+    Raises ``ValueError`` with the reason if it is not valid, and ``Declined`` for ``!n``. A text
+    that starts with ``!`` is typed with two.
     """
     match line:
         case "!n":
-            raise InputRejected
+            raise Declined
         case "" if field.default is not None:
             return field.default
         case "" | "!-":
@@ -311,7 +318,9 @@ def typed_value(field: FormField, line: str) -> Any:
         case _ if line.startswith("!!"):
             value = _parsed(field, line[1:])
         case _ if line.startswith("!"):
-            raise ValueError("what starts with ! is a command; a text that does takes two of them")
+            raise ValueError(
+                "what starts with ! is a command; type !! for a text that starts with !"
+            )
         case _:
             value = _parsed(field, line)
     problem = field.problem(value)
@@ -321,7 +330,7 @@ def typed_value(field: FormField, line: str) -> Any:
 
 
 def shown_value(field: FormField, value: Any) -> str:
-    """A value as a person reads it, not yet made safe."""
+    """A value as a person reads it. The result still has to be made safe to show."""
     titles = {choice.value: choice.title for choice in field.choices}
     chosen = value if isinstance(value, list) else [value]
     words = [json.dumps(one, ensure_ascii=False) for one in chosen]
@@ -337,7 +346,7 @@ def _parsed(field: FormField, line: str) -> Any:
     match field.kind:
         case "integer":
             if re.fullmatch(r"[+-]?[0-9]{1,400}", line) is None:
-                raise ValueError("it is no whole number")
+                raise ValueError("it is not a whole number")
             return int(line)
         case "number":
             return _number(line)
@@ -355,7 +364,7 @@ def _number(line: str) -> int | float:
     if re.fullmatch(r"[+-]?[0-9]{1,400}", line):
         return int(line)
     if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", line[:400]) is None:
-        raise ValueError("it is no number")
+        raise ValueError("it is not a number")
     value = float(line)
     if not math.isfinite(value):
         raise ValueError("it is too large")
@@ -372,7 +381,7 @@ def _yes_or_no(line: str) -> bool:
 
 
 def _chosen(field: FormField, word: str) -> str:
-    """A choice by its number, which is ours and unambiguous; else by its value or title."""
+    """A choice by its number, which is ours and so unambiguous; else by its value or title."""
     if word.isascii() and word.isdecimal():
         if 0 < int(word[:6]) <= len(field.choices):
             return field.choices[int(word[:6]) - 1].value
@@ -380,5 +389,5 @@ def _chosen(field: FormField, word: str) -> str:
     named = [c.value for c in field.choices if word == c.value]
     named = named or [c.value for c in field.choices if word == c.title]
     if len(named) != 1:
-        raise ValueError("it is none of the choices")
+        raise ValueError("it is not one of the choices")
     return named[0]

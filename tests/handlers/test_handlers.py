@@ -104,7 +104,7 @@ async def asked(server: Asking, handlers: Handlers, **options: Any) -> Any:
         ),
     ],
 )
-async def test_each_revision_is_told_of_the_handlers_in_its_own_words(
+async def test_capabilities_are_declared_in_the_form_of_each_revision(
     revision: str, declared: dict[str, Any]
 ) -> None:
     server = Asking(revision)
@@ -127,7 +127,7 @@ async def test_each_revision_is_told_of_the_handlers_in_its_own_words(
         (Handlers(elicitation=fill, elicitation_modes=("url",)), {"elicitation": {"url": {}}}),
     ],
 )
-async def test_what_has_no_handler_is_not_declared(
+async def test_without_a_handler_no_capability_is_declared(
     handlers: Handlers, declared: dict[str, Any]
 ) -> None:
     server = Asking(NEWEST_HANDSHAKE)
@@ -136,7 +136,7 @@ async def test_what_has_no_handler_is_not_declared(
     assert server.declared == declared
 
 
-async def test_a_revision_without_url_mode_is_not_told_of_a_handler_for_nothing_else() -> None:
+async def test_a_handler_for_urls_only_is_not_declared_in_a_revision_without_url_mode() -> None:
     server = Asking("2025-06-18")
     handlers = Handlers(elicitation=fill, elicitation_modes=("url",))
     async with connect(MemoryServer(server), handlers=handlers, revision="2025-06-18") as session:
@@ -155,12 +155,12 @@ async def test_a_revision_without_url_mode_is_not_told_of_a_handler_for_nothing_
         {"sampling_approval": say},
     ],
 )
-def test_handlers_that_cannot_work_are_refused_at_once(options: dict[str, Any]) -> None:
+def test_invalid_handlers_raise_config_error_at_once(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         Handlers(**options)
 
 
-def test_handlers_of_another_kind_are_refused_at_once() -> None:
+def test_connect_refuses_handlers_of_another_type() -> None:
     with pytest.raises(ConfigError, match="handlers="):
         connect("https://example.com", handlers={"elicitation": fill})  # type: ignore[arg-type]
 
@@ -172,7 +172,7 @@ def test_handlers_of_another_kind_are_refused_at_once() -> None:
 @pytest.mark.parametrize(
     "handler", [fill, fill_async, lambda _: {"action": "accept", "content": {"name": "Ada"}}]
 )
-async def test_a_form_is_filled_in_by_a_handler_of_any_kind(revision: str, handler: Any) -> None:
+async def test_a_handler_of_any_kind_fills_in_a_form(revision: str, handler: Any) -> None:
     answers = await asked(Asking(revision, FORM), Handlers(elicitation=handler))
     assert answers == {"q0": {"action": "accept", "content": {"name": "Ada"}}}
 
@@ -187,7 +187,7 @@ async def test_a_form_is_filled_in_by_a_handler_of_any_kind(revision: str, handl
         ({"action": "cancel"}, {"action": "cancel"}),
     ],
 )
-async def test_a_no_and_a_closed_dialog_are_told_apart_and_carry_nothing(
+async def test_decline_and_cancel_are_sent_without_content(
     revision: str, answer: Any, sent: dict[str, Any]
 ) -> None:
     answers = await asked(Asking(revision, FORM), Handlers(elicitation=lambda request: answer))
@@ -195,7 +195,7 @@ async def test_a_no_and_a_closed_dialog_are_told_apart_and_carry_nothing(
 
 
 @EACH_ERA
-async def test_the_question_names_the_server_as_the_host_does_and_shows_what_is_asked(
+async def test_an_elicit_request_has_the_hosts_name_of_the_server_and_all_fields(
     revision: str,
 ) -> None:
     seen: list[ElicitRequest] = []
@@ -214,7 +214,7 @@ async def test_the_question_names_the_server_as_the_host_does_and_shows_what_is_
     assert request.url is request.host is None
 
 
-async def test_defaults_can_be_left_out() -> None:
+async def test_fill_false_leaves_out_defaults() -> None:
     properties = {"a": {"type": "integer", "default": 1}}
     schema = {"type": "object", "properties": properties}
     question = ("elicitation/create", {"message": "?", "requestedSchema": schema})
@@ -229,7 +229,7 @@ async def test_defaults_can_be_left_out() -> None:
 
 
 @EACH_ERA
-async def test_consent_to_a_url_is_the_handlers_alone(revision: str) -> None:
+async def test_a_url_is_accepted_only_by_the_handler(revision: str) -> None:
     seen: list[ElicitRequest] = []
 
     def handler(request: ElicitRequest) -> Accept:
@@ -261,7 +261,7 @@ BAD_PARAMS = [
 
 
 @pytest.mark.parametrize("question", BAD_PARAMS)
-async def test_a_question_that_breaks_its_rules_is_refused_and_nobody_is_asked(
+async def test_a_malformed_request_is_refused_without_calling_a_handler(
     question: Any,
 ) -> None:
     seen: list[Any] = []
@@ -275,21 +275,21 @@ async def test_a_question_that_breaks_its_rules_is_refused_and_nobody_is_asked(
 
 
 @pytest.mark.parametrize("question", [FORM, VISIT, SAMPLE, ROOTS, ("tools/call", {})])
-async def test_what_was_not_declared_is_refused(question: Any) -> None:
+async def test_a_request_for_an_undeclared_capability_is_refused(question: Any) -> None:
     server = Asking(NEWEST_HANDSHAKE, question)
     assert (await asked(server, Handlers()))["q0"]["code"] == -32601
     with pytest.raises(ProtocolViolation, match="did not declare"):
         await asked(Asking(LATEST, question), Handlers())
 
 
-async def test_a_mode_that_was_not_declared_is_refused() -> None:
+async def test_an_undeclared_elicitation_mode_is_refused() -> None:
     for modes, question in ((("form",), VISIT), (("url",), FORM)):
         handlers = Handlers(elicitation=fill, elicitation_modes=modes)
         server = Asking(NEWEST_HANDSHAKE, question)
         assert (await asked(server, handlers))["q0"]["code"] == -32602
 
 
-async def test_a_revision_without_elicitation_gets_none() -> None:
+async def test_elicitation_is_refused_in_a_revision_without_it() -> None:
     server = Asking("2025-03-26", FORM)
     answers = await asked(server, Handlers(elicitation=fill), revision="2025-03-26")
     assert answers["q0"]["code"] == -32601
@@ -311,7 +311,7 @@ def raises(request: Any) -> Any:
         (lambda _: Accept("text"), "not a mapping"),  # type: ignore[arg-type]
     ],
 )
-async def test_a_handler_that_fails_costs_an_error_and_tells_the_server_nothing(
+async def test_a_failing_handler_gives_the_server_an_error_without_the_reason(
     handler: Any, why: str
 ) -> None:
     server = Asking(NEWEST_HANDSHAKE, FORM)
@@ -326,7 +326,7 @@ async def test_a_handler_that_fails_costs_an_error_and_tells_the_server_nothing(
 
 
 @EACH_ERA
-async def test_a_handler_that_hangs_has_the_time_a_person_has_and_no_more(revision: str) -> None:
+async def test_a_handler_that_hangs_is_cancelled_after_the_approval_timeout(revision: str) -> None:
     server = Asking(revision, FORM)
     async with connect(
         MemoryServer(server),
@@ -342,7 +342,7 @@ async def test_a_handler_that_hangs_has_the_time_a_person_has_and_no_more(revisi
         assert (await session.call_tool("plain")).text == "plain"
 
 
-async def test_consent_with_content_is_no_consent() -> None:
+async def test_accepting_a_url_with_content_is_refused() -> None:
     with pytest.raises(Unanswered, match="must not have content"):
         await asked(Asking(LATEST, VISIT), Handlers(elicitation=fill))
 
@@ -351,7 +351,7 @@ async def test_consent_with_content_is_no_consent() -> None:
 
 
 @EACH_ERA
-async def test_sampling_hands_over_what_is_asked_and_sends_what_is_said(revision: str) -> None:
+async def test_a_sampling_handler_gets_the_request_and_its_answer_is_sent(revision: str) -> None:
     seen: list[SamplingRequest] = []
 
     def handler(request: SamplingRequest) -> SamplingResult:
@@ -382,7 +382,7 @@ async def test_sampling_hands_over_what_is_asked_and_sends_what_is_said(revision
         raises,
     ],
 )
-async def test_whatever_the_sampling_hook_says_but_yes_means_no(hook: Any) -> None:
+async def test_any_answer_of_the_sampling_hook_but_allow_rejects_the_request(hook: Any) -> None:
     seen: list[Any] = []
     handlers = Handlers(sampling=seen.append, sampling_approval=hook)
     answer = (await asked(Asking(NEWEST_HANDSHAKE, SAMPLE), handlers))["q0"]
@@ -393,13 +393,13 @@ async def test_whatever_the_sampling_hook_says_but_yes_means_no(hook: Any) -> No
 
 
 @EACH_ERA
-async def test_a_yes_of_the_sampling_hook_lets_the_model_speak(revision: str) -> None:
+async def test_allow_from_the_sampling_hook_calls_the_sampling_handler(revision: str) -> None:
     handlers = Handlers(sampling=say, sampling_approval=lambda request: Allow())
     answers = await asked(Asking(revision, SAMPLE), handlers)
     assert answers["q0"]["content"]["text"] == "Hello"
 
 
-async def test_a_handler_may_reject_sampling_itself() -> None:
+async def test_a_sampling_handler_may_reject_the_request() -> None:
     handlers = Handlers(sampling=lambda request: Deny("not now"))
     assert (await asked(Asking(NEWEST_HANDSHAKE, SAMPLE), handlers))["q0"]["code"] == -1
 
@@ -416,7 +416,7 @@ def conversation(*turns: Any) -> tuple[str, dict[str, Any]]:
     return "sampling/createMessage", fields
 
 
-async def test_sampling_with_tools_goes_both_ways_where_it_is_declared() -> None:
+async def test_sampling_with_tools_works_where_it_is_declared() -> None:
     handlers = Handlers(
         sampling=lambda r: SamplingResult([TOOL_USE], "m", stop_reason="toolUse"),
         sampling_tools=True,
@@ -438,7 +438,7 @@ async def test_sampling_with_tools_goes_both_ways_where_it_is_declared() -> None
         ([],),
     ],
 )
-async def test_a_conversation_whose_tool_results_do_not_fit_is_refused(
+async def test_a_conversation_with_unmatched_tool_results_is_refused(
     turns: Sequence[Any],
 ) -> None:
     seen: list[Any] = []
@@ -459,13 +459,13 @@ async def test_a_conversation_whose_tool_results_do_not_fit_is_refused(
         SamplingResult({"type": "text", "text": {1, 2}}, "m"),
     ],
 )
-async def test_a_message_that_is_none_is_not_sent(answer: Any) -> None:
+async def test_an_invalid_sampling_answer_is_not_sent(answer: Any) -> None:
     server = Asking(NEWEST_HANDSHAKE, SAMPLE)
     assert (await asked(server, Handlers(sampling=lambda _: answer)))["q0"]["code"] == -32603
 
 
 @EACH_ERA
-async def test_roots_are_sent_from_a_list_or_a_handler(revision: str, tmp_path: Path) -> None:
+async def test_roots_come_from_a_list_or_from_a_handler(revision: str, tmp_path: Path) -> None:
     expected = {"roots": [{"uri": tmp_path.as_uri(), "name": "here"}]}
     root = Root.of(tmp_path, "here")
     for roots in ([root], lambda request: [root], lambda request: expected):
@@ -484,12 +484,12 @@ async def test_roots_are_sent_from_a_list_or_a_handler(revision: str, tmp_path: 
         "file:///a/%2e%2E/b",
     ],
 )
-async def test_a_root_that_is_no_file_uri_is_not_sent(root: Any) -> None:
+async def test_a_root_that_is_not_a_file_uri_is_not_sent(root: Any) -> None:
     server = Asking(NEWEST_HANDSHAKE, ROOTS)
     assert (await asked(server, Handlers(roots=[root])))["q0"]["code"] == -32603
 
 
-async def test_changed_roots_are_told_only_where_that_was_declared() -> None:
+async def test_roots_changed_is_sent_only_where_it_was_declared() -> None:
     for revision, roots, told in (
         (NEWEST_HANDSHAKE, lambda request: [], 1),
         (NEWEST_HANDSHAKE, [], 0),
@@ -502,7 +502,7 @@ async def test_changed_roots_are_told_only_where_that_was_declared() -> None:
         assert len(server.all("notifications/roots/list_changed")) == told
 
 
-async def test_a_server_may_ask_as_soon_as_it_is_initialized() -> None:
+async def test_a_server_may_send_requests_as_soon_as_it_is_initialized() -> None:
     seen: list[RootsRequest] = []
 
     class Eager(Asking):
@@ -526,7 +526,7 @@ async def test_a_server_may_ask_as_soon_as_it_is_initialized() -> None:
 
 
 @EACH_ERA
-async def test_a_handler_that_calls_a_tool_passes_the_gate(revision: str) -> None:
+async def test_a_tool_call_from_a_handler_passes_the_approval_hook(revision: str) -> None:
     server = Asking(revision, FORM)
     denied: list[CallDenied] = []
     sessions: list[Session] = []
@@ -549,7 +549,7 @@ async def test_a_handler_that_calls_a_tool_passes_the_gate(revision: str) -> Non
     assert {params["name"] for params in server.all("tools/call")} == {"ask"}
 
 
-async def test_while_a_person_thinks_the_clocks_of_what_is_under_way_stand_still() -> None:
+async def test_the_clocks_of_calls_under_way_are_paused_while_a_handler_runs() -> None:
     sessions: list[Session] = []
     runs_on: list[bool] = []
 
@@ -581,7 +581,7 @@ async def test_while_a_person_thinks_the_clocks_of_what_is_under_way_stand_still
     assert sorted(runs_on) == [False, True], "the call made meanwhile has a clock that runs"
 
 
-async def test_the_time_a_person_takes_between_two_rounds_is_not_the_calls() -> None:
+async def test_the_time_a_handler_takes_between_rounds_is_not_counted_for_the_call() -> None:
     server = Asking(LATEST, FORM)
     sessions: list[Session] = []
 
@@ -598,7 +598,7 @@ async def test_the_time_a_person_takes_between_two_rounds_is_not_the_calls() -> 
     assert "Ada" in result.text
 
 
-async def test_a_withdrawn_question_is_taken_back_and_not_answered() -> None:
+async def test_a_withdrawn_request_cancels_its_handler_and_is_not_answered() -> None:
     shown, gone = anyio.Event(), anyio.Event()
 
     async def handler(request: ElicitRequest) -> Accept:
@@ -621,7 +621,7 @@ async def test_a_withdrawn_question_is_taken_back_and_not_answered() -> None:
     assert server.answers == {}
 
 
-async def test_closing_the_session_takes_its_questions_back() -> None:
+async def test_closing_the_session_cancels_its_handlers() -> None:
     shown, gone = anyio.Event(), anyio.Event()
 
     async def handler(request: ElicitRequest) -> None:
@@ -741,7 +741,7 @@ async def test_every_handler_may_be_sync_or_async_and_answer_typed_or_as_on_the_
     assert answers["q0"].items() >= sent.items()
 
 
-async def test_the_questions_of_a_server_that_has_gone_are_taken_back() -> None:
+async def test_handlers_are_cancelled_when_their_server_has_gone() -> None:
     shown, gone = anyio.Event(), anyio.Event()
 
     async def handler(request: ElicitRequest) -> None:
@@ -779,7 +779,7 @@ class Wanting(Asking):
 
 
 @pytest.mark.parametrize(("answer", "retryable"), [(Accept(), True), (Decline(), False)])
-async def test_urls_to_visit_first_are_put_to_the_handler_and_then_raised(
+async def test_required_urls_are_given_to_the_handler_and_then_raised(
     answer: Any, retryable: bool
 ) -> None:
     seen: list[ElicitRequest] = []
@@ -811,7 +811,7 @@ async def test_urls_to_visit_first_are_put_to_the_handler_and_then_raised(
 @pytest.mark.parametrize(
     "handlers", [Handlers(), Handlers(elicitation=fill, elicitation_modes=("form",))]
 )
-async def test_without_url_mode_that_error_is_like_any_other(handlers: Handlers) -> None:
+async def test_without_url_mode_error_32042_is_an_ordinary_server_error(handlers: Handlers) -> None:
     with pytest.raises(ServerError, match="visit first") as caught:
         await asked(Wanting(NEWEST_HANDSHAKE), handlers)
     assert type(caught.value) is ServerError
@@ -820,7 +820,7 @@ async def test_without_url_mode_that_error_is_like_any_other(handlers: Handlers)
 @pytest.mark.parametrize(
     "elicitations", [(), ({"mode": "form"},), ({"mode": "url", "url": "ftp://x/"},), (7,)]
 )
-async def test_an_unusable_list_of_urls_is_put_to_nobody(elicitations: Any) -> None:
+async def test_a_malformed_list_of_urls_reaches_no_handler(elicitations: Any) -> None:
     seen: list[Any] = []
     server = Wanting(NEWEST_HANDSHAKE)
     server.elicitations = elicitations
@@ -830,17 +830,17 @@ async def test_an_unusable_list_of_urls_is_put_to_nobody(elicitations: Any) -> N
     assert seen == []
 
 
-def test_a_log_message_shows_itself() -> None:
+def test_the_text_of_a_log_message_is_its_data() -> None:
     assert LogMessage("s", "info", None, {"a": 1}, '{"a":1}').text == '{"a":1}'
 
 
-async def test_a_root_may_not_be_named_by_climbing_and_a_name_with_dots_may_stay() -> None:
+async def test_a_root_with_parent_segments_is_refused_and_one_with_dots_in_a_name_is_not() -> None:
     server = Asking(NEWEST_HANDSHAKE, ROOTS)
     answers = await asked(server, Handlers(roots=["file:///srv/a..b"]))  # type: ignore[list-item]
     assert answers["q0"] == {"roots": [{"uri": "file:///srv/a..b"}]}
 
 
-async def test_questions_one_after_another_leave_one_watcher_and_no_more() -> None:
+async def test_many_requests_in_sequence_leave_at_most_one_watcher_task() -> None:
     server = Asking(NEWEST_HANDSHAKE, *[ROOTS] * 50)
     handlers = Handlers(roots=[])
     async with connect(MemoryServer(server), approval=allow_all, handlers=handlers) as session:
@@ -850,7 +850,7 @@ async def test_questions_one_after_another_leave_one_watcher_and_no_more() -> No
         assert len(tasks) <= 2
 
 
-async def test_a_connect_that_is_cancelled_while_the_log_level_is_set_leaves_nothing_open() -> None:
+async def test_cancelling_connect_while_the_log_level_is_set_closes_the_transport() -> None:
     reached = anyio.Event()
 
     class Mute(Asking):
@@ -872,7 +872,7 @@ async def test_a_connect_that_is_cancelled_while_the_log_level_is_set_leaves_not
     assert not transport.alive
 
 
-async def test_lines_logged_while_the_session_closes_start_nothing_new() -> None:
+async def test_a_log_line_after_closing_starts_no_task() -> None:
     lines: list[Any] = []
     server = Asking(NEWEST_HANDSHAKE)
     async with connect(
@@ -887,7 +887,7 @@ async def test_lines_logged_while_the_session_closes_start_nothing_new() -> None
     assert not logs._queue._busy
 
 
-async def test_a_coroutine_that_comes_after_its_question_was_taken_back_is_closed() -> None:
+async def test_a_coroutine_returned_after_cancellation_is_closed() -> None:
     let_go, running = threading.Event(), threading.Event()
     given: list[Any] = []
 
@@ -932,7 +932,7 @@ async def test_a_new_connection_cancels_the_handlers_called_for_the_old_one() ->
         assert session.generation == 2
 
 
-async def test_a_question_that_comes_while_the_session_closes_is_put_to_nobody() -> None:
+async def test_a_request_during_closing_reaches_no_handler() -> None:
     shown: list[ElicitRequest] = []
 
     server = Asking(NEWEST_HANDSHAKE)

@@ -56,7 +56,7 @@ async def test_the_retry_is_the_same_request_with_the_answers_the_state_and_a_ne
     assert retried == {**asked, "inputResponses": answers, "requestState": "s~t="}
 
 
-async def test_where_there_was_no_state_there_is_none_in_the_retry() -> None:
+async def test_without_request_state_the_retry_has_none() -> None:
     server = Asking(LATEST, FORM, state=None)
     await call(server)
     assert "inputResponses" in server.all("tools/call")[1]
@@ -77,7 +77,7 @@ class Pressing(Asking):
         return {"resultType": "input_required", "requestState": f"try {number}"}
 
 
-async def test_a_round_without_questions_is_made_again_with_the_newest_state_alone() -> None:
+async def test_a_round_without_questions_is_retried_with_the_newest_state_only() -> None:
     server = Pressing(3)
     result = await call(server, Handlers())
     assert result.text == "at last"
@@ -86,7 +86,7 @@ async def test_a_round_without_questions_is_made_again_with_the_newest_state_alo
     assert not any("inputResponses" in params for params in server.all("tools/call"))
 
 
-async def test_a_server_that_never_has_enough_is_left() -> None:
+async def test_a_server_that_keeps_asking_back_is_given_up_after_limits_rounds() -> None:
     server = Pressing(10**9)
     with pytest.raises(ProtocolViolation, match=r"5 times \(Limits\.rounds\)") as caught:
         await call(server, limits=Limits(rounds=5))
@@ -94,7 +94,7 @@ async def test_a_server_that_never_has_enough_is_left() -> None:
     assert caught.value.tool == "ask"
 
 
-async def test_the_questions_of_a_round_are_asked_in_their_order_one_at_a_time() -> None:
+async def test_the_questions_of_a_round_are_asked_in_order_one_at_a_time() -> None:
     order: list[str] = []
     open = 0
 
@@ -113,7 +113,7 @@ async def test_the_questions_of_a_round_are_asked_in_their_order_one_at_a_time()
     assert order == names
 
 
-async def test_nobody_is_asked_anything_if_one_question_of_the_round_may_not_be_asked() -> None:
+async def test_one_invalid_question_ends_the_round_before_any_handler_is_called() -> None:
     seen: list[Any] = []
     server = Asking(LATEST, FORM, ("sampling/createMessage", {}))
     with pytest.raises(ProtocolViolation, match="sampling/createMessage"):
@@ -128,7 +128,9 @@ async def test_too_many_questions_at_once_are_refused() -> None:
 
 
 @pytest.mark.parametrize("question", [7, None, [], "elicitation/create", {}, {"method": 7}])
-async def test_a_question_that_is_none_ends_the_call_with_what_came(question: Any) -> None:
+async def test_a_malformed_question_ends_the_call_with_the_result_in_the_error(
+    question: Any,
+) -> None:
     class Odd(Asking):
         def round(self, params: dict[str, Any]) -> Any:
             return {"resultType": "input_required", "inputRequests": {"q": question}}
@@ -138,7 +140,7 @@ async def test_a_question_that_is_none_ends_the_call_with_what_came(question: An
     assert caught.value.result["inputRequests"] == {"q": question}
 
 
-async def test_nothing_of_a_round_leaks_into_a_call_made_meanwhile() -> None:
+async def test_nothing_of_a_round_is_sent_with_a_concurrent_call() -> None:
     server = Asking(LATEST, FORM)
     sessions: list[Any] = []
 
@@ -158,7 +160,7 @@ async def test_nothing_of_a_round_leaks_into_a_call_made_meanwhile() -> None:
         assert not {"inputResponses", "requestState"} & set(params)
 
 
-async def test_two_calls_at_once_keep_their_rounds_apart() -> None:
+async def test_concurrent_calls_have_separate_rounds() -> None:
     class Mirror(Asking):
         def round(self, params: dict[str, Any]) -> Any:
             who = params["arguments"]["who"]
@@ -188,7 +190,7 @@ async def test_two_calls_at_once_keep_their_rounds_apart() -> None:
     assert results == {f"w{n}": f"w{n} of w{n} for w{n}" for n in range(10)}
 
 
-async def test_one_approval_serves_all_rounds_of_a_call_and_what_it_approved_is_sent() -> None:
+async def test_one_approval_covers_all_rounds_and_the_approved_arguments_are_sent() -> None:
     approved: list[ToolCall] = []
 
     def approve(asked: ToolCall) -> Allow:
@@ -202,7 +204,7 @@ async def test_one_approval_serves_all_rounds_of_a_call_and_what_it_approved_is_
     assert [params["arguments"] for params in server.all("tools/call")] == [{"a": 1}] * 2
 
 
-async def test_a_denied_call_asks_nobody_anything() -> None:
+async def test_a_denied_call_calls_no_handler() -> None:
     seen: list[Any] = []
     server = Asking(LATEST, FORM)
     async with connect(
@@ -216,7 +218,7 @@ async def test_a_denied_call_asks_nobody_anything() -> None:
     assert server.all("tools/call") == []
 
 
-async def test_a_roots_handler_that_fails_ends_the_call_and_not_the_session() -> None:
+async def test_a_failing_roots_handler_ends_the_call_and_not_the_session() -> None:
     def roots(request: RootsRequest) -> Any:
         raise LookupError("no such place")
 
@@ -231,13 +233,13 @@ async def test_a_roots_handler_that_fails_ends_the_call_and_not_the_session() ->
         assert (await session.call_tool("plain")).text == "plain"
 
 
-async def test_a_no_goes_to_the_server_like_any_answer() -> None:
+async def test_decline_is_sent_like_any_answer() -> None:
     server = Asking(LATEST, FORM)
     await call(server, Handlers(elicitation=lambda request: Decline()))
     assert server.answers == {"q0": {"action": "decline"}}
 
 
-async def test_a_call_cancelled_while_a_person_thinks_takes_the_question_back() -> None:
+async def test_cancelling_a_call_cancels_its_handler() -> None:
     shown, gone = anyio.Event(), anyio.Event()
 
     async def handler(request: ElicitRequest) -> None:
@@ -258,7 +260,7 @@ async def test_a_call_cancelled_while_a_person_thinks_takes_the_question_back() 
         assert (await session.call_tool("plain")).text == "plain"
 
 
-async def test_rounds_share_one_total_clock() -> None:
+async def test_all_rounds_share_one_total_timeout() -> None:
     class Slow(Pressing):
         async def called(self, message: dict[str, Any], send: Any) -> Any:
             hours = len(self.all("tools/call"))
@@ -275,7 +277,7 @@ async def test_rounds_share_one_total_clock() -> None:
     assert len(server.all("tools/call")) == 4
 
 
-async def test_a_connection_lost_between_two_rounds_leaves_open_what_was_done() -> None:
+async def test_a_connection_lost_between_rounds_raises_connection_lost() -> None:
     async def answer(request: ElicitRequest) -> Accept:
         await session._connection.transport.aclose()
         return Accept({"name": "Ada"})
@@ -289,7 +291,7 @@ async def test_a_connection_lost_between_two_rounds_leaves_open_what_was_done() 
     assert len([m for m in server.messages if m["method"] == "tools/call"]) == 1
 
 
-async def test_an_error_between_two_rounds_is_the_calls() -> None:
+async def test_an_error_answer_to_a_later_round_is_raised() -> None:
     class Broken(Asking):
         def round(self, params: dict[str, Any]) -> Any:
             if "inputResponses" in params:
@@ -303,7 +305,7 @@ async def test_an_error_between_two_rounds_is_the_calls() -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(st.text(max_size=40) | st.sampled_from(["", " ", "\u2028", "\\u0041", '"', "\ud800", "{}"]))
-def test_any_state_comes_back_exactly(state: str) -> None:
+def test_any_request_state_is_sent_back_unchanged(state: str) -> None:
     server = Asking(LATEST, FORM, state=state)
     anyio.run(call, server)
     assert server.all("tools/call")[1]["requestState"] == state
@@ -311,7 +313,7 @@ def test_any_state_comes_back_exactly(state: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["prompts/get", "resources/read"])
-async def test_prompts_and_resources_are_asked_about_and_answered_like_calls(method: str) -> None:
+async def test_prompts_and_resources_may_take_rounds_like_calls(method: str) -> None:
     class Reading(Asking):
         async def __call__(self, message: dict[str, Any], send: Any) -> Any:
             if message.get("method") == "server/discover":
@@ -337,7 +339,7 @@ async def test_prompts_and_resources_are_asked_about_and_answered_like_calls(met
     assert "requestState" not in first
 
 
-async def test_what_an_earlier_round_gave_is_not_sent_in_a_later_one() -> None:
+async def test_the_answers_of_an_earlier_round_are_not_sent_again() -> None:
     class Forgetting(Asking):
         def round(self, params: dict[str, Any]) -> Any:
             asked = {"q": {"method": FORM[0], "params": FORM[1]}}

@@ -68,7 +68,7 @@ async def heard(server: Logging, count: int, **options: Any) -> list[LogMessage]
 
 
 @EACH_ERA
-async def test_a_line_reaches_the_handler_and_the_logger_of_that_server(
+async def test_a_log_line_reaches_the_handler_and_the_servers_logger(
     revision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -89,7 +89,7 @@ async def test_a_line_reaches_the_handler_and_the_logger_of_that_server(
     ("level", "number"),
     [("debug", 10), ("info", 20), ("warning", 30), ("error", 40), ("alert", 50), ("emergency", 50)],
 )
-async def test_levels_are_those_of_python(
+async def test_levels_map_to_the_levels_of_logging(
     level: str, number: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -97,7 +97,7 @@ async def test_levels_are_those_of_python(
     assert [r.levelno for r in caplog.records if r.name == "mcp_client.server.desk"] == [number]
 
 
-async def test_a_line_cannot_forge_another(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_log_line_cannot_forge_another_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     evil = "fine\r\n2024 ERROR \x1b[31mforged\u202e"
     server = Logging(LATEST, {"level": "error", "logger": evil, "data": evil})
@@ -107,7 +107,7 @@ async def test_a_line_cannot_forge_another(caplog: pytest.LogCaptureFixture) -> 
     assert record.getMessage().isprintable()
 
 
-async def test_a_long_line_is_cut_for_showing_and_whole_as_data() -> None:
+async def test_a_long_log_line_is_cut_in_text_and_complete_in_data() -> None:
     (line,) = await heard(Logging(LATEST, {"level": "info", "data": ["x" * 100_000]}), 1)
     assert len(line.text) < 2_100
     assert line.data == ["x" * 100_000]
@@ -122,7 +122,7 @@ async def test_a_long_line_is_cut_for_showing_and_whole_as_data() -> None:
         (Handlers(log_level="debug"), "debug"),
     ],
 )
-async def test_in_the_stateless_era_the_level_goes_with_every_request(
+async def test_in_the_stateless_era_every_request_says_the_level(
     handlers: Handlers, asked: str | None
 ) -> None:
     server = Logging(LATEST)
@@ -140,7 +140,9 @@ async def test_in_the_stateless_era_the_level_goes_with_every_request(
 @pytest.mark.parametrize(
     ("handlers", "asked"), [(Handlers(log=print), []), (Handlers(log_level="error"), ["error"])]
 )
-async def test_before_the_level_is_set_once(handlers: Handlers, asked: list[str]) -> None:
+async def test_in_the_handshake_era_the_level_is_set_once(
+    handlers: Handlers, asked: list[str]
+) -> None:
     server = Logging(NEWEST_HANDSHAKE)
     async with connect(MemoryServer(server), handlers=handlers) as session:
         assert [params["level"] for params in server.all("logging/setLevel")] == asked
@@ -149,7 +151,7 @@ async def test_before_the_level_is_set_once(handlers: Handlers, asked: list[str]
     assert not any(server.levels)
 
 
-async def test_a_server_that_does_not_log_is_not_told_of_levels() -> None:
+async def test_no_level_is_set_on_a_server_without_logging() -> None:
     class Silent(Logging):
         async def __call__(self, message: dict[str, Any], send: Any) -> Any:
             result = await super().__call__(message, send)
@@ -164,7 +166,7 @@ async def test_a_server_that_does_not_log_is_not_told_of_levels() -> None:
     assert server.all("logging/setLevel") == []
 
 
-async def test_the_level_is_set_again_where_the_server_is_started_again() -> None:
+async def test_the_level_is_set_again_after_a_restart() -> None:
     server = Logging(NEWEST_HANDSHAKE)
     transport = MemoryServer(server)
     async with connect(transport, handlers=Handlers(log_level="error")) as session:
@@ -175,19 +177,19 @@ async def test_the_level_is_set_again_where_the_server_is_started_again() -> Non
         assert session.generation == 2
 
 
-async def test_an_unknown_level_is_refused_here() -> None:
+async def test_an_unknown_level_raises_config_error() -> None:
     async with connect(MemoryServer(Logging(LATEST))) as session:
         with pytest.raises(ConfigError, match="loud"):
             await session.set_log_level("loud")
 
 
-async def test_lines_below_the_level_are_dropped_though_the_server_sends_them() -> None:
+async def test_log_lines_below_the_level_are_dropped() -> None:
     lines = [{"level": level, "data": level} for level in ("debug", "warning", "info", "error")]
     heard_lines = await heard(Logging(NEWEST_HANDSHAKE, *lines), 2, log_level="warning")
     assert [line.level for line in heard_lines] == ["warning", "error"]
 
 
-async def test_what_is_no_log_line_is_dropped_and_counted() -> None:
+async def test_a_malformed_log_line_is_dropped_and_counted() -> None:
     bad: list[dict[str, Any]] = [{}, {"level": 7, "data": 1}, {"level": "info", "logger": 7}]
     bad += [{"level": "loud", "data": 1}, {"level": ["info"], "data": 1}]
     server = Logging(NEWEST_HANDSHAKE, *bad, {"level": "info", "data": "sound"})
@@ -196,7 +198,7 @@ async def test_what_is_no_log_line_is_dropped_and_counted() -> None:
         assert session.stats.dropped_notices == len(bad)
 
 
-async def test_a_flood_is_cut_by_the_second_and_counted(
+async def test_a_flood_of_log_lines_is_cut_each_second_and_counted(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -214,7 +216,7 @@ async def test_a_flood_is_cut_by_the_second_and_counted(
     assert texts == [str(n) for n in range(10)] * 2
 
 
-async def test_a_handler_that_never_ends_costs_a_bounded_queue_and_no_call() -> None:
+async def test_a_log_handler_that_never_returns_fills_a_bounded_queue_and_delays_no_call() -> None:
     began: list[LogMessage] = []
 
     async def log(message: LogMessage) -> None:
@@ -237,7 +239,7 @@ async def test_a_handler_that_never_ends_costs_a_bounded_queue_and_no_call() -> 
     assert len(began) == 1
 
 
-async def test_a_handler_that_raises_hears_the_next_line_too(
+async def test_a_log_handler_that_raises_gets_the_next_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     lines: list[Any] = []
@@ -259,7 +261,7 @@ async def test_a_handler_that_raises_hears_the_next_line_too(
     assert caplog.text.count("the log handler raised") == 1
 
 
-async def test_a_plain_function_hears_lines_in_order_in_a_thread() -> None:
+async def test_a_plain_log_handler_gets_lines_in_order_in_a_thread() -> None:
     import threading
 
     threads: set[int] = set()
@@ -281,7 +283,7 @@ async def test_a_plain_function_hears_lines_in_order_in_a_thread() -> None:
     assert threading.get_ident() not in threads
 
 
-def test_a_request_asks_for_one_level_and_not_for_two() -> None:
+def test_a_request_has_exactly_one_log_level() -> None:
     client = ClientDeclaration(Implementation("c", "1"), {})
     era = StatelessEra(LATEST, ServerFacts(None, {}, None), client)
     era.log_level = "info"
@@ -289,7 +291,7 @@ def test_a_request_asks_for_one_level_and_not_for_two() -> None:
     assert json.loads(era.params({}, None, None))["_meta"][LEVEL] == "info"
 
 
-async def test_a_connect_that_fails_leaves_nobody_listening_to_a_log_line() -> None:
+async def test_a_failed_connect_leaves_no_log_handler_running() -> None:
     heard, let_go = anyio.Event(), anyio.Event()
 
     async def log(message: LogMessage) -> None:

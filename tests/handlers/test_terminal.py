@@ -108,7 +108,7 @@ async def answered(desk: Desk, request: ElicitRequest, *lines: str) -> Any:
 # ------------------------------------------------------------------------------ a form
 
 
-async def test_a_form_is_filled_in_field_by_field_shown_and_sent(desk: Desk) -> None:
+async def test_a_form_is_filled_in_field_by_field_then_shown_and_sent(desk: Desk) -> None:
     lines = ["y", "Ana", "44", "1.75", "no", "1", "Large", "1, 2", "y"]
     answer = await answered(desk, form(), *lines)
     filled = {
@@ -147,7 +147,7 @@ async def test_a_form_is_filled_in_field_by_field_shown_and_sent(desk: Desk) -> 
     assert screen.index("This is what will be sent:") > screen.index("7/7> 1, 2")
 
 
-async def test_enter_takes_the_default_or_leaves_out(desk: Desk) -> None:
+async def test_enter_takes_the_default_or_leaves_the_field_out(desk: Desk) -> None:
     answer = await answered(desk, form(), "y", "Ana", "18", "", "!-", "", "", "", "y")
     assert answer.content == {
         "name": "Ana",
@@ -159,7 +159,7 @@ async def test_enter_takes_the_default_or_leaves_out(desk: Desk) -> None:
     assert "             + left out" in await desk.screen()
 
 
-async def test_an_answer_that_does_not_fit_is_asked_again_with_the_reason(desk: Desk) -> None:
+async def test_an_invalid_value_is_asked_for_again_with_the_reason(desk: Desk) -> None:
     answer = await answered(
         desk, form(), "y", "A", "", "Ana", "17", "x", "20", "", "", "3", "", "", "", "y"
     )
@@ -170,12 +170,12 @@ async def test_an_answer_that_does_not_fit_is_asked_again_with_the_reason(desk: 
         "it is shorter than 2 characters",
         "it is required",
         "it is below 18",
-        "it is no whole number",
+        "it is not a whole number",
         "give a number from 1 to 2",
     ]
 
 
-async def test_what_is_shown_before_sending_can_still_be_changed(desk: Desk) -> None:
+async def test_a_field_can_be_changed_before_sending(desk: Desk) -> None:
     answer = await answered(desk, one("x", type="string"), "y", "old", "9", "1", "new", "y")
     assert answer == Accept({"x": "new"}, fill=False)
     assert "Answer y, n or the number of a field." in await desk.screen()
@@ -184,22 +184,22 @@ async def test_what_is_shown_before_sending_can_still_be_changed(desk: Desk) -> 
 @pytest.mark.parametrize(
     "lines", [("n",), ("",), ("y", "!n"), ("y", "a", "n"), ("y", "a", ""), ("?", "?", "?")]
 )
-async def test_declining_is_no(desk: Desk, lines: tuple[str, ...]) -> None:
+async def test_no_declines(desk: Desk, lines: tuple[str, ...]) -> None:
     assert await answered(desk, one(type="string"), *lines) == Decline()
 
 
 @pytest.mark.parametrize("key", [CTRL_C, CTRL_D])
 @pytest.mark.parametrize("before", [(), ("y",), ("y", "a")])
-async def test_leaving_is_neither_yes_nor_no(desk: Desk, key: str, before: tuple[str]) -> None:
+async def test_leaving_the_dialog_cancels(desk: Desk, key: str, before: tuple[str]) -> None:
     assert await answered(desk, one(type="string"), *before, key) == Cancel()
 
 
-async def test_a_question_without_a_field_is_one_of_consent(desk: Desk) -> None:
+async def test_a_form_without_fields_asks_for_consent(desk: Desk) -> None:
     assert await answered(desk, form({}), "y") == Accept({}, fill=False)
     assert "A server asks for your consent." in await desk.screen()
 
 
-async def test_many_choices_are_folded_and_shown_when_asked_for(desk: Desk) -> None:
+async def test_many_choices_are_folded_and_shown_on_request(desk: Desk) -> None:
     request = one(type="string", enum=[f"v{number}" for number in range(1, 101)])
     assert (await answered(desk, request, "y", "!v", "100", "y")).content == {"x": "v100"}
     screen = "\n".join(await desk.screen())
@@ -221,7 +221,7 @@ async def test_many_choices_are_folded_and_shown_when_asked_for(desk: Desk) -> N
         ("email", "Where to?", False),
     ],
 )
-async def test_a_form_that_asks_for_a_secret_carries_a_warning(
+async def test_a_form_that_asks_for_a_secret_shows_a_warning(
     desk: Desk, name: str, message: str, warned: bool
 ) -> None:
     request = form({"properties": {name: {"type": "string"}}}, message)
@@ -230,7 +230,7 @@ async def test_a_form_that_asks_for_a_secret_carries_a_warning(
     assert ("WARNING: this looks like a question for a secret." in screen) == warned
 
 
-async def test_no_text_of_a_form_is_a_link(desk: Desk) -> None:
+async def test_no_text_of_a_form_becomes_a_link(desk: Desk) -> None:
     request = ElicitRequest(
         "shop",
         "See https://evil.example and www.evil.example",
@@ -250,12 +250,12 @@ async def test_no_text_of_a_form_is_a_link(desk: Desk) -> None:
     assert "www." not in screen
 
 
-async def test_without_a_terminal_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_terminal_the_request_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     assert await elicit_on_terminal(form()) == Cancel()
 
 
-async def test_a_question_that_is_called_off_is_withdrawn(desk: Desk) -> None:
+async def test_a_cancelled_dialog_says_that_the_question_is_withdrawn(desk: Desk) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(answered, desk, form())
         await desk.until("[y/N] ")
@@ -263,7 +263,7 @@ async def test_a_question_that_is_called_off_is_withdrawn(desk: Desk) -> None:
     await desk.until("(The question is withdrawn.)")
 
 
-async def test_a_call_that_leads_to_a_question_gets_the_persons_answer(desk: Desk) -> None:
+async def test_a_call_that_asks_back_gets_the_persons_answer(desk: Desk) -> None:
     answers: list[Any] = []
     calls: list[Any] = []
 
@@ -331,7 +331,7 @@ def field_of(required: bool = False, **schema: Any) -> Any:
         ({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}, "2,a,2", ["b", "a"]),
     ],
 )
-def test_a_line_becomes_the_value_that_was_meant(
+def test_a_typed_line_becomes_the_value_it_stands_for(
     schema: dict[str, Any], line: str, value: object
 ) -> None:
     assert typed_value(field_of(**schema), line) == value
@@ -359,7 +359,7 @@ def test_a_line_becomes_the_value_that_was_meant(
         ({"type": "array", "items": {"type": "string", "enum": ["a"]}}, "1,,"),
     ],
 )
-def test_a_line_that_means_no_value_is_refused(schema: dict[str, Any], line: str) -> None:
+def test_a_typed_line_without_a_value_is_refused(schema: dict[str, Any], line: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         typed_value(field_of(**schema), line)
 
@@ -367,7 +367,7 @@ def test_a_line_that_means_no_value_is_refused(schema: dict[str, Any], line: str
 # ------------------------------------------------------------------------------- a URL
 
 
-async def test_a_page_is_opened_only_after_yes(desk: Desk, opened: Opened) -> None:
+async def test_a_url_is_opened_only_after_a_yes(desk: Desk, opened: Opened) -> None:
     assert await answered(desk, page(), "y") == Accept()
     assert opened == [("https://pay.example.com/x?y=1", False)]
     assert await desk.screen() == [
@@ -387,16 +387,14 @@ async def test_a_page_is_opened_only_after_yes(desk: Desk, opened: Opened) -> No
 @pytest.mark.parametrize(
     ("line", "answer"), [("n", Decline()), ("", Decline()), (CTRL_C, Cancel()), (CTRL_D, Cancel())]
 )
-async def test_a_page_is_not_opened_without_a_yes(
+async def test_a_url_is_not_opened_without_a_yes(
     desk: Desk, opened: Opened, line: str, answer: object
 ) -> None:
     assert await answered(desk, page(), line) == answer
     assert opened == []
 
 
-async def test_where_no_browser_starts_the_person_opens_the_page(
-    desk: Desk, opened: Opened
-) -> None:
+async def test_without_a_browser_the_person_opens_the_url(desk: Desk, opened: Opened) -> None:
     assert await answered(desk, page("https://nobrowser.example"), "y", "y") == Accept()
     assert "No browser could be started: open the URL yourself." in await desk.screen()
     assert await answered(desk, page("https://nobrowser.example"), "y", "n") == Decline()
@@ -410,7 +408,7 @@ async def test_where_no_browser_starts_the_person_opens_the_page(
         ("https://paypal.com@evil.example/", "before the @ is not its host"),
     ],
 )
-async def test_a_url_that_looks_like_another_carries_a_warning(
+async def test_a_url_that_looks_like_another_shows_a_warning(
     desk: Desk, opened: Opened, url: str, shown: str
 ) -> None:
     await answered(desk, page(url), "n")
@@ -419,7 +417,7 @@ async def test_a_url_that_looks_like_another_carries_a_warning(
     assert shown in "\n".join(await desk.screen())
 
 
-async def test_the_whole_of_a_long_url_is_shown(desk: Desk, opened: Opened) -> None:
+async def test_a_long_url_is_shown_in_full(desk: Desk, opened: Opened) -> None:
     url = "https://example.com/" + "".join(f"{number}/" for number in range(1_500))
     await answered(desk, page(url), "n")
     screen = "\n".join(await desk.screen())
@@ -427,7 +425,7 @@ async def test_the_whole_of_a_long_url_is_shown(desk: Desk, opened: Opened) -> N
 
 
 @pytest.mark.parametrize("url", ["http://example.com", "javascript:alert(1)", "file:///etc/passwd"])
-async def test_a_url_that_nobody_should_open_is_not_asked_about(
+async def test_a_dangerous_url_is_refused_without_asking(
     desk: Desk, opened: Opened, url: str
 ) -> None:
     assert await answered(desk, page(url)) == Cancel()

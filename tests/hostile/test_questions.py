@@ -48,7 +48,7 @@ def asking(id: Any) -> dict[str, Any]:
     return {"id": id, "method": FORM[0], "params": FORM[1]}
 
 
-async def test_of_a_flood_of_questions_a_few_are_asked_and_the_rest_refused() -> None:
+async def test_of_a_flood_of_requests_a_few_reach_the_handler_and_the_rest_are_refused() -> None:
     shown: list[ElicitRequest] = []
     enough = anyio.Event()
 
@@ -77,7 +77,7 @@ async def test_of_a_flood_of_questions_a_few_are_asked_and_the_rest_refused() ->
     assert len(refused) == 496
 
 
-async def test_a_question_whose_id_is_in_use_is_refused_and_the_first_goes_on() -> None:
+async def test_a_request_with_an_id_in_use_is_refused_and_the_first_goes_on() -> None:
     shown: list[ElicitRequest] = []
     let_go = anyio.Event()
 
@@ -100,7 +100,7 @@ async def test_a_question_whose_id_is_in_use_is_refused_and_the_first_goes_on() 
     assert len(shown) == 1
 
 
-async def test_in_the_stateless_era_a_question_by_itself_is_dropped() -> None:
+async def test_in_the_stateless_era_a_request_from_the_server_is_dropped() -> None:
     shown: list[ElicitRequest] = []
     server = Flood(LATEST, asking(1), {"id": 2, "method": "ping", "params": {}})
     handlers = Handlers(elicitation=shown.append)
@@ -126,7 +126,9 @@ async def test_in_the_stateless_era_a_question_by_itself_is_dropped() -> None:
     ],
 )
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_a_malformed_notice_changes_nothing(revision: str, notice: dict[str, Any]) -> None:
+async def test_a_malformed_notification_changes_nothing(
+    revision: str, notice: dict[str, Any]
+) -> None:
     handlers = Handlers(elicitation=lambda request: Decline(), log=print)
     async with connect(
         MemoryServer(Flood(revision, notice)), approval=allow_all, handlers=handlers
@@ -135,7 +137,7 @@ async def test_a_malformed_notice_changes_nothing(revision: str, notice: dict[st
         assert (await session.call_tool("plain")).text == "plain"
 
 
-async def test_a_question_never_answered_by_a_hanging_handler_ends_with_its_clock() -> None:
+async def test_a_hanging_handler_is_given_up_after_the_approval_timeout() -> None:
     server = Flood(NEWEST_HANDSHAKE, asking(1))
     async with connect(
         MemoryServer(server),
@@ -174,7 +176,7 @@ class Progressing(Asking):
         return said("done")
 
 
-async def test_progress_that_does_not_grow_is_dropped() -> None:
+async def test_progress_that_does_not_increase_is_dropped() -> None:
     told: list[float] = []
     server = Progressing(1, 1, 3, 2, "4", None, True, -1, 3.5)
     async with connect(MemoryServer(server), approval=allow_all) as session:
@@ -194,7 +196,7 @@ class Flooding(Asking):
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
 @pytest.mark.usefixtures("patient")
-async def test_a_flood_of_progress_costs_a_bounded_queue_and_the_last_word_is_heard(
+async def test_a_flood_of_progress_is_queued_up_to_a_limit_and_the_last_one_is_delivered(
     kind: str,
 ) -> None:
     told: list[float] = []
@@ -221,7 +223,7 @@ async def test_a_flood_of_progress_costs_a_bounded_queue_and_the_last_word_is_he
     assert len(tasks) <= 2
 
 
-async def test_a_callback_that_never_returns_holds_up_neither_its_call_nor_another() -> None:
+async def test_a_callback_that_never_returns_delays_no_call() -> None:
     began = anyio.Event()
 
     async def hang(*said: Any) -> None:
@@ -235,7 +237,7 @@ async def test_a_callback_that_never_returns_holds_up_neither_its_call_nor_anoth
 
 
 @pytest.mark.usefixtures("patient")
-async def test_a_plain_function_that_gives_back_something_to_await_is_awaited() -> None:
+async def test_an_awaitable_returned_by_a_plain_function_is_awaited() -> None:
     told: list[float] = []
 
     async def hear(progress: float) -> None:
@@ -252,7 +254,7 @@ async def test_a_plain_function_that_gives_back_something_to_await_is_awaited() 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
 @pytest.mark.usefixtures("patient")
-async def test_a_callback_that_raises_hears_the_rest(
+async def test_a_callback_that_raises_is_called_for_later_progress(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[float] = []
@@ -303,7 +305,7 @@ _PARAMS = st.dictionaries(
     params=_PARAMS | _JSON,
     full=st.booleans(),
 )
-def test_any_question_is_read_or_refused(method: Any, params: Any, full: bool) -> None:
+def test_any_request_is_parsed_or_refused(method: Any, params: Any, full: bool) -> None:
     try:
         asked = parse_request(method, params, "desk", DECLARED, full)
     except RequestRefused as error:
@@ -316,7 +318,7 @@ def test_any_question_is_read_or_refused(method: Any, params: Any, full: bool) -
 
 @settings(deadline=None, max_examples=100)
 @given(_JSON | st.fixed_dictionaries({"elicitations": st.lists(_PARAMS, max_size=3) | _JSON}))
-def test_any_list_of_urls_is_read_or_refused(data: Any) -> None:
+def test_any_list_of_urls_is_parsed_or_refused(data: Any) -> None:
     try:
         wanted = parse_required_urls(data, "desk")
     except RequestRefused:

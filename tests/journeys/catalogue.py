@@ -53,13 +53,13 @@ REAL: dict[str, Journey] = {
     },
     **{
         f"questions, {start}, {revision}": partial(
-            test_questions.test_the_official_server_is_answered, start, pin, revision
+            test_questions.test_handlers_answer_the_official_server, start, pin, revision
         )
         for start, pin, revision in test_questions.ASKED
     },
     **{
         f"questions, everything, {transport}": partial(
-            test_questions.test_the_reference_server_is_answered, transport
+            test_questions.test_handlers_answer_the_reference_server, transport
         )
         for transport in ("stdio", "streamableHttp", "sse")
     },

@@ -56,7 +56,7 @@ TABLE: dict[str, tuple[Start, Peer]] = {
 
 
 @pytest.mark.parametrize(("start", "peer"), list(TABLE.values()), ids=list(TABLE))
-async def test_the_whole_story(start: Start, peer: Peer) -> None:
+async def test_a_whole_session(start: Start, peer: Peer) -> None:
     async with start() as url:
         await tell(url, peer)
 
@@ -66,13 +66,13 @@ async def test_the_whole_story(start: Start, peer: Peer) -> None:
     [TABLE[name] for name in ("official-2.3-events", "official-1.12-events", "everything-sse")],
     ids=["stateless", "handshake", "sse"],
 )
-async def test_any_task_may_close_while_a_call_is_under_way(start: Start, peer: Peer) -> None:
+async def test_another_task_may_close_the_session_during_a_call(start: Start, peer: Peer) -> None:
     async with start() as url:
         await close_in_the_middle(url, peer)
 
 
 @pytest.mark.parametrize("version", ["1.2.0", "1.6.0"])
-async def test_servers_that_only_speak_the_first_revision_are_reached(version: str) -> None:
+async def test_servers_of_the_first_revision_are_reached(version: str) -> None:
     async with (
         http_peers.official(version, "sse") as url,
         connect(url, approval=allow_all) as session,

@@ -8,5 +8,5 @@ from tests.journeys.library_story import TELLINGS, tell
 
 
 @pytest.mark.parametrize(("transport", "revision"), TELLINGS)
-async def test_the_story_of_the_library(transport: str, revision: str) -> None:
+async def test_a_session_with_resources_and_prompts(transport: str, revision: str) -> None:
     await tell(transport, revision)

@@ -87,7 +87,7 @@ ASKED = [
 
 
 @pytest.mark.parametrize(("start", "pin", "revision"), ASKED)
-async def test_the_official_server_is_answered(start: str, pin: str, revision: str) -> None:
+async def test_handlers_answer_the_official_server(start: str, pin: str, revision: str) -> None:
     answers = Answers()
     async with _session(start, pin, answers) as session:
         assert session.protocol_version == revision
@@ -136,7 +136,7 @@ async def _logs(session: Session, answers: Answers) -> None:
     ],
 )
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_the_official_server_stops_what_is_called_off(
+async def test_the_official_server_stops_a_cancelled_call(
     transport: str, pin: str, anyio_backend: str
 ) -> None:
     options: dict[str, Any] = {"approval": allow_all, "revision": pin, "timeouts": BRISK}
@@ -185,7 +185,7 @@ async def _everything(transport: str, answers: Answers) -> AsyncIterator[Session
 
 
 @pytest.mark.parametrize("transport", ["stdio", "streamableHttp", "sse"])
-async def test_the_reference_server_is_answered(transport: str) -> None:
+async def test_handlers_answer_the_reference_server(transport: str) -> None:
     answers = Answers()
     answers.answer = Accept({"name": "Ada", "check": True, "titledSingleSelectEnum": "hero-2"})
     async with _everything(transport, answers) as session:

@@ -18,7 +18,7 @@ AS_HOSTS_DO = Case("asyncio", True)
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_the_story_of_a_server_that_asks_back(era: str) -> None:
+async def test_a_session_with_a_server_that_asks_back(era: str) -> None:
     await tell(era)
 
 

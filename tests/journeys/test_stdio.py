@@ -50,17 +50,17 @@ def _each(table: dict[str, tuple[Start, Peer]]) -> pytest.MarkDecorator:
 
 
 @_each(AGREED | PINNED)
-async def test_the_whole_story(start: Start, peer: Peer) -> None:
+async def test_a_whole_session(start: Start, peer: Peer) -> None:
     await tell(start(), peer)
 
 
 @_each(AGREED)
-async def test_any_task_may_close_while_a_call_is_under_way(start: Start, peer: Peer) -> None:
+async def test_another_task_may_close_the_session_during_a_call(start: Start, peer: Peer) -> None:
     await close_in_the_middle(start(), peer)
 
 
 @pytest.mark.parametrize("start", [SDK_1_6, SDK_1_2], ids=["official-1.6", "official-1.2"])
-async def test_a_server_that_dies_of_the_probe_is_reached_and_dies_of_it_once(
+async def test_a_server_that_exits_on_the_probe_is_restarted_once_and_remembered(
     start: Start,
 ) -> None:
     server = start()
@@ -77,7 +77,7 @@ async def test_a_server_that_dies_of_the_probe_is_reached_and_dies_of_it_once(
     [(SDK_1_12, "2025-11-25"), (SDK_1_6, "2025-06-18"), (peers.everything, "2026-07-28")],
     ids=["official-1.12", "official-1.6", "everything"],
 )
-async def test_a_pin_the_server_does_not_speak_is_said_and_leaves_nothing_running(
+async def test_an_unsupported_revision_is_named_and_leaves_no_process(
     start: Start, pin: str
 ) -> None:
     with pytest.raises(NegotiationError, match=pin):
