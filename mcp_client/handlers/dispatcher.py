@@ -418,7 +418,7 @@ class Dispatcher:
             except (RequestRefused, InvalidHandlerAnswer):
                 raise
             except BaseException as error:
-                # A cancellation that nobody asked for is the handler's own failure.
+                # If nothing cancelled this task, a cancellation is the handler's own failure.
                 cancelled = isinstance(error, anyio.get_cancelled_exc_class())
                 if being_cancelled(before) or not (cancelled or isinstance(error, Exception)):
                     raise

@@ -78,7 +78,7 @@ class BackgroundTasks:
         return task
 
     async def none_left(self) -> None:
-        """Wait until every task has ended by itself."""
+        """Wait until every task has ended, without cancelling any."""
         if self._tasks:
             await self._emptied().wait()
 

@@ -42,7 +42,7 @@ _log = logging.getLogger("mcp_client")
 
 
 class Waiter(Protocol):
-    """One task waits, anybody wakes it, once."""
+    """What one task awaits, until any code in the loop wakes it, once."""
 
     def done(self) -> bool: ...
     def set_result(self, result: None, /) -> None: ...
@@ -50,7 +50,7 @@ class Waiter(Protocol):
 
 
 class Handle(Protocol):
-    """Something that goes on until it is cancelled; cancelling twice is harmless."""
+    """Ends what it was returned for. ``cancel`` may be called more than once."""
 
     def cancel(self) -> object: ...
 
@@ -78,20 +78,21 @@ class Backend(Protocol):
         """What ``running_loop`` tells in this event loop."""
 
     def run_soon(self, callback: Callable[[], None]) -> None:
-        """Call back in this event loop, from any thread: at once where that is here. A loop that
-        has ended calls nothing."""
+        """Call ``callback`` in this event loop, from any thread: at once if that is the caller's.
+        If the loop has ended, it is not called."""
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Handle: ...
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        """Call back once the tasks that can run now have run; or at once, where that costs more."""
+        """Call ``callback`` once the tasks that can run now have run; on trio at once, where
+        waiting costs more than it saves."""
 
     def spawn(self, function: Callable[[], Awaitable[None]]) -> Handle:
         """Run ``function`` outside any task's scope, and not before this returns. An exception that
         it raises is logged."""
 
     def on_readable(self, fd: int, callback: Callable[[], None]) -> Handle:
-        """Call back whenever ``fd`` can be read; cancel before ``fd`` is closed."""
+        """Call ``callback`` whenever ``fd`` can be read. Cancel it before ``fd`` is closed."""
 
     def on_writable(self, fd: int, callback: Callable[[], None]) -> Handle: ...
 
@@ -107,9 +108,10 @@ def current() -> Backend:
 
 
 def being_cancelled(before: int = 0) -> bool:
-    """Whether the current task is to be cancelled from outside.
+    """Whether the current task has been cancelled by somebody else.
 
-    ``before`` is ``cancel_requests()`` at an earlier time: what was asked until then is over.
+    ``before`` is the value of ``cancel_requests()`` at an earlier time: earlier requests do not
+    count.
     """
     import anyio
 
@@ -185,7 +187,7 @@ class _Asyncio:
         async def run() -> None:
             try:
                 await function()
-            except Exception:  # noqa: BLE001 - nobody awaits it
+            except Exception:  # noqa: BLE001 - no code awaits it
                 _log.exception("an error in a task of mcp_client's own")
 
         # Not ``create_task``: with an eager task factory (Python 3.12) the work would run before
@@ -326,7 +328,7 @@ class _Trio:
 
 
 def _contained(callback: Callable[[], None]) -> None:
-    """What asyncio does for its callbacks: an error in one is told, and the loop goes on."""
+    """As asyncio does: log what a callback raises, and go on."""
     try:
         callback()
     except Exception:  # noqa: BLE001 - it would bring down the whole of trio

@@ -1,4 +1,4 @@
-"""Servers that misuse what a server may ask or say by itself, one misuse a test."""
+"""Servers that misuse requests and notifications, one misuse in each test."""
 
 from __future__ import annotations
 

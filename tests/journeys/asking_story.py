@@ -1,6 +1,6 @@
 """The journey of a session whose server asks back, tells and dies, over stdio with our own server.
 
-What a server says by itself over stdio is read by a loop callback, which no task stands behind.
+Over stdio, requests and notifications of the server are read by a loop callback, outside any task.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The journey: a whole story through the public API, told the same to every server.
+"""A whole session through the public API, the same with every server.
 
-``tell`` takes anything ``connect`` takes, so that it is told over each transport, and a ``Peer``:
-what that server is expected to be, and its words for what the story does with it.
+``tell`` takes anything ``connect`` takes, and so runs over each transport, and a ``Peer``: what to
+expect of that server, and the names of its tools.
 """
 
 from __future__ import annotations
@@ -112,13 +112,13 @@ class Peer:
     structured: bool = True
     """Whether it gives output schemas."""
     stoppable: bool = True
-    """Whether it lives on when it is told that nobody waits for a call any more. The official SDK
+    """Whether it survives being told that a call was given up. The official SDK
     does not before 1.7: it stops reading, and is gone at the next line it is sent."""
     tells: bool = True
     """Whether progress reaches us: not where a server answers in one JSON text, or keeps nothing
     between the requests of a client whose progress it would send on another stream."""
     hears: bool = True
-    """Whether it can be told that nobody waits any more: not where it keeps nothing."""
+    """Whether it can be told that a call was given up: not where it keeps no state."""
 
 
 @dataclass(slots=True)
@@ -160,19 +160,19 @@ async def tell(target: Target, peer: Peer) -> None:
     connecting = connect(target, name="desk", approval=approver, revision=peer.pin, timeouts=BRISK)
     async with connecting as session:
         told = Told(session, peer, approver)
-        await _it_says_what_it_is(told)
+        await _it_knows_the_server(told)
         await _it_lists_every_tool(told)
-        await _what_is_denied_is_not_sent(told)
-        await _what_is_approved_is_what_was_asked(told)
-        await _structured_content_fits_its_schema(told)
+        await _a_denied_call_is_not_sent(told)
+        await _an_approved_call_is_sent_as_asked(told)
+        await _structured_content_matches_its_schema(told)
         await _a_failing_tool_is_a_result(told)
-        await _an_unknown_tool_is_looked_for_and_not_called(told)
+        await _an_unknown_tool_raises_without_a_call(told)
         if peer.tells:
-            await _progress_is_told(told)
-        await _calls_at_once_get_their_own_answers(told)
-        await _a_timeout_is_told_and_the_session_goes_on(told)
+            await _progress_is_reported(told)
+        await _concurrent_calls_get_their_own_answers(told)
+        await _a_timeout_reaches_the_server_and_the_session_goes_on(told)
         if peer.stoppable and peer.tells:
-            await _a_slow_call_holds_nobody_up_and_can_be_called_off(told)
+            await _a_slow_call_delays_no_other_and_can_be_cancelled(told)
         await session.ping()
         await session.aclose()
     await session.aclose()
@@ -180,7 +180,7 @@ async def tell(target: Target, peer: Peer) -> None:
         await told.echo("too late")
 
 
-async def _it_says_what_it_is(told: Told) -> None:
+async def _it_knows_the_server(told: Told) -> None:
     assert told.session.protocol_version == told.peer.revision
     assert told.session.server_info is not None
     assert told.session.server_info.name
@@ -194,10 +194,10 @@ async def _it_lists_every_tool(told: Told) -> None:
     echo = await told.session.get_tool(told.words.echo)
     assert echo in tools
     assert told.words.echo_argument in echo.input_schema["properties"]
-    assert echo.annotations is None  # nobody said that this server is trusted
+    assert echo.annotations is None  # this server is not trusted
 
 
-async def _what_is_denied_is_not_sent(told: Told) -> None:
+async def _a_denied_call_is_not_sent(told: Told) -> None:
     told.approver.no = "ask Ana first"
     sent = told.session.stats.requests
     with pytest.raises(CallDenied) as denied:
@@ -209,7 +209,7 @@ async def _what_is_denied_is_not_sent(told: Told) -> None:
     assert told.session.stats.requests == sent
 
 
-async def _what_is_approved_is_what_was_asked(told: Told) -> None:
+async def _an_approved_call_is_sent_as_asked(told: Told) -> None:
     assert await told.echo("héllo\n世界") == told.words.echoed.format("héllo\n世界")
     call = told.approver.seen[-1]
     assert (call.server, call.tool.name, call.generation) == ("desk", told.words.echo, 1)
@@ -223,7 +223,7 @@ async def _what_is_approved_is_what_was_asked(told: Told) -> None:
         assert heard.text == "héllo\n世界"  # and no word of what was denied
 
 
-async def _structured_content_fits_its_schema(told: Told) -> None:
+async def _structured_content_matches_its_schema(told: Told) -> None:
     name, arguments, expected = told.words.describe
     tool = await told.session.get_tool(name)
     result = await told.session.call_tool(name, arguments)
@@ -241,7 +241,7 @@ async def _a_failing_tool_is_a_result(told: Told) -> None:
     assert reason in result.text
 
 
-async def _an_unknown_tool_is_looked_for_and_not_called(told: Told) -> None:
+async def _an_unknown_tool_raises_without_a_call(told: Told) -> None:
     asked, sent = len(told.approver.seen), told.session.stats.requests
     with pytest.raises(UnknownTool, match=told.words.echo):
         await told.session.call_tool("no-such-tool")
@@ -249,7 +249,7 @@ async def _an_unknown_tool_is_looked_for_and_not_called(told: Told) -> None:
     assert told.session.stats.requests <= sent + 1  # the list, once more: it may be new
 
 
-async def _progress_is_told(told: Told) -> None:
+async def _progress_is_reported(told: Told) -> None:
     steps: list[tuple[float, float | None]] = []
     result = await told.slow(
         0.03, 3, on_progress=lambda progress, total, message: steps.append((progress, total))
@@ -258,7 +258,7 @@ async def _progress_is_told(told: Told) -> None:
     assert steps == [(1, 3), (2, 3), (3, 3)]
 
 
-async def _calls_at_once_get_their_own_answers(told: Told) -> None:
+async def _concurrent_calls_get_their_own_answers(told: Told) -> None:
     answers: dict[int, str] = {}
 
     async def add(number: int) -> None:
@@ -271,7 +271,7 @@ async def _calls_at_once_get_their_own_answers(told: Told) -> None:
     assert answers == {n: told.words.sum.format(n + 100, a=n, b=100) for n in range(12)}
 
 
-async def _a_timeout_is_told_and_the_session_goes_on(told: Told) -> None:
+async def _a_timeout_reaches_the_server_and_the_session_goes_on(told: Told) -> None:
     with pytest.raises(CallTimeout) as timeout:
         await told.slow(_ENDLESS, 1, timeout=0.5)
     assert timeout.value.clock == "total"
@@ -281,7 +281,7 @@ async def _a_timeout_is_told_and_the_session_goes_on(told: Told) -> None:
     assert told.session.generation == (1 if told.peer.stoppable else 2)
 
 
-async def _a_slow_call_holds_nobody_up_and_can_be_called_off(told: Told) -> None:
+async def _a_slow_call_delays_no_other_and_can_be_cancelled(told: Told) -> None:
     under_way = anyio.Event()
     async with anyio.create_task_group() as calls:
 
@@ -308,7 +308,7 @@ async def _the_server_stopped(told: Told) -> None:
 
 
 async def close_in_the_middle(target: Target, peer: Peer) -> None:
-    """One task opens, another calls, a third closes: the call settles, and nobody is cancelled."""
+    """One task opens, another calls, a third closes: the call ends, and no task is cancelled."""
     under_way = anyio.Event()
     sessions: list[Session] = []
     lost: list[ConnectionLost] = []
