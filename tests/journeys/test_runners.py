@@ -22,6 +22,11 @@ async def test_a_session_with_a_server_that_asks_back(era: str) -> None:
     await tell(era)
 
 
+def test_a_server_that_asks_back_is_answered_in_the_program_of_a_host() -> None:
+    _check(AS_HOSTS_DO, "OURS", [f"asking, {era}" for era in ERAS])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_journeys_with_our_own_servers_pass_under_every_event_loop(case: Case) -> None:
     _check(case, "OURS", list(catalogue.OURS))
