@@ -24,11 +24,11 @@ HINTS = tuple(_WIRE.values())
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What a tool is said to do, in the form policy and people may rely on.
+    """What a tool is said to do, as policies and people may rely on it.
 
-    Only a trusted server's own ``true`` or ``false`` counts; whatever is missing is the worst case.
-    ``said`` names the hints that are the server's word; the others are our assumption.
-    ``contradicted`` names those it said and that do not count, because it contradicts itself.
+    Only ``true`` or ``false`` from a trusted server counts; what is missing is the worst case.
+    ``said`` names the hints that the server gave; the others are assumed. ``contradicted`` names
+    those it gave and that do not count, because they contradict each other.
     """
 
     read_only: bool = False
@@ -40,9 +40,9 @@ class Hints:
 
     @property
     def source(self) -> dict[str, HintSource]:
-        """Where each value comes from: "server" is the word of a server the host trusts; "assumed"
-        is the worst case where nobody trusted says; "contradiction" the worst case because a
-        trusted server says what cannot be."""
+        """Where each value comes from: "server" is a hint of a server that the host trusts;
+        "assumed", the worst case because there is none; "contradiction", the worst case because
+        the hints contradict each other."""
         return {
             hint: "server"
             if hint in self.said
@@ -59,8 +59,8 @@ _WORST = Hints()
 def hints_from(annotations: Any, trusted: bool) -> Hints:
     """The server's word where the host trusts it, else the worst case.
 
-    Only JSON ``true`` and ``false`` are hints. A tool that is said to be read-only and destructive
-    contradicts itself: then none of its hints counts.
+    Only JSON ``true`` and ``false`` are hints. If a tool is said to be both read-only and
+    destructive, none of its hints counts.
     """
     said = _said(annotations) if trusted else {}
     if not said:

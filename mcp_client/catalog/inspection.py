@@ -1,9 +1,9 @@
-"""What a person should look at before trusting a tool: plain inspection of its texts.
+"""Findings: what a person should look at before trusting a tool.
 
-A hint, and not a proof. What is looked for here is what has been used against people before:
-characters that a model reads and nobody sees, escape sequences that draw on a terminal, text that
-gives the model orders, names that pass for other names. A tool with no finding may be hostile
-all the same, and one with a finding may be harmless. Nothing is refused for a finding.
+They are hints, not proof. They name what has been used in attacks before: characters that a model
+reads and a person does not see, escape sequences that a terminal obeys, text that gives the model
+orders, names that resemble other names. A tool without findings may be hostile, and one with
+findings harmless. Nothing is rejected for a finding.
 
 Every finding is one sentence that is safe to show: what it quotes went through ``safe_text``.
 """
@@ -75,7 +75,7 @@ _TRIGGERS = (
     "you must",
     "as an ai",
 )
-"""A word of each order below: most texts have none, and looking for them costs next to nothing."""
+"""One of these is in every text that a pattern below matches; most texts have none of them."""
 
 _ORDERS = tuple(
     re.compile(pattern)
@@ -140,7 +140,7 @@ def is_ordinary_name(name: str) -> bool:
 
 
 def name_findings(name: str) -> list[str]:
-    """What is unusual about a name that can be used all the same."""
+    """What is unusual about a name that can be used."""
     if is_ordinary_name(name):
         return []
     if len(name) > 128:
@@ -194,7 +194,7 @@ def _controls(whole: str, texts: Sequence[str]) -> list[str]:
 
 
 def _smuggled(whole: str) -> str:
-    """What tag characters spell, for they are ASCII in disguise."""
+    """What tag characters spell: each stands for an ASCII character."""
     tags = _TAGS.findall(whole)
     spelled = "".join(chr(ord(char) - 0xE0000) for char in tags[:200])
     return f"; they spell '{safe_text(spelled, 120)}'" if spelled else ""
@@ -209,7 +209,7 @@ def _orders(texts: Sequence[str]) -> list[str]:
     left = _READ
     for whole in texts:
         text, left = whole[: max(left, 0)], left - len(whole)
-        # Spelled apart by characters that nobody sees, an order is still an order.
+        # Invisible characters between its letters do not keep a model from reading an order.
         lowered = "".join(c for c in text.lower() if c in "\n\t" or not is_invisible(c))
         lowered = re.sub(r"[^\S\n]+", " ", lowered)
         for order in _ORDERS:

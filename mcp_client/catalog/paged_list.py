@@ -133,7 +133,7 @@ class PagedCache(ABC, Generic[L]):
             self.version += 1
 
     async def all(self, *, refresh: bool = False) -> L:
-        """The whole current list; the last one, with a finding, where it cannot be fetched."""
+        """The complete current list; the last one, with a finding, if it cannot be fetched."""
         try:
             return await self._current(refresh)
         except ConfigError:
@@ -188,9 +188,9 @@ class PagedCache(ABC, Generic[L]):
 
     def _stale_copy(self, old: L, error: McpError) -> L:
         age, noun = self._now() - self._fetched_at, self.kind.noun
-        _log.warning("%s: the list of %s could not be fetched anew: %s", self._server, noun, error)
+        _log.warning("%s: the list of %s could not be refreshed: %s", self._server, noun, error)
         return old.with_finding(
-            f"this list is {age:.0f} s old and may be out of date, for fetching it anew failed: "
+            f"this list is {age:.0f} s old and may be out of date, because refreshing it failed: "
             f"{safe_text(error, _SHOWN)}"
         )
 
@@ -305,9 +305,9 @@ class _CursorGone(Exception):
 
 
 class PagedEntries(PagedCache[Listed[T]]):
-    """A list of which each entry is read by itself: resources, their templates, prompts.
+    """A list whose entries do not depend on each other: resources, their templates, prompts.
 
-    ``read`` makes an entry, or raises ``ValueError`` with the reason why it is none. Where two
+    ``read`` makes an entry, or raises ``ValueError`` with what is wrong with it. Where two
     have the same key the first one counts: between two pages a list may move.
     """
 

@@ -1,4 +1,4 @@
-"""The prompts of a server, what one of them says, and what may be typed for an argument.
+"""The prompts of a server, their messages, and completion of their arguments.
 
 2026-07-28 ``server/prompts`` and ``server/utilities/completion``.
 """
@@ -26,7 +26,7 @@ PROMPTS = Kind("prompts/list", "prompts", "prompts", lambda prompt: prompt.name,
 
 @dataclass(frozen=True, slots=True)
 class PromptResult:
-    """A prompt with its arguments filled in: messages for a model, that a person asked for."""
+    """A prompt with its arguments filled in: messages for a model."""
 
     messages: tuple[PromptMessage, ...]
     description: str | None
@@ -65,11 +65,11 @@ async def get(
     messages = result.get("messages")
     try:
         if type(messages) is not list:
-            raise ValueError("messages is no array")
+            raise ValueError("messages is not an array")
         found = tuple(PromptMessage.from_wire(message, server, origin) for message in messages)
     except ValueError as error:
         raise ProtocolViolation(
-            f"the prompt is none: {error}", result=result, server=server
+            f"invalid prompt result: {error}", result=result, server=server
         ) from None
     about = result.get("description")
     return PromptResult(found, about if isinstance(about, str) else None, server, name, result)
@@ -90,7 +90,7 @@ async def complete(
         return Completion.from_wire(result)
     except ValueError as error:
         raise ProtocolViolation(
-            f"the completion is none: {error}", result=result, server=server
+            f"invalid completion result: {error}", result=result, server=server
         ) from None
 
 
@@ -104,7 +104,7 @@ def _reference(ref: Prompt | ResourceTemplate | Mapping[str, Any]) -> dict[str, 
             case {"type": "ref/prompt", "name": str()} | {"type": "ref/resource", "uri": str()}:
                 return dict(ref)
     raise InvalidArguments(
-        "what is completed is neither a Prompt, nor a ResourceTemplate, nor a reference such as "
+        "give a Prompt, a ResourceTemplate, or a reference such as "
         "{'type': 'ref/prompt', 'name': ...} or {'type': 'ref/resource', 'uri': ...}"
     )
 
@@ -112,7 +112,7 @@ def _reference(ref: Prompt | ResourceTemplate | Mapping[str, Any]) -> dict[str, 
 def _argument(argument: Mapping[str, str]) -> dict[str, str]:
     found = _texts(argument)
     if set(found) != {"name", "value"}:
-        raise InvalidArguments("argument: give {'name': ..., 'value': what is typed so far}")
+        raise InvalidArguments("argument: give {'name': ..., 'value': the text typed so far}")
     return found
 
 
@@ -121,11 +121,11 @@ def _texts(values: Mapping[str, str]) -> dict[str, str]:
         raise InvalidArguments(f"the arguments are a {type(values).__name__}: give a dict")
     for name, value in values.items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise InvalidArguments(f"{str(name)[:80]!r}: names and values are strings here")
+            raise InvalidArguments(f"{str(name)[:80]!r}: names and values must be strings")
     return dict(values)
 
 
 def _named(what: str, name: object) -> str:
     if not isinstance(name, str) or not name:
-        raise InvalidArguments(f"{what} is no string, or empty")
+        raise InvalidArguments(f"{what} is not a string, or empty")
     return name

@@ -1,8 +1,8 @@
-"""The resources of a server: listed, read, and pointed to by what a tool returned.
+"""The resources of a server: listed, read, and linked to by results of tools.
 
-2026-07-28 ``server/resources``. Nothing here ever goes to the network by itself: whatever its
-scheme, ``https`` included, a URI is read by asking the server for it with ``resources/read``.
-Results of reading are not kept, so that their ``ttlMs`` is for the host to use.
+2026-07-28 ``server/resources``. No URI is fetched from the network here: whatever its scheme,
+``https`` included, it is read by asking the server for it with ``resources/read``. Results are not
+cached; their ``ttlMs`` is for the host to use.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ _NOT_FOUND = frozenset({-32002, -32602})
 
 @dataclass(frozen=True, slots=True)
 class ResourceResult:
-    """What reading a resource brought: often one piece, of a folder perhaps many, or none."""
+    """The contents of a resource: usually one piece; for a folder, any number."""
 
     contents: tuple[ResourceContents, ...]
     server: str
     uri: str
-    """What was asked for."""
+    """The URI that was read."""
     rejected: tuple[Rejected, ...] = ()
-    """Pieces that are none, each with its reason; as they came, they are in ``raw``."""
+    """Invalid pieces, each with its reason; ``raw`` has them as they came."""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """The result as it came, ``ttlMs`` and ``cacheScope`` included."""
 
@@ -65,7 +65,7 @@ class ResourceResult:
         """Raises ``ValueError`` where the result is not what the specification says."""
         found = result.get("contents")
         if type(found) is not list:
-            raise ValueError("contents is no array")
+            raise ValueError("contents is not an array")
         contents, rejected = [], []
         for piece in found:
             try:
@@ -87,7 +87,7 @@ class ResourceResult:
 
     @property
     def text(self) -> str:
-        """All of it as text for a model; what is no text is named in brackets, never hidden."""
+        """All of it as text for a model; what is not text is named in brackets, never omitted."""
         left_out = [f"[left out: {one.name or 'a piece'}, {one.reason}]" for one in self.rejected]
         return "\n".join([*map(str, self.contents), *left_out])
 
@@ -113,12 +113,12 @@ async def read(ask: FetchResult, server: str, uri: str) -> ResourceResult:
         return ResourceResult.from_wire(result, server, uri)
     except ValueError as error:
         raise ProtocolViolation(
-            f"what was read is none: {error}", result=result, server=server
+            f"invalid resource result: {error}", result=result, server=server
         ) from None
 
 
 def uri_of(uri: object) -> str:
-    """``uri``, if it can be asked for. Raises ``InvalidArguments``."""
+    """``uri``, if it can be sent. Raises ``InvalidArguments``."""
     if not isinstance(uri, str):
         raise InvalidArguments(f"the uri is a {type(uri).__name__}: give a string")
     reason = usable_uri(uri)
@@ -143,7 +143,7 @@ def meta_of(meta: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def linked(link: object, server: str, origin: str) -> str:
-    """What a link points to, if a result of this session has it. Raises ``InvalidArguments``."""
+    """The URI of a link from a result of this session. Raises ``InvalidArguments``."""
     if not isinstance(link, ResourceLink):
         raise InvalidArguments(
             f"follow takes a ResourceLink of a result, and not a {type(link).__name__}; "
@@ -152,16 +152,16 @@ def linked(link: object, server: str, origin: str) -> str:
     if link._origin != origin:
         whose = f"another session, with {link.server!r}" if link._origin else "no session's result"
         raise InvalidArguments(
-            f"the link is of {whose}: a link is followed only on the session whose result it is of",
+            f"the link is from {whose}: follow it on the session whose result it is from",
             server=server,
         )
     return uri_of(link.uri)
 
 
 def _not_found(error: ServerError, uri: str) -> ServerError:
-    """The same error in words that say what is not there.
+    """The same error, naming the resource that was not found.
 
-    -32002 means nothing else; -32602 does from 2026-07-28 on, where the server says so.
+    -32002 has no other meaning; -32602 has, unless the error's data names the URI (2026-07-28).
     """
     if error.code != -32002 and not _is_about(error.data, uri):
         return error

@@ -1,4 +1,4 @@
-"""What a call gives back.
+"""The result of a tool call.
 
 2026-07-28 ``server/tools`` (tool result); older revisions have the same fields or fewer.
 """
@@ -22,18 +22,18 @@ _SHORT.maxlevel = 2
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The tool's answer. An error the tool reports is a result too: see ``is_error``."""
+    """The result of a tool. An error that the tool reports is a result, too: see ``is_error``."""
 
     content: tuple[ContentBlock, ...]
     structured_content: Any
-    """A JSON value that fits the tool's output schema, or None where there is none.
+    """A JSON value that fits the tool's output schema, or None.
 
     In revision 2026-07-28 None may also be a real ``null``: ``"structuredContent" in raw`` tells.
     """
     is_error: bool
-    """Whether the tool ran and says that it failed; the reason is in ``text``."""
+    """Whether the tool ran and reported an error; the reason is in ``text``."""
     findings: tuple[str, ...] = ()
-    """What ``validation="warn"`` found."""
+    """What is wrong with the result, with ``validation="warn"``."""
     server: str = ""
     tool: str = ""
     raw: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -46,7 +46,7 @@ class ToolResult:
         """Raises ``ValueError`` where the result is not what the specification says."""
         content = result.get("content", [])
         if type(content) is not list:
-            raise ValueError("content is no array")
+            raise ValueError("content is not an array")
         is_error = result.get("isError", False)
         if type(is_error) is not bool:
             raise ValueError("isError is neither true nor false")
@@ -67,12 +67,12 @@ class ToolResult:
 
     @property
     def text(self) -> str:
-        """All content as text for a model; what is no text is named in brackets, never hidden."""
+        """All content as text for a model; what is not text is named in brackets, never omitted."""
         return "\n".join([str(block) for block in self.content])
 
     @property
     def links(self) -> tuple[ResourceLink, ...]:
-        """The resource links in it, in order. Data: ``Session.follow`` reads one when asked to."""
+        """Its resource links, in order. Nothing is read: ``Session.follow`` reads one."""
         return tuple(block for block in self.content if isinstance(block, ResourceLink))
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """A tool, and a call of it: frozen values.
 
-2026-07-28 ``server/tools`` (data types). What a server sent is kept whole and private; what is
-handed out is a copy, so that nothing a caller does to it changes the definition in force.
+2026-07-28 ``server/tools`` (data types). What a server sent is kept complete and private;
+attributes are copies, so that changing one does not change the definition in force.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Tool:
     server: str
     """The name the host gave the server."""
     trusted: bool
-    """Whether the host said it trusts that server, in what it says of this tool."""
+    """Whether the host trusts what the server says of this tool (``connect(trusted=...)``)."""
     _definition: dict[str, Any] = field(repr=False, hash=False)
     _looks_like: str | None = field(default=None, repr=False, compare=False)
     """Another tool of the list whose name a person could take for this one's."""
@@ -49,7 +49,7 @@ class Tool:
 
     @property
     def description(self) -> str | None:
-        """The server's own words: untrusted text, also when the server is trusted."""
+        """Text from the server, untrusted even where the server is trusted."""
         return _text(self._definition.get("description"))
 
     @property
@@ -65,7 +65,7 @@ class Tool:
 
     @property
     def annotations(self) -> dict[str, Any] | None:
-        """What the server says the tool does; None unless the host trusts the server.
+        """The server's annotations; None unless the host trusts the server.
 
         A hint that is neither true nor false is left out.
         """
@@ -104,7 +104,7 @@ class Tool:
 
     @property
     def hints(self) -> Hints:
-        """What it is said to do where the host trusts the server, else the worst case."""
+        """The server's hints where the host trusts it, else the worst case."""
         return self.derived(_hints_of, None)
 
     @property
@@ -214,7 +214,7 @@ class ToolCall:
     arguments_json: str
     """The arguments as the very text that will be sent, in canonical form."""
     meta_json: str | None
-    """The caller's own ``_meta``, likewise; None where there is none."""
+    """The caller's own ``_meta``, likewise; None if there was none."""
     hints: Hints
     findings: tuple[str, ...]
     """What a person should know before answering, in sentences safe to show."""

@@ -1,10 +1,9 @@
-"""The tools of one server, and honest about what was left out.
+"""The tools of one server: which can be used, and why others cannot.
 
-2026-07-28 ``server/tools``. How they are listed and kept is in ``listing``; what is here is what
-holds of tools alone. One bad tool spoils one tool: it is left out and named in ``rejected``. A call
-uses the definitions at hand and asks for the list only where it knows of none, or of a change: a
-server's ``ttlMs`` of 0 does not cost every call a list. It is stricter than the list, too: it does
-not go by a definition that is known to have changed.
+2026-07-28 ``server/tools``; ``paged_list`` fetches and caches them. An invalid tool is left out and
+named in ``rejected``; it does not affect the others. A call uses the definition at hand, and lists
+the tools only if there is none or it is known to have changed: a ``ttlMs`` of 0 does not cost a
+list per call. Unlike a list, a call never uses a definition that is known to be out of date.
 """
 
 from __future__ import annotations
@@ -59,16 +58,17 @@ class Catalog(PagedCache[ToolList]):
         # Of its own, because the program may have all threads of the default limiter waiting.
         self._thread = anyio.CapacityLimiter(1)
         self.mirrors = False
-        """Whether arguments are repeated in headers, so that marks which break a rule count."""
+        """Whether HTTP headers repeat arguments: then a tool with an invalid ``x-mcp-header`` is
+        rejected."""
 
     async def tools(self, *, refresh: bool = False) -> ToolList:
-        """The whole current list; the last one, with a finding, where it cannot be fetched."""
+        """The complete current list; the last one, with a finding, if it cannot be fetched."""
         return await self.all(refresh=refresh)
 
     async def find(self, name: str) -> Tool:
-        """The definition in force of the tool ``name``.
+        """The definition of the tool ``name``, unless it is known to have changed.
 
-        Raises ``UnknownTool``, or ``InvalidSchema`` where it was left out for its schema.
+        Raises ``UnknownTool``, or ``InvalidSchema`` where it was rejected for its schema.
         """
         if self._private and self._source.credentials() is not None:
             await self._drop_if_credentials_changed()
@@ -144,11 +144,15 @@ class Catalog(PagedCache[ToolList]):
             if number % _AT_ONCE == _AT_ONCE - 1 or len(texts) > _MANY_TEXTS:
                 await checkpoint()
             texts = []
-            fault = _fault(definition, _name(definition), names)
-            if fault is None:
-                fault = _schema_fault(definition, self._limits, texts)
-            if fault is None and self.mirrors:
-                fault = _mark_fault(definition)
+            try:
+                fault = _fault(definition, _name(definition), names)
+                if fault is None:
+                    fault = _schema_fault(definition, self._limits, texts)
+                if fault is None and self.mirrors:
+                    fault = _mark_fault(definition)
+            except Exception as error:  # noqa: BLE001 - it must not take the other tools along
+                _log.exception("%s: a tool's definition could not be read", self._server)
+                fault = f"its definition could not be read ({type(error).__name__})"
             if fault is not None:
                 faults[number] = fault
         return faults

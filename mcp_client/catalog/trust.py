@@ -1,4 +1,4 @@
-"""What may be believed of a tool's annotations.
+"""Whether the host trusts what a server says about a tool.
 
 2026-07-28 ``server/tools``: clients MUST consider annotations untrusted unless they come from
 trusted servers. The defaults are those of ``ToolAnnotations`` in the schema, the worst case.
@@ -18,13 +18,13 @@ from .tool import Tool
 __all__ = ["Trust", "trust_of", "trusts"]
 
 Trust: TypeAlias = bool | Callable[[Tool], bool]
-"""The host's word that annotations may be believed: of a whole server, or tool by tool."""
+"""The host's word that annotations may be believed: of a server, or tool by tool."""
 
 _log = logging.getLogger("mcp_client")
 
 
 def trust_of(value: Any) -> Trust:
-    """What ``connect(trusted=...)`` was given. Raises ``ConfigError`` for what is no trust."""
+    """What ``connect(trusted=...)`` was given. Raises ``ConfigError`` for anything else."""
     if inspect.iscoroutinefunction(value) or not (isinstance(value, bool) or callable(value)):
         raise ConfigError(
             f"trusted={value!r}: give True, False, or a function (not async) from a Tool to one"
@@ -43,7 +43,7 @@ def trusts(trust: Trust, tool: Tool) -> bool:
         return trust
     try:
         answer: Any = trust(tool)
-    except Exception as error:  # noqa: BLE001 - the host's function; what befalls it means no
+    except Exception as error:  # noqa: BLE001 - if the host's function fails, the answer is no
         kind = type(error).__name__
     else:
         if isinstance(answer, bool):

@@ -112,7 +112,7 @@ def test_a_name_that_should_not_be_has_one(name: str) -> None:
     "char",
     ["\x00", "\x1b", "\u200b", "\u202e", "\u3164", "\u00ad", "\ufe0f", "\U000e0041", "\u2800"],
 )
-def test_a_character_that_nobody_sees_is_known(char: str) -> None:
+def test_an_invisible_character_is_known(char: str) -> None:
     assert invisible(f"a{char}b") == char
 
 

@@ -103,7 +103,7 @@ async def test_any_kind_of_content_may_be_in_a_message() -> None:
 )
 async def test_messages_that_are_none_are_a_broken_promise(odd: Any) -> None:
     async with reading(Odd("prompts/get", odd)) as session:
-        with pytest.raises(ProtocolViolation, match="the prompt is none") as caught:
+        with pytest.raises(ProtocolViolation, match="invalid prompt result") as caught:
             await session.get_prompt("p")
     assert (caught.value.result, caught.value.server) == (odd, "library")
 
@@ -164,7 +164,7 @@ async def test_suggestions_are_read_with_care() -> None:
 async def test_a_completion_that_is_none_is_a_broken_promise(odd: Any) -> None:
     async with reading(Odd("completion/complete", odd)) as session:
         ref = {"type": "ref/prompt", "name": "p"}
-        with pytest.raises(ProtocolViolation, match="the completion is none"):
+        with pytest.raises(ProtocolViolation, match="invalid completion result"):
             await session.complete(ref, {"name": "a", "value": ""})
 
 

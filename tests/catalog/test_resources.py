@@ -1,4 +1,4 @@
-"""Resources: listed, kept, read and followed; and nothing fetched that nobody asked for."""
+"""Resources: listed, cached, read and followed; nothing is fetched unasked."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ async def test_a_server_that_declares_nothing_at_all_is_asked(library: Library) 
 # ----------------------------------------------------------------------- reading
 
 
-async def test_reading_is_asked_anew_each_time_and_takes_the_callers_meta(library: Library) -> None:
+async def test_each_read_is_a_request_and_takes_the_callers_meta(library: Library) -> None:
     async with reading(library) as session:
         for _ in range(2):
             read = await session.read_resource("book:emma", meta={"com.example/k": [1]})
@@ -297,7 +297,7 @@ async def test_a_bad_piece_is_left_out_and_said() -> None:
 @pytest.mark.parametrize("odd", [{}, {"contents": {}}, {"contents": "text"}])
 async def test_a_reading_without_contents_is_a_broken_promise(odd: Any) -> None:
     async with reading(Odd("resources/read", odd)) as session:
-        with pytest.raises(ProtocolViolation, match="contents is no array") as caught:
+        with pytest.raises(ProtocolViolation, match="contents is not an array") as caught:
             await session.read_resource("a:1")
     assert (caught.value.result, caught.value.server) == (odd, "library")
 
@@ -361,7 +361,7 @@ READS: dict[str, tuple[Any, Callable[[Session], Any]]] = {
 
 
 @pytest.mark.parametrize("method", sorted(READS))
-async def test_whoever_reads_may_be_asked_and_the_answer_goes_with_the_next_round(
+async def test_the_server_may_ask_while_it_is_read_and_the_answer_goes_with_the_next_round(
     method: str,
 ) -> None:
     done, ask = READS[method]
@@ -386,7 +386,7 @@ async def test_whoever_reads_may_be_asked_and_the_answer_goes_with_the_next_roun
 
 
 @pytest.mark.parametrize("method", sorted(READS))
-async def test_a_question_that_nobody_handles_ends_the_reading(method: str) -> None:
+async def test_a_question_without_a_handler_ends_the_read(method: str) -> None:
     asks = {"resultType": "input_required", "inputRequests": {"q": QUESTION}}
     library = Odd(method, asks)
     async with reading(library) as session:
@@ -467,7 +467,7 @@ async def test_a_link_is_followed_only_where_its_result_came_from() -> None:
         link = (await one.call_tool("find")).links[0]
         assert link.server == "one"
         assert first.count("resources/read") == 0, "a link is data"
-        with pytest.raises(InvalidArguments, match="of another session, with 'one'"):
+        with pytest.raises(InvalidArguments, match="from another session, with 'one'"):
             await two.follow(link)
         assert (await one.follow(link)).contents[0].text == "Emma Woodhouse"
     assert (first.count("resources/read"), second.count("resources/read")) == (1, 0)
@@ -480,7 +480,7 @@ async def test_two_servers_of_one_name_are_two_all_the_same() -> None:
             (await one.call_tool("find")).links[0],
             (await one.get_prompt("summary", {"title": "emma"})).links[0],
         ):
-            with pytest.raises(InvalidArguments, match="of another session"):
+            with pytest.raises(InvalidArguments, match="from another session"):
                 await two.follow(link)
             assert (await one.follow(link)).contents[0].text == "Emma Woodhouse"
 

@@ -51,7 +51,7 @@ def test_a_result_without_content_is_empty() -> None:
 
 @pytest.mark.parametrize("odd", [None, {}, "text", 7])
 def test_content_that_is_no_array_is_refused(odd: Any) -> None:
-    with pytest.raises(ValueError, match="content is no array"):
+    with pytest.raises(ValueError, match="content is not an array"):
         result(content=odd)
 
 

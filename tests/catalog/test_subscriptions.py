@@ -25,7 +25,7 @@ CANCELLED = "notifications/cancelled"
 
 
 @pytest.fixture(autouse=True)
-def nobody_looks_up_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_watch_looks_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_client.catalog.watch._LOOK", 3_600.0)
 
 
@@ -294,7 +294,7 @@ async def test_the_stream_stays_where_a_list_is_relied_on() -> None:
 
 
 @pytest.mark.parametrize("which", ["watch", "session"])
-async def test_whoever_waits_for_a_change_is_let_go_at_the_close(which: str) -> None:
+async def test_a_task_that_waits_for_a_change_is_released_at_the_close(which: str) -> None:
     server = Server("a")
     session = await connect(MemoryServer(server))
     changes = session.tool_changes()
@@ -332,7 +332,7 @@ async def test_a_lost_stream_is_opened_again_after_a_pause_that_doubles() -> Non
             await until(lambda: session._subscriptions.tools.epoch is not None)
             server.end_stream()
             await until(lambda: len(pauses.asked) == 9)
-            assert pauses.asked[-1] == 1, "a stream that stood starts the pauses over"
+            assert pauses.asked[-1] == 1, "a stream that was open starts the pauses over"
             assert session._subscriptions.tools.epoch is None
 
 
@@ -387,7 +387,7 @@ async def test_a_server_without_the_method_is_asked_once() -> None:
     assert server.count(CANCELLED) == 0
 
 
-async def test_a_server_that_never_acknowledges_holds_nobody_up() -> None:
+async def test_a_server_that_never_acknowledges_blocks_nothing() -> None:
     server = Server("a")
     server.acknowledges = False
     async with connect(MemoryServer(server), timeouts=Timeouts(connect=1)) as session:
@@ -419,7 +419,7 @@ async def test_a_change_said_before_the_acknowledgement_is_found_all_the_same() 
         await changes.aclose()
 
 
-async def test_a_server_that_died_is_subscribed_to_anew_when_it_is_started_again(
+async def test_a_restarted_server_is_subscribed_to_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("mcp_client.catalog.watch._LOOK", 0.01)

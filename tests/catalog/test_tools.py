@@ -1,4 +1,4 @@
-"""The tools of one server: whole or an error, fetched once, and again only where it is due."""
+"""The tools of one server: complete or an error, fetched once, refreshed when needed."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_a_null_cursor_is_the_end() -> None:
         ([page("a", nextCursor="x"), {"tools": "b"}], Limits(), "without an array"),
     ],
 )
-async def test_a_list_that_is_not_whole_is_an_error_and_never_a_short_list(
+async def test_an_incomplete_list_is_an_error_and_never_a_short_list(
     pages: list[Any], limits: Limits, said: str
 ) -> None:
     server = Server(*pages, limits=limits)
@@ -232,7 +232,7 @@ async def test_the_list_is_kept_until_the_server_says_it_changed() -> None:
     assert len(server.asked) == 2
 
 
-async def test_a_refresh_asks_anew() -> None:
+async def test_a_refresh_asks_again() -> None:
     server = Server(page("a"))
     await server.catalog.tools()
     server.pages = [page("b")]

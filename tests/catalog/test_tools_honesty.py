@@ -1,4 +1,4 @@
-"""What the catalogue leaves out, what it finds odd, and what it does when it cannot fetch."""
+"""Tools that are rejected, what is odd about others, and lists that cannot be fetched."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ LOST = [
 
 
 @pytest.mark.parametrize("failure", LOST, ids=["connect", "server", "timeout", "violation"])
-async def test_a_list_that_cannot_be_fetched_anew_is_served_and_says_so(failure: Any) -> None:
+async def test_a_list_that_cannot_be_refreshed_is_served_and_says_so(failure: Any) -> None:
     server = Server(page("a", ttlMs=1_000), failure)
     first = await server.catalog.tools()
     assert first.findings == ()
@@ -258,7 +258,7 @@ async def test_a_private_list_is_not_shown_under_another_authorization(scope: An
     assert await server.names() == ["bens"]
 
 
-async def test_a_private_list_is_not_even_served_stale_to_somebody_else() -> None:
+async def test_a_private_list_is_not_even_served_stale_to_another_user() -> None:
     server = Server(page("anas", cacheScope="private", ttlMs=0), ConnectError("gone"))
     await server.names()
     server.user = "ben"
@@ -392,7 +392,7 @@ async def test_names_inside_a_schema_that_needs_a_full_judgement_are_looked_at_a
     assert "1 zero-width characters" in found.findings[0]
 
 
-async def test_what_was_found_is_shown_to_whoever_approves_the_call() -> None:
+async def test_findings_are_shown_to_the_approver_of_a_call() -> None:
     shown: list[tuple[str, ...]] = []
 
     def server(message: dict[str, Any]) -> Any:

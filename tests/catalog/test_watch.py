@@ -33,7 +33,7 @@ EMMA, ULYSSES = "book:emma", "book:ulysses"
 
 
 @pytest.fixture(autouse=True)
-def nobody_looks_up_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_watch_looks_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_client.catalog.watch._LOOK", 3_600.0)
 
 
@@ -77,7 +77,7 @@ async def test_what_is_asked_for_is_one_resource_and_nothing_else() -> None:
     assert request["params"]["notifications"] == {"resourceSubscriptions": [EMMA]}
 
 
-async def test_updates_that_nobody_took_yet_come_as_one(library: Library) -> None:
+async def test_updates_that_were_not_taken_yet_come_as_one(library: Library) -> None:
     async with reading(library) as session, session.subscribe_resource(EMMA) as updates:
         for _ in range(1_000):
             library.updated(EMMA)
@@ -161,7 +161,7 @@ async def test_a_watch_that_is_closed_by_another_task_ends(library: Library) -> 
         await until(lambda: holds(library))
 
 
-async def test_a_lost_connection_is_made_anew_while_somebody_waits_and_counts_as_a_change(
+async def test_a_lost_connection_is_replaced_while_a_task_waits_and_counts_as_a_change(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_client.catalog.watch._LOOK", 0.01)

@@ -1,4 +1,4 @@
-"""Lists that have no end, or no sense: whole or an error, never short."""
+"""Lists without an end, and malformed ones: complete or an error, never short."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def test_an_empty_cursor_is_a_cursor() -> None:
         ("no-array", "without an array"),
     ],
 )
-async def test_a_list_that_is_not_whole_is_an_error(kind: str, reason: str) -> None:
+async def test_an_incomplete_list_is_an_error(kind: str, reason: str) -> None:
     async with connect(scripted("--list", kind), limits=Limits(pages=5)) as session:
         with pytest.raises(ProtocolViolation, match=reason):
             await session.list_tools()

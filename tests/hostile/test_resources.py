@@ -118,7 +118,7 @@ async def test_a_flood_of_100_000_updates_costs_bounded_memory(kind: type[Librar
         assert len(updates._waiting) <= Limits().watched
 
 
-async def test_updates_of_too_many_parts_come_as_one_of_the_whole() -> None:
+async def test_updates_of_too_many_parts_come_as_one_for_the_resource() -> None:
     library = Handshake()
     async with (
         reading(library, limits=Limits(watched=4)) as session,
