@@ -15,10 +15,11 @@ from weakref import WeakSet
 
 import anyio
 
-from ..errors import ConfigError, ConnectError
+from ..errors import ConfigError, ConnectError, McpError, NotSent, OutcomeUnknown
 from ..protocol.capabilities import ClientDeclaration
 from ..protocol.jsonrpc import Notification, Request
 from ..runtime.event_loop import current
+from ..runtime.limits import Timeouts
 from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
 from .establish import ConnectionAttempt
@@ -28,6 +29,7 @@ __all__ = ["Connection", "session_ended"]
 
 _log = logging.getLogger("mcp_client")
 _MINUTE = 60.0
+_SIGN_OF_LIFE = Timeouts(idle=2.0, total=2.0)
 
 
 class Connection:
@@ -83,12 +85,14 @@ class Connection:
                 "between threads or loops, open it with mcp_client.sync.connect",
                 server=self._name,
             )
-        if wire.transport.alive and not self.closed:
+        if self.stands(wire):
             return wire
         async with self._turn:
             if self.closed:
                 raise ConnectError("the session is closed; connect again", server=self._name)
             wire = self.agreed()
+            if wire.transport.in_doubt and not await _answers(wire) and wire.transport.in_doubt:
+                await wire.transport.aclose()
             if not wire.transport.alive:
                 self._retired.add(wire.transport)
                 await wire.transport.retire()
@@ -101,7 +105,8 @@ class Connection:
 
     def stands(self, wire: RpcConnection) -> bool:
         """Whether ``wire`` is what ``live`` would give, and give at once."""
-        return wire is self.wire and wire.transport.alive and not self.closed
+        transport = wire.transport
+        return wire is self.wire and transport.alive and not transport.in_doubt and not self.closed
 
     async def aclose(self) -> None:
         self.closed = True
@@ -140,6 +145,17 @@ class Connection:
                 server=self._name,
             )
         self._starts.append(now)
+
+
+async def _answers(wire: RpcConnection) -> bool:
+    """Whether the server gives a sign of life, be it an error."""
+    try:
+        await wire.request("ping", {}, _SIGN_OF_LIFE)
+    except (OutcomeUnknown, NotSent):
+        return False
+    except McpError:
+        return True
+    return True
 
 
 def session_ended(error: ConnectError) -> bool:

@@ -250,7 +250,7 @@ class ConnectionAttempt:
             try:
                 message: Any = await exchange.receive(until)
             except ConnectionLost as error:
-                return Failed(_not_sent(error, self._transport.is_remote))
+                return Failed(_not_sent(error, self._transport))
             except InvalidFrame as error:
                 return Failed(ConnectError(f"the server's answer cannot be used: {error.reason}"))
             if type(message) is Response:
@@ -275,16 +275,19 @@ class ConnectionAttempt:
         )
 
 
-def _not_sent(error: ConnectionLost, remote: bool) -> ConnectError:
+def _not_sent(error: ConnectionLost, transport: Transport) -> ConnectError:
     """The same loss, told as what it is before a session stands: nothing was called."""
-    if remote:
-        return ConnectError(error.message.replace("; it may have run", ""))
+    if transport.is_remote:
+        text = error.message.replace("; it may have run", "")
+        advice = transport.exit_advice()
+        return ConnectError(f"{text}; {advice}" if advice else text)
     code = error.exit_code
     how = "closed its output" if code is None else f"exited with code {code}"
     if code is not None and code < 0:
         how = f"was ended by signal {-code}"
     return ConnectError(
-        f"the server {how} before it had introduced itself; run it by hand to see why",
+        f"the server {how} before it had introduced itself; "
+        f"{transport.exit_advice() or 'run it by hand to see why'}",
         exit_code=code,
         stderr_tail=error.stderr_tail,
     )

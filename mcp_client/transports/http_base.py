@@ -60,6 +60,12 @@ class HttpBasedTransport(Transport):
     def extensions(self) -> tuple[str, ...]:
         return getattr(self._server.auth, "extensions", ())
 
+    def exit_advice(self) -> str:
+        client = self._client
+        if client is None or not client.got_no_http or not client.url.startswith("http:"):
+            return ""
+        return "what answers there may not speak HTTP: if it speaks TLS, use https://"
+
     async def open(self, context: TransportContext) -> None:
         self.context = context
         self._backend = current()
@@ -95,6 +101,8 @@ class HttpBasedTransport(Transport):
         if self._one_way >= _MOST_ONE_WAY:
             self.context.stats.unsent += 1
             return
+        if not self._one_way:
+            self._none_left = anyio.Event()
         self._one_way += 1
         self._tasks.start(lambda: self._send_contained(text, headers))
 
@@ -105,6 +113,13 @@ class HttpBasedTransport(Transport):
             _log.debug("%s: a message could not be sent: %s", self.context.server, error)
         finally:
             self._one_way -= 1
+            if not self._one_way:
+                self._none_left.set()
+
+    async def _one_way_messages_left(self) -> None:
+        """Wait until every one-way message has been taken by the server, or has failed."""
+        if self._one_way:
+            await self._none_left.wait()
 
     @abstractmethod
     async def _post(self, text: str, headers: Mapping[str, str]) -> None:

@@ -117,6 +117,8 @@ class HttpClient:
         self.shown = shown(server.url)
         self.held_open = 0
         """How many streams were left open by the server after their answer."""
+        self.got_no_http = False
+        """Whether the last request was answered with something that is not HTTP, or not at all."""
         self._origin = origin_of(server.url)
         self._server = server
         self._client = server.client or _new_client(server.url)
@@ -128,6 +130,7 @@ class HttpClient:
             self.given_headers,
             url=server.url,
             is_own_client=server.client is None,
+            seconds=context.timeouts.connect,
         )
         self._warn_of_plain_text()
 
@@ -204,6 +207,7 @@ class HttpClient:
         except McpError:
             raise
         except Exception as error:  # noqa: BLE001 - httpx, a closed connection, a host's auth
+            self.got_no_http = isinstance(error, httpx.RemoteProtocolError)
             if body.begun:
                 raise self.lost(_text_of(error)) from None
             own = isinstance(error, httpx.HTTPError | httpx.InvalidURL)

@@ -20,7 +20,8 @@ __all__ = ["connect_failure"]
 
 _SELF_SIGNED = (18, 19, 20, 21)
 """OpenSSL's codes for a certificate whose issuer is not known here (X509_V_ERR_...)."""
-_EXPIRED, _NOT_YET_VALID, _OTHER_NAME = 10, 9, 62
+_EXPIRED, _NOT_YET_VALID = 10, 9
+_OTHER_NAME = (62, 64)
 _NO_TLS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 _PASSING = (httpx.TransportError,)
 _LASTING = (httpx.ProtocolError, httpx.UnsupportedProtocol)
@@ -60,7 +61,7 @@ def _tls_advice(error: ssl.SSLError, url: str) -> str:
             )
         if error.verify_code in (_EXPIRED, _NOT_YET_VALID):
             return f"its TLS certificate is not valid now ({error.verify_message})"
-        if error.verify_code == _OTHER_NAME:
+        if error.verify_code in _OTHER_NAME:
             return f"its TLS certificate is not for {host!r}; check the URL"
         return f"its TLS certificate cannot be verified ({error.verify_message})"
     reason = getattr(error, "reason", None) or ""

@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from hashlib import blake2b
 from typing import Any
 
+import anyio
 import httpx
 
 from ..errors import AuthError, McpError
@@ -58,8 +59,11 @@ class HttpCredentials:
         *,
         url: str,
         is_own_client: bool,
+        seconds: float,
     ) -> None:
-        """``is_own_client``: the host has no hand in what ``client`` sends."""
+        """``is_own_client``: the host has no hand in what ``client`` sends; ``seconds``: how long
+        the host's functions may take."""
+        self._seconds = seconds
         self._client = client
         self._auth = auth
         self._given_headers = given_headers
@@ -69,6 +73,14 @@ class HttpCredentials:
 
     async def current(self) -> Hashable:
         """What the next request of this task would carry. Raises ``AuthError``."""
+        with anyio.move_on_after(self._seconds):
+            return await self._prepared()
+        raise AuthError(
+            "what authorizes the requests to this server (HttpServer auth=, headers= or client=) "
+            f"did not answer within {self._seconds:g} s (connect timeout); nothing was sent"
+        )
+
+    async def _prepared(self) -> Hashable:
         auth, login = self._auth_in_force(), self._login()
         given = await self._given_headers()
         if self._is_own_client and (auth is None or login is not None):

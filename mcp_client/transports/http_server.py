@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -146,6 +145,8 @@ def _url_advice(url: str) -> str:
 
 
 def _words(text: str) -> list[str]:
+    import shlex  # only where something is wrong
+
     try:
         return [safe_text(word, 80) for word in shlex.split(text)]
     except ValueError:

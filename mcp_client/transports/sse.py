@@ -147,14 +147,19 @@ class SseTransport(HttpBasedTransport):
         body = RequestBody(text.encode("utf-8", "replace"))
         try:
             with client.clock.scope(until) as scope:
+                if self._abandoned:
+                    # Or an answer would come from a server that does not know of it yet.
+                    await self._one_way_messages_left()
                 await self._post_message(body, headers, inner)
             if scope.cancelled_caught:
+                # A server that does not even take a message is busy, for all we know.
+                self._abandoned = 0
                 if self._agreed and not body.begun:
                     raise client.not_connected()
                 raise TimeoutError
         except BaseException as error:
             self._multiplexer.forget(inner)
-            if body.begun and not isinstance(error, McpError):
+            if body.begun and not isinstance(error, McpError | TimeoutError):
                 self._abandoned += 1
             raise
         if self._ended:

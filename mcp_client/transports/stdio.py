@@ -43,6 +43,8 @@ _LAUNCHERS = frozenset(
     {"python", "python3", "node", "npx", "uv", "uvx", "deno", "bun", "bunx", "sh"}
 )
 _READABLE = re.compile(r"[\w@.-]{1,40}")
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]{2,63}\b")
+_MISSING = re.compile(r"KeyError|environ|variable|not set|unset|missing|required|undefined", re.I)
 _SETTLE = 0.5
 _BACKLOG = 1024 * 1024
 """Bytes a server may leave unread before it is told nothing more that need not be said."""
@@ -151,18 +153,13 @@ class StdioTransport(Transport):
         self._process = process
 
     def _argv(self, env: Mapping[str, str]) -> list[str]:
-        import shutil
-
-        command = self._server.command
-        # As the system does it: a path is relative to the directory the server runs in.
-        where = os.path.join(self._server.cwd or "", command) if os.sep in command else command
-        found = shutil.which(where, path=env.get("PATH"))
+        server = self._server
+        found = _executable(server.command, server.cwd, env.get("PATH", os.defpath))
         if found is None:
-            there = "it is not an executable file" if os.sep in command else "it is not on PATH"
             raise ConnectError(
-                f"the command {command!r} cannot be run: {there}; install it, or give its full path"
+                f"the command {server.command!r} cannot be run: {_why_not_found(server)}"
             )
-        return [os.path.abspath(found), *self._server.args]
+        return [found, *server.args]
 
     def _cwd(self) -> str | None:
         cwd = self._server.cwd
@@ -260,8 +257,9 @@ class StdioTransport(Transport):
         )
 
     def _gone(self) -> ConnectError:
+        by_hand = f"run {self._server.command!r} with its arguments by hand to see why"
         return ConnectError(
-            f"{self._how()}; run {self._server.command!r} with its arguments by hand to see why",
+            f"{self._how()}; {self.exit_advice() or by_hand}",
             exit_code=self._exit_code(),
             stderr_tail=self._tail(),
             server=self._context.server,
@@ -283,6 +281,25 @@ class StdioTransport(Transport):
             else (f"the server exited with code {code}")
         )
 
+    def exit_advice(self) -> str:
+        """Names variables that the server's standard error speaks of and that it was not given,
+        although they are set here: by hand the same command would work."""
+        given = {*INHERITED, *(self._server.env or {})}
+        tail = self._ring.tail()
+        names = [
+            name
+            for name in dict.fromkeys(_VARIABLE.findall(tail))
+            if name in os.environ and name not in given and ("_" in name or _MISSING.search(tail))
+        ][:3]
+        if not names:
+            return ""
+        pairs = ", ".join(f"{name!r}: os.environ[{name!r}]" for name in names)
+        are = "is set here and was" if len(names) == 1 else "are set here and were"
+        return (
+            f"its standard error names {', '.join(names)}, which {are} not passed on: give it with "
+            f"StdioServer(..., env={{{pairs}}})"
+        )
+
     def _tail(self) -> str:
         tail = self._ring.tail()
         for value in (self._server.env or {}).values():
@@ -299,6 +316,41 @@ class StdioTransport(Transport):
             self._multiplexer.end(self._lost)
             self._settled.set()
         await process.aclose(self._context.timeouts.close)
+
+
+def _executable(command: str, cwd: str | os.PathLike[str] | None, search_path: str) -> str | None:
+    """The absolute path of the file to run; None where there is no such file.
+
+    As the system does it: a path is relative to the directory the server runs in. (``shutil.which``
+    does the same and takes the modules of three compressors to be loaded.)
+    """
+    if os.sep in command:
+        candidates = [os.path.join(cwd or "", command)]
+    else:
+        candidates = [os.path.join(folder, command) for folder in search_path.split(os.pathsep)]
+    for path in candidates:
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return os.path.abspath(path)
+    return None
+
+
+def _why_not_found(server: StdioServer) -> str:
+    import shlex  # only where something is wrong
+
+    try:
+        words = shlex.split(server.command)
+    except ValueError:
+        words = []
+    if len(words) > 1:
+        more = ", ..." if server.args else ""
+        args = ", ".join(repr(word) for word in words[1:])
+        return (
+            "it is a whole command line; give the command and its arguments apart: "
+            f"StdioServer({words[0]!r}, [{args}{more}])"
+        )
+    if os.sep in server.command:
+        return "it is not an executable file; check the path, and that it may be executed"
+    return "it is not on PATH; install it, or give its full path"
 
 
 def _name(server: StdioServer) -> str:

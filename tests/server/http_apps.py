@@ -189,6 +189,8 @@ class Legacy(_App):
                 if said is None:
                     return
                 result = text(said)
+            case "ping":
+                result = {}
             case _:
                 return
         assert self.stream is not None

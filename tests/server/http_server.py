@@ -12,13 +12,15 @@ async with serving(handler) as server:
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import anyio
-from anyio.abc import SocketAttribute, SocketStream
+from anyio.abc import Listener, SocketAttribute, SocketStream
+from anyio.streams.tls import TLSListener
 
 __all__ = ["Handler", "Reply", "Request", "Served", "serving"]
 
@@ -113,14 +115,18 @@ Handler: TypeAlias = Callable[[Request, Reply], Awaitable[None]]
 
 @asynccontextmanager
 async def serving(
-    handler: Handler, path: str = "/mcp", deaf_above: int = 2**40
+    handler: Handler,
+    path: str = "/mcp",
+    deaf_above: int = 2**40,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Served]:
     """Serve until the block is left. Bodies longer than ``deaf_above`` bytes are not read."""
-    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    port = listener.extra(SocketAttribute.local_port)
-    served = Served(f"http://127.0.0.1:{port}{path}")
+    plain = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = plain.extra(SocketAttribute.local_port)
+    listener: Listener[Any] = plain if tls is None else TLSListener(plain, tls, False)
+    served = Served(f"{'http' if tls is None else 'https'}://127.0.0.1:{port}{path}")
 
-    async def connection(stream: SocketStream) -> None:
+    async def connection(stream: Any) -> None:
         served.connections += 1
         async with stream:
             try:

@@ -139,3 +139,62 @@ async def test_a_call_given_up_is_told_and_its_late_answer_dropped() -> None:
         await told.wait()
         assert (await session.call_tool("echo", {})).text == "{}"
         assert session.stats.late_answers == 1
+
+
+# -------------------------------------------- servers that do not survive a cancel
+
+
+async def test_a_server_that_stops_serving_after_a_cancel_is_connected_to_again() -> None:
+    """As servers on the official SDK 1.2 do: they keep the stream open, and accept everything."""
+    app = Legacy()
+    dead = [False]
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.method == "GET":
+            dead[0] = False
+        elif request.says == "notifications/cancelled":
+            dead[0] = True
+        if dead[0]:
+            await reply.send(202)
+        else:
+            await app(request, reply)
+
+    app.tools["wait"] = lambda arguments: None
+    async with serving(handler, "/sse") as server, _connect(server.url) as session:
+        with pytest.raises(CallTimeout):
+            await session.call_tool("wait", timeout=0.2)
+        with anyio.fail_after(5):
+            assert (await session.call_tool("echo", {})).text == "{}"
+        assert session.generation == 2
+        assert (await session.call_tool("echo", {})).text == "{}"
+    assert len(server.saying("ping")) == 1
+
+
+async def test_a_server_that_survives_a_cancel_is_asked_for_a_sign_of_life_once() -> None:
+    app = Legacy(wait=lambda arguments: None)
+    async with serving(app, "/sse") as server, _connect(server.url) as session:
+        with pytest.raises(CallTimeout):
+            await session.call_tool("wait", timeout=0.2)
+        for _ in range(3):
+            assert (await session.call_tool("echo", {})).text == "{}"
+        assert session.generation == 1
+    assert len(server.saying("ping")) == 1
+
+
+async def test_a_server_that_is_too_busy_to_take_a_message_is_waited_for() -> None:
+    app = Legacy()
+    asked = anyio.Event()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.says in ("ping", "notifications/cancelled"):
+            await asked.wait()
+        elif request.says == "tools/call" and request.message["params"]["name"] == "echo":
+            asked.set()
+        await app(request, reply)
+
+    app.tools["wait"] = lambda arguments: None
+    async with serving(handler, "/sse") as server, _connect(server.url) as session:
+        with pytest.raises(CallTimeout):
+            await session.call_tool("wait", timeout=0.2)
+        assert (await session.call_tool("echo", {})).text == "{}"
+        assert session.generation == 1
