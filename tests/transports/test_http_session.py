@@ -272,6 +272,7 @@ async def test_an_event_id_that_no_header_can_carry_is_not_sent_back() -> None:
         assert (await session.call_tool("echo", {})).text == "{}"
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_killed_in_mid_call_ends_the_call_within_seconds() -> None:
     app = Handshake()
     begun = anyio.Event()

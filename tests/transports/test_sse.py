@@ -144,6 +144,7 @@ async def test_a_call_given_up_is_told_and_its_late_answer_dropped() -> None:
 # -------------------------------------------- servers that do not survive a cancel
 
 
+@pytest.mark.slow
 async def test_a_server_that_stops_serving_after_a_cancel_is_connected_to_again() -> None:
     """As servers on the official SDK 1.2 do: they keep the stream open, and accept everything."""
     app = Legacy()
@@ -181,6 +182,7 @@ async def test_a_server_that_survives_a_cancel_is_asked_for_a_sign_of_life_once(
     assert len(server.saying("ping")) == 1
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_too_busy_to_take_a_message_is_waited_for() -> None:
     app = Legacy()
     asked = anyio.Event()
