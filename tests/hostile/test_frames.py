@@ -185,7 +185,7 @@ async def test_a_ping_with_an_odd_id_is_answered(id: str) -> None:
             '{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create"}}}',
             "elicitation/create, which this client did not declare",
         ),
-        ('{"resultType":"input_required","inputRequests":{"a":7}}', "is no object"),
+        ('{"resultType":"input_required","inputRequests":{"a":7}}', "is not an object"),
     ],
 )
 async def test_a_result_this_revision_does_not_have_is_a_broken_promise(
