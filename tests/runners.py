@@ -1,9 +1,10 @@
 """Running a function under each event loop that a host may use, in a process of its own.
 
-A program may be started with ``anyio.run``, ``asyncio.run``, uvloop or trio, and ``sniffio`` may be
-installed or not: anyio finds out which loop is running in another way in each of these cases, and
-pytest's runner is only one of them. ``run_apart`` starts this file as a script, which needs no
-pytest: it runs each journey, one after the other, in one loop, and prints what came of it.
+A program may be started with ``anyio.run``, ``asyncio.run`` (with or without eager tasks), uvloop
+or trio, and ``sniffio`` may be installed or not. anyio finds out which loop is running in another
+way in each of these cases, and pytest's runner is only one of them. ``run_apart`` starts this file
+as a script, which needs no pytest: it runs each journey, one after the other, in one loop, and
+prints the outcome of each.
 
 ``watch_loop_callbacks`` notices anyio objects that are created where no task runs (see
 ``mcp_client.runtime.event_loop``). ``as_in_plain_asyncio`` makes a test's own loop callbacks see
@@ -13,6 +14,7 @@ what those of a program see that was started with ``asyncio.run``.
 from __future__ import annotations
 
 import faulthandler
+import functools
 import importlib
 import importlib.util
 import json
@@ -47,11 +49,15 @@ class Case(NamedTuple):
     @property
     def missing(self) -> str | None:
         """Why this case cannot be run here."""
+        if self.runner == "eager" and sys.version_info < (3, 12):
+            return "eager tasks came with Python 3.12"
         for module in ("uvloop", "trio"):
             if self.runner == module and importlib.util.find_spec(module) is None:
                 return f"{module} is not installed for this Python"
         if self.sniffio and importlib.util.find_spec("sniffio") is None:
             return "sniffio is not installed"
+        if not self.sniffio and _sniffio_is_needed():
+            return "the versions of anyio and httpx that are installed need sniffio"
         return None
 
 
@@ -60,10 +66,17 @@ CASES = (
     Case("anyio", False),
     Case("asyncio", True),
     Case("asyncio", False),
+    Case("eager", True),
     Case("uvloop", True),
     Case("uvloop", False),
     Case("trio", True),  # and never without: trio itself imports sniffio
 )
+
+
+@functools.cache
+def _sniffio_is_needed() -> bool:
+    hidden = "import sys; sys.modules['sniffio'] = None; import anyio, httpx"
+    return subprocess.run([sys.executable, "-c", hidden], capture_output=True).returncode != 0
 
 
 class Outcome(NamedTuple):
@@ -204,6 +217,13 @@ def _run(runner: str, main: Callable[[], Any]) -> None:
             import asyncio  # noqa: TID251 - as a host starts it
 
             asyncio.run(main())
+        case "eager":
+            import asyncio  # noqa: TID251 - as a host starts it
+
+            with asyncio.Runner() as loop:
+                factory: Any = asyncio.eager_task_factory  # type: ignore[attr-defined,unused-ignore]
+                loop.get_loop().set_task_factory(factory)
+                loop.run(main())
         case "uvloop":
             import asyncio  # noqa: TID251 - as a host starts it
 

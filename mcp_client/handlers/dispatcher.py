@@ -80,8 +80,9 @@ class Dispatcher:
         self._tasks: BackgroundTasks | None = None
         self._open: dict[tuple[Transport, Id], BackgroundTask] = {}
         self._in_callers: set[anyio.CancelScope] = set()
-        self.calls = QuestionLimits(context.limits)
-        """The tool calls under way, to be told of each."""
+        self.calls: dict[str, ToolCall] = {}
+        """The tool calls under way by their id. ``InputRequiredLoop`` keeps it."""
+        self._question_limits = QuestionLimits(context.limits, self.calls)
         self._watching = self._closed = False
         self._completions: dict[str, LoopEvent] = {}
         self._logged: set[tuple[str, type]] = set()
@@ -145,7 +146,7 @@ class Dispatcher:
         key = transport, request.id
         if len(self._open) >= self._limits.questions or key in self._open:
             raise RequestRefused(LIMIT_EXCEEDED, "too many questions at once")
-        parsed = self._parse(request.method, request.params, era, self.calls.only_call)
+        parsed = self._parse(request.method, request.params, era, self._question_limits.only_call)
         self._count([parsed])
         if not self._watching:
             self._tasks.start(self._watch_connections)
@@ -401,7 +402,7 @@ class Dispatcher:
         handlers = self._handlers
         fixed = handlers is not None and not callable(handlers.roots)
         number = sum(not (fixed and isinstance(one, RootsRequest)) for one in requests)
-        self.calls.count(number, self._backend.now, call)
+        self._question_limits.count(number, self._backend.now, call)
 
     async def _ask(self, request: HandlerRequest, era: Era | None) -> dict[str, Any]:
         """The result to send. Raises ``RequestRefused`` or ``InvalidHandlerAnswer``."""

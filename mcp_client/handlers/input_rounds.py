@@ -29,6 +29,7 @@ class InputRequiredLoop:
 
     def __init__(self, dispatcher: Dispatcher, limits: Limits) -> None:
         self._dispatcher = dispatcher
+        self._calls = dispatcher.calls
         self._limits = limits
 
     async def run(
@@ -46,7 +47,7 @@ class InputRequiredLoop:
         """
         members, clocks, started, paused = fields, timeouts, wire.now(), 0.0
         if call is not None:
-            self._dispatcher.calls.start(call)
+            self._calls[call.id] = call
         try:
             for number in range(self._limits.rounds):
                 try:
@@ -84,7 +85,7 @@ class InputRequiredLoop:
             )
         finally:
             if call is not None:
-                self._dispatcher.calls.end(call)
+                self._calls.pop(call.id, None)
 
 
 def _lost(error: ConnectError) -> ConnectionLost:

@@ -8,7 +8,7 @@ bounds a tool that keeps asking a model.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ..runtime.limits import Limits
@@ -22,36 +22,20 @@ LIMIT_EXCEEDED = -32000
 _MINUTE = 60.0
 
 
-class _Counted:
-    __slots__ = ("call", "questions")
-
-    def __init__(self, call: ToolCall) -> None:
-        self.call = call
-        self.questions = 0
-
-
 class QuestionLimits:
-    """The calls of one session that are under way, and the questions that were asked."""
+    """Counts the questions of one session. ``calls`` has the tool calls under way, by their id."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, calls: Mapping[str, ToolCall]) -> None:
         self._limits = limits
-        self._calls: dict[str, _Counted] = {}
+        self._calls = calls
+        self._counts: dict[str, int] = {}
         self._times: deque[float] = deque()
-
-    def start(self, call: ToolCall) -> None:
-        """From here on, a question may be about this call."""
-        self._calls[call.id] = _Counted(call)
-
-    def end(self, call: ToolCall) -> None:
-        self._calls.pop(call.id, None)
 
     @property
     def only_call(self) -> ToolCall | None:
         """What a question of the handshake era is about, which does not say: known if exactly one
         call is under way."""
-        if len(self._calls) != 1:
-            return None
-        return next(iter(self._calls.values())).call
+        return next(iter(self._calls.values())) if len(self._calls) == 1 else None
 
     def count(self, number: int, now: Callable[[], float], call: ToolCall | None = None) -> None:
         """Count ``number`` questions about ``call``, or about any call that is under way.
@@ -70,13 +54,15 @@ class QuestionLimits:
                 f"more than {limits.questions_per_minute} questions within a minute "
                 "(Limits.questions_per_minute)",
             )
-        counted = [one for one in self._calls.values() if call is None or one.call.id == call.id]
+        counts = {id: self._counts.get(id, 0) for id in self._calls}
+        about = list(counts) if call is None else [call.id] if call.id in counts else []
         most = limits.questions_per_call
-        if counted and all(one.questions + number > most for one in counted):
+        if about and all(counts[id] + number > most for id in about):
             raise RequestRefused(
                 LIMIT_EXCEEDED,
                 f"more than {most} questions during one call (Limits.questions_per_call)",
             )
         times.extend([time] * number)
-        for one in counted:
-            one.questions += number
+        for id in about:
+            counts[id] += number
+        self._counts = counts

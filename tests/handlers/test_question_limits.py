@@ -134,7 +134,7 @@ def count_of(limits: QuestionLimits, now: Callable[[], float]) -> int:
 
 def test_a_minute_after_a_question_there_is_room_for_another() -> None:
     time = [0.0]
-    limits = QuestionLimits(Limits(questions_per_minute=3))
+    limits = QuestionLimits(Limits(questions_per_minute=3), {})
     assert count_of(limits, lambda: time[0]) == 3
     time[0] = 59.9
     assert count_of(limits, lambda: time[0]) == 0
@@ -143,28 +143,24 @@ def test_a_minute_after_a_question_there_is_room_for_another() -> None:
 
 
 def test_a_question_that_may_be_about_several_calls_is_refused_once_all_had_their_share() -> None:
-    limits = QuestionLimits(Limits(questions_per_minute=100, questions_per_call=4))
-    first = call_of()
-    second = replace(first, id="2")
-    limits.start(first)
+    first, second, third = (replace(call_of(), id=id) for id in "123")
+    calls = {"1": first}
+    limits = QuestionLimits(Limits(questions_per_minute=100, questions_per_call=4), calls)
     assert limits.only_call is first
     assert count_of(limits, lambda: 0.0) == 4
-    limits.start(second)
+    calls["2"] = second
     assert limits.only_call is None
-    assert count_of(limits, lambda: 0.0) == 4
+    assert count_of(limits, lambda: 0.0) == 4, "the second call has a share of its own"
+    calls["3"] = third
     with pytest.raises(RequestRefused):
         limits.count(1, lambda: 0.0, first)
-    limits.end(second)
-    limits.start(second)
+    limits.count(4, lambda: 0.0, third)
     with pytest.raises(RequestRefused):
-        limits.count(1, lambda: 0.0, first)
-    limits.count(4, lambda: 0.0, second)
-    with pytest.raises(RequestRefused):
-        limits.count(1, lambda: 0.0, second)
-    limits.end(second)
+        limits.count(1, lambda: 0.0, third)
+    del calls["2"], calls["3"]
     assert limits.only_call is first
     assert count_of(limits, lambda: 0.0) == 0
-    limits.end(first)
+    calls.clear()
     assert limits.only_call is None
 
 
