@@ -24,7 +24,7 @@ _CANDIDATES = 16
 
 
 def texts_of(value: Any, most: int) -> list[str]:
-    """The texts of a secret that may turn up elsewhere, in what somebody says of it."""
+    """The texts in a secret value, by which it is found again in a text about it."""
     found: list[str] = []
     rest = [value]
     while rest and len(found) < most:

@@ -1,19 +1,20 @@
-"""A file of lines each of which vouches for the one before: written by ``journal``, checked here.
+"""A file of lines that each hold the hash of the line before, and how to verify it.
 
 A line is one JSON object, in ASCII. Its first members are ``line`` (counted from 1 through all
 files of the log), ``file`` (likewise) and ``previous``, the hash of the line before, 64 zeros
 where there was none. Its last member is ``hash``: SHA-256, in hexadecimal, of all bytes of the
-line before ``,"hash"``; with a key, HMAC-SHA-256 under that key. So anybody can check it with
-two commands and without this package.
+line before ``,"hash"``; with a key, HMAC-SHA-256 under that key. So it can be verified with two
+commands and without this package.
 
-Two events are the file's own: ``begun`` is the first line of each file, and ``repaired`` says that
-the bytes before it are a line that was cut off by a crash, how many they are, and their hash.
+Three events are the file's own: ``begun`` is the first line of each file; ``repaired`` says that
+the bytes before it are a line that was cut off by a crash, how many they are, and their hash;
+``lost`` says that the last line a host wrote was gone when it wrote the next (see ``log_file``).
 
-What it proves: no line was changed, removed, inserted or moved by somebody who did not also write
-anew every line after it. What it cannot prove, without a key: that nobody who could write the file
-wrote all of it anew. With a key, that takes the key. And no chain shows by itself that its end was
-cut off: note ``Verified.last_hash`` somewhere else, and give it as ``noted=`` the next time. A cut
-at the end also leaves a call open, or forgets it as if it had never been.
+What a chain proves: no line was changed, removed, inserted or moved unless every line after it was
+rewritten as well. Without a key, everybody who can write the file can rewrite it completely; with
+one, only those who have the key. A chain cannot show that its end was cut off while no host was
+writing to it: note ``Verified.last_hash`` somewhere else, and give it as ``noted=`` the next time.
+A cut at the end also leaves a call open, or removes it without a trace.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ __all__ = [
 
 NOTHING = "0" * 64
 LONGEST = 1024 * 1024
-"""Bytes of a line, or of what a crash left of lines; longer is none of ours."""
+"""Bytes of a line, or of what a crash left of lines."""
 
 _LOOKS = 20
 _PATIENCE = 2.0
@@ -82,7 +83,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
-    """A call whose entry was opened and not closed: it is running, or its process was killed."""
+    """A call whose entry was opened and not closed: it runs, or its process was killed."""
 
     call: str
     server: str
@@ -96,25 +97,25 @@ class OpenCall:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What a whole chain says. Made only by ``verify_audit``, and only of a chain that holds."""
+    """What a chain contains. Returned only by ``verify_audit``, and only for an intact chain."""
 
     lines: int
-    """Lines found good, in all files."""
+    """Lines verified, in all files."""
     files: tuple[str, ...]
     calls: int
     """Calls opened."""
     open_calls: tuple[OpenCall, ...]
     earlier: int
-    """Lines before the first: rotation left them behind, or somebody took whole files away."""
+    """Lines before the first: dropped by rotation (``keep=``), or in files that were removed."""
     repaired: int
     """Times a line was found cut off by a crash, and the log says so."""
     lost: int
     """Times a host found the whole log gone that it was writing to (deleted, moved, emptied), and
     began another file, whose first line says which line was the last."""
     last_hash: str
-    """Note it elsewhere, and give it as ``noted=`` next time: then a cut at the end shows."""
+    """Note it elsewhere, and give it as ``noted=`` next time: then a cut at the end is found."""
     keyed: bool
-    """Whether a key was needed; without one, whoever can write the file can write it all anew."""
+    """Whether a key was used; without one, the file can be rewritten by all who can write it."""
 
 
 def now() -> str:
@@ -134,7 +135,7 @@ def _second(seconds: int) -> str:
 
 
 def key_of(key: bytes | None) -> bytes | None:
-    """Raises ``ConfigError`` for what is no good as a key."""
+    """Raises ``ConfigError`` for what cannot be a key."""
     if key is not None and (not isinstance(key, bytes) or len(key) < 16):
         raise ConfigError("an audit log's key is at least 16 bytes, such as os.urandom(32)")
     return key
@@ -157,10 +158,10 @@ def seal(
 
 
 def unseal(line: bytes, key: bytes | None) -> tuple[dict[str, Any], Position]:
-    """A line's record and position. Raises ``ValueError`` where it is not as it was written."""
+    """A line's record and position. Raises ``ValueError`` where its hash does not match."""
     found = _SEAL.fullmatch(line)
     if found is None or _hash(found[1], key) != found[2].decode():
-        raise ValueError("it is not as it was written")
+        raise ValueError("its hash does not match")
     try:
         record = read_json_object(line)
         return record, Position(int(record["line"]), int(record["file"]), record["hash"])
@@ -190,14 +191,15 @@ def rotated(path: Path) -> list[tuple[int, Path]]:
 def verify_audit(
     path: str | os.PathLike[str], *, key: bytes | None = None, noted: str | None = None
 ) -> Verified:
-    """Check an audit log, the files it was rotated into included, and tell which calls are open.
+    """Verify an audit log with all files it was rotated into, and find the calls that are open.
 
     ``key`` is the one the log was written with. ``noted`` is a ``last_hash`` of an earlier
-    verification: it has to be there still, which shows that the end was not cut off before it.
+    verification: that line has to exist still, else the log was cut before it.
 
     Raises ``AuditError`` with ``.path``, ``.line`` (in that file, from 1) and ``.reason`` for the
-    first line that was changed, removed, inserted or moved; ``ConfigError`` where there is no log.
-    It may be called while the log is written; it reads what is there when it begins.
+    first line that was changed, removed, inserted or moved, and for the first at which a host found
+    its own last line gone; ``ConfigError`` where there is no log. It may be called while the log is
+    written, and reads what is there when it begins.
     """
     check = _Check(key_of(key), noted)
     try:
@@ -217,11 +219,11 @@ def _opened(path: Path) -> Generator[tuple[BinaryIO, Path, int]]:
     with newest or nullcontext():
         for _, each in older:
             try:
-                file = open(each, "rb")  # noqa: SIM115 - who is given it closes it
+                file = open(each, "rb")  # noqa: SIM115 - the caller closes it
             except FileNotFoundError:
                 if not first:
                     raise
-                continue  # rotation left it behind just now
+                continue  # rotation dropped it just now
             first = False
             yield file, each, os.fstat(file.fileno()).st_size
         if newest is not None:
@@ -233,17 +235,17 @@ def _beginning(path: Path) -> tuple[BinaryIO | None, int, list[tuple[int, Path]]
     missing = 0
     while True:
         try:
-            newest = open(path, "rb")  # noqa: SIM115 - who is given it closes it
+            newest = open(path, "rb")  # noqa: SIM115 - the caller closes it
         except FileNotFoundError:
             older = rotated(path)
             if not older:
                 raise
             missing += 1
-            if missing > _LOOKS:  # it was not being rotated: a crash came between two files
+            if missing > _LOOKS:  # it is not being rotated: there was a crash between two files
                 return None, 0, older
             time.sleep(0.005)
             continue
-        # While nobody else has the lock, no line is being written and the file keeps its name.
+        # While no other process has the lock, no line is being written and the file keeps its name.
         # Who keeps it for seconds is not a writer of ours: then what is there is read as it is.
         locked = lock(newest.fileno(), _PATIENCE, shared=True)
         here, older = os.fstat(newest.fileno()), rotated(path)
@@ -255,7 +257,7 @@ def _beginning(path: Path) -> tuple[BinaryIO | None, int, list[tuple[int, Path]]
 
 
 class _Check:
-    """Goes through the lines of all files, in order."""
+    """Verifies the lines of all files, in order."""
 
     def __init__(self, key: bytes | None, noted: str | None) -> None:
         self._key = key
@@ -286,12 +288,12 @@ class _Check:
                     break
                 continue
             if cut:
-                if not _tells_of(record, cut):
+                if not _describes(record, cut):
                     break
                 cut, first = b"", 0
                 self._repaired += 1
             elif record.get("event") == "repaired":
-                raise self._wrong(path, number, "the bytes that it tells of are not there")
+                raise self._wrong(path, number, "the bytes that it describes are not there")
             self._follows(path, number, record, position, begun)
             begun = True
         if cut:
@@ -306,7 +308,9 @@ class _Check:
         if last is None:
             self._earlier = at.line - 1
             if (at.line == 1) != (record.get("previous") == NOTHING):
-                raise self._wrong(path, number, "it does not begin where it says")
+                raise self._wrong(
+                    path, number, "it is not the first line, and says that it is, or the reverse"
+                )
         elif record.get("previous") != last.hash or at.line != last.line + 1:
             gap = at.line - last.line - 1
             what = f"{gap} lines before it are gone" if gap > 0 else "it was inserted or moved"
@@ -368,8 +372,8 @@ class _Check:
         )
 
 
-def _tells_of(record: dict[str, Any], cut: bytes) -> bool:
-    """Whether this is the record that was made of a line found cut off."""
+def _describes(record: dict[str, Any], cut: bytes) -> bool:
+    """Whether this record describes the bytes ``cut``."""
     return (
         record.get("event") == "repaired"
         and record.get("bytes") == len(cut) - 1

@@ -65,7 +65,7 @@ class _Written(NamedTuple):
 
 
 class _Busy(Exception):
-    """Another thread or process is writing, and there was no time left to wait."""
+    """Another thread or process holds the lock, and there was no time left to wait."""
 
 
 class AuditLog:
@@ -83,8 +83,8 @@ class AuditLog:
         """Nothing is opened before the first line is written.
 
         A file that would grow beyond ``max_bytes`` is renamed to ``calls.jsonl.000001`` and so
-        on; the newest ``keep`` of those stay, or all. ``fsync``: wait for the disk. ``key``, at
-        least 16 secret bytes kept elsewhere, makes lines that nobody can make without it. Raises
+        on; the newest ``keep`` of those stay, or all. ``fsync``: wait for the disk. With ``key``,
+        at least 16 secret bytes kept elsewhere, lines cannot be forged without it. Raises
         ``ConfigError`` for an invalid option.
         """
         if not isinstance(path, str | os.PathLike):
@@ -139,7 +139,7 @@ class AuditLog:
     # ------------------------------------------------------------------ one try
 
     def _appended(self, records: tuple[Mapping[str, Any], ...], until: float) -> bool:
-        """False where the file turned out not to be the newest one any more."""
+        """False where the file turned out to be rotated meanwhile: open the new one."""
         file = os.open(self._file, _FLAGS, 0o600)
         try:
             if not lock(file, max(0.0, until - time.monotonic())):
@@ -177,7 +177,7 @@ class AuditLog:
             problem = access_problem(here, private=False) if here.st_size else None
             if problem is not None:
                 raise self._error(problem)
-            os.fchmod(file, 0o600)  # whatever the umask says, or somebody did since
+            os.fchmod(file, 0o600)  # the umask may say otherwise, or a chmod since
 
     def _lines(
         self,
@@ -218,7 +218,7 @@ class AuditLog:
                 if size == 0:
                     _fsync_directory(self.path)
         except OSError:
-            # Half a line is worse than none; where even this fails, the next append repairs it.
+            # Half a line must not stay; where even this fails, the next append repairs it.
             os.ftruncate(file, size)
             raise
 
@@ -270,7 +270,7 @@ class AuditLog:
         return told
 
     def _before(self) -> Position:
-        """Where the newest of the earlier files ends."""
+        """The last line of the newest earlier file."""
         older = rotated(self.path)
         if not older:
             return Position(0, 0, NOTHING)
@@ -295,7 +295,7 @@ class AuditLog:
             if start == 0 or block >= LONGEST:
                 break
             block *= 8
-        # Only a file whose very first line was cut off is one of ours all the same.
+        # A file whose very first line was cut off is still ours; any other is not.
         beginning = data.strip(b"\0")[:8]
         if start == 0 and not data.endswith(b"\n") and b'{"line":'.startswith(beginning):
             last = self._before()
@@ -312,7 +312,7 @@ class AuditLog:
             begin = data.rfind(b"\n") + 1
             position = self._position(data[begin:]) if begin or whole else None
             if position is not None:
-                return position, b""  # nothing but its newline is missing
+                return position, b""  # only its newline is missing
         while (end := data.rfind(b"\n", 0, end)) >= 0:
             begin = data.rfind(b"\n", 0, end) + 1
             if begin == 0 and not whole:
@@ -321,7 +321,7 @@ class AuditLog:
             if position is not None:
                 return position, data[end + 1 :] or None
             if data.endswith(b"\n"):
-                return None  # no crash leaves a whole line that is not as it was written
+                return None  # a crash cannot leave a complete line with a wrong hash
         return None
 
     def _position(self, line: bytes) -> Position | None:
@@ -337,7 +337,7 @@ class AuditLog:
         return most is not None and size > _BEGINNING and size + more > most
 
     def _rotate(self, number: int) -> None:
-        """Give the file its number; whoever appends next begins a new one."""
+        """Rename the file to its number; the next append begins a new one."""
         target = self.path.with_name(f"{self.path.name}.{number:06d}")
         if os.path.lexists(target):
             raise self._error(f"{target.name}, to which it should be renamed, is there already")

@@ -31,9 +31,9 @@ its new ``fingerprint``, ``trusted`` and ``findings``; and ``edited`` where the 
 arguments: the digests ``from`` and ``to``, the ``paths`` that differ, and the new ``arguments``.
 ``outcome`` is "ok", "tool_error" (the tool says that it failed) or the class of the error, whose
 text is in ``error``. ``delivery`` is "not_sent" (nothing can have happened), "answered" or
-"unknown" (it may have run). ``decision`` is null where nobody answered, and has ``by`` where the
-answer names a person. An ``opened`` without its ``closed`` is a call that runs, or whose process
-was killed.
+"unknown" (it may have run). ``decision`` is null where there was no answer, and has ``by`` where
+the answer names a person. An ``opened`` without its ``closed`` is a call that runs, or whose
+process was killed.
 
 A third event, ``revoked``, is a remembered answer that was forgotten: its ``tool``,
 ``fingerprint``, ``scope``, ``context`` and the time it was ``given``.

@@ -253,8 +253,8 @@ class Redaction:
     ) -> _Edit | None:
         """The JSON array or object that begins at ``start``, as it may be shown.
 
-        None where there is none; the text is empty where a part that is shown as it is has no
-        secret in it.
+        None where there is no such value. The text is empty where a part of ``text`` has no
+        secret in it and stays as it is.
         """
         if depth >= _DEEPEST:
             return None
@@ -471,7 +471,7 @@ def _has_text(name: str, value: Any) -> bool:
         return any(isinstance(item, str | list | Mapping) for item in value[:_SECRETS])
     if isinstance(value, Mapping):
         return any(isinstance(item, str) for item in list(value.values())[:_SECRETS])
-    # ``tokens: x`` and not ``maxTokens: x``, which is a number that somebody wrote as text.
+    # ``tokens: x`` and not ``maxTokens: x``, which is a number written as text.
     return (
         isinstance(value, str)
         and name.isalpha()

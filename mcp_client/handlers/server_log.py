@@ -61,9 +61,13 @@ class ServerLog:
         backend = current()
         self._now = backend.now
         if self._handler is not None:
-            size = self._limits.notices
             self._queue = CallbackQueue(
-                self._handler, "the log handler", self._server, backend, size, self._stats
+                self._handler,
+                "the log handler",
+                self._server,
+                backend=backend,
+                most=self._limits.notices,
+                stats=self._stats,
             )
 
     def handle(self, params: Mapping[str, Any]) -> None:

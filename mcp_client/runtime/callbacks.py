@@ -1,9 +1,9 @@
-"""Telling a host's callback: in order, one thing at a time, and at nobody's expense.
+"""Calling a host's callbacks: in order, one call at a time, and without holding up anything else.
 
-What is said to a callback that waits is queued, at most ``Limits.notices`` of it with the oldest
-dropped and counted, and told by one task that ends when there is no more to tell. So a slow
-callback holds up neither reading nor a call, a flood costs no task each, and what a callback raises
-is logged and ends nothing.
+Calls of a callback that waits are queued and made by one task, which ends when the queue is empty.
+At most ``Limits.notices`` are queued; then the oldest is dropped and counted. So a slow callback
+delays neither reading nor a call, and a flood of notifications does not cost a task each. What a
+callback raises is logged and ends nothing.
 """
 
 from __future__ import annotations
@@ -24,102 +24,117 @@ from .stats import Stats
 __all__ = ["CallbackQueue", "ProgressNotifier", "invoke_callback", "is_async"]
 
 _log = logging.getLogger("mcp_client")
-_ENDING = 0.1
-"""Seconds a callback has to end that is called off."""
+_CANCELLED_WITHIN = 0.1
+"""Seconds that a cancelled callback has to end."""
 
 
 class CallbackQueue:
-    """Tells one callback. Used by the tasks of one event loop."""
+    """The queued calls of one callback. Used by the tasks of one event loop."""
 
     def __init__(
-        self, callback: Callable[..., Any], what: str, server: str, backend: Backend, most: int,
+        self,
+        callback: Callable[..., Any],
+        what: str,
+        server: str,
+        *,
+        backend: Backend,
+        most: int,
         stats: Stats,
-    ) -> None:  # fmt: skip
+    ) -> None:
+        """``what`` is what logs call the callback; ``most`` calls may be queued."""
         self._callback = callback
         self._what = what
         self._server = server
         self._most = most
         self._stats = stats
-        self._jobs = BackgroundTasks(backend, server)
-        self._waiting: deque[tuple[Any, ...]] = deque()
+        self._tasks = BackgroundTasks(backend, server)
+        self._queue: deque[tuple[Any, ...]] = deque()
         self._raised = 0
         self._busy = self._closed = False
 
-    def tell(self, *said: Any) -> None:
+    def tell(self, *args: Any) -> None:
+        """Call the callback with ``args``, after the calls that are queued already."""
         if self._closed:
             return
-        if len(self._waiting) >= self._most:
-            _drop(self._waiting.popleft())
+        if len(self._queue) >= self._most:
+            _close_coroutines(self._queue.popleft())
             self._stats.dropped_notices += 1
-        self._waiting.append(said)
+        self._queue.append(args)
         if not self._busy:
             self._busy = True
-            self._jobs.start(self._tell)
+            self._tasks.start(self._run)
 
-    async def _tell(self) -> None:
+    async def _run(self) -> None:
         try:
-            while self._waiting:
-                said = self._waiting.popleft()
+            while self._queue:
+                args = self._queue.popleft()
                 try:
-                    await invoke_callback(self._callback, *said)
-                except Exception:  # noqa: BLE001 - a callback's fault is nobody else's
+                    await invoke_callback(self._callback, *args)
+                except Exception:  # noqa: BLE001 - a fault of the host's callback ends nothing else
                     self.raised()
         finally:
             self._busy = False
 
     def raised(self) -> None:
-        """Log what is being handled; once with all of it, and then briefly."""
+        """Log the exception being handled: the first with its traceback, later ones briefly."""
         self._raised += 1
         level, whole = (logging.WARNING, True) if self._raised == 1 else (logging.DEBUG, False)
-        _log.log(level, "%s: %s raised; all goes on", self._server, self._what, exc_info=whole)
+        _log.log(level, "%s: %s raised; ignored", self._server, self._what, exc_info=whole)
 
     async def aclose(self, within: float = 0.0) -> None:
-        """Tell the rest, for ``within`` seconds at most, and be silent from then on."""
+        """Make the queued calls, within so many seconds, and none after that."""
         self._closed = True
         try:
             with anyio.move_on_after(within):
                 while self._busy and within:
-                    await self._jobs.none_left()
+                    await self._tasks.none_left()
         finally:
-            while self._waiting:
-                _drop(self._waiting.popleft())
-            await self._jobs.aclose(_ENDING)
+            while self._queue:
+                _close_coroutines(self._queue.popleft())
+            await self._tasks.aclose(_CANCELLED_WITHIN)
 
 
 class ProgressNotifier:
-    """Tells one call's progress: in place to a plain function, which must not wait, and through a
-    ``CallbackQueue`` to one that is async or turns out to be."""
+    """Calls one call's ``on_progress``: at once where it is a plain function, which must not wait,
+    and through a ``CallbackQueue`` where it is async or returns something to await."""
 
     def __init__(
         self, on_progress: Callable[..., Any], server: str, most: int, stats: Stats
     ) -> None:
         self._on_progress = on_progress
-        self._async = is_async(on_progress)
-        callback = on_progress if self._async else _finish
-        self._teller = CallbackQueue(callback, "on_progress", server, current(), most, stats)
+        self._is_async = is_async(on_progress)
+        self._queue = CallbackQueue(
+            on_progress if self._is_async else _await,
+            "on_progress",
+            server,
+            backend=current(),
+            most=most,
+            stats=stats,
+        )
 
-    def tell(self, *said: Any) -> None:
-        if self._async:
-            self._teller.tell(*said)
+    def tell(self, *args: Any) -> None:
+        if self._is_async:
+            self._queue.tell(*args)
             return
         try:
-            answer = self._on_progress(*said)
-        except Exception:  # noqa: BLE001 - a callback's fault is not the call's
-            self._teller.raised()
+            answer = self._on_progress(*args)
+        except Exception:  # noqa: BLE001 - a fault of the host's callback does not end the call
+            self._queue.raised()
         else:
             if inspect.isawaitable(answer):
-                self._teller.tell(answer)
+                self._queue.tell(answer)
 
     async def aclose(self, within: float = 0.0) -> None:
-        await self._teller.aclose(within)
+        await self._queue.aclose(within)
 
 
-async def _finish(begun: Awaitable[Any]) -> None:
-    await begun
+async def _await(awaitable: Awaitable[Any]) -> None:
+    await awaitable
 
 
-def _drop(said: tuple[Any, ...]) -> None:
-    for item in said:
+def _close_coroutines(args: tuple[Any, ...]) -> None:
+    """A coroutine that is never awaited would warn when it is collected."""
+    for item in args:
         if inspect.iscoroutine(item):
             item.close()
 
@@ -127,27 +142,28 @@ def _drop(said: tuple[Any, ...]) -> None:
 async def invoke_callback(
     callback: Callable[..., Any], *args: Any, limiter: anyio.CapacityLimiter | None = None
 ) -> Any:
-    """What ``callback`` answers: awaited where it is async, and else run in a thread.
+    """Call ``callback`` and return its answer: an async one is awaited, any other runs in a thread.
 
     ``limiter`` bounds the threads; by default anyio's own does, which the host uses too.
     """
     if is_async(callback):
         return await callback(*args)
-    given: list[Any] = []
-    left = False
+    answers: list[Any] = []
+    abandoned = False
 
     def run() -> None:
-        given.append(callback(*args))
-        if left:
-            _drop(tuple(given))
+        answers.append(callback(*args))
+        if abandoned:
+            _close_coroutines(tuple(answers))
 
     try:
         await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)
     except BaseException:
-        left = True  # the thread goes on, and a coroutine it may give back is for nobody
-        _drop(tuple(given))
+        # A thread cannot be cancelled: it goes on, and nothing awaits what it may return.
+        abandoned = True
+        _close_coroutines(tuple(answers))
         raise
-    return await given[0] if inspect.isawaitable(given[0]) else given[0]
+    return await answers[0] if inspect.isawaitable(answers[0]) else answers[0]
 
 
 def is_async(callback: Any) -> bool:

@@ -1,6 +1,6 @@
-"""How long and how much: the clocks of a call and the caps on what a server may send.
+"""The time limits of a call, and the size limits on what a server may send.
 
-Every wait has a clock and every size has a cap, finite by default. One field is one knob.
+Every wait and every size is limited, finite by default, by one field each.
 """
 
 from __future__ import annotations
@@ -14,33 +14,34 @@ __all__ = ["Limits", "Timeouts"]
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Clocks in seconds. Time a person spends on a question counts on none but ``approval``."""
+    """Time limits in seconds. The time a person takes to answer counts only for ``approval``."""
 
     connect: float = 30.0
-    """From starting the server to having agreed on a revision."""
+    """From starting the server until a revision is agreed."""
     idle: float = 60.0
-    """The longest silence of a request; progress for that request starts it anew."""
+    """The longest a request may be silent; a progress notification for it restarts this timeout."""
     total: float = 600.0
     """The longest a request may take, progress or not."""
     approval: float = 3600.0
-    """The longest the approval hook may think, then the answer is no; and a handler of ``Handlers``
-    about one question. Clocks of a call stand still for it that long in all."""
+    """The longest the approval hook may take, after which the answer is no; and a handler of
+    ``Handlers`` for one question. The other timeouts of a call are paused meanwhile, for at most
+    this long in all."""
     close: float = 2.0
-    """Each step of ending a server: closed input, SIGTERM, SIGKILL."""
+    """Each step of ending a server process: closing its input, SIGTERM, SIGKILL."""
     validation: float = 1.0
-    """Judging one value by its schema, where that takes a worker process: it is killed then."""
+    """Validating one value in a worker process, which is killed after that."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             _seconds(f"Timeouts({field.name}=...)", getattr(self, field.name))
 
     def after(self, seconds: float) -> Timeouts:
-        """These clocks when ``seconds`` of ``total`` are gone; ``total`` has to have some left."""
+        """What is left after ``seconds``, which are less than ``total``."""
         left = self.total - seconds
         return replace(self, idle=min(self.idle, left), total=left)
 
     def for_call(self, timeout: float | Timeouts | None) -> Timeouts:
-        """The clocks of one call: a number sets both ``idle`` and ``total``."""
+        """The time limits of one call: a number sets both ``idle`` and ``total``."""
         if timeout is None:
             return self
         if isinstance(timeout, Timeouts):
@@ -51,7 +52,8 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Caps on what a server may send. Whatever exceeds one is refused by name, never truncated."""
+    """Limits on what a server may send. What exceeds one is refused with the limit's name and
+    never truncated."""
 
     message_bytes: int = 32 * 1024 * 1024
     """One message on the wire."""
@@ -106,4 +108,4 @@ class Limits:
 
 def _seconds(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise ConfigError(f"{name} is {value!r}: give seconds above 0 (math.inf for no clock)")
+        raise ConfigError(f"{name} is {value!r}: give seconds above 0 (math.inf for no limit)")

@@ -35,10 +35,10 @@ _DRAWN_AS_NOTHING = frozenset(
 
 
 def safe_text(text: object, limit: int = 2_000, *, lines: bool = False) -> str:
-    """``text`` with every character that is not plainly seen written as ``\\u{...}``.
+    """``text`` with every character that a person would not see written as ``\\u{...}``.
 
-    Those are control, format, private and unassigned characters, and all that is drawn as nothing;
-    also marks that stand on no letter, or too many on one. At most ``limit`` characters of the
+    Those are control, format, private and unassigned characters, and those drawn as nothing; also
+    combining marks without a letter, or too many on one. At most ``limit`` characters of the
     text, and then how many were left out. ``lines=True`` keeps line feeds; otherwise they are shown
     like any other control character.
     """
@@ -75,7 +75,7 @@ def is_invisible(char: str) -> bool:
 
 
 def invisible(text: str) -> str:
-    """The invisible characters of ``text``, each once, in the order of their code points."""
+    """The distinct invisible characters of ``text``, sorted by code point."""
     if text.isascii() and text.isprintable():
         return ""
     return "".join(sorted({char for char in text if is_invisible(char)}))

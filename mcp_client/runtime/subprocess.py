@@ -1,14 +1,15 @@
-"""A server's process: started without a shell, heard to its end, and not left behind.
+"""A server's process: started without a shell, read until its end, and never left behind.
 
 The process leads a session and group of its own, so that one signal reaches its children too,
 and so that Ctrl-C in the host's terminal does not. Ending it is the specification's sequence
 (2026-07-28 ``basic/transports/stdio``, shutdown): close its input, wait, SIGTERM, wait, SIGKILL.
-The exit is observed without reaping: as long as the zombie stands, its number cannot be given to
-anybody else, so the group can be signalled safely even after the leader has exited by itself.
-A descendant that leaves the group on purpose (``setsid``) is out of reach.
+The exit is observed without reaping: as long as the zombie exists, its process id cannot be reused,
+so the group can be signalled safely even after the leader has exited. A descendant that leaves the
+group on purpose (``setsid``) cannot be reached.
 
-All three pipes are read and written without blocking and without a task: the loop calls back.
-Standard error is always drained, into a ring that keeps its end.
+All three pipes are read and written without blocking and without a task, by callbacks of the event
+loop. Standard error is always drained, into a ring that keeps its end: a full pipe would stop the
+server.
 
 POSIX only. On other systems ``start`` raises ``ConnectError``.
 """
@@ -37,7 +38,7 @@ _STRAGGLERS = 0.5
 
 
 class Ring:
-    """The last ``size`` bytes of standard error, and each line of it for whoever listens."""
+    """The last ``size`` bytes of standard error; ``listener`` gets each line of it."""
 
     def __init__(self, size: int, listener: Callable[[str], None] | None) -> None:
         self._size = size
@@ -55,26 +56,27 @@ class Ring:
             return
         *lines, rest = data.split(b"\n")
         for line in lines:
-            self._say(bytes(self._line) + line)
+            self._pass_on(bytes(self._line) + line)
             self._line.clear()
         self._line += rest
         if len(self._line) > self._size:
-            self._say(bytes(self._line))
+            self._pass_on(bytes(self._line))
             self._line.clear()
 
-    def _say(self, line: bytes) -> None:
+    def _pass_on(self, line: bytes) -> None:
         if self._listener is not None:
-            with contextlib.suppress(Exception):  # a listener's fault is not the session's
+            with contextlib.suppress(Exception):  # a fault of the host's callback ends nothing
                 self._listener(line.decode(errors="replace").rstrip("\r"))
 
     def tail(self) -> str:
-        """What is kept, in whole lines where there are any: half a line may be half a secret."""
+        """The kept bytes as text, in whole lines where there are any: a secret cut in two would
+        not be recognized by those who mask secrets."""
         start = self._kept.find(b"\n") + 1 if self._cut else 0
         return self._kept[start:].decode(errors="replace").strip()
 
 
 class Pending:
-    """A line that the pipe has not taken whole yet."""
+    """A line that has not been written to the pipe completely."""
 
     __slots__ = ("begun", "over", "rest")
 
@@ -83,12 +85,12 @@ class Pending:
         self.begun = begun
         """Whether some of it has been written."""
         self.over = LoopEvent()
-        """Set once all of it is written, or never will be."""
+        """Set once all of it is written, or will never be."""
 
 
 class Process:
-    """One started process. ``output`` gets its standard output; ``over`` is called once, when
-    either its output or the process itself has ended."""
+    """One process. ``output`` is called with its standard output, and ``over`` once, when its
+    output or the process itself has ended."""
 
     def __init__(
         self,
@@ -131,7 +133,7 @@ class Process:
             raise ConnectError(f"cannot start {argv[0]!r}: {reason}") from None
         popen = self._popen
         self.pid = popen.pid
-        # Whatever else happens, the group does not outlive this object or the interpreter.
+        # Should nothing else end it, the group ends with this object or the interpreter.
         self._last_resort = weakref.finalize(self, _kill_group, popen)
         assert popen.stdin is not None
         assert popen.stdout is not None
@@ -173,7 +175,7 @@ class Process:
             self._unwatch(self._stderr_fd)
 
     def drain(self) -> None:
-        """Take what is already in the pipes, without waiting; bounded, for it may never end."""
+        """Read what is already in the pipes, without waiting; bounded, as it may never end."""
         for fd, take in ((self._stdout, self._output), (self._stderr_fd, self._stderr.feed)):
             for _ in range(1024):
                 data = _read(fd) if fd in self._watches else None
@@ -189,11 +191,12 @@ class Process:
     # ----------------------------------------------------------------- writing
 
     def write(self, data: bytes, crowded: bool = False) -> Pending | None:
-        """Write without waiting. What the pipe does not take at once is handed back, to wait for.
+        """Write without waiting. Returns what the pipe did not take at once, to wait for.
 
-        What waits is written in order as the pipe takes it, even if the writer is cancelled: a
-        line is never torn. ``crowded``: others are likely to write in this turn of the loop too,
-        so gather what they write. Raises ``OSError`` where nothing can be written any more.
+        The rest is written in order as the pipe takes it, even if the writer is cancelled, so that
+        lines are never interleaved. ``crowded``: others are likely to write in this iteration of
+        the loop too, and all of it is gathered into one write. Raises ``OSError`` where the pipe
+        is broken.
         """
         if self._closing is not None:
             raise BrokenPipeError
@@ -207,7 +210,7 @@ class Process:
         return self._write_now(data)
 
     def withdraw(self, pending: Pending) -> bool:
-        """Take back what nothing of has been written yet. Whether that was so."""
+        """Remove a line of which nothing has been written yet, and return whether that was so."""
         if pending.begun or pending not in self._unwritten:
             return False
         self._unwritten.remove(pending)
@@ -219,7 +222,7 @@ class Process:
     def _write_gathered(self) -> None:
         gathered, self._gathered = self._gathered, []
         if self._closing is None and gathered:
-            with contextlib.suppress(OSError):  # ``_end`` has been told
+            with contextlib.suppress(OSError):  # ``_end`` was called
                 self._write_now(b"".join(gathered))
 
     def _write_now(self, data: bytes) -> Pending | None:
@@ -228,7 +231,7 @@ class Process:
         except BlockingIOError:
             written = 0
         except OSError:
-            self._end()  # a server that cannot be told anything is of no use, even if it lives
+            self._end()  # a server that cannot be written to is of no use, even if it runs
             raise
         if written == len(data):
             return None
@@ -274,7 +277,7 @@ class Process:
             flusher.cancel()
 
     def unread(self) -> int | None:
-        """Bytes in the input pipe that the process has not read; None where it cannot be told."""
+        """Bytes in the input pipe that the process has not read; None where that is unknown."""
         if self._closing is not None:
             return None
         try:
@@ -310,7 +313,7 @@ class Process:
         try:
             state = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
-            state = None  # somebody else in this program reaped it: gone, with what code is lost
+            state = None  # something else in this program reaped it: its exit code is lost
         else:
             if state is None:
                 return
@@ -328,25 +331,25 @@ class Process:
             os.close(pidfd)
 
     async def exited(self, seconds: float) -> bool:
-        """Whether the process ends within ``seconds``."""
+        """Wait at most ``seconds`` for the process to end, and return whether it has."""
         with anyio.move_on_after(seconds):
             await self._exited.wait()
         return self._exited.is_set()
 
     def kill(self) -> None:
-        """SIGKILL to the process and its group, at once; ``aclose`` is still to be called."""
+        """Send SIGKILL to the process and its group. ``aclose`` has to be called all the same."""
         if not self._exited.is_set():
             self._signal(signal.SIGKILL)
 
     async def aclose(self, grace: float) -> None:
-        """End the process and its group, each step within ``grace`` seconds. Any task, any time.
+        """End the process and its group, each step within ``grace`` seconds. From any task.
 
-        The work is nobody's task: whoever asked for it may be cancelled, as often as asyncio's
+        A task of its own does the work: the caller may be cancelled, however often asyncio's
         ``Task.cancel`` is called, and the process still ends.
         """
         if self._closing is None:
             self._closing = anyio.Event()
-            self._over = None  # an end on purpose is news to nobody
+            self._over = None  # only an end that was not asked for is reported
             self._close_stdin()
             self._backend.spawn(lambda: self._close(grace))
         with anyio.CancelScope(shield=True):
@@ -363,7 +366,7 @@ class Process:
                         await self.exited(grace)
                 await self._end_stragglers(grace)
         except BaseException:
-            # The loop itself is being torn down, and with it this task: no time for manners.
+            # The event loop is being closed, and this task with it: there is no time to wait.
             self._signal(signal.SIGKILL)
             self._popen.wait()
             raise
@@ -380,9 +383,9 @@ class Process:
         if not self._exited.is_set():
             return
         self._signal(signal.SIGTERM)
-        self._popen.poll()  # reaps: from here on an empty group is gone
+        self._popen.poll()  # reaps the leader: from now on an empty group does not exist
         with anyio.move_on_after(min(grace, _STRAGGLERS)):
-            while _group_lives(self.pid):  # noqa: ASYNC110 - nobody tells when a group is empty
+            while _group_lives(self.pid):  # noqa: ASYNC110 - no event tells when a group is empty
                 await anyio.sleep(0.01)
             return
         self._signal(signal.SIGKILL)
@@ -405,7 +408,7 @@ class Process:
 
 
 def _read(fd: int) -> bytes | None:
-    """What can be read now; empty at the end; None where there is nothing yet."""
+    """What can be read now: empty at the end of the file, None where there is nothing yet."""
     try:
         return os.read(fd, _CHUNK)
     except (BlockingIOError, InterruptedError):

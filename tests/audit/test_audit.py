@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import (
@@ -46,6 +46,7 @@ from mcp_client import (
     verify_audit,
 )
 from mcp_client.audit import Audit
+from tests.properties import examples
 from tests.server.http_apps import Stateless
 from tests.server.http_server import serving
 from tests.server.start import scripted
@@ -791,7 +792,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.sampled_from(ERRORS), st.booleans(), st.integers(0, 2), st.booleans())
 def test_whatever_a_sink_raises_nothing_is_sent(
     backend: str, error: BaseException, waits: bool, place: int, hook_waits: bool

@@ -11,11 +11,12 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_client import Redaction
 from mcp_client.audit.redaction import REDACTED, redaction_of
+from tests.properties import examples
 
 redaction = Redaction()
 
@@ -171,7 +172,7 @@ def record_of(text: str) -> str:
 
 
 @pytest.mark.parametrize("notation", TEXTS)
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.data())
 def test_a_value_beside_the_name_of_a_secret_is_not_in_the_record(
     notation: str, data: st.DataObject
@@ -182,7 +183,7 @@ def test_a_value_beside_the_name_of_a_secret_is_not_in_the_record(
 
 
 @pytest.mark.parametrize("notation", LOOKS)
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.data())
 def test_what_looks_like_a_secret_is_not_in_the_record(notation: str, data: st.DataObject) -> None:
     secrets, write = LOOKS[notation]
@@ -190,7 +191,7 @@ def test_what_looks_like_a_secret_is_not_in_the_record(notation: str, data: st.D
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(ALNUM, st.sampled_from(["", "key ", "(", "'", "x="]), st.sampled_from(["", " y", ")", "'"]))
 def test_a_key_with_a_known_prefix_is_not_in_the_record(
     prefix: str, body: str, before: str, after: str
@@ -199,7 +200,7 @@ def test_a_key_with_a_known_prefix_is_not_in_the_record(
 
 
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(around(spaced), NAMES)
 def test_an_encoding_hides_no_secret_from_the_redaction(
     wrapping: str, secret: str, name: str
@@ -235,7 +236,7 @@ plain_secrets = around(st.text(st.sampled_from("abcABC123 ,;:!?\"'\\é漢"), max
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(NAMES, plain_secrets)
 def test_a_secret_in_a_pair_is_not_in_the_record(pair: str, name: str, secret: str) -> None:
     shown = redaction.show({"x": PAIRS[pair](name, secret)})
@@ -243,7 +244,7 @@ def test_a_secret_in_a_pair_is_not_in_the_record(pair: str, name: str, secret: s
     assert shown.pointers
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     around(escaped),
     st.sampled_from(
@@ -280,7 +281,7 @@ def test_a_secret_longer_than_what_is_looked_at_is_left_out_as_far_as_it_goes() 
     assert "00001" not in text
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(plain_secrets)
 def test_what_a_function_left_out_of_the_arguments_is_left_out_of_all_texts(secret: str) -> None:
     own = redaction_of(lambda arguments: {**arguments, "iban": "***"})
@@ -371,7 +372,7 @@ def test_ordinary_arguments_are_shown_as_they_are(value: Any) -> None:
     assert redaction.show(value).value == value
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.text(st.sampled_from("abcdefg hijklmno .,!?()"), max_size=300))
 @example("It is so. And (perhaps) not!")
 def test_prose_is_shown_as_it_is(text: str) -> None:
