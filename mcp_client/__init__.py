@@ -66,6 +66,7 @@ from .protocol.metadata import Annotations
 from .runtime.limits import Limits, Timeouts
 from .runtime.safe_text import safe_text
 from .session.connect import connect
+from .session.retry import Retry
 from .session.session import Session
 from .transports.stdio import StdioServer
 
@@ -189,6 +190,7 @@ __all__ = [
     "ResourceTemplate",
     "ResourceUpdate",
     "ResourceWatch",
+    "Retry",
     "Root",
     "RootsRequest",
     "Rule",

@@ -1,16 +1,19 @@
-"""Traces, where the host has OpenTelemetry in use: a client span a request, told to the server.
+"""Traces, where the host uses OpenTelemetry: client spans whose context the server is told.
+
+A tool call has one span from the first step to the last, named ``tools/call`` and its tool, with
+its outcome: a refusal is one, too. Below it are a span for the approval and one for each request:
+a call may take several (rounds, a server that was busy, ``Retry``). Any other request has one span.
 
 2026-07-28 ``basic/index`` (trace context): ``traceparent``, ``tracestate`` and ``baggage`` go into
-``_meta``, in every revision. The spans follow the semantic conventions for MCP: named after the
-method and its tool or prompt, with the revision and what went wrong, and never an argument, a
-result or a header. Each request has its own: a call that takes rounds, or is sent again to a server
-that was busy, has one for each.
+``_meta``, in every revision; for a tool call, those of its own span. The spans follow the semantic
+conventions for MCP: named after the method and its tool or prompt, with the revision and what went
+wrong, and never an argument, a result or a header.
 
 Baggage goes to the server too, as it does with any request of a host that uses it: what is in it
-is told to whoever runs the server.
+is told to the operator of the server.
 
-Who uses OpenTelemetry has imported it (extra ``otel``). Until then nothing of it is imported here,
-and a request costs one look-up.
+A host that uses OpenTelemetry has imported it (extra ``otel``). Until then nothing of it is
+imported here, and a request costs one look-up.
 """
 
 from __future__ import annotations
@@ -23,10 +26,10 @@ from importlib import import_module
 from typing import Any
 
 from ..errors import ServerError
-from ..protocol.era import Complete, Reading
+from ..protocol.era import TOOLS_CALL, Complete, Reading
 from ..protocol.jsonrpc import Id
 
-__all__ = ["NO_SPAN", "Span", "span"]
+__all__ = ["CallSpan", "Span", "call_span", "span"]
 
 _log = logging.getLogger("mcp_client")
 _KEYS = ("traceparent", "tracestate", "baggage")
@@ -34,22 +37,36 @@ _TRACE = frozenset({"traceparent", "tracestate"})
 
 
 class Span:
-    """One request under way: ``NO_SPAN`` where nobody traces."""
+    """One request under way. This one does nothing: it is used where there is no tracing."""
 
     def meta(self, own: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         """The caller's own ``_meta``, which wins, with the trace context beside it."""
         return own
 
     def sent(self, id: Id) -> None:
-        """The request goes out under this id."""
+        """The request is sent with this id."""
 
     def done(self, reading: Reading) -> Reading:
         """The server has answered."""
         return reading
 
 
-NO_SPAN = Span()
-_NOTHING = nullcontext(NO_SPAN)
+class CallSpan:
+    """One tool call under way. This one does nothing: it is used where there is no tracing."""
+
+    def approval(self) -> AbstractContextManager[None]:
+        """The span of the time that approval takes, as a child."""
+        return _NO_APPROVAL
+
+    def done(self, is_error: bool) -> None:
+        """The call has a result."""
+
+
+_NO_APPROVAL: AbstractContextManager[None] = nullcontext()
+_NO_SPAN = Span()
+_NOTOOLS_CALL_SPAN = CallSpan()
+_NOTHING = nullcontext(_NO_SPAN)
+_NOTHING_OF_ATOOLS_CALL = nullcontext(_NOTOOLS_CALL_SPAN)
 
 
 def span(method: str, fields: Mapping[str, Any], revision: str) -> AbstractContextManager[Span]:
@@ -57,22 +74,58 @@ def span(method: str, fields: Mapping[str, Any], revision: str) -> AbstractConte
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None:
         return _NOTHING
-    return _spanned(trace, method, fields, revision)
+    return _request_span(trace, method, fields, revision)
+
+
+def call_span(tool: str) -> AbstractContextManager[CallSpan]:
+    """The span of one tool call, around all of its steps."""
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return _NOTHING_OF_ATOOLS_CALL
+    return _traced_call(trace, tool)
 
 
 @contextmanager
-def _spanned(trace: Any, method: str, fields: Mapping[str, Any], revision: str) -> Iterator[Span]:
+def _request_span(
+    trace: Any, method: str, fields: Mapping[str, Any], revision: str
+) -> Iterator[Span]:
+    call = trace.get_current_span() if method == TOOLS_CALL else None
+    if call is None:
+        name, attributes = _names(method, fields.get("name"))
+        kind = trace.SpanKind.CLIENT
+    else:
+        name, attributes, kind = f"request {method}", {}, trace.SpanKind.INTERNAL
+    attributes["mcp.protocol.version"] = revision
+    with _current(trace, name, kind, attributes) as started:
+        if started is None:
+            yield _NO_SPAN
+        else:
+            if call is not None:
+                call.set_attribute("mcp.protocol.version", revision)
+            yield _TracedRequest(trace, started, call)
+
+
+@contextmanager
+def _traced_call(trace: Any, tool: str) -> Iterator[CallSpan]:
+    name, attributes = _names(TOOLS_CALL, tool)
+    with _current(trace, name, trace.SpanKind.CLIENT, attributes) as started:
+        yield _NOTOOLS_CALL_SPAN if started is None else _TracedCall(trace, started)
+
+
+@contextmanager
+def _current(trace: Any, name: str, kind: Any, attributes: dict[str, Any]) -> Iterator[Any]:
+    """A new span that is the current one inside, with what went wrong there; None on a fault."""
     started = None
     try:
-        started = _started(trace, method, fields, revision)
+        started = trace.get_tracer("mcp_client").start_span(name, kind=kind, attributes=attributes)
     except Exception:  # noqa: BLE001 - a fault in tracing is not the request's
         _log.warning("no span could be started", exc_info=True)
     if started is None:
-        yield NO_SPAN
+        yield None
         return
     try:
         with trace.use_span(started, record_exception=False, set_status_on_exception=False):
-            yield _Traced(trace, started)
+            yield started
     except BaseException as error:
         _failed(trace, started, _kind(error))
         if isinstance(error, ServerError) and error.code is not None:
@@ -82,44 +135,63 @@ def _spanned(trace: Any, method: str, fields: Mapping[str, Any], revision: str) 
         started.end()
 
 
-def _started(trace: Any, method: str, fields: Mapping[str, Any], revision: str) -> Any:
-    attributes: dict[str, Any] = {"mcp.method.name": method, "mcp.protocol.version": revision}
-    name = fields.get("name")
-    target = name if type(name) is str else ""
-    if target and method == "prompts/get":
+def _names(method: str, target: Any) -> tuple[str, dict[str, Any]]:
+    """The name of a span and its first attributes."""
+    attributes: dict[str, Any] = {"mcp.method.name": method}
+    if type(target) is not str or not target:
+        return method, attributes
+    if method == "prompts/get":
         attributes["gen_ai.prompt.name"] = target
-    elif target and method.startswith("tools/"):
+    elif method == TOOLS_CALL:
         attributes["gen_ai.tool.name"] = target
         attributes["gen_ai.operation.name"] = "execute_tool"
-    return trace.get_tracer("mcp_client").start_span(
-        f"{method} {target}".strip(), kind=trace.SpanKind.CLIENT, attributes=attributes
-    )
+    else:
+        return method, attributes
+    return f"{method} {target}", attributes
 
 
-class _Traced(Span):
-    def __init__(self, trace: Any, started: Any) -> None:
+class _TracedRequest(Span):
+    def __init__(self, trace: Any, started: Any, call: Any) -> None:
         self._trace = trace
         self._started = started
+        self._call = call
 
     def meta(self, own: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         carrier: dict[str, str] = {}
         try:
-            import_module("opentelemetry.propagate").inject(carrier)
+            told = self._call or self._started
+            context = self._trace.set_span_in_context(told)
+            import_module("opentelemetry.propagate").inject(carrier, context)
         except Exception:  # noqa: BLE001 - a fault in tracing is not the request's
-            _log.warning("the trace context could not be told", exc_info=True)
+            _log.warning("the trace context could not be sent", exc_info=True)
         given = set(own or ())
-        if given & _TRACE:  # half of one trace with half of another is neither
+        if given & _TRACE:  # half of one trace with half of another is not a trace
             given |= _TRACE
         added = {key: carrier[key] for key in _KEYS if key in carrier and key not in given}
         return {**(own or {}), **added} if added else own
 
     def sent(self, id: Id) -> None:
-        self._started.set_attribute("jsonrpc.request.id", str(id))
+        for each in (self._started, self._call):
+            if each is not None:
+                each.set_attribute("jsonrpc.request.id", str(id))
 
     def done(self, reading: Reading) -> Reading:
         if isinstance(reading, Complete) and reading.result.get("isError") is True:
             _failed(self._trace, self._started, "tool_error")
         return reading
+
+
+class _TracedCall(CallSpan):
+    def __init__(self, trace: Any, started: Any) -> None:
+        self._trace = trace
+        self._started = started
+
+    def approval(self) -> AbstractContextManager[None]:
+        return _current(self._trace, "approval", self._trace.SpanKind.INTERNAL, {})
+
+    def done(self, is_error: bool) -> None:
+        if is_error:
+            _failed(self._trace, self._started, "tool_error")
 
 
 def _failed(trace: Any, started: Any, kind: str) -> None:

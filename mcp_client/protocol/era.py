@@ -16,7 +16,10 @@ from .headers import PROTOCOL_VERSION, HeaderParam
 from .jsonrpc import Id, Notification
 from .versions import FULL_FORMS, VERSION_HEADER
 
-__all__ = ["Complete", "Era", "InputRequired", "Malformed", "Reading"]
+__all__ = ["TOOLS_CALL", "Complete", "Era", "InputRequired", "Malformed", "Reading"]
+
+TOOLS_CALL = "tools/call"
+"""For those who treat a call in a way of its own. It is sent by ``session/call.py`` only."""
 
 
 class Malformed(ValueError):

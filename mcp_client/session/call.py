@@ -17,19 +17,20 @@ from __future__ import annotations
 import itertools
 import json
 import logging
-from collections.abc import Hashable, Mapping
+import sys
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, NewType
+from typing import Any, NewType
 
 import anyio
 
-from ..approval.remembered import OneCallApproval
 from ..catalog.result import ToolResult
-from ..catalog.tool import Tool, ToolCall
+from ..catalog.tool import ToolCall
 from ..catalog.tools import Catalog
 from ..connection.cancellation import CancelToken, stop_if_cancelled
 from ..connection.connection import Connection, session_ended
-from ..connection.rpc import CallOptions, OnProgress, RpcConnection, Traffic
+from ..connection.rpc import CallOptions, RpcConnection, Traffic
+from ..connection.tracing import call_span
 from ..errors import (
     CallDenied,
     ConfigError,
@@ -37,6 +38,7 @@ from ..errors import (
     InvalidArguments,
     InvalidResult,
     McpError,
+    NotSent,
     OutcomeUnknown,
     ProtocolViolation,
     ServerError,
@@ -47,108 +49,19 @@ from ..protocol.headers import HEADER_MISMATCH
 from ..protocol.jsonrpc import Json
 from ..protocol.metadata import check_meta
 from ..runtime.event_loop import cancel_requests, current
-from ..runtime.limits import Timeouts
 from ..validation.checker import Problem
 from ..validation.worker_pool import WorkerPool
+from .call_state import CallRequest, CallState, InForce
+from .retry import Retry
 from .setup import Setup
-from .tool_validation import Strictness, ToolValidation, strictness_of
+from .tool_validation import ToolValidation, strictness_of
 
-if TYPE_CHECKING:
-    from ..audit import Entry
-
-__all__ = ["Approved", "CallRequest", "Caller"]
+__all__ = ["Approved", "Caller"]
 
 Approved = NewType("Approved", ToolCall)
 """A call that the gate said yes to, not yet used."""
 
 _log = logging.getLogger("mcp_client")
-
-
-class CallRequest(NamedTuple):
-    """One call as the caller wants it: what ``call_tool`` was given."""
-
-    name: str
-    arguments: Mapping[str, Any] | None
-    timeouts: Timeouts
-    on_progress: OnProgress | None = None
-    meta: Mapping[str, Any] | None = None
-    validation: Strictness | None = None
-    cancel: CancelToken | None = None
-    context: Hashable = None
-
-
-class InForce(NamedTuple):
-    """A definition, the connection on which it is in force, and how to see that it is no longer."""
-
-    tool: Tool
-    wire: RpcConnection
-    version: int
-    """Of the list the definition is from."""
-    fresh: bool
-    """Whether that list was known to be current. A call may use one that is not."""
-
-
-class _NotRecorded:
-    """The audit entry of a call in a session without ``audit``: it does nothing."""
-
-    traffic: Traffic | None = None
-
-    def again(self, id: str) -> _NotRecorded:
-        return self
-
-    def found(self, tool: Tool, revision: str) -> None: ...
-
-    def breaks(self, finding: str, path: str) -> None: ...
-
-    async def open(self, call: ToolCall) -> None: ...
-
-    def changed(self, call: ToolCall) -> None: ...
-
-    def asking(self) -> None: ...
-
-    def decided(self, call: ToolCall, source: str, reason: str | None) -> None: ...
-
-    def sending(self) -> None: ...
-
-    async def done(self, result: ToolResult) -> ToolResult:
-        return result
-
-    async def failed(self, error: BaseException, cancelled: McpError | None) -> None: ...
-
-
-_NOT_RECORDED = _NotRecorded()
-
-
-class _Call:
-    """One call while it is made."""
-
-    __slots__ = (
-        "cancel_requests",
-        "entry",
-        "findings",
-        "frozen",
-        "id",
-        "once",
-        "request",
-        "traffic",
-        "validation",
-    )
-
-    def __init__(self, request: CallRequest, validation: Strictness) -> None:
-        self.request = request
-        self.validation = validation
-        self.once = OneCallApproval()
-        self.frozen: tuple[dict[str, Any], str] | None = None
-        """The arguments and their canonical text, taken once from what the caller gave."""
-        self.cancel_requests: int | None = None
-        """Those to cancel the caller's task that were open before any callback could run."""
-        # The rest belongs to one attempt.
-        self.id = ""
-        self.entry: Entry | _NotRecorded = _NOT_RECORDED
-        self.traffic: Traffic | None = None
-        """Counts bytes, where there is an audit or a token that has to know whether any left."""
-        self.findings: tuple[str, ...] = ()
-        """How the definition changed while approval was asked for."""
 
 
 class Caller:
@@ -172,6 +85,7 @@ class Caller:
         self._gate = setup.gate
         self._pins = setup.pins
         self._audit = setup.audit
+        self._retry = setup.retry
         self._validation = ToolValidation(
             setup.argument_validation, setup.validation, setup.limits, workers
         )
@@ -187,18 +101,26 @@ class Caller:
             raise ConfigError(f"cancel={token!r}: give a CancelToken")
         if isinstance(request.meta, Mapping):
             check_meta(request.meta)
-        call = _Call(request, request.validation or self._validation.results)
+        if request.retry is not None and not isinstance(request.retry, Retry):
+            raise ConfigError(f"retry={request.retry!r}: give Retry(attempts=...)")
+        call = CallState(
+            request, request.validation or self._validation.results, request.retry or self._retry
+        )
         if self._audit is not None:
             call.id = self._new_id()
             call.entry = self._audit.entry(
                 call.id, name, request.arguments, context=request.context
             )
             call.traffic = call.entry.traffic
-        if token is None:
-            return await self._run(call)
-        return await self._run_until_cancelled(call, token)
+        run = self._run(call) if token is None else self._run_until_cancelled(call, token)
+        if "opentelemetry.trace" not in sys.modules:
+            return await run
+        with call_span(name) as call.span:
+            result = await run
+            call.span.done(result.is_error)
+            return result
 
-    async def _run_until_cancelled(self, call: _Call, token: CancelToken) -> ToolResult:
+    async def _run_until_cancelled(self, call: CallState, token: CancelToken) -> ToolResult:
         call.cancel_requests = cancel_requests()
         if call.traffic is None:
             call.traffic = Traffic()
@@ -213,11 +135,32 @@ class Caller:
             await stop_if_cancelled(None, call.cancel_requests)
         raise self._cancelled(call, token)
 
-    def _cancelled(self, call: _Call, token: CancelToken) -> McpError:
+    def _cancelled(self, call: CallState, token: CancelToken) -> McpError:
         sent = call.traffic is not None and call.traffic.sent > 0
-        return token._error(self._server, call.request.name, sent)
+        return token._error(self._server, call.request.name, sent or call.may_have_run)
 
-    async def _run(self, call: _Call) -> ToolResult:
+    async def _run(self, call: CallState) -> ToolResult:
+        retry = call.retry
+        if retry is None:
+            return await self._run_once(call)
+        attempts = 1
+        while True:
+            try:
+                return await self._run_once(call)
+            except McpError as error:
+                error.attempts = attempts
+                if attempts == retry.attempts or not retry.permits(error):
+                    raise
+                pause = retry.pause(error, attempts)
+                if call.seconds + pause >= call.request.timeouts.total:
+                    raise
+                call.may_have_run |= not isinstance(error, NotSent)
+            await anyio.sleep(pause)
+            call.seconds += pause
+            attempts += 1
+            self._begin_again(call)
+
+    async def _run_once(self, call: CallState) -> ToolResult:
         """Attempt the call, and a second time where the server refused to run it because what we
         knew of it was out of date."""
         try:
@@ -227,10 +170,15 @@ class Caller:
                 raise
         # All steps again: the approval was for that connection and that definition, unless the
         # approver said yes to this call for as long as it stays the same.
-        call.id, call.frozen, call.findings = self._new_id(), None, ()
+        self._begin_again(call)
+        if call.retry is None:
+            call.frozen = None
+        return await self._recorded(call)
+
+    def _begin_again(self, call: CallState) -> None:
+        call.id, call.findings = self._new_id(), ()
         call.entry = call.entry.again(call.id)
         call.traffic = call.entry.traffic or (call.traffic and Traffic())
-        return await self._recorded(call)
 
     async def _was_out_of_date(self, error: McpError) -> bool:
         """The server had ended our session, so that a new one will be opened (2025-11-25
@@ -243,7 +191,7 @@ class Caller:
             return True
         return isinstance(error, ConnectError) and session_ended(error)
 
-    async def _recorded(self, call: _Call) -> ToolResult:
+    async def _recorded(self, call: CallState) -> ToolResult:
         try:
             result = await self._attempt(call)
         except BaseException as error:
@@ -254,7 +202,7 @@ class Caller:
             raise
         return result if self._audit is None else await call.entry.done(result)
 
-    async def _attempt(self, call: _Call) -> ToolResult:
+    async def _attempt(self, call: CallState) -> ToolResult:
         now = await self._resolve(call.request.name)
         if call.cancel_requests is None:
             call.cancel_requests = self._backend.current_task().cancelling()
@@ -299,7 +247,7 @@ class Caller:
         )
 
     async def _approve_changed(
-        self, call: _Call, then: InForce, approved: Approved
+        self, call: CallState, then: InForce, approved: Approved
     ) -> tuple[InForce, Approved]:
         """What is in force now, and its approval: the one given, or another where it changed."""
         for asked_again in (False, True):
@@ -318,7 +266,7 @@ class Caller:
         reason = f"{call.findings[0]} again"
         raise CallDenied(f"not approved: {reason}; call again", reason=reason)
 
-    async def _freeze(self, call: _Call, now: InForce) -> ToolCall:
+    async def _freeze(self, call: CallState, now: InForce) -> ToolCall:
         request, tool = call.request, now.tool
         call.entry.found(tool, now.wire.era.revision)
         call.id = call.id or self._new_id()
@@ -344,7 +292,7 @@ class Caller:
         return await self._with_problem(call, frozen, arguments)
 
     async def _with_problem(
-        self, call: _Call, frozen: ToolCall, arguments: dict[str, Any]
+        self, call: CallState, frozen: ToolCall, arguments: dict[str, Any]
     ) -> ToolCall:
         """The call with what is wrong with its arguments among its findings."""
         seconds = call.request.timeouts.validation
@@ -358,13 +306,17 @@ class Caller:
         _log_problem("argument object", frozen, problem)
         return replace(frozen, findings=(*frozen.findings, finding))
 
-    async def _approve(self, call: _Call, frozen: ToolCall) -> Approved:
+    async def _approve(self, call: CallState, frozen: ToolCall) -> Approved:
         if call.validation != "off":
             await self._validation.prepare_results(frozen.tool, call.request.timeouts.validation)
         if self._pins is not None:
             self._pins.refuse(frozen)
         call.entry.asking()
-        verdict = await self._gate.approve(frozen, call.once)
+        if call.span is None:
+            verdict = await self._gate.approve(frozen, call.once)
+        else:
+            with call.span.approval():
+                verdict = await self._gate.approve(frozen, call.once)
         approved = verdict.call
         call.entry.decided(approved, verdict.source, verdict.reason)
         if approved.edited:
@@ -372,6 +324,8 @@ class Caller:
             if not self._validation.arguments_fit(approved.tool, arguments):
                 approved = await self._with_problem(call, approved, arguments)
             self._gate.refuse(approved)
+        if call.retry is not None:  # from here on, the gate recalls this yes for the same call
+            call.once.keep(frozen, approved)
         if verdict.for_good and self._pins is not None and self._pins.has_drifted(frozen.tool):
             await anyio.to_thread.run_sync(self._pins.approved, frozen.tool)
         return Approved(approved)
@@ -381,14 +335,16 @@ class Caller:
 
     # ----------------------------------------------------------------- it
 
-    async def _send(self, call: _Call, approved: Approved, wire: RpcConnection) -> dict[str, Any]:
+    async def _send(
+        self, call: CallState, approved: Approved, wire: RpcConnection
+    ) -> dict[str, Any]:
         request = call.request
         options = CallOptions(
             meta=None if approved.meta_json is None else _loads(approved.meta_json),
             progress=True,
             on_progress=request.on_progress,
             mirrors=approved.tool.mirrors if wire.mirrors else (),
-            repeatable=approved.hints.idempotent,
+            repeatable=approved.hints.idempotent and call.retry is None,
             traffic=call.traffic,
             cancel=request.cancel,
             cancel_requests=call.cancel_requests or 0,
@@ -402,7 +358,7 @@ class Caller:
 
     # --------------------------------------------------------------- after it
 
-    async def _check(self, call: _Call, approved: Approved, raw: dict[str, Any]) -> ToolResult:
+    async def _check(self, call: CallState, approved: Approved, raw: dict[str, Any]) -> ToolResult:
         tool = approved.tool
         try:
             result = ToolResult.from_wire(raw, approved.server, tool.name, self._origin)

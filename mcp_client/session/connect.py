@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .._version import __version__
+from ..approval.decision import Allow, Deny
 from ..approval.gate import Answer, ApprovalHook, Gate, Policy
 from ..approval.remembered import Answers, ApprovalMemory
 from ..catalog.tool import ToolCall
@@ -18,6 +19,7 @@ from ..protocol.versions import HANDSHAKE, STATELESS, is_known
 from ..runtime.limits import Limits, Timeouts
 from ..transports.base import Transport
 from ..transports.stdio import StdioServer, StdioTransport
+from .retry import Retry
 from .session import Session
 from .setup import Setup
 from .tool_validation import Strictness, strictness_of
@@ -29,6 +31,11 @@ if TYPE_CHECKING:
     from ..transports.http import HttpServer
 
 __all__ = ["Connecting", "connect"]
+
+_USE = (
+    "use 'async with connect(...) as session', or 'session = await connect(...)'; without async, "
+    "mcp_client.sync.connect"
+)
 
 
 def connect(
@@ -49,6 +56,7 @@ def connect(
     handlers: Handlers | None = None,
     client_info: Implementation | None = None,
     revision: str = "auto",
+    retry: Retry | None = None,
 ) -> Connecting:
     """Connect to a server: ``async with connect(...) as session``, or ``await connect(...)``.
 
@@ -87,19 +95,17 @@ def connect(
 
     ``revision`` fixes the protocol revision ("2025-06-18"); "auto" agrees on the newest in common.
 
+    ``retry=Retry(...)`` attempts calls that failed again where that can do no harm.
+
     Raises ``ConfigError`` for a wrong argument, at once; ``ConnectError`` (``NegotiationError``
     where no revision is in common) when entered or awaited.
     """
-    transport = _transport(server)
-    if revision != "auto" and not is_known(revision):
-        raise ConfigError(
-            f"revision={revision!r}: give one of {', '.join((*STATELESS, *HANDSHAKE))}, or 'auto'"
-        )
-    strictness_of("validation", validation)
-    strictness_of("argument_validation", argument_validation)
-    if approval is not None and not (callable(approval) or isinstance(approval, Policy)):
-        raise ConfigError(f"approval={approval!r}: give a function from ToolCall to Allow or Deny")
+    _check_types(timeouts, limits, client_info, retry)
+    _check_texts(name, revision, validation, argument_validation)
+    _check_approval(approval)
     capabilities = {} if handlers is None else _handlers(handlers).capabilities
+    transport = _transport(server)
+    timeouts = timeouts or Timeouts()
     memory = ApprovalMemory(lambda: transport.lasting_identity, Answers.of(answers))
     recorder = _audit(name or transport.name, transport, audit, audit_failure, redaction)
     if recorder is not None:
@@ -111,13 +117,8 @@ def connect(
             Setup(
                 name=name or transport.name,
                 trusted=trust_of(trusted),
-                gate=Gate(
-                    approval,
-                    (timeouts or Timeouts()).approval,
-                    _ask_on_terminal,
-                    memory,
-                ),
-                timeouts=timeouts or Timeouts(),
+                gate=Gate(approval, timeouts.approval, _ask_on_terminal, memory),
+                timeouts=timeouts,
                 limits=limits or Limits(),
                 validation=validation,
                 argument_validation=argument_validation,
@@ -126,8 +127,51 @@ def connect(
                 pins=None if pins is None else _pins(pins, name or transport.name, transport),
                 handlers=handlers,
                 audit=recorder,
+                retry=retry,
             ),
         )
+    )
+
+
+def _check_types(timeouts: object, limits: object, client_info: object, retry: object) -> None:
+    _check_type("timeouts", timeouts, Timeouts, "Timeouts(idle=30, ...)")
+    _check_type("limits", limits, Limits, "Limits(tools=100, ...)")
+    _check_type("client_info", client_info, Implementation, "Implementation('my-app', '1.0')")
+    _check_type("retry", retry, Retry, "Retry(attempts=3, ...)")
+
+
+def _check_texts(name: object, revision: object, results: object, arguments: object) -> None:
+    if name is not None and (not isinstance(name, str) or not name):
+        raise ConfigError(f"name={name!r}: give a text that is not empty")
+    if revision != "auto" and not (isinstance(revision, str) and is_known(revision)):
+        raise ConfigError(
+            f"revision={revision!r}: give one of {', '.join((*STATELESS, *HANDSHAKE))}, or 'auto'"
+        )
+    strictness_of("validation", results)
+    strictness_of("argument_validation", arguments)
+
+
+def _check_type(option: str, value: object, kind: type, example: str) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise ConfigError(f"{option}={value!r}: give {example}")
+
+
+def _check_approval(approval: object) -> None:
+    """``Allow`` and ``True`` look like answers, and a hook has to give one for each call."""
+    if approval is None or isinstance(approval, Policy):
+        return
+    if isinstance(approval, type) and issubclass(approval, Allow | Deny | ToolCall):
+        shown = approval.__name__
+    elif isinstance(approval, Allow | Deny | bool):
+        shown = repr(approval)
+    elif callable(approval):
+        return
+    else:
+        raise ConfigError(f"approval={approval!r}: give a function from ToolCall to Allow or Deny")
+    every = "deny_all" if approval is False or "Deny" in shown else "allow_all"
+    raise ConfigError(
+        f"approval={shown} is an answer and not a hook: give {every} to answer every call so, or a "
+        "function from ToolCall to Allow or Deny"
     )
 
 
@@ -144,9 +188,26 @@ def _transport(server: Any) -> Transport:
         return HttpTransport(server)
     if isinstance(server, str):
         return HttpTransport(HttpServer(server))
-    raise ConfigError(
-        f"cannot connect to a {type(server).__name__}: give a StdioServer, the words of a command "
-        "as a list, an HttpServer, a URL, or a transport"
+    raise ConfigError(f"cannot connect to a {type(server).__name__}: {_advice(server)}")
+
+
+def _advice(server: object) -> str:
+    """What to give instead of something that is not a server."""
+    if isinstance(server, os.PathLike):
+        path = os.fspath(server)
+        if str(path).endswith((".js", ".mjs", ".cjs")):
+            return f"to run a script, give StdioServer('node', [{path!r}])"
+        if str(path).endswith(".py"):
+            return f"to run a script, give StdioServer(sys.executable, [{path!r}])"
+        return f"to run a program, give StdioServer({path!r})"
+    if isinstance(server, Mapping):
+        if "url" in server:
+            return "give HttpServer(url, headers=...)"
+        return "give StdioServer(command, args, env=...), with the members of this dict"
+    if isinstance(server, Sequence) and not isinstance(server, bytes):
+        return "the list of words is empty: give the command first"
+    return (
+        "give a StdioServer, the words of a command as a list, an HttpServer, a URL, or a transport"
     )
 
 
@@ -185,6 +246,10 @@ def _audit(
 ) -> Audit | None:
     if failure not in ("refuse", "warn"):
         raise ConfigError(f"audit_failure={failure!r}: give 'refuse' or 'warn'")
+    if redaction is not None:
+        from ..audit.redaction import redaction_of
+
+        redaction_of(redaction)
     if audit is None:
         return None
     from ..audit import Audit
@@ -197,10 +262,22 @@ def _ourselves() -> Implementation:
 
 
 class Connecting:
-    """A session on its way: enter it with ``async with``, or await it. Either, once."""
+    """A session that is not open yet: enter it with ``async with``, or await it. Either, once."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
+
+    if not TYPE_CHECKING:  # a type checker reports these by itself
+
+        def __getattr__(self, name: str) -> Any:
+            if hasattr(Session, name) or name in ("name", "stats"):
+                raise ConfigError(f"the session is not open yet, so it has no {name}: {_USE}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+        def __enter__(self) -> Any:
+            raise ConfigError(f"'with connect(...)' cannot wait for the server: {_USE}")
+
+        def __exit__(self, *_: object) -> None: ...
 
     def __await__(self) -> Generator[Any, Any, Session]:
         return self._session._open().__await__()

@@ -33,7 +33,9 @@ from ..runtime.limits import Timeouts
 from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
 from ..validation.worker_pool import WorkerPool
-from .call import Caller, CallRequest
+from .call import Caller
+from .call_state import CallRequest
+from .retry import Retry
 from .setup import Setup
 from .tool_validation import Strictness
 
@@ -164,6 +166,7 @@ class Session:
         validation: Strictness | None = None,
         cancel: CancelToken | None = None,
         context: Hashable = None,
+        retry: Retry | None = None,
     ) -> ToolResult:
         """Call a tool, if the approval hook allows it, and return its result.
 
@@ -174,7 +177,7 @@ class Session:
         ``connect(validation=...)`` says for all. ``cancel`` is a token whose ``cancel(reason)``
         cancels the call from any task or thread. ``context`` is the host's own word on whose call
         it is: any hashable value, which the approval hook finds as ``call.context`` and which is
-        never sent.
+        never sent. ``retry`` says for this call what ``connect(retry=...)`` says for all.
 
         A failure the tool reports is a result with ``is_error``. Raises ``UnknownTool``,
         ``InvalidArguments``, ``InvalidSchema``, ``CallDenied``, ``CallWithdrawn`` or
@@ -186,7 +189,9 @@ class Session:
 
         timeouts = self._timeouts if timeout is None else self._timeouts.for_call(timeout)
         return await self._caller.run(
-            CallRequest(name, arguments, timeouts, on_progress, meta, validation, cancel, context)
+            CallRequest(
+                name, arguments, timeouts, on_progress, meta, validation, cancel, context, retry
+            )
         )
 
     # --------------------------------------------------- resources and prompts

@@ -9,6 +9,7 @@ from ..approval.gate import Gate
 from ..catalog.trust import Trust
 from ..protocol.capabilities import ClientDeclaration
 from ..runtime.limits import Limits, Timeouts
+from .retry import Retry
 from .tool_validation import Strictness
 
 if TYPE_CHECKING:
@@ -35,3 +36,4 @@ class Setup:
     pins: Pins | None = None
     handlers: Handlers | None = None
     audit: Audit | None = None
+    retry: Retry | None = None

@@ -1,4 +1,4 @@
-"""Traces: a span a request and its context for the server, and nothing where nobody traces."""
+"""Traces: a span per call and request and its context for the server, and nothing without."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import anyio
 import pytest
 
 from mcp_client import (
+    Allow,
     CallTimeout,
+    Deny,
     InvalidResult,
     JsonRpcError,
     MemoryServer,
+    NotSent,
+    Retry,
     ServerError,
+    Timeouts,
+    ToolCall,
     allow_all,
     connect,
 )
@@ -142,6 +149,59 @@ async def test_what_went_wrong_is_in_the_status_and_no_more_of_it(
     assert span.attributes.get("rpc.response.status_code") == code
     assert span.events == ()
     assert "secret text" not in span.to_json()
+
+
+def children_of(spans: Any, parent: Any) -> list[str]:
+    return [
+        span.name
+        for span in spans.get_finished_spans()
+        if span.parent is not None and span.parent.span_id == parent.context.span_id
+    ]
+
+
+async def test_approval_and_requests_are_spans_below_the_one_of_the_call(spans: Any) -> None:
+    async def approve(call: ToolCall) -> Allow:
+        await anyio.lowlevel.checkpoint()
+        return Allow()
+
+    async with connect(MemoryServer(Server()), approval=approve) as session:
+        await session.list_tools()
+        await session.call_tool("do")
+    call = span_of(spans, "tools/call do")
+    assert children_of(spans, call) == ["approval", "request tools/call"]
+    approval = span_of(spans, "approval")
+    request = span_of(spans, "request tools/call")
+    assert call.start_time <= approval.start_time < approval.end_time <= request.start_time
+    assert request.end_time <= call.end_time
+
+
+@pytest.mark.parametrize(
+    ("tool", "outcome", "asked"), [("do", "CallDenied", True), ("unknown", "UnknownTool", False)]
+)
+async def test_a_call_that_is_not_sent_has_a_span_with_its_outcome(
+    spans: Any, tool: str, outcome: str, asked: bool
+) -> None:
+    async with connect(MemoryServer(Server()), approval=lambda call: Deny("secret")) as session:
+        await session.list_tools()
+        with pytest.raises(NotSent):
+            await session.call_tool(tool)
+    call = span_of(spans, f"tools/call {tool}")
+    assert call.attributes["error.type"] == outcome
+    assert not call.status.is_ok
+    assert ("approval" in children_of(spans, call)) is asked
+    assert "request tools/call" not in children_of(spans, call)
+    assert "secret" not in call.to_json()
+
+
+async def test_all_attempts_of_a_call_are_below_one_span(spans: Any) -> None:
+    async with connect(MemoryServer(Server()), approval=allow_all) as session:
+        await session.list_tools()
+        timeouts, retry = Timeouts(idle=0.05), Retry(attempts=2, backoff=0, safe=True)
+        with pytest.raises(CallTimeout):
+            await session.call_tool("do", {"then": "hang"}, timeout=timeouts, retry=retry)
+    call = span_of(spans, "tools/call do")
+    assert call.attributes["error.type"] == "CallTimeout"
+    assert children_of(spans, call).count("request tools/call") == 2
 
 
 async def test_reads_and_prompts_are_named_and_no_uri_is_told(spans: Any) -> None:

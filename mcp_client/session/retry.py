@@ -1,0 +1,65 @@
+"""When a call that failed is attempted again, if the host wants that.
+
+By default no call is repeated: ``error.retryable`` tells whether that would be safe. With
+``connect(retry=Retry())`` or ``call_tool(retry=Retry())`` an attempt that failed is followed by
+another one where nothing reached the server and another attempt may succeed, and where it is not
+known whether the tool ran but a trusted server says that it only reads or is idempotent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import (
+    CallTimeout,
+    ConfigError,
+    ConnectionLost,
+    McpError,
+    NotSent,
+    ServerError,
+    UrlElicitationRequired,
+)
+
+__all__ = ["Retry"]
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often a failed call is attempted, and when.
+
+    One approval covers all attempts of the same call: the same definition and arguments. The total
+    timeout of the call covers them, too, with the pauses between them.
+    """
+
+    attempts: int = 3
+    """How many there are at most, the first one included."""
+    backoff: float = 0.5
+    """Seconds before the second attempt, twice as many before each one that follows; with jitter,
+    and never less than the server asks for (``retry_after``)."""
+    safe: bool = False
+    """The host's word that repeating the call does no harm, although it may have run already."""
+
+    def __post_init__(self) -> None:
+        if type(self.attempts) is not int or self.attempts < 1:
+            raise ConfigError(f"Retry(attempts={self.attempts!r}): give a whole number above 0")
+        if type(self.backoff) not in (int, float) or not 0 <= self.backoff < float("inf"):
+            raise ConfigError(f"Retry(backoff={self.backoff!r}): give seconds, 0 or more")
+        if type(self.safe) is not bool:
+            raise ConfigError(f"Retry(safe={self.safe!r}): give True or False")
+
+    def permits(self, error: McpError) -> bool:
+        """Whether a call that ended with ``error`` may be attempted again."""
+        if isinstance(error, NotSent | ServerError):
+            # A visit to a URL has to be waited for: UrlElicitationRequired.elicitations.
+            return error.retryable and not isinstance(error, UrlElicitationRequired)
+        if isinstance(error, CallTimeout | ConnectionLost):
+            return error.retryable or self.safe
+        return False
+
+    def pause(self, error: McpError, attempts: int) -> float:
+        """Seconds before the next attempt, after ``attempts``."""
+        import random  # only now: few sessions retry
+
+        jitter = 0.5 + random.random()  # noqa: S311 - spreads attempts, hides nothing
+        wanted: float | None = getattr(error, "retry_after", None)
+        return float(max(self.backoff * 2 ** (attempts - 1) * jitter, wanted or 0.0))

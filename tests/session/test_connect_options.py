@@ -1,0 +1,95 @@
+"""What is wrong with the options of ``connect`` is said at once, with its cause and the way out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_client import Allow, ConfigError, Deny, ToolCall, connect
+
+COMMAND = ["no-such-program"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("timeouts", 10),
+        ("timeouts", {"idle": 3}),
+        ("limits", 5),
+        ("client_info", "my-app"),
+        ("client_info", {"name": "my-app"}),
+        ("name", 5),
+        ("name", ""),
+        ("redaction", 5),
+        ("retry", 3),
+        ("retry", True),
+        ("revision", 5),
+        ("revision", "2020-01-01"),
+        ("handlers", 5),
+        ("audit", 5),
+        ("audit_failure", "ignore"),
+        ("answers", 5),
+        ("pins", 5),
+        ("trusted", 5),
+        ("validation", "loose"),
+        ("argument_validation", None),
+    ],
+)
+def test_an_option_of_the_wrong_type_is_refused_with_its_name(option: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=option):
+        connect(COMMAND, **{option: value})
+
+
+@pytest.mark.parametrize(
+    ("approval", "advice"),
+    [
+        (Allow, "allow_all"),
+        (Allow(), "allow_all"),
+        (True, "allow_all"),
+        (Deny, "deny_all"),
+        (Deny("no"), "deny_all"),
+        (False, "deny_all"),
+        (ToolCall, "a function from ToolCall"),
+        ("yes", "a function from ToolCall"),
+    ],
+)
+def test_an_answer_given_as_the_approval_hook_is_refused(approval: Any, advice: str) -> None:
+    with pytest.raises(ConfigError, match=f"approval=.*{advice}"):
+        connect(COMMAND, approval=approval)
+
+
+@pytest.mark.parametrize(
+    ("server", "advice"),
+    [
+        (Path("server.py"), r"StdioServer\(sys.executable, \['server.py'\]\)"),
+        (Path("server.js"), r"StdioServer\('node', \['server.js'\]\)"),
+        (Path("bin/server"), r"StdioServer\('bin/server'\)"),
+        ({"command": "python", "args": []}, "StdioServer"),
+        ({"url": "https://example.com/mcp"}, "HttpServer"),
+        ([], "empty"),
+        (5, "StdioServer"),
+        (None, "StdioServer"),
+        ("python server.py", r"StdioServer\('python', \['server.py'\]\)"),
+        ("localhost:8000/mcp", "http://localhost:8000/mcp"),
+    ],
+)
+def test_what_is_not_a_server_is_refused_with_what_to_give(server: Any, advice: str) -> None:
+    with pytest.raises(ConfigError, match=advice):
+        connect(server)
+
+
+@pytest.mark.parametrize("name", ["call_tool", "list_tools", "name", "aclose"])
+def test_a_session_that_is_not_open_says_how_to_open_it(name: str) -> None:
+    connecting: Any = connect(COMMAND)
+    with pytest.raises(ConfigError, match=r"async with connect.* as session"):
+        getattr(connecting, name)
+    with pytest.raises(AttributeError):
+        connecting.no_such_name  # noqa: B018
+
+
+def test_a_plain_with_says_how_to_open_the_session() -> None:
+    connecting: Any = connect(COMMAND)
+    with pytest.raises(ConfigError, match="async with"), connecting:
+        pass
