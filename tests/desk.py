@@ -127,7 +127,7 @@ class Desk:
         while True:
             try:
                 data = os.read(self._master, 65_536)
-            except OSError:  # nobody holds the other end any more
+            except OSError:  # the other end is closed
                 return
             with self._news:
                 self.raw += data

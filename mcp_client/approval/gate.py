@@ -22,12 +22,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import anyio
-from anyio.lowlevel import checkpoint_if_cancelled
 
 from ..catalog.tool import ToolCall
+from ..connection.cancellation import stop_if_cancelled
 from ..errors import CallDenied, ConfigError, InvalidArguments, McpError
 from ..protocol.canonical_json import NotJson
-from ..runtime.event_loop import being_cancelled
+from ..runtime.event_loop import being_cancelled, cancel_requests
 from ..runtime.safe_text import safe_text
 from .decision import (
     IN_PLACE,
@@ -89,14 +89,17 @@ class Gate:
 
         ``once`` keeps a yes to this one call, for when the same call has to be made again.
         """
-        answer, who = await self._answer(call, once)
+        answer, who = self._at_once(call, once)
+        if answer is None:
+            answer, who = await self._wait(call)
         kind = type(answer)
         if kind is Allow:
             approved = call if answer.arguments is None else _edited(call, answer.arguments)
+            if answer.remember is None:
+                return Verdict(approved, answer.source, answer.reason)
             remember = _remember(call, answer.remember)
-            if remember is not None:
-                await self._keep(call, answer, remember, approved, once)
-            for_good = remember is not None and remember.scope == "always" and approved is call
+            await self._keep(call, answer, remember, approved, once)
+            for_good = remember.scope == "always" and not approved.edited
             return Verdict(approved, answer.source, answer.reason, for_good)
         if kind is Deny:
             reason = safe_text(answer.reason, 500)
@@ -132,8 +135,8 @@ class Gate:
 
     # ------------------------------------------------------------------- asking
 
-    async def _answer(self, call: ToolCall, once: OneCallApproval | None) -> tuple[Any, str]:
-        """The answer, unchecked, and who gave it. Raises ``CallDenied`` where there is none."""
+    def _at_once(self, call: ToolCall, once: OneCallApproval | None) -> tuple[Any, str]:
+        """The answer that needs no waiting, and who gave it; None where there is none."""
         who = "the policy"
         answer: Any = None
         memory = self.memory
@@ -145,18 +148,29 @@ class Gate:
                 answer = None if once is None else once.recall(call)
                 if answer is None and not memory.waits:
                     answer = memory.recall(call)
-            if answer is None and self._in_place and not memory.waits:
-                who = "the approval hook"
-                answer = self._hook(call)
-            if answer is None:
-                with self._question() as question:
-                    if memory.waits:
-                        answer = await self.recall(call)
-                    if answer is None:
+                    if answer is None and self._in_place:
                         who = "the approval hook"
-                        answer = await self._ask(question, call)
+                        answer = self._hook(call)
+        except Exception as error:  # any failure means no
+            raise self._failed(call, who, error) from error
+        return answer, who
+
+    async def _wait(self, call: ToolCall) -> tuple[Any, str]:
+        """The answer from the file of answers or the hook, and which of the two gave it."""
+        who = "memory"
+        before = cancel_requests()
+        try:
+            with self._question() as question:
+                answer: Any = await self.recall(call) if self.memory.waits else None
+                if answer is None:
+                    who = "the approval hook"
+                    answer = await self._ask(question, call)
+                    # A hook may swallow a cancellation: by a timeout, a closing session, a caller.
+                    await stop_if_cancelled(None, before)
         except BaseException as error:  # any failure means no
-            if not isinstance(error, Exception) and not _only_hook_cancelled(error):
+            is_cancellation = isinstance(error, anyio.get_cancelled_exc_class())
+            hook_alone = is_cancellation and not being_cancelled(before)
+            if not isinstance(error, Exception) and not hook_alone:
                 raise
             raise self._failed(call, who, error) from error
         return answer, who
@@ -182,12 +196,9 @@ class Gate:
             raise _Nested
         token = current_question.set(question)
         try:
-            answer = self._hook(call) if self._in_place else await invoke_hook(self._hook, call)
+            return self._hook(call) if self._in_place else await invoke_hook(self._hook, call)
         finally:
             current_question.reset(token)
-        # A hook may swallow the cancellation that a timeout, a closing session or its caller sent.
-        await checkpoint_if_cancelled()
-        return answer
 
     def _failed(self, call: ToolCall, who: str, error: BaseException) -> CallDenied:
         reason = self._failure_reason(error)
@@ -288,9 +299,9 @@ def _edited(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
         ) from None
 
 
-def _remember(call: ToolCall, remember: Any) -> Remember | None:
+def _remember(call: ToolCall, remember: Any) -> Remember:
     try:
-        return Remember.of(remember)
+        return remember if type(remember) is Remember else Remember(remember)
     except ConfigError as error:
         reason = f"the approval hook answered Allow with {safe_text(error, 300)}"
         raise _denied(call, reason, reason) from None
@@ -306,11 +317,6 @@ def _denied(call: ToolCall, message: str, reason: str, source: str = "gate") -> 
     return CallDenied(
         message, reason=reason, source=source, server=call.server, tool=call.tool.name
     )
-
-
-def _only_hook_cancelled(error: BaseException) -> bool:
-    """Whether the hook alone was cancelled, and not the caller."""
-    return isinstance(error, anyio.get_cancelled_exc_class()) and not being_cancelled()
 
 
 def _kind_of(error: BaseException) -> str:

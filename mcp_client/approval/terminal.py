@@ -27,7 +27,7 @@ _HINTS = (
 )
 _SOURCES = {
     "server": "the server's word, which you trust",
-    "assumed": "assumed, nobody trusted says",
+    "assumed": "assumed, not stated by a trusted server",
     "contradiction": "assumed, the server contradicts itself",
 }
 _LINES_BESIDE = 22
@@ -102,7 +102,7 @@ async def _decided(console: Console, call: ToolCall) -> Answer:
                 _show(console, shown)
             case _:
                 tries -= 1
-                console.say("That is none of the answers." if tries else "So it is no.")
+                console.say("That is not one of the answers." if tries else "So it is no.")
     return Deny(_NO, source="person")
 
 

@@ -37,7 +37,7 @@ try:
 except ImportError:  # pragma: no cover - Windows
     termios = None  # type: ignore[assignment]
 
-__all__ = ["Console", "nobody_there", "open_console", "person_is_there"]
+__all__ = ["Console", "nobody_there", "open_console"]
 
 _INTERRUPT = b"\x03"
 _LONGEST = 4_000
@@ -46,14 +46,9 @@ _WRAP_OFF, _WRAP_ON = "\x1b[?7l", "\x1b[?7h"
 _lock = CrossLoopLock()
 
 
-def person_is_there() -> bool:
-    """Whether both standard input and standard error, where questions are shown, are a terminal."""
-    return _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
-
-
 def nobody_there() -> str | None:
-    """Why nobody can be asked at the terminal, or None."""
-    if not person_is_there():
+    """Why a question cannot be asked at the terminal, or None if it can."""
+    if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
         return "there is no terminal to ask at"
     if termios is not None and _in_background(sys.stdin.fileno()):
         return "the program is in the background of its terminal, where it cannot ask"

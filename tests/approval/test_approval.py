@@ -1,4 +1,4 @@
-"""The gate, met as a caller meets it: whatever befalls the hook, the server's record tells."""
+"""The gate as a caller meets it: whatever a hook does, the server's record shows what ran."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ async def test_a_hook_sees_the_call_it_decides() -> None:
         call.arguments["n"] = 2
 
 
-async def test_every_call_is_asked_about_anew() -> None:
+async def test_every_call_is_asked_about_again() -> None:
     asked: list[str] = []
 
     async def count(call: ToolCall) -> Allow:

@@ -281,10 +281,10 @@ async def test_hooks_that_never_return_do_not_keep_later_calls_from_the_file_of_
     try:
         async with connect(transport, approval=never, answers=file, timeouts=timeouts) as session:
             async with anyio.create_task_group() as group:
-                for n in range(60):
+                for n in range(45):
                     group.start_soon(call, session, n)
             with anyio.fail_after(20):
-                await call(session, 60)
+                await call(session, 45)
                 tool = await session.get_tool("t")
                 Answers(file).add(
                     Remembered(
@@ -300,7 +300,7 @@ async def test_hooks_that_never_return_do_not_keep_later_calls_from_the_file_of_
                 await session.call_tool("t", {"n": 61})
     finally:
         release.set()
-    assert len(refused) == 61
+    assert len(refused) == 46
     assert server.ran == [{"n": 61}]
 
 
@@ -319,11 +319,11 @@ async def test_more_hanging_hooks_than_threads_are_refused_by_the_clock() -> Non
     try:
         async with server.connect(never, 0.2) as session, anyio.create_task_group() as group:
             with anyio.fail_after(30):
-                for _ in range(300):
+                for _ in range(260):
                     group.start_soon(call, session)
     finally:
         release.set()
-    assert len(refused) == 300
+    assert len(refused) == 260
     assert server.ran == []
 
 
@@ -425,6 +425,26 @@ async def test_closing_one_session_leaves_the_questions_of_another_open() -> Non
         await two.aclose()
         group.start_soon(functools.partial(one.call_tool, "t", {"n": 2}))
     assert sorted(call["n"] for call in server.ran) == [1, 2]
+
+
+async def test_a_yes_that_swallowed_its_callers_cancellation_is_not_remembered() -> None:
+    asked, server, store = anyio.Event(), Server(), Answers()
+
+    async def hook(call: ToolCall) -> Allow:
+        asked.set()
+        try:
+            await anyio.sleep_forever()
+        except anyio.get_cancelled_exc_class():
+            pass
+        return Allow(remember="session")
+
+    async with server.connect(hook, answers=store) as session:
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.call_tool, "t")
+            await asked.wait()
+            group.cancel_scope.cancel()
+        assert session.answers.list() == ()
+    assert server.ran == []
 
 
 # --------------------------------------------------------------- a hook that calls a tool

@@ -1,4 +1,4 @@
-"""What holds of the gate for any rules, any server and anything that befalls those it asks."""
+"""What holds of the gate for any rules, any server and any failure of those it asks."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ FLAGS = ("trusted", "read_only", "destructive", "idempotent", "open_world", "fin
 
 
 async def decision(policy: list[Rule], said: Any, arguments: Any) -> list[str]:
-    """What becomes of two calls of a tool with these annotations."""
+    """How two calls of a tool with these annotations are decided."""
     outcomes: list[str] = []
     definition = {"name": "t", "inputSchema": {"properties": {"n": {"type": "integer"}}}}
 
@@ -182,10 +182,10 @@ class World:
         if event == 3:
             self.session._connection.transport.end()  # type: ignore[attr-defined]
 
-    async def call(self, arguments: dict[str, Any]) -> None:
+    async def call(self, arguments: dict[str, Any], context: Any) -> None:
         assert self.session is not None
         try:
-            await self.session.call_tool("t", arguments)
+            await self.session.call_tool("t", arguments, context=context)
         except (CallDenied, ConnectError, ConnectionLost):
             return
 
@@ -199,6 +199,8 @@ class World:
     def covers(self, asked: ToolCall, allow: Allow, verdict: Verdict) -> bool:
         call = verdict.call
         if call.tool.fingerprint != asked.tool.fingerprint:
+            return False
+        if repr(call.context) != repr(asked.context):
             return False
         if verdict.source != "memory":
             wanted = asked.arguments if allow.arguments is None else allow.arguments
@@ -229,15 +231,17 @@ yes_or_no = st.sampled_from(
 )
 events = st.sampled_from([0, 0, 0, 1, 2, 3])
 some_arguments = st.sampled_from([{}, {"n": 1}, {"n": 2}, {"n": 3}, {"n": "odd"}, {"n": []}])
+whose = st.lists(st.sampled_from([None, "ana", 1, True, ("ana", 1)]), min_size=3, max_size=3)
 deeds = st.lists(st.tuples(events, st.lists(some_arguments, max_size=3)), max_size=6)
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-@given(deeds, st.lists(st.tuples(yes_or_no, events), min_size=1, max_size=6), st.booleans())
+@given(deeds, whose, st.lists(st.tuples(yes_or_no, events), min_size=1, max_size=6), st.booleans())
 @settings(few, max_examples=120)
 def test_no_call_runs_under_an_approval_for_another_fingerprint_or_other_arguments(
     backend: str,
     todo: list[tuple[int, list[dict[str, Any]]]],
+    contexts: list[Any],
     answers: list[tuple[Any, int]],
     at_once: bool,
 ) -> None:
@@ -270,11 +274,11 @@ def test_no_call_runs_under_an_approval_for_another_fingerprint_or_other_argumen
                 await world.happen(event)
                 if at_once:
                     async with anyio.create_task_group() as tasks:
-                        for arguments in calls:
-                            tasks.start_soon(world.call, arguments)
+                        for arguments, context in zip(calls, contexts, strict=False):
+                            tasks.start_soon(world.call, arguments, context)
                 else:
-                    for arguments in calls:
-                        await world.call(arguments)
+                    for arguments, context in zip(calls, contexts, strict=False):
+                        await world.call(arguments, context)
 
     with patch.object(Gate, "approve", heard):
         run(story, backend)
@@ -288,14 +292,14 @@ class Interrupted(BaseException):
     pass
 
 
-def befalls(error: BaseException) -> Callable[..., Any]:
+def raises(error: BaseException) -> Callable[..., Any]:
     def raising(*args: Any, **options: Any) -> Any:
         raise error
 
     return raising
 
 
-def befalls_async(error: BaseException) -> Callable[..., Any]:
+def raises_async(error: BaseException) -> Callable[..., Any]:
     async def raising(*args: Any, **options: Any) -> Any:
         raise error
 
@@ -303,29 +307,29 @@ def befalls_async(error: BaseException) -> Callable[..., Any]:
 
 
 PLACES: dict[str, Callable[[BaseException], tuple[dict[str, Any], list[Any]]]] = {
-    "an async hook": lambda error: ({"approval": befalls_async(error)}, []),
-    "a sync hook": lambda error: ({"approval": befalls(error)}, []),
+    "an async hook": lambda error: ({"approval": raises_async(error)}, []),
+    "a sync hook": lambda error: ({"approval": raises(error)}, []),
     "a hook that takes turns": lambda error: (
-        {"approval": one_at_a_time(befalls_async(error))},
+        {"approval": one_at_a_time(raises_async(error))},
         [],
     ),
     "a policy of the host's own": lambda error: ({"approval": OwnPolicy(error)}, []),
-    "the hook of rules": lambda error: ({"approval": Rules([], befalls_async(error))}, []),
+    "the hook of rules": lambda error: ({"approval": Rules([], raises_async(error))}, []),
     "a rule": lambda error: (
         {"approval": Rules([Rule("allow", tool="*")])},
-        [patch.object(Rule, "matches", befalls(error))],
+        [patch.object(Rule, "matches", raises(error))],
     ),
     "what the session remembers": lambda error: (
         {"approval": remembering("session")},
-        [patch("mcp_client.approval.remembered.ApprovalMemory.recall", befalls(error))],
+        [patch("mcp_client.approval.remembered.ApprovalMemory.recall", raises(error))],
     ),
     "the store, looked into": lambda error: (
         {"approval": remembering("always"), "answers": Answers()},
-        [patch.object(Answers, "find", befalls(error))],
+        [patch.object(Answers, "find", raises(error))],
     ),
     "the store, written to": lambda error: (
         {"approval": remembering("always"), "answers": Answers()},
-        [patch.object(Answers, "add", befalls(error))],
+        [patch.object(Answers, "add", raises(error))],
     ),
 }
 
@@ -370,7 +374,7 @@ exceptions: st.SearchStrategy[Callable[[], BaseException]] = st.sampled_from(
 @pytest.mark.parametrize("place", sorted(PLACES))
 @given(exceptions)
 @settings(few, max_examples=20)
-def test_whatever_befalls_those_who_are_asked_nothing_is_sent(
+def test_nothing_is_sent_whatever_an_approver_raises(
     place: str, backend: str, make: Callable[[], BaseException]
 ) -> None:
     error = make()

@@ -202,7 +202,7 @@ async def test_a_no_is_never_remembered_and_a_yes_does_not_outlast_a_rule(scope:
 @pytest.mark.parametrize(
     "wrong", ["for ever", "", True, 1, ["session"], {"scope": "session"}, object(), Remember]
 )
-async def test_a_remember_that_is_none_means_no_and_says_so(wrong: Any) -> None:
+async def test_a_malformed_remember_means_no_and_says_so(wrong: Any) -> None:
     server = Server()
     server.remember = wrong
     async with server.connect() as session:
@@ -307,7 +307,7 @@ async def test_drift_from_the_pins_voids_a_yes_that_was_given_before(tmp_path: P
         await session.call_tool("a")
     async with server.connect(answers=file, pins=lock) as session:
         await session.call_tool("a")
-        assert len(server.asked) == 2, "nobody who was asked knew of the difference"
+        assert len(server.asked) == 2, "no approver was told of the difference"
         await session.call_tool("a")
     assert len(server.asked) == 2
 
@@ -533,7 +533,7 @@ GOOD = an_answer().to_json()
         ({"where": {"n": {"equals": 1}}}, "not a JSON pointer"),
     ],
 )
-async def test_a_file_that_is_none_is_refused_before_anything_starts(
+async def test_a_malformed_file_is_refused_before_anything_starts(
     text: Any, why: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "answers.json"
@@ -568,7 +568,7 @@ async def test_a_file_that_others_may_use_is_refused(mode: int, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("odd", [1, True, ["a"], object()])
-def test_what_is_no_store_is_refused_at_once(odd: Any) -> None:
+def test_anything_but_a_store_or_a_path_is_refused_at_once(odd: Any) -> None:
     with pytest.raises(ConfigError, match="answers="):
         Server().connect(answers=odd)
 

@@ -296,7 +296,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("entry", "text"), WRONG)
-def test_a_rule_that_is_none_is_refused_here_and_in_a_file(
+def test_a_malformed_rule_is_refused_here_and_in_a_file(
     entry: dict[str, Any], text: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -465,10 +465,10 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 
 def refuse_to_be_asked(call: ToolCall) -> Allow:
-    raise AssertionError("nobody need be asked")
+    raise AssertionError("it must not be asked about")
 
 
-async def test_what_a_rule_allows_or_denies_nobody_is_asked_about() -> None:
+async def test_what_a_rule_allows_or_denies_is_not_asked_about() -> None:
     server = Server()
     rules = Rules([Rule("allow", tool="read"), Rule("deny", tool="*")], ask=refuse_to_be_asked)
     await server.call(rules, "read")

@@ -17,9 +17,11 @@ import anyio
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
-from mcp_client import Allow, Deny
+from mcp_client import Allow, Deny, ask_on_terminal
 from mcp_client.approval.decision import Answer
 from mcp_client.approval.gate import Gate, Remember
+from mcp_client.auth.browser import Browser
+from mcp_client.auth.steps import Consent, Listen
 from mcp_client.catalog.tool import ToolCall
 from mcp_client.errors import CallDenied
 from tests.desk import CTRL_C, CTRL_D, Desk, Program, call_of
@@ -91,15 +93,15 @@ async def test_ctrl_c_is_no_also_after_something_was_typed(desk: Desk) -> None:
     "answer",
     ["yy", "yes please", "j", "ý", "\x1b[A", "y\x00", "1", "true", "e", "s all", "\u202ey"],
 )
-async def test_what_is_no_answer_is_asked_again_and_the_third_time_it_is_no(
+async def test_any_other_answer_is_asked_again_and_the_third_time_means_no(
     desk: Desk, answer: str
 ) -> None:
     assert await asked(desk, call_of(), answer, answer, answer) == NO
-    assert [line for line in await desk.screen() if line.startswith("That is none")]
+    assert [line for line in await desk.screen() if line.startswith("That is not one")]
     assert "So it is no." in await desk.screen()
 
 
-async def test_an_answer_after_one_that_was_none_counts(desk: Desk) -> None:
+async def test_a_valid_answer_after_an_invalid_one_counts(desk: Desk) -> None:
     assert await asked(desk, call_of(), "?", "yess", "y") == YES
 
 
@@ -140,10 +142,10 @@ async def test_the_question_says_all_there_is_to_know(desk: Desk) -> None:
         "Its title    | Remove",
         "It says      | Removes a file.",
         "             | There is no way back.",
-        "Read-only      no (assumed, nobody trusted says)",
+        "Read-only      no (assumed, not stated by a trusted server)",
         "Destructive    no (the server's word, which you trust)",
-        "Repeatable     no (assumed, nobody trusted says)",
-        "Reaches out    yes (assumed, nobody trusted says)",
+        "Repeatable     no (assumed, not stated by a trusted server)",
+        "Reaches out    yes (assumed, not stated by a trusted server)",
         "Call's _meta | {",
         '             |   "team": "ops"',
         "             | }",
@@ -224,7 +226,7 @@ async def test_a_server_that_contradicts_itself_is_said_to(desk: Desk) -> None:
 # --------------------------------------------------------------------------- no terminal
 
 
-async def test_a_terminal_that_is_too_narrow_for_the_marks_is_none(
+async def test_a_terminal_too_narrow_for_the_marks_is_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
@@ -236,7 +238,7 @@ async def test_a_terminal_that_is_too_narrow_for_the_marks_is_none(
     assert not desk.raw
 
 
-async def test_in_the_background_nobody_is_asked(
+async def test_in_the_background_the_question_is_not_asked(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "tcgetpgrp", lambda fd: os.getpgrp() + 1)
@@ -397,7 +399,9 @@ async def test_edited_arguments_are_asked_about_again(desk: Desk, editor: Editor
     assert "Run it? [y/N/e/v]" in screen.split("Your edit")[1]
 
 
-async def test_an_edit_that_changes_nothing_is_none(desk: Desk, editor: Editor) -> None:
+async def test_an_edit_that_changes_nothing_leaves_the_call_as_it_was(
+    desk: Desk, editor: Editor
+) -> None:
     editor("path.write_text(path.read_text().replace('  ', ' '))")
     assert await asked(desk, call_of(), "e", "y") == YES
 
@@ -481,6 +485,59 @@ async def test_without_an_editor_none_is_offered(
     monkeypatch.setenv("VISUAL", "an 'open quotation mark")
     await asked(desk, call_of(), "n")
     assert not [line for line in await desk.screen() if "edit" in line]
+
+
+# ---------------------------------------------------------------------- taking turns
+
+
+async def test_a_login_at_the_terminal_waits_until_the_open_question_is_answered(
+    desk: Desk,
+) -> None:
+    answers: list[Answer] = []
+    codes: list[str] = []
+
+    async def ask() -> None:
+        answers.append(await desk.ask(call_of()))
+
+    async def log_in() -> None:
+        person = Browser(headless=True)
+        uri = (await person.listen(Listen())).redirect_uri
+        uris.append(uri)
+        url = "https://as.example.com/authorize?client_id=c&state=st-4711"
+        redirected = await person.consent(Consent(url, uri, "st-4711", "files"))
+        codes.append(redirected.params["code"])
+
+    uris: list[str] = []
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+        await desk.prompted()
+        group.start_soon(log_in)
+        while not uris:
+            await anyio.lowlevel.checkpoint()
+        await anyio.wait_all_tasks_blocked()
+        assert "Log in for" not in "\n".join(await desk.screen())
+        desk.type("y\n")
+        await desk.until("  > ")
+        assert answers == [YES]
+        desk.type(f"{uris[0]}?code=typed&state=st-4711\n")
+    assert codes == ["typed"]
+
+
+async def test_a_question_that_waited_is_not_asked_if_an_answer_covers_it_meanwhile(
+    desk: Desk,
+) -> None:
+    gate = Gate(ask_on_terminal, 60)
+    desk.sit()
+    said: list[str] = []
+
+    async def ask() -> None:
+        said.append((await gate.approve(call_of())).source)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(ask)
+        await desk.answer("s")
+    assert sorted(said) == ["memory", "memory", "person"]
 
 
 # -------------------------------------------------------------- a program of its own

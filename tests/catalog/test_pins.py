@@ -1,4 +1,4 @@
-"""A lock file of tools: first use writes, drift is told, and nothing of it is lost."""
+"""A lock file of tools: first use writes it, drift is reported, and no entry is lost."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_the_file_is_the_same_whatever_the_order_and_not_written_again(loc
     assert [path.name for path in lock.parent.iterdir()] == ["mcp.lock"], "nothing is left behind"
 
 
-async def test_what_nobody_sees_is_seen_in_the_file(lock: Path) -> None:
+async def test_invisible_characters_are_visible_in_the_file(lock: Path) -> None:
     await first_use_with(lock, "in\u200bvisible \ud800")
     assert "in\\u200bvisible \\ud800" in lock.read_text()
     Pins(lock).read()
@@ -312,12 +312,12 @@ async def test_a_file_that_cannot_be_written_is_told_as_such(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("wrong", [7, True, {}, b"mcp.lock"])
-def test_what_is_no_path_is_refused_at_once(wrong: Any) -> None:
+def test_anything_but_a_path_is_refused_at_once(wrong: Any) -> None:
     with pytest.raises(ConfigError, match="pins="):
         connect(MemoryServer(Server()), pins=wrong)
 
 
-def test_a_policy_there_is_not_is_refused_at_once(lock: Path) -> None:
+def test_an_unknown_policy_is_refused_at_once(lock: Path) -> None:
     with pytest.raises(ConfigError, match="policy"):
         Pins(lock, policy="maybe")  # type: ignore[arg-type]
 
@@ -394,7 +394,7 @@ def test_a_definition_that_is_still_as_written_is_no_drift_though_a_newer_one_is
     assert not pins.has_drifted(old), "a call that was built before goes by what it was built on"
 
 
-def test_a_lock_that_nobody_lets_go_of_is_not_waited_for_without_end(
+def test_waiting_for_a_lock_that_is_never_released_is_bounded(
     lock: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_client.runtime.atomic_file.PATIENCE", 0.02)

@@ -141,7 +141,7 @@ async def test_a_faked_question_stays_behind_the_marks(desk: Desk) -> None:
     assert [line for line in screen if line.startswith(("May", "Server", "Run it", "Read"))] == [
         "May this tool run?",
         "Server       | files",
-        "Read-only      no (assumed, nobody trusted says)",
+        "Read-only      no (assumed, not stated by a trusted server)",
         "Run it? [y/N/s/a/v] n",
     ]
 

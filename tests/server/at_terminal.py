@@ -29,7 +29,9 @@ sent: list[Any] = []
 
 
 def say(*words: object) -> None:
-    print("=", *words, flush=True)
+    # In one piece: what a person types is echoed in between otherwise.
+    sys.stdout.write(" ".join(map(str, ("=", *words))) + "\n")
+    sys.stdout.flush()
 
 
 def server(message: dict[str, Any]) -> Any:
