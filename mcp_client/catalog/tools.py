@@ -39,6 +39,7 @@ _AT_ONCE = 25
 _LOGGED = 20
 _MANY_TEXTS = 200
 _LONGEST_NAME = 1_000
+_OUTPUT_SCHEMAS = (dict, bool, type(None))
 
 
 class Catalog(PagedCache[ToolList]):
@@ -107,21 +108,18 @@ class Catalog(PagedCache[ToolList]):
     # ---------------------------------------------------------- rejected tools
 
     async def _sorted_out(self, found: list[Any]) -> ToolList:
-        names: Counter[str] = Counter()
+        names = [_name(definition) for definition in found]
         look_alikes = LookAlikes()
-        for number, definition in enumerate(found):
+        for number, name in enumerate(names):
             if number % _AT_ONCE == _AT_ONCE - 1:
                 await checkpoint()  # so that a long list does not stop the event loop
-            name = _name(definition)
-            names[name] += 1
             look_alikes.add(name)
         faults = await self._faults(found, names)
         tools: list[Tool] = []
         rejected: list[Rejected] = []
-        for number, definition in enumerate(found):
+        for number, (name, definition) in enumerate(zip(names, found, strict=True)):
             if number % _AT_ONCE == _AT_ONCE - 1:
                 await checkpoint()
-            name = _name(definition)
             fault = faults.get(number)
             if fault is None:
                 tools.append(self._tool(name, definition, look_alikes.of(name)))
@@ -136,16 +134,17 @@ class Catalog(PagedCache[ToolList]):
             )
         return ToolList(tools, rejected, differences)
 
-    async def _faults(self, found: list[Any], names: Counter[str]) -> dict[int, str]:
+    async def _faults(self, found: list[Any], names: list[str]) -> dict[int, str]:
         """Why definitions cannot be used, by their position in the list."""
         faults: dict[int, str] = {}
+        counts = Counter(names)
         texts: list[str] = []
-        for number, definition in enumerate(found):
+        for number, (name, definition) in enumerate(zip(names, found, strict=True)):
             if number % _AT_ONCE == _AT_ONCE - 1 or len(texts) > _MANY_TEXTS:
                 await checkpoint()
             texts = []
             try:
-                fault = _fault(definition, _name(definition), names)
+                fault = _fault(definition, name, counts[name])
                 if fault is None:
                     fault = _schema_fault(definition, self._limits, texts)
                 if fault is None and self.mirrors:
@@ -176,7 +175,7 @@ def _name(definition: Any) -> str:
     return name if type(name) is str else ""
 
 
-def _fault(definition: Any, name: str, names: Counter[str]) -> str | None:
+def _fault(definition: Any, name: str, count: int) -> str | None:
     """Why a definition cannot be used, or None; its schemas are checked elsewhere."""
     if type(definition) is not dict:
         return "it is not a JSON object"
@@ -184,11 +183,11 @@ def _fault(definition: Any, name: str, names: Counter[str]) -> str | None:
         return "its name is missing, empty or not a string"
     if len(name) > _LONGEST_NAME:
         return f"its name has {len(name)} characters, more than {_LONGEST_NAME}"
-    if names[name] > 1:
-        return f"{names[name]} tools have this name; which one is meant cannot be told"
+    if count > 1:
+        return f"{count} tools have this name; which one is meant cannot be told"
     if type(definition.get("inputSchema")) is not dict:
         return "its inputSchema is missing or not a JSON object"
-    if not isinstance(definition.get("outputSchema"), dict | bool | None):
+    if type(definition.get("outputSchema")) not in _OUTPUT_SCHEMAS:
         return "its outputSchema is not a JSON Schema"
     if not is_ordinary_name(name) and invisible(name):
         return "its name has invisible characters"

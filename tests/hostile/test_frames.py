@@ -81,7 +81,7 @@ async def test_junk_is_counted_and_the_call_goes_on(junk: str) -> None:
         ('{"jsonrpc":"2.0","id":ID}', "neither method, result nor error"),
         (_answer("[]"), "no JSON object"),
         (_answer("null"), "no JSON object"),
-        (_answer('{"content":{}}'), "content is no array"),
+        (_answer('{"content":{}}'), "content is not an array"),
         (_answer('{"content":[],"isError":1}'), "isError"),
     ],
 )
