@@ -73,6 +73,9 @@ class ListSource:
     credentials: Callable[[], Credentials | None] = lambda: None
     """How to learn what the server knows us by now: a private list is kept for one value only.
     None where that cannot change."""
+    repeats_in_headers: Callable[[], bool] = lambda: False
+    """Whether HTTP headers repeat marked arguments: then a tool with an invalid ``x-mcp-header``
+    cannot be used."""
 
 
 class PagedCache(ABC, Generic[L]):

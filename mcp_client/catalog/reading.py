@@ -60,6 +60,10 @@ class ReadRequests:
         era = self.connection.agreed().era
         return may_offer(era.revision, era.server.capabilities, feature, detail)
 
+    def repeats_in_headers(self) -> bool:
+        """Whether HTTP headers repeat what a message says, marked arguments included."""
+        return self.connection.agreed().mirrors
+
     def require(self, feature: str, detail: str | None = None) -> None:
         """Raises ``NotSent`` where the server's capabilities leave out ``feature``."""
         if not self.offers(feature, detail):

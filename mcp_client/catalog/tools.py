@@ -58,9 +58,6 @@ class Catalog(PagedCache[ToolList]):
         self._pins = pins
         # Of its own, because the program may have all threads of the default limiter waiting.
         self._thread = anyio.CapacityLimiter(1)
-        self.mirrors = False
-        """Whether HTTP headers repeat arguments: then a tool with an invalid ``x-mcp-header`` is
-        rejected."""
 
     async def tools(self, *, refresh: bool = False) -> ToolList:
         """The complete current list; the last one, with a finding, if it cannot be fetched."""
@@ -138,6 +135,7 @@ class Catalog(PagedCache[ToolList]):
         """Why definitions cannot be used, by their position in the list."""
         faults: dict[int, str] = {}
         counts = Counter(names)
+        in_headers = self._source.repeats_in_headers()
         texts: list[str] = []
         for number, (name, definition) in enumerate(zip(names, found, strict=True)):
             if number % _AT_ONCE == _AT_ONCE - 1 or len(texts) > _MANY_TEXTS:
@@ -147,7 +145,7 @@ class Catalog(PagedCache[ToolList]):
                 fault = _fault(definition, name, counts[name])
                 if fault is None:
                     fault = _schema_fault(definition, self._limits, texts)
-                if fault is None and self.mirrors:
+                if fault is None and in_headers:
                     fault = _mark_fault(definition)
             except Exception as error:  # noqa: BLE001 - it must not take the other tools along
                 _log.exception("%s: a tool's definition could not be read", self._server)

@@ -379,6 +379,7 @@ class Session:
             current().now,
             self._reads.offers,
             lambda: self._connection.transport.credentials,
+            self._reads.repeats_in_headers,
         )
         self._subscriptions = Subscriptions(self.name, self._timeouts, self._limits)
         self._catalog = Catalog(self._source, self._subscriptions.tools, setup.trusted, setup.pins)
@@ -413,7 +414,6 @@ class Session:
             _log.warning("%s: the log level could not be set: %s", self.name, error)
 
     def _connected(self, wire: RpcConnection) -> None:
-        self._catalog.mirrors = wire.mirrors
         if not wire.era.server_may_ask:
             wire.era.log_level = self._logs.request_level
         if wire.generation > 1:

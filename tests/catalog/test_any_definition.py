@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -61,8 +62,8 @@ async def listed(offered: list[Any], *, in_headers: bool, trusted: bool) -> Tool
     async def fetch(fields: Mapping[str, Any]) -> dict[str, Any]:
         return {"tools": offered}
 
-    catalog = Catalog(source_of(fetch, lambda: 0.0), Feed(), trusted)
-    catalog.mirrors = in_headers
+    source = replace(source_of(fetch, lambda: 0.0), repeats_in_headers=lambda: in_headers)
+    catalog = Catalog(source, Feed(), trusted)
     return await catalog.tools()
 
 
