@@ -31,6 +31,8 @@ from tests.server.http_server import Handler, Reply, Request, Served, serving
 
 __all__ = ["Grant", "Options", "World", "guarded"]
 
+_PROTECTED = "/.well-known/oauth-protected-resource"
+
 Document: TypeAlias = dict[str, Any]
 Change: TypeAlias = Callable[[Document], Any]
 """From a document as it should be to what is sent instead; it may return another value."""
@@ -58,6 +60,10 @@ class Options:
     refreshes: bool = True
     scope: str = ""
     """What the MCP server's challenge asks for."""
+    valid_scopes: frozenset[str] | None = None
+    """The scopes a client may register; it is granted only those that it registered."""
+    forgotten_page: int = 400
+    """The status of the page that is shown to the user of an unknown client."""
     needs: Mapping[str, str] = field(default_factory=dict)
     """From a tool to the scope without which it is refused with 403."""
 
@@ -81,7 +87,9 @@ class World:
         self.refresh_tokens: dict[str, Grant] = {}
         self.codes: dict[str, Document] = {}
         self.consents: list[dict[str, str]] = []
-        """The parameters of each authorization request."""
+        """The parameters of each authorization request, except those with ``prompt=none``."""
+        self.revoked: list[str] = []
+        """The tokens that were revoked, in their order."""
         self.authorization: Served
         self.server: Served
 
@@ -101,10 +109,21 @@ class World:
             if request.path == path
         ]
 
+    @property
+    def second_url(self) -> str:
+        """Another MCP server at the same origin, with the same authorization server."""
+        return self.server.url.replace("/mcp", "/second")
+
     def revoke(self) -> None:
-        """No access token given so far is taken any more."""
+        """Refuse every access token granted so far."""
         for grant in self.tokens.values():
             grant.revoked = True
+
+    def restart(self) -> None:
+        """Forget every client, grant and token, as a development server does."""
+        self.clients.clear()
+        self.tokens.clear()
+        self.refresh_tokens.clear()
 
     async def agree(self, url: str) -> str:
         """What a browser does, and a person who says yes: where it ends."""
@@ -119,10 +138,11 @@ class World:
         path = request.path.partition("?")[0]
         if path in self.options.pages:
             await self.options.pages[path](request, reply)
-        elif path == "/.well-known/oauth-protected-resource/mcp":
-            document = {"resource": self.url, "authorization_servers": [self.issuer]}
+        elif path in (f"{_PROTECTED}/mcp", f"{_PROTECTED}/second"):
+            resource = self.url.replace("/mcp", path.removeprefix(_PROTECTED))
+            document = {"resource": resource, "authorization_servers": [self.issuer]}
             await _send(reply, self.options.resource_metadata(document))
-        elif path != "/mcp":
+        elif path not in ("/mcp", "/second"):
             await reply.send(404)
         else:
             await self._guarded(request, reply)
@@ -130,7 +150,8 @@ class World:
     async def _guarded(self, request: Request, reply: Reply) -> None:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         grant = self.tokens.get(token)
-        place = self.url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
+        here = request.path.partition("?")[0]
+        place = self.url.replace("/mcp", f"{_PROTECTED}{here}")
         about = f'resource_metadata="{place}"'
         if scheme != "Bearer" or grant is None or grant.revoked:
             scope = f', scope="{self.options.scope}"' if self.options.scope else ""
@@ -161,6 +182,8 @@ class World:
                 await self._authorized(dict(parse_qsl(query)), reply)
             case "POST", "/token":
                 await _send(reply, self.options.token(self._token(request)))
+            case "POST", "/revoke":
+                await _send(reply, self._revoked(request))
             case _:
                 await reply.send(404)
 
@@ -179,13 +202,37 @@ class World:
 
     def _registered(self, request: Request) -> Document:
         document = dict(json.loads(request.body))
+        valid = self.options.valid_scopes
+        if valid is not None and not set(document.get("scope", "").split()) <= valid:
+            return {"error": "invalid_client_metadata", "status": 400}
         client_id = f"client-{secrets.token_hex(4)}"
         self.clients[client_id] = document
         return {**document, "client_id": client_id, "status": 201}
 
+    def _revoked(self, request: Request) -> Document:
+        form = dict(parse_qsl(request.body.decode()))
+        self.revoked.append(form["token"])
+        if form["token"] in self.tokens:
+            self.tokens[form["token"]].revoked = True
+        self.refresh_tokens.pop(form["token"], None)
+        return {}
+
     async def _authorized(self, params: dict[str, str], reply: Reply) -> None:
+        if params.get("client_id") not in self.clients:
+            await reply.json({"error": "invalid_client"}, self.options.forgotten_page)
+            return
+        client = self.clients[params["client_id"]]
+        refused = None
+        if params.get("prompt") == "none":
+            refused = "login_required"
+        elif self.options.valid_scopes is not None:
+            granted = set(client.get("scope", "").split())
+            refused = None if set(params.get("scope", "").split()) <= granted else "invalid_scope"
+        if refused is not None:
+            query = urlencode({"error": refused, "state": params["state"], "iss": self.issuer})
+            await reply.send(302, headers={"Location": f"{params['redirect_uri']}?{query}"})
+            return
         self.consents.append(params)
-        client = self.clients.get(params.get("client_id", ""), {})
         right = (
             params.get("redirect_uri") in client.get("redirect_uris", [])
             and params.get("response_type") == "code"
