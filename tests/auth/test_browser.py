@@ -10,9 +10,10 @@ import sys
 import urllib.request
 import webbrowser
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import httpx
@@ -566,6 +567,24 @@ def test_a_redirect_uri_that_cannot_be_is_refused_at_once(uri: str) -> None:
         Browser(redirect_uri=uri)
 
 
+async def test_many_idle_connections_do_not_delay_the_redirect() -> None:
+    page = await RedirectPage.listen()
+    parts = urlsplit(page.uri)
+    found: list[Any] = []
+
+    async def wait() -> None:
+        found.append(await page.wait(STATE))
+
+    async with page, AsyncExitStack() as stack, anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        for _ in range(200):
+            idle = await anyio.connect_tcp(parts.hostname or "", parts.port or 0)
+            await stack.enter_async_context(idle)
+        with anyio.fail_after(3):  # an idle connection may stay open for ten seconds
+            await fetched(f"{page.uri}?code=real&state={STATE}")
+    assert found[0]["code"] == "real"
+
+
 # -------------------------------------------------------------------------- real processes
 
 SCRIPT = """
@@ -638,6 +657,12 @@ class TestAtATerminal:
         monkeypatch.setenv("BROWSER", "false")
         yield from self.started(script, {}, "asyncio")
 
+    @pytest.fixture
+    def screen_with_browser(self, script: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+        """A browser that is started and shows no window, as over X forwarding."""
+        monkeypatch.setenv("BROWSER", "true")
+        yield from self.started(script, {}, "asyncio")
+
     def started(self, script: Path, options: dict[str, Any], backend: str) -> Iterator[Any]:
         given = json.dumps([options, PAGE, backend])
         child = pexpect.spawn(
@@ -671,6 +696,22 @@ class TestAtATerminal:
         assert shown.count(PAGE) == 1
         screen.sendline(f"{self.uri(shown)}?code=typed&state={STATE}")
         screen.expect_exact("RESULT typed")
+
+    def test_the_address_can_be_pasted_although_a_browser_was_opened(
+        self, screen_with_browser: Any
+    ) -> None:
+        screen = screen_with_browser
+        uri = self.uri(self.shown(screen))
+        for wrong in ("", "what?", "no", "still not"):
+            screen.sendline(wrong)
+            self.shown(screen)
+        screen.sendline(f"{uri}?code=pasted&state={STATE}")
+        screen.expect_exact("RESULT pasted")
+
+    def test_the_redirect_ends_the_question_at_the_terminal(self, screen_with_browser: Any) -> None:
+        uri = self.uri(self.shown(screen_with_browser))
+        urllib.request.urlopen(f"{uri}?code=by-itself&state={STATE}").read()
+        screen_with_browser.expect_exact("RESULT by-itself")
 
     def test_the_redirect_may_come_by_itself(self, screen: Any) -> None:
         uri = self.uri(self.shown(screen))

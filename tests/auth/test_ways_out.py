@@ -1,0 +1,246 @@
+"""Options for servers that deviate from the specification, each named in the error it cures."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from mcp_client import AuthError, ConfigError, OAuth
+from mcp_client.auth.authorization_request import LoginOptions
+from mcp_client.auth.flow import Login, LoginRequest, authorize
+from mcp_client.auth.registration import RegisteredClient
+from mcp_client.auth.safe_fetch import FetchPolicy, SafeFetcher
+from mcp_client.auth.steps import Fetch, Unreachable
+from mcp_client.auth.tokens import Key, Registration, Token
+from mcp_client.auth.url_policy import refused_url
+from mcp_client.protocol.www_authenticate import Challenge
+from tests.auth.flows import ISSUER, REDIRECT, SERVER, World, metadata
+
+METADATA = f"{ISSUER}/.well-known/oauth-authorization-server"
+TOKEN = f"{ISSUER}/token"
+
+
+def logged_in(
+    world: World,
+    client: RegisteredClient | None = None,
+    *,
+    challenge: Challenge | None = None,
+    **options: Any,
+) -> Login:
+    request = LoginRequest(SERVER, "example", challenge, now=lambda: 1_000.0)
+    login = world.run(authorize(request, client or RegisteredClient(), LoginOptions(**options)))
+    assert isinstance(login, Login)
+    return login
+
+
+# ------------------------------------------------------------------- parameters
+
+
+def test_further_parameters_go_into_the_authorization_request() -> None:
+    world = World()
+    logged_in(world, params={"access_type": "offline", "prompt": "select_account"})
+    assert world.consents[0]["access_type"] == "offline"
+    assert world.consents[0]["prompt"] == "select_account"
+    assert "access_type" not in world.form(TOKEN)
+
+
+@pytest.mark.parametrize(
+    "name", ["state", "redirect_uri", "client_id", "code_challenge", "resource", "scope", "request"]
+)
+def test_parameters_that_decide_who_gets_the_token_cannot_be_given(name: str) -> None:
+    with pytest.raises(ConfigError, match=name):
+        OAuth(authorize_params={name: "x"})
+
+
+def test_a_parameter_that_is_not_a_string_is_refused_at_once() -> None:
+    with pytest.raises(ConfigError, match="authorize_params"):
+        OAuth(authorize_params={"max_age": 5})  # type: ignore[dict-item]
+
+
+def test_the_resource_can_be_left_out() -> None:
+    world = World()
+    logged_in(world, send_resource=False)
+    assert "resource" not in world.consents[0]
+    assert "resource" not in world.form(TOKEN)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        {"error": "invalid_target"},
+        {"error": "invalid_request", "error_description": "AADSTS9010010: resource and scope"},
+    ],
+)
+def test_a_server_that_does_not_know_resource_is_told_with_the_option(page: Any) -> None:
+    with pytest.raises(AuthError, match="send_resource=False"):
+        logged_in(World({TOKEN: page}))
+    with pytest.raises(AuthError, match="send_resource=False"):
+        logged_in(World(error="invalid_target"))
+
+
+# ------------------------------------------------------------------- refresh tokens
+
+
+def test_a_request_for_a_refresh_token_asks_for_consent() -> None:
+    world = World({METADATA: metadata(scopes_supported=["read", "offline_access"])})
+    logged_in(world, challenge=Challenge("bearer", {"scope": "read"}))
+    assert world.consents[0]["scope"] == "offline_access read"
+    assert world.consents[0]["prompt"] == "consent"
+    world = World()
+    logged_in(world, challenge=Challenge("bearer", {"scope": "read"}))
+    assert "prompt" not in world.consents[0]
+
+
+# ------------------------------------------------------------------- mix-up
+
+ELSEWHERE = "https://tokens.example/token"
+
+
+def test_a_token_endpoint_of_another_origin_without_iss_is_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    granted = {"access_token": "at", "token_type": "Bearer"}
+    world = World({METADATA: metadata(token_endpoint=ELSEWHERE), ELSEWHERE: granted})
+    with caplog.at_level(logging.WARNING):
+        logged_in(world)
+    (record,) = caplog.records
+    for part in (ISSUER, "https://tokens.example", "require_iss=True"):
+        assert part in record.getMessage()
+    caplog.clear()
+    promised = metadata(
+        token_endpoint=ELSEWHERE, authorization_response_iss_parameter_supported=True
+    )
+    logged_in(World({METADATA: promised, ELSEWHERE: granted}, iss=ISSUER))
+    logged_in(World())
+    assert not caplog.records
+
+
+def test_iss_can_be_required() -> None:
+    with pytest.raises(AuthError, match="no iss"):
+        logged_in(World(), require_iss=True)
+    assert logged_in(World(iss=ISSUER), require_iss=True).token.access_token == "at"
+
+
+# ------------------------------------------------------------------- pushed requests
+
+PUSHED = f"{ISSUER}/par"
+
+
+def pushing(**changes: Any) -> dict[str, Any]:
+    return metadata(
+        pushed_authorization_request_endpoint=PUSHED,
+        require_pushed_authorization_requests=True,
+        **changes,
+    )
+
+
+def test_a_request_is_pushed_where_the_server_requires_it() -> None:
+    world = World({METADATA: pushing(), PUSHED: {"request_uri": "urn:x:1", "expires_in": 60}})
+    assert logged_in(world).token.access_token == "at"
+    assert world.consents == [{"client_id": "registered", "request_uri": "urn:x:1"}]
+    pushed = world.form(PUSHED)
+    assert pushed["redirect_uri"] == REDIRECT
+    assert pushed["code_challenge_method"] == "S256"
+    assert pushed["client_id"] == "registered"
+
+
+def test_a_pushed_request_authenticates_the_client() -> None:
+    world = World(
+        {
+            METADATA: pushing(token_endpoint_auth_methods_supported=["client_secret_basic"]),
+            PUSHED: {"request_uri": "urn:x:1"},
+        }
+    )
+    logged_in(world, RegisteredClient(client_id="given", client_secret="s3cret"))
+    (step,) = [step for step in world.fetched if step.url == PUSHED]
+    assert step.headers["authorization"].startswith("Basic ")
+
+
+def test_a_request_is_not_pushed_where_that_is_only_offered() -> None:
+    world = World({METADATA: metadata(pushed_authorization_request_endpoint=PUSHED)})
+    logged_in(world)
+    assert PUSHED not in world.urls
+
+
+@pytest.mark.parametrize(
+    ("page", "why"), [({"error": "invalid_request"}, "invalid_request"), ({}, "no access_token")]
+)
+def test_a_pushed_request_that_is_refused_opens_no_page(page: Any, why: str) -> None:
+    world = World({METADATA: pushing(), PUSHED: page})
+    with pytest.raises(AuthError):
+        logged_in(world)
+    assert world.consents == []
+
+
+def test_a_server_that_requires_pushing_and_says_not_where_is_refused() -> None:
+    described = metadata(require_pushed_authorization_requests=True)
+    with pytest.raises(AuthError, match="pushed_authorization_request_endpoint"):
+        logged_in(World({METADATA: described}))
+
+
+# ------------------------------------------------------------------- the client
+
+
+def test_an_empty_registration_endpoint_does_not_matter_to_a_given_client() -> None:
+    world = World({METADATA: metadata(registration_endpoint="")})
+    assert logged_in(world, RegisteredClient(client_id="given")).token.access_token == "at"
+    with pytest.raises(AuthError, match="unusable registration_endpoint"):
+        logged_in(World({METADATA: metadata(registration_endpoint="")}))
+
+
+def test_a_given_issuer_may_be_written_with_or_without_the_slash() -> None:
+    client = RegisteredClient(client_id="given", issuer=f"{ISSUER}/")
+    assert logged_in(World(), client).source.key.issuer == ISSUER
+
+
+def test_a_stored_token_for_the_same_resource_and_client_serves_unless_it_was_refused() -> None:
+    world = World()
+    world.kept[ISSUER] = Registration("old", redirect_uris=(REDIRECT,), issuer=ISSUER)
+    world.tokens[Key(ISSUER, SERVER, "old")] = Token("kept", scope=frozenset({"read"}))
+    assert logged_in(world).token.access_token == "kept"
+    assert world.consents == []
+    login = logged_in(world, challenge=Challenge("bearer", {"scope": "write"}))
+    assert login.token.access_token == "at"
+
+
+# ------------------------------------------------------------------- plain http
+
+
+def test_plain_http_is_allowed_by_name() -> None:
+    with_advice = refused_url("http://nas.local/token")
+    assert with_advice is not None
+    assert "allow_http_hosts=['nas.local']" in with_advice
+    assert refused_url("http://nas.local/token", {"nas.local"}) is None
+    assert refused_url("http://other.local/token", {"nas.local"}) is not None
+
+
+async def test_plain_http_to_an_allowed_host_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+
+    async def resolve(host: str, port: int) -> list[str]:
+        return ["10.0.0.7"]
+
+    step = Fetch("GET", "http://nas.local:1/token", "the metadata")
+    policy = FetchPolicy(http_hosts=frozenset({"nas.local"}))
+    fetcher = SafeFetcher("http://10.0.0.8/mcp", resolve=resolve, policy=policy, seconds=0.1)
+    allowed = await fetcher.fetch(step)
+    assert isinstance(allowed, Unreachable)
+    assert "cannot fetch" in allowed.reason  # it was tried
+    strict = SafeFetcher("http://10.0.0.8/mcp", resolve=resolve, seconds=0.1)
+    refused = await strict.fetch(step)
+    assert isinstance(refused, Unreachable)
+    assert "plain http" in refused.reason
+
+
+async def test_a_private_address_that_is_refused_is_told_with_the_option() -> None:
+    step = Fetch("GET", "https://10.0.0.7/token", "the metadata")
+    refused = await SafeFetcher("https://mcp.example/mcp").fetch(step)
+    assert isinstance(refused, Unreachable)
+    assert "issuer='https://10.0.0.7'" in refused.reason
+
+
+def test_a_list_is_not_a_string() -> None:
+    with pytest.raises(ConfigError, match="allow_http_hosts"):
+        OAuth(allow_http_hosts="nas.local")
