@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from ..errors import AuthError, ConfigError
+from ..runtime.masking import mask, secrets_sent
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 from .discovery import DiscoveredServer
@@ -159,23 +160,22 @@ class AuthorizationRequest:
     def code(self, params: Mapping[str, str]) -> str:
         """The code in a redirect that answers this request. Raises ``AuthError``."""
         server = self.discovered.server
-        name = shown(server.issuer)
-        iss = params.get("iss")
+        name, iss, error = shown(server.issuer), params.get("iss"), params.get("error")
+        sent = {self.state, params.get("code", ""), *secrets_sent(self.discovered.resource, ())}
         if iss is None and (server.promises_iss or self.options.require_iss):
             raise AuthError(f"the redirect has no iss, so it may not come from {name}: not used")
         if iss is not None and iss not in (server.issuer, server.named):
-            raise AuthError(
-                f"the redirect comes from {safe_text(shown(iss), 100)!r}, not from {name}: not used"
-            )
-        error = params.get("error")
+            other = safe_text(mask(shown(iss), sent), 100)
+            raise AuthError(f"the redirect comes from {other!r}, not from {name}: not used")
         if error is None:
             return params["code"]
-        description = params.get("error_description")
+        error = mask(error, sent)[:80]
+        description = mask(params.get("error_description", ""), sent)
         text = f": {safe_text(description, 300)}" if description else ""
         if error == "invalid_target":
             text += "; if it does not know the parameter resource, give OAuth(send_resource=False)"
         raise AuthError(
-            f"{name} refused the login ({safe_text(error, 80)}){text}", oauth_error=error[:80]
+            f"{name} refused the login ({safe_text(error, 80)}){text}", oauth_error=error
         )
 
 

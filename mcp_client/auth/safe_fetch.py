@@ -33,7 +33,13 @@ from ..protocol.jsonrpc import InvalidFrame
 from ..runtime.limits import Limits
 from ..runtime.masking import mask, secrets_sent
 from ..runtime.safe_text import safe_text
-from ..transports.http_client import RequestBody, origin_of, shown, tls_context
+from ..transports.http_client import (
+    RequestBody,
+    origin_of,
+    send_logged_safely,
+    shown,
+    tls_context,
+)
 from ..transports.http_response import HttpResponse
 from .steps import Fetch, Fetched, Unreachable
 from .url_policy import NEVER, PUBLIC, UNREADABLE, is_loopback_name, kind_of, refused_url
@@ -205,7 +211,7 @@ class SafeFetcher:
         if address is not None:
             request.extensions["sni_hostname"] = url.raw_host.decode("ascii")
             request.url = url.copy_with(host=address)
-        response = await client.send(request, stream=True, auth=None, follow_redirects=False)
+        response = await send_logged_safely(client, request, None)
         return HttpResponse(response, Limits(message_bytes=_BYTES), ConnectionLost)
 
     # ------------------------------------------------------------- address checks

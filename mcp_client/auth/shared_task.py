@@ -59,7 +59,8 @@ class SharedTask:
         except McpError as error:
             self._error = error
         except Exception as error:  # noqa: BLE001 - a store or a callback of the host
-            _log.debug("%s: the login failed", self._server, exc_info=True)
+            # Without the traceback: the texts of a store may have tokens in them.
+            _log.debug("%s: the login failed: %s", self._server, type(error).__name__)
             self._error = AuthError(f"the login failed: {type(error).__name__}")
         finally:
             self._done.set()

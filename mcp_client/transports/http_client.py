@@ -19,6 +19,7 @@ import inspect
 import logging
 import ssl
 from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -35,9 +36,44 @@ from .http_credentials import HttpCredentials
 from .http_response import HttpResponse
 from .http_server import Headers, HttpServer, header_fault, is_loopback, origin_of, shown
 
-__all__ = ["HttpClient", "RequestBody", "origin_of", "shown", "tls_context"]
+__all__ = [
+    "HttpClient",
+    "RequestBody",
+    "origin_of",
+    "send_logged_safely",
+    "shown",
+    "tls_context",
+]
 
 _log = logging.getLogger("mcp_client")
+_sending: ContextVar[bool] = ContextVar("mcp_client.sending", default=False)
+
+
+class _HideUrls(logging.Filter):
+    """httpx logs the URL of each request at INFO; of ours, query and user are left out."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if _sending.get() and isinstance(record.args, tuple):
+            record.args = tuple(
+                shown(str(each)) if isinstance(each, httpx.URL) else each for each in record.args
+            )
+        return True
+
+
+logging.getLogger("httpx").addFilter(_HideUrls())
+
+
+async def send_logged_safely(
+    client: httpx.AsyncClient, request: httpx.Request, auth: Any
+) -> httpx.Response:
+    """Send ``request`` and return its response unread, following no redirect."""
+    token = _sending.set(True)
+    try:
+        return await client.send(request, stream=True, auth=auth, follow_redirects=False)
+    finally:
+        _sending.reset(token)
+
+
 _HOPS = 5
 _ENCODING = {"Accept-Encoding": "gzip, deflate"}
 _KEPT_ALIVE = 4.0
@@ -198,11 +234,8 @@ class HttpClient:
                 extensions={"mcp_client": self},
             )
             request.stream = body
-            response = await self._client.send(
-                request,
-                stream=True,
-                auth=self._auth or httpx.USE_CLIENT_DEFAULT,
-                follow_redirects=False,
+            response = await send_logged_safely(
+                self._client, request, self._auth or httpx.USE_CLIENT_DEFAULT
             )
         except McpError:
             raise
