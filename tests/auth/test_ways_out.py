@@ -12,11 +12,12 @@ from mcp_client.auth.authorization_request import LoginOptions
 from mcp_client.auth.flow import Login, LoginRequest, authorize
 from mcp_client.auth.registration import RegisteredClient
 from mcp_client.auth.safe_fetch import FetchPolicy, SafeFetcher
-from mcp_client.auth.steps import Fetch, Unreachable
+from mcp_client.auth.steps import Fetch, Fetched, Unreachable
 from mcp_client.auth.tokens import Key, Registration, Token
 from mcp_client.auth.url_policy import refused_url
 from mcp_client.protocol.www_authenticate import Challenge
 from tests.auth.flows import ISSUER, REDIRECT, SERVER, World, metadata
+from tests.server.http_server import Reply, Request, serving
 
 METADATA = f"{ISSUER}/.well-known/oauth-authorization-server"
 TOKEN = f"{ISSUER}/token"
@@ -219,19 +220,21 @@ def test_plain_http_is_allowed_by_name() -> None:
 async def test_plain_http_to_an_allowed_host_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
 
-    async def resolve(host: str, port: int) -> list[str]:
-        return ["10.0.0.7"]
+    async def hello(request: Request, reply: Reply) -> None:
+        await reply.json({"hello": request.headers["host"]})
 
-    step = Fetch("GET", "http://nas.local:1/token", "the metadata")
-    policy = FetchPolicy(http_hosts=frozenset({"nas.local"}))
-    fetcher = SafeFetcher("http://10.0.0.8/mcp", resolve=resolve, policy=policy, seconds=0.1)
-    allowed = await fetcher.fetch(step)
-    assert isinstance(allowed, Unreachable)
-    assert "cannot fetch" in allowed.reason  # it was tried
-    strict = SafeFetcher("http://10.0.0.8/mcp", resolve=resolve, seconds=0.1)
-    refused = await strict.fetch(step)
-    assert isinstance(refused, Unreachable)
-    assert "plain http" in refused.reason
+    async def resolve(host: str, port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    async with serving(hello) as served:
+        step = Fetch("GET", served.url.replace("127.0.0.1", "nas.local"), "the metadata")
+        policy = FetchPolicy(http_hosts=frozenset({"nas.local"}))
+        allowed = SafeFetcher(served.url, resolve=resolve, policy=policy)
+        assert isinstance(await allowed.fetch(step), Fetched)
+        refused = await SafeFetcher(served.url, resolve=resolve).fetch(step)
+        assert isinstance(refused, Unreachable)
+        assert "plain http" in refused.reason
+        assert len(served.requests) == 1
 
 
 async def test_a_private_address_that_is_refused_is_told_with_the_option() -> None:
