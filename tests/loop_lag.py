@@ -28,26 +28,31 @@ def _unit() -> float:
 
 
 class LoopLag:
-    def __init__(self) -> None:
+    def __init__(self, unit: float) -> None:
         self.worst = 0.0
         """The longest stop, in millions of trivial steps."""
+        self._unit = unit
+        self._before = time.thread_time()
+
+    def sample(self) -> None:
+        now = time.thread_time()
+        self.worst = max(self.worst, (now - self._before) / self._unit)
+        self._before = now
 
 
 @asynccontextmanager
 async def loop_lag() -> AsyncIterator[LoopLag]:
-    found, unit = LoopLag(), _unit()
+    lag = LoopLag(_unit())
 
-    async def sample() -> None:
-        before = time.thread_time()
+    async def keep_sampling() -> None:
         while True:
             await anyio.sleep(0.005)
-            now = time.thread_time()
-            found.worst = max(found.worst, (now - before) / unit)
-            before = now
+            lag.sample()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(sample)
+        tasks.start_soon(keep_sampling)
         try:
-            yield found
+            yield lag
         finally:
+            lag.sample()  # the loop may have been stopped up to here
             tasks.cancel_scope.cancel()

@@ -26,7 +26,7 @@ __all__ = ["FastPath", "Test", "compile_fast_path"]
 
 Test: TypeAlias = Callable[[Any], bool]
 
-_MAX_VALUES = 250_000
+_MAX_VALUES = 100_000
 _MAX_SEARCH_STEPS = 1_000_000
 _MAX_SUBSCHEMAS = 2_000
 _MAX_DEPTH = 16
