@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..errors import ConfigError
+from ..protocol import json_pointer
 from ..protocol.canonical_json import FrozenObject, NotJson, canonical_of, frozen, plain
 from ..runtime.safe_text import safe_text
 
@@ -103,14 +104,15 @@ def glob(pattern: str) -> Callable[[str], object]:
 
 def _parsed(path: str, asked: Any) -> tuple[tuple[str, ...], tuple[Test, ...]]:
     shown = safe_text(path, 80)
-    if path and (not path.startswith("/") or re.search(r"~(?![01])", path)):
+    try:
+        steps = json_pointer.parse(path)
+    except ValueError:
         raise ConfigError(
             f"{shown!r} is not a JSON pointer: write '/' and the name of the argument; '~' in it "
             "is '~0' and '/' is '~1'"
-        )
+        ) from None
     if type(asked) is not FrozenObject or not asked:
         raise ConfigError(f'{shown!r}: say what must hold there, as in {{"equals": 1}}')
-    steps = tuple(step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:])
     tests: list[Test] = []
     for word, wanted in asked.items():
         make = _WORDS.get(word)

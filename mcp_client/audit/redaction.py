@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ..errors import ConfigError
+from ..protocol.json_pointer import pointer
 from .encodings import decodings, echoes, texts_of
 from .schema_marks import applicable, items, marked, members
 from .secret_names import KEYS, SecretNames
@@ -483,5 +484,5 @@ def _pointer(path: _Path) -> str:
     steps = []
     while path is not None:
         path, step = path
-        steps.append(step.replace("~", "~0").replace("/", "~1"))
-    return "".join(f"/{step}" for step in reversed(steps))
+        steps.append(step)
+    return pointer(reversed(steps))

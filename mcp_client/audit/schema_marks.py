@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ..protocol.json_pointer import parse, resolve
+
 __all__ = ["applicable", "items", "marked", "members"]
 
 _MAX_SCHEMAS = 64
@@ -94,13 +96,8 @@ def _resolve(root: Any, reference: Any) -> Any:
         return None
     from urllib.parse import unquote
 
-    part = root
-    for step in unquote(reference[1:]).split("/")[1:]:
-        step = step.replace("~1", "/").replace("~0", "~")
-        if type(part) is dict:
-            part = part.get(step)
-        elif type(part) is list and step.isdecimal() and int(step[:9]) < len(part):
-            part = part[int(step[:9])]
-        else:
-            return None
+    try:
+        part = resolve(root, parse(unquote(reference[1:])))
+    except (LookupError, ValueError):
+        return None
     return part if type(part) is dict or type(part) is bool else None

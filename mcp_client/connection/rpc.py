@@ -123,6 +123,11 @@ class RpcConnection:
         self._stats = context.stats
         self._ids = ids
         self._clock = clock
+        self._log_level: str | None = None
+
+    def ask_for_logs(self, level: str | None) -> None:
+        """Ask for log messages from ``level`` on with every request, in the stateless era."""
+        self._log_level = level
 
     @property
     def mirrors(self) -> bool:
@@ -173,7 +178,8 @@ class RpcConnection:
         id = next(self._ids)
         traced.sent(id)
         token = id if options.progress or options.on_progress else None
-        text = encode_request(id, method, self.era.params(fields, traced.meta(options.meta), token))
+        meta = traced.meta(options.meta)
+        text = encode_request(id, method, self.era.params(fields, meta, token, self._log_level))
         self._stats.requests += 1
         traffic = options.traffic
         if traffic is not None:
@@ -323,7 +329,7 @@ class RpcConnection:
         Raises ``ConnectError`` or ``TimeoutError``. Whoever has it closes it with ``leave``.
         """
         id = next(self._ids)
-        text = encode_request(id, method, self.era.params(fields, None, None))
+        text = encode_request(id, method, self.era.params(fields, None, None, self._log_level))
         self._stats.streams += 1
         _log.debug("%s > %s id=%s", self.server, method, id)
         headers = self.era.headers(method, fields) if self.transport.has_headers else _NO_HEADERS

@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .json_pointer import escape
+
 __all__ = ["NotJson", "canonical", "canonical_of", "frozen", "json_object", "plain", "sha256"]
 
 _encode = json.JSONEncoder(
@@ -140,7 +142,7 @@ def _blame(value: Any, path: str, otherwise: str) -> tuple[str, str]:
 
 
 def _step(path: str, key: object) -> str:
-    return f"{path}/{str(key).replace('~', '~0').replace('/', '~1')}"
+    return f"{path}/{escape(key)}"
 
 
 def frozen(value: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from .capabilities import ServerFacts
 from .headers import PROTOCOL_VERSION, HeaderParam
@@ -44,7 +44,7 @@ Reading: TypeAlias = Complete | InputRequired
 
 
 class Era(ABC):
-    """The behaviour of one agreed revision."""
+    """The behaviour of one agreed revision. It does not change once it is agreed."""
 
     closing_cancels: ClassVar[bool]
     """Whether closing a request's own stream tells the server to stop."""
@@ -56,32 +56,35 @@ class Era(ABC):
     """Whether HTTP headers repeat what a message says, arguments of calls included."""
 
     def __init__(self, revision: str, server: ServerFacts) -> None:
-        self.revision = revision
-        self.server = server
-        self.full_forms = revision in FULL_FORMS
+        self.revision: Final = revision
+        self.server: Final = server
+        self.full_forms: Final = revision in FULL_FORMS
         """Whether questions may have titled choices, choices of several, tools, several blocks."""
-        self.log_level: str | None = None
-        """The level of log notices asked for with every request, where the era does it so."""
-        self.session_headers: Mapping[str, str] = (
+        self.session_headers: Final[Mapping[str, str]] = (
             {PROTOCOL_VERSION: revision} if revision in VERSION_HEADER else {}
         )
         """The HTTP headers of every message once the revision is agreed on."""
 
     @abstractmethod
     def params(
-        self, fields: Mapping[str, Any], meta: Mapping[str, Any] | None, token: Id | None
+        self,
+        fields: Mapping[str, Any],
+        meta: Mapping[str, Any] | None,
+        token: Id | None,
+        log_level: str | None = None,
     ) -> str:
         """A request's ``params`` as JSON text, ``_meta`` included.
 
-        ``meta`` is the caller's own; ``token`` is the progress token, where progress is wanted.
+        ``meta`` is the caller's own; ``token`` is the progress token, where progress is wanted;
+        ``log_level`` is the lowest level of log messages wanted, where requests carry it.
         """
 
     def headers(
         self, method: str, fields: Mapping[str, Any], mirrors: Sequence[HeaderParam] = ()
     ) -> Mapping[str, str]:
-        """The HTTP headers that go with one message, besides ``standing``.
+        """The HTTP headers that go with one message, besides ``session_headers``.
 
-        ``mirrors`` are the marks of the tool that is called. Raises ``InvalidArguments``.
+        ``mirrors`` are the arguments that headers repeat, by the tool's ``x-mcp-header``. Raises ``InvalidArguments``.
         """
         return {}
 

@@ -26,7 +26,11 @@ class HandshakeEra(Era):
         return cls(revision, ServerFacts.from_wire(result, result.get("serverInfo")))
 
     def params(
-        self, fields: Mapping[str, Any], meta: Mapping[str, Any] | None, token: Id | None
+        self,
+        fields: Mapping[str, Any],
+        meta: Mapping[str, Any] | None,
+        token: Id | None,
+        log_level: str | None = None,
     ) -> str:
         if meta or token is not None:
             own = {} if token is None else {"progressToken": token}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
 __all__ = ["escape", "parse", "pointer", "resolve"]
+
+_BAD_ESCAPE = re.compile("~(?![01])")
 
 
 def escape(step: object) -> str:
@@ -26,7 +29,7 @@ def parse(text: str) -> tuple[str, ...]:
         raise ValueError("a JSON pointer is empty or begins with '/'")
     if "~" not in text:
         return tuple(text[1:].split("/"))
-    if "~" in text.replace("~0", "").replace("~1", ""):
+    if _BAD_ESCAPE.search(text):
         raise ValueError("'~' in a JSON pointer is written '~0', and '/' in a name '~1'")
     steps = text[1:].split("/")
     return tuple([step.replace("~1", "/").replace("~0", "~") for step in steps])

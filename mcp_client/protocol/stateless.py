@@ -42,13 +42,17 @@ class StatelessEra(Era):
         return cls(revision, facts, client)
 
     def params(
-        self, fields: Mapping[str, Any], meta: Mapping[str, Any] | None, token: Id | None
+        self,
+        fields: Mapping[str, Any],
+        meta: Mapping[str, Any] | None,
+        token: Id | None,
+        log_level: str | None = None,
     ) -> str:
         # Our own half of ``_meta`` never changes, so it is spliced in as text.
         body = encode_fields(fields)[1:-1]
         own = self._stamp
-        if self.log_level is not None and not (meta and _LOG_LEVEL in meta):
-            own = f'{own},"{_LOG_LEVEL}":"{self.log_level}"'
+        if log_level is not None and not (meta and _LOG_LEVEL in meta):
+            own = f'{own},"{_LOG_LEVEL}":"{log_level}"'
         if token is not None:
             shown = token if type(token) is int else dump(token)
             own = f'{own},"progressToken":{shown}'

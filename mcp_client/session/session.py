@@ -305,7 +305,7 @@ class Session:
         if _sets_log_level(wire):
             await wire.request("logging/setLevel", {"level": level}, self._timeouts)
         self._logs.set_min_level(level)
-        wire.era.log_level = level
+        wire.ask_for_logs(level)
 
     async def roots_changed(self) -> None:
         """Tell the server that ``Handlers(roots=)`` would answer otherwise now.
@@ -415,7 +415,7 @@ class Session:
 
     def _connected(self, wire: RpcConnection) -> None:
         if not wire.era.server_may_ask:
-            wire.era.log_level = self._logs.request_level
+            wire.ask_for_logs(self._logs.request_level)
         if wire.generation > 1:
             self._answering.cancel_all_but(wire.transport)
             self._answering.run_in_background(lambda: self._ask_for_logs(wire))

@@ -286,9 +286,8 @@ async def test_a_plain_log_handler_gets_lines_in_order_in_a_thread() -> None:
 def test_a_request_has_exactly_one_log_level() -> None:
     client = ClientDeclaration(Implementation("c", "1"), {})
     era = StatelessEra(LATEST, ServerFacts(None, {}, None), client)
-    era.log_level = "info"
-    assert era.params({}, {LEVEL: "debug"}, None).count(LEVEL) == 1
-    assert json.loads(era.params({}, None, None))["_meta"][LEVEL] == "info"
+    assert era.params({}, {LEVEL: "debug"}, None, "info").count(LEVEL) == 1
+    assert json.loads(era.params({}, None, None, "info"))["_meta"][LEVEL] == "info"
 
 
 async def test_a_failed_connect_leaves_no_log_handler_running() -> None:
