@@ -1,7 +1,8 @@
-"""One text for equal JSON values: what is hashed, approved and sent.
+"""Canonical JSON: equal values have one text, which is hashed, approved and sent.
 
-Keys sorted, no spaces, no escapes beyond the necessary. Only what JSON can say passes: a number
-that is no number, a key that is no string, a set, a lone surrogate are refused with their place.
+Keys are sorted, there are no spaces and only the necessary escapes. What JSON cannot represent
+raises ``NotJson`` with its path: NaN and infinities, keys that are not strings, lone surrogates,
+and types such as sets.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ _encode = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False
 ).encode
 _PLAIN = frozenset({str, int, float, bool, type(None)})
-_DEEPEST = 256
+_MAX_DEPTH = 256
 
 
 class NotJson(ValueError):
-    """``path`` is a JSON pointer to the part that JSON cannot say; ``reason`` says why."""
+    """JSON cannot represent a value. ``path`` is a JSON pointer to it; ``reason`` says why."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path or 'the value'}: {reason}")
@@ -39,12 +40,12 @@ def plain(value: Any) -> Any:
     """A copy of ``value`` in the plain types of JSON. Raises ``NotJson`` for any other type."""
     try:
         return _plain(value, 0)
-    except _Odd as odd:
-        raise NotJson("".join(reversed(odd.steps)), odd.reason) from None
+    except _Unsupported as error:
+        raise NotJson("".join(reversed(error.steps)), error.reason) from None
 
 
-def _made_once() -> Callable[[Any], str]:
-    """The same as ``_encode`` where CPython's C encoder can be made once and not at every call."""
+def _reusable_encoder() -> Callable[[Any], str]:
+    """``_encode`` with CPython's C encoder, made once instead of at every call."""
     make: Any = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return _encode
@@ -53,12 +54,12 @@ def _made_once() -> Callable[[Any], str]:
         raise TypeError(f"{type(value).__name__} is not plain")
 
     quote = json.encoder.encode_basestring
-    # No look-out for cycles: what is plain is a copy of bounded depth.
+    # Cycles are not looked for: a plain value is a copy of bounded depth.
     chunks = make(None, refuse, quote, None, ":", ",", True, False, False)
     return lambda value: "".join(chunks(value, 0))
 
 
-_encode_plain = _made_once()
+_encode_plain = _reusable_encoder()
 
 
 def canonical_of(plain: Any) -> str:
@@ -68,7 +69,7 @@ def canonical_of(plain: Any) -> str:
         if not text.isascii():
             text.encode()
     except ValueError as error:
-        raise NotJson(*_blame(plain, "", str(error))) from None
+        raise NotJson(*_find_fault(plain, "", str(error))) from None
     return text
 
 
@@ -78,7 +79,7 @@ def json_object(value: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     return copy, canonical_of(copy)
 
 
-class _Odd(Exception):
+class _Unsupported(Exception):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         self.steps: list[str] = []
@@ -88,54 +89,54 @@ def _plain(value: Any, depth: int) -> Any:
     kind = type(value)
     if kind in _PLAIN:
         return value
-    if depth > _DEEPEST:
-        raise _Odd(f"nested deeper than {_DEEPEST} levels, or within itself")
+    if depth > _MAX_DEPTH:
+        raise _Unsupported(f"nested deeper than {_MAX_DEPTH} levels, or within itself")
     key: Any = None
     try:
         if kind is dict or isinstance(value, Mapping):
             copy = {}
             for name, item in value.items():
                 if type(name) is not str:
-                    key = None  # a fault in a key is a fault of the object
+                    key = None  # what is wrong with a key is reported for the object
                     name = _key(name)
                 key = name
                 copy[key] = item if type(item) in _PLAIN else _plain(item, depth + 1)
             return copy
         if isinstance(value, list | tuple):
             items = []
-            for key, item in enumerate(value):  # noqa: B007 - the handler below names the place
+            for key, item in enumerate(value):  # noqa: B007 - used by the handler below
                 items.append(item if type(item) in _PLAIN else _plain(item, depth + 1))
             return items
-    except _Odd as odd:
+    except _Unsupported as error:
         if key is not None:
-            odd.steps.append(_step("", key))
+            error.steps.append(_step("", key))
         raise
     if isinstance(value, str):
         return str.__str__(value)
     for number in (int, float):
         if isinstance(value, number):
             return number(value)
-    raise _Odd(f"{kind.__name__} is not a type JSON has")
+    raise _Unsupported(f"{kind.__name__} is not a type JSON has")
 
 
 def _key(key: object) -> str:
     if isinstance(key, str):
         return str.__str__(key)
-    raise _Odd(f"the key {key!r} is no string")
+    raise _Unsupported(f"the key {key!r} is not a string")
 
 
-def _blame(value: Any, path: str, otherwise: str) -> tuple[str, str]:
-    """Where the first NaN, infinity or lone surrogate stands."""
+def _find_fault(value: Any, path: str, otherwise: str) -> tuple[str, str]:
+    """Path and reason of the first NaN, infinity or lone surrogate."""
     if type(value) is float and (value != value or value in (float("inf"), float("-inf"))):
         return path, f"{value} is not a number JSON has"
     if type(value) is str and any("\ud800" <= char <= "\udfff" for char in value):
-        return path, "the text has a lone surrogate, which UTF-8 cannot carry"
+        return path, "the text has a lone surrogate, which UTF-8 cannot encode"
     items = (
         value.items() if type(value) is dict else enumerate(value) if type(value) is list else ()
     )
     for key, item in items:
-        for part, place in ((key, path), (item, _step(path, key))):
-            found = _blame(part, place, "")
+        for part, where in ((key, path), (item, _step(path, key))):
+            found = _find_fault(part, where, "")
             if found[1]:
                 return found
     return path, otherwise
@@ -155,7 +156,7 @@ def frozen(value: Any) -> Any:
 
 
 class FrozenObject(dict[str, Any]):
-    """A JSON object that cannot be changed and still is a ``dict`` to whoever looks."""
+    """An immutable JSON object that is an instance of ``dict``."""
 
     __slots__ = ()
 
@@ -171,7 +172,7 @@ class FrozenObject(dict[str, Any]):
 
 
 def sha256(text: str) -> str:
-    import hashlib  # only now: it loads a library that a plain call does not need
+    import hashlib  # imported here because a call without approval rules does not need OpenSSL
 
-    # A server's own text may hold lone surrogates (JSON escapes allow them): hashed as they are.
+    # A server's text may have lone surrogates, as JSON escapes allow them.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,4 +1,4 @@
-"""Who the two sides are and what they can do, as they say it themselves.
+"""Names, versions and capabilities of client and server, as they declare them.
 
 2025-11-25 ``basic/lifecycle`` (capability negotiation); 2026-07-28 ``basic/index`` (``_meta``).
 A name and version are self-reported: for display and logs, never for a decision.
@@ -25,7 +25,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Implementation:
-    """Name and version of a client or server, by its own word."""
+    """Name and version of a client or server, as it declares them."""
 
     name: str
     version: str
@@ -93,11 +93,11 @@ def declares(capabilities: Mapping[str, Any], feature: str, detail: str) -> bool
 def may_offer(
     revision: str, capabilities: Mapping[str, Any], feature: str, detail: str | None = None
 ) -> bool:
-    """Whether a server is worth asking for a feature that not every server has.
+    """Whether to ask a server for a feature that not every server has.
 
-    It is not where the server says what it can do, and this is not among it. One that says nothing
-    at all may serve it all the same. ``completions`` is declared since 2025-03-26 only, and
-    ``tools`` reliably since 2025-06-18.
+    Not where the server declares its capabilities and this is not one of them. A server that
+    declares nothing at all may have it all the same. ``completions`` is declared since 2025-03-26
+    only, and ``tools`` reliably since 2025-06-18.
     """
     if not capabilities or (feature == "completions" and revision == "2024-11-05"):
         return True

@@ -1,4 +1,4 @@
-"""A URL that a server wants a person to open: whose it is, and what looks wrong with it.
+"""A URL that a server asks a person to open: its host, and warnings about it.
 
 2025-11-25 and 2026-07-28 ``client/elicitation`` (safe URL handling): the whole URL is shown before
 consent, its domain stands out, and ambiguous ones come with warnings. Nothing here fetches.
@@ -20,7 +20,7 @@ _ENDS_IN_NUMBER = re.compile(r"(.*\.)?(\d+|0x[0-9a-f]*)")
 
 
 class NotOpenable(ValueError):
-    """A URL that nobody should be asked to open; the text says why."""
+    """A URL that a person should not be asked to open; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ def address_of(url: object) -> Address:
     It is ``https``, or ``http`` to this machine (loopback) alone.
     """
     if not isinstance(url, str) or not url or len(url) > _LONGEST:
-        raise NotOpenable(f"the URL is no text of 1 to {_LONGEST} characters")
+        raise NotOpenable(f"the URL is not a string of 1 to {_LONGEST} characters")
     if any(char in ' \\<>"' or not _plain(char) for char in url):
-        raise NotOpenable("the URL has characters in it that no URL has")
+        raise NotOpenable("the URL has characters that URLs must not have")
     try:
         parts = urlsplit(url)
         host, _ = (parts.hostname or "").rstrip("."), parts.port
@@ -65,7 +65,7 @@ def _in_ascii(host: str) -> str:
     try:
         return host.encode("idna").decode()
     except UnicodeError:
-        raise NotOpenable("the URL's host is no name that can be looked up") from None
+        raise NotOpenable("the URL's host is not a valid host name") from None
 
 
 def _warnings(parts: SplitResult, host: str, ascii_host: str) -> list[str]:

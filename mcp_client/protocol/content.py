@@ -1,13 +1,12 @@
-"""What a tool's answer is made of: content blocks.
+"""Content blocks: what the result of a tool consists of.
 
 2026-07-28 ``server/tools`` (tool result); the same blocks since 2024-11-05 (text, image, embedded
-resource), 2025-03-26 (audio) and 2025-06-18 (resource link). A block of an unknown kind, or one
-that lacks what its kind must have, is kept as it came: one bad block spoils one block.
+resource), 2025-03-26 (audio) and 2025-06-18 (resource link). A block of an unknown kind, or without
+a member that its kind requires, is ``UnknownContent``; the other blocks are not affected.
 
-``str(block)`` is its text for a model: a text as it is, and for anything else a line in brackets
-which says what is there, of what MIME type and how large. ``repr(block)`` has sizes instead of
-data, so that logging a result costs little whatever is in it. ``block.type`` is a literal, and a
-type checker narrows the union by it.
+``str(block)`` is its text for a model: a text as it is, and for any other block a line in brackets
+with its kind, MIME type and size. ``repr(block)`` has sizes instead of data, so that a result can
+be logged. ``block.type`` is a literal, by which a type checker narrows the union.
 """
 
 from __future__ import annotations
@@ -56,15 +55,15 @@ class ImageContent(Metadata):
 
     @property
     def bytes(self) -> bytes:
-        """The image itself, no larger than three quarters of ``Limits.message_bytes``.
+        """The decoded image, at most three quarters of ``Limits.message_bytes``.
 
-        Raises ``ProtocolViolation`` where ``data`` is no strict Base64.
+        Raises ``ProtocolViolation`` where ``data`` is not strict Base64.
         """
         return decoded(self.data, "image's data", self.raw)
 
     @property
     def size(self) -> int:
-        """How many bytes there are, known before they are decoded."""
+        """The number of bytes, which is known without decoding."""
         return decoded_size(self.data)
 
     def __str__(self) -> str:
@@ -85,7 +84,7 @@ class AudioContent(Metadata):
 
     @property
     def bytes(self) -> bytes:
-        """The sound itself: see ``ImageContent.bytes``."""
+        """The decoded audio: see ``ImageContent.bytes``."""
         return decoded(self.data, "audio's data", self.raw)
 
     @property
@@ -101,9 +100,9 @@ class AudioContent(Metadata):
 
 @dataclass(frozen=True, slots=True)
 class ResourceLink(Metadata):
-    """A pointer to a resource. It is data: nothing is read until the caller asks.
+    """A link to a resource, which is not read before ``Session.follow`` is called.
 
-    ``Session.follow`` reads it, through the server that gave it and no other.
+    It is read through the server whose result has the link.
     """
 
     uri: str
@@ -115,13 +114,13 @@ class ResourceLink(Metadata):
     server: str = ""
     """The name the host gave the server whose result has the link."""
     _origin: str = field(default="", repr=False, compare=False)
-    """Which session's result that is: two servers may have the same name."""
+    """Identifies the session of that result: two servers may have the same name."""
 
     type: ClassVar[Literal["resource_link"]] = "resource_link"
 
     @property
     def size(self) -> int | None:
-        """Bytes of what it points to, by the server's word."""
+        """The size of the resource in bytes, as the server says."""
         size = self.raw.get("size")
         return size if type(size) is int and size >= 0 else None
 
@@ -171,7 +170,7 @@ class UnknownContent:
     """A block of an unknown kind, or one that lacks what its kind requires."""
 
     kind: str
-    """What the block calls its type; empty where it says nothing usable."""
+    """The block's own ``type``; empty where that is missing or not a string."""
     raw: Any
     """The block as it came."""
 
@@ -191,7 +190,7 @@ ContentBlock: TypeAlias = (
 
 def content_block(block: Any, server: str = "", origin: str = "") -> ContentBlock:
     kind = block.get("type") if isinstance(block, dict) else None
-    if kind == "text" and type(text := block.get("text")) is str:  # the usual case, first and fast
+    if kind == "text" and type(text := block.get("text")) is str:  # the most common kind first
         return TextContent(text, block)
     match block:
         case {"type": "image", "data": str(data), "mimeType": str(mime_type)}:

@@ -1,9 +1,9 @@
-"""A form that a server asks a person to fill in: its restricted schema, read and judged.
+"""A form that a server asks a person to fill in: read from its restricted schema, and checked.
 
 2025-06-18, 2025-11-25 and 2026-07-28 ``client/elicitation``: a flat object of strings, numbers,
-booleans and, since 2025-11-25, enums with titles and choices of several. Nested objects, ``anyOf``
-and references are no form, and neither is a property without a type: a person could not be shown
-what is asked. What is answered is judged here before it is sent.
+booleans and, since 2025-11-25, enums with titles and multiple choice. Nested objects, ``anyOf``,
+references and properties without a type are not allowed in a form: a person could not be shown
+what is asked. Answers are checked here before they are sent.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Literal, TypeAlias
 __all__ = ["Choice", "Form", "FormField", "NotAForm", "Wrong", "form_of"]
 
 Kind: TypeAlias = Literal["string", "number", "integer", "boolean", "choice", "choices"]
-_MOST_FIELDS = 200
-_MOST_CHOICES = 10_000
+_MAX_FIELDS = 200
+_MAX_CHOICES = 10_000
 _COMBINING = (
     "anyOf",
     "allOf",
@@ -49,7 +49,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """One field of a form. Texts are the server's own: show them with ``safe_text``."""
+    """One field of a form. Its texts come from the server: show them with ``safe_text``."""
 
     name: str
     kind: Kind
@@ -66,13 +66,13 @@ class FormField:
     most: float | None = None
     """The largest number, the longest string in characters, the most choices."""
     default: Any = None
-    """What to fill in beforehand; None where there is nothing, or nothing the field allows."""
+    """The value to fill in beforehand; None where there is none that the field allows."""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """The property's schema as it came."""
 
     def problem(self, value: Any) -> str | None:
         """Why ``value`` cannot be sent; None where it can."""
-        return _JUDGES[self.kind](self, value)
+        return _CHECKS[self.kind](self, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,11 @@ class Form:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """What a person finds filled in."""
+        """The values that are filled in beforehand."""
         return {f.name: f.default for f in self.fields if f.default is not None}
 
     def checked(self, content: Mapping[str, Any], *, fill: bool = True) -> dict[str, Any]:
-        """What to send for ``content``: judged, and with ``fill`` completed by the defaults.
+        """What to send for ``content``: checked, and with ``fill`` completed by the defaults.
 
         Raises ``Wrong``.
         """
@@ -104,21 +104,23 @@ class Form:
 
 
 def form_of(schema: object, *, titled: bool = True) -> Form:
-    """The form that ``schema`` describes; ``titled`` where the revision has ``oneOf`` and choices
-    of several. Raises ``NotAForm``."""
+    """The form that ``schema`` describes. Raises ``NotAForm``.
+
+    ``titled``: whether the revision has ``oneOf`` with titles, and multiple choice.
+    """
     if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
-        raise NotAForm("requestedSchema is no schema of an object")
+        raise NotAForm("requestedSchema is not the schema of an object")
     properties, required = schema.get("properties", {}), schema.get("required", [])
-    if not isinstance(properties, Mapping) or len(properties) > _MOST_FIELDS:
-        raise NotAForm(f"its properties are no object of at most {_MOST_FIELDS} fields")
+    if not isinstance(properties, Mapping) or len(properties) > _MAX_FIELDS:
+        raise NotAForm(f"its properties are not an object of at most {_MAX_FIELDS} fields")
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
-        raise NotAForm("its 'required' is no list of names")
+        raise NotAForm("its 'required' is not a list of names")
     if unknown := set(required) - set(properties):
-        raise NotAForm(f"it requires {min(unknown)[:80]!r}, which is none of its properties")
+        raise NotAForm(f"it requires {min(unknown)[:80]!r}, which is not one of its properties")
     if found := next(
         (word for word in _COMBINING if word in schema and word != "properties"), None
     ):
-        raise NotAForm(f"it has {found!r}, which a form has not")
+        raise NotAForm(f"it has {found!r}, which forms must not have")
     asked = frozenset(required)
     return Form(tuple(_field(name, p, name in asked, titled) for name, p in properties.items()))
 
@@ -127,10 +129,10 @@ def _field(name: str, schema: object, required: bool, titled: bool) -> FormField
     if not isinstance(schema, Mapping):
         raise NotAForm(f"property {name[:80]!r} has no schema")
     if found := next((word for word in _COMBINING if word in schema), None):
-        raise NotAForm(f"property {name[:80]!r} has {found!r}, which a form has not")
+        raise NotAForm(f"property {name[:80]!r} has {found!r}, which forms must not have")
     kind, choices = _kind(name, schema, titled)
     least, most = (schema.get(word) for word in _BOUNDS.get(kind, ("", "")))
-    made = FormField(
+    form_field = FormField(
         name,
         kind,
         required,
@@ -144,9 +146,9 @@ def _field(name: str, schema: object, required: bool, titled: bool) -> FormField
         schema,
     )
     default = schema.get("default")
-    if default is None or made.problem(default) is not None:
-        return made  # a default that the field itself forbids helps nobody
-    return replace(made, default=default)
+    if default is None or form_field.problem(default) is not None:
+        return form_field  # a default that the field does not allow is not shown
+    return replace(form_field, default=default)
 
 
 _BOUNDS = {
@@ -171,22 +173,22 @@ def _kind(name: str, schema: Mapping[str, Any], titled: bool) -> tuple[Kind, tup
                 return "choices", _named(name, items["enum"], None)
         case "string" | "number" | "integer" | "boolean" as plain if "oneOf" not in schema:
             return plain, ()
-    raise NotAForm(f"property {name[:80]!r} is of no kind that a form may have")
+    raise NotAForm(f"property {name[:80]!r} is of a kind that forms must not have")
 
 
 def _named(name: str, values: object, titles: object) -> tuple[Choice, ...]:
-    if not isinstance(values, list) or not 0 < len(values) <= _MOST_CHOICES:
-        raise NotAForm(f"the enum of {name[:80]!r} is no list of 1 to {_MOST_CHOICES} strings")
+    if not isinstance(values, list) or not 0 < len(values) <= _MAX_CHOICES:
+        raise NotAForm(f"the enum of {name[:80]!r} is not a list of 1 to {_MAX_CHOICES} strings")
     if not isinstance(titles, list) or len(titles) != len(values):
         titles = values
     if not all(isinstance(word, str) for word in (*values, *titles)):
-        raise NotAForm(f"the enum of {name[:80]!r} has values that are no strings")
+        raise NotAForm(f"the enum of {name[:80]!r} has values that are not strings")
     return tuple(map(Choice, values, titles))
 
 
 def _titled(name: str, options: object) -> tuple[Choice, ...]:
-    if not isinstance(options, list) or not 0 < len(options) <= _MOST_CHOICES:
-        raise NotAForm(f"{name[:80]!r} is no choice of 1 to {_MOST_CHOICES} values")
+    if not isinstance(options, list) or not 0 < len(options) <= _MAX_CHOICES:
+        raise NotAForm(f"{name[:80]!r} is not a choice of 1 to {_MAX_CHOICES} values")
     found = []
     for option in options:
         value = option.get("const") if isinstance(option, Mapping) else None
@@ -196,25 +198,29 @@ def _titled(name: str, options: object) -> tuple[Choice, ...]:
     return tuple(found)
 
 
-# ------------------------------------------------------------------------------- judging
+# ------------------------------------------------------------------------------ checking
 
 
 def _string(field: FormField, value: Any) -> str | None:
     if not isinstance(value, str):
-        return "it is no string"
+        return "it is not a string"
     if field.least is not None and len(value) < field.least:
         return f"it is shorter than {field.least:g} characters"
     if field.most is not None and len(value) > field.most:
         return f"it is longer than {field.most:g} characters"
-    is_one = _FORMATS.get(field.format or "")
-    return None if is_one is None or is_one(value) else f"it is no {field.format}"
+    has_format = _FORMATS.get(field.format or "")
+    return (
+        None
+        if has_format is None or has_format(value)
+        else f"it is not in the format {field.format}"
+    )
 
 
 def _number(field: FormField, value: Any) -> str | None:
     if not _is_number(value):
-        return "it is no number"
+        return "it is not a number"
     if field.kind == "integer" and isinstance(value, float) and not value.is_integer():
-        return "it is no whole number"
+        return "it is not a whole number"
     if field.least is not None and value < field.least:
         return f"it is below {field.least:g}"
     return f"it is above {field.most:g}" if field.most is not None and value > field.most else None
@@ -227,22 +233,22 @@ def _boolean(field: FormField, value: Any) -> str | None:
 def _choice(field: FormField, value: Any) -> str | None:
     if isinstance(value, str) and any(choice.value == value for choice in field.choices):
         return None
-    return "it is none of the choices"
+    return "it is not one of the choices"
 
 
 def _choices(field: FormField, value: Any) -> str | None:
     if not isinstance(value, Sequence) or isinstance(value, str):
-        return "it is no list"
+        return "it is not a list"
     if field.least is not None and len(value) < field.least:
         return f"fewer than {field.least:g} are chosen"
     if field.most is not None and len(value) > field.most:
         return f"more than {field.most:g} are chosen"
     allowed = {choice.value for choice in field.choices}
-    sound = all(isinstance(item, str) and item in allowed for item in value)
-    return None if sound else "one of them is none of the choices"
+    fits = all(isinstance(item, str) and item in allowed for item in value)
+    return None if fits else "one of them is not one of the choices"
 
 
-_JUDGES = {
+_CHECKS = {
     "string": _string,
     "number": _number,
     "integer": _number,
@@ -277,7 +283,7 @@ def _is_date(value: str) -> bool:
     return True
 
 
-def _is_moment(value: str) -> bool:
+def _is_date_time(value: str) -> bool:
     found = re.fullmatch(
         r"(\d{4}-\d\d-\d\d)[Tt]([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?"
         r"([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)",
@@ -287,7 +293,7 @@ def _is_moment(value: str) -> bool:
     return found is not None and _is_date(found[1])
 
 
-_FORMATS = {"email": _is_email, "uri": _is_uri, "date": _is_date, "date-time": _is_moment}
+_FORMATS = {"email": _is_email, "uri": _is_uri, "date": _is_date, "date-time": _is_date_time}
 
 
 def _text(value: object) -> str | None:

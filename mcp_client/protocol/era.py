@@ -1,8 +1,8 @@
-"""An era: what a group of revisions has in common, agreed once, as an object.
+"""An era: the behaviour that a group of revisions has in common, as an object agreed once.
 
-Nothing outside ``protocol/`` compares revisions. Whoever needs to know asks the era: how a
-request's parameters are stamped, which HTTP headers go with it, whose a notification is, what a
-result means, whether the server may ask questions of its own.
+Nothing outside ``protocol/`` compares revisions. The era says how the parameters of a request are
+encoded, which HTTP headers go with it, which request a notification belongs to, what a result
+means, and whether the server may send requests.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Complete(NamedTuple):
 
 
 class InputRequired(NamedTuple):
-    """The server wants answers first. 2026-07-28 ``basic/patterns/mrtr``."""
+    """The server asks for input first. 2026-07-28 ``basic/patterns/mrtr``."""
 
     questions: Mapping[str, Any]
     state: str | None
@@ -51,15 +51,16 @@ class Era(ABC):
     server_may_ask: ClassVar[bool]
     """Whether the server may send requests of its own."""
     listens: ClassVar[bool]
-    """Whether the server tells of changes only on a stream that was asked for."""
+    """Whether the server announces changes only on a stream that the client opened for it."""
     mirrors: ClassVar[bool]
-    """Whether HTTP headers repeat what a message says, arguments of calls included."""
+    """Whether HTTP headers repeat parts of a message, arguments of calls included."""
 
     def __init__(self, revision: str, server: ServerFacts) -> None:
         self.revision: Final = revision
         self.server: Final = server
         self.full_forms: Final = revision in FULL_FORMS
-        """Whether questions may have titled choices, choices of several, tools, several blocks."""
+        """Whether requests of the server may have titled choices, multiple choice, tools in
+        sampling, and several content blocks in a message."""
         self.session_headers: Final[Mapping[str, str]] = (
             {PROTOCOL_VERSION: revision} if revision in VERSION_HEADER else {}
         )
@@ -84,7 +85,8 @@ class Era(ABC):
     ) -> Mapping[str, str]:
         """The HTTP headers that go with one message, besides ``session_headers``.
 
-        ``mirrors`` are the arguments that headers repeat, by the tool's ``x-mcp-header``. Raises ``InvalidArguments``.
+        ``mirrors`` are the arguments that headers repeat, by the tool's ``x-mcp-header``.
+        Raises ``InvalidArguments``.
         """
         return {}
 

@@ -39,7 +39,7 @@ class HandshakeEra(Era):
 
     def read(self, result: object) -> Reading:
         if type(result) is not dict:
-            raise Malformed("the result is no JSON object")
+            raise Malformed("the result is not a JSON object")
         return Complete(result)
 
 

@@ -1,9 +1,9 @@
-"""What of a message is repeated in HTTP headers, so that others may route it unread.
+"""The parts of a message that HTTP headers repeat, so that proxies can route it by them.
 
 2026-07-28 ``basic/transports/streamable-http`` (request metadata). ``Mcp-Method`` and ``Mcp-Name``
-repeat the method and what it is about; ``Mcp-Param-*`` repeat those arguments of a tool that its
-``inputSchema`` marks with ``x-mcp-header``. A mark that breaks a rule makes the whole tool
-unusable over HTTP, because a server would see other headers than the ones it wants.
+repeat the method and the name or URI; ``Mcp-Param-*`` repeat the arguments of a tool whose schema
+in ``inputSchema`` has ``x-mcp-header``. An ``x-mcp-header`` that breaks a rule makes the tool
+unusable over HTTP, because the server would not get the headers that it expects.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class InvalidHeaderParam(ValueError):
 
 
 class HeaderParam(NamedTuple):
-    """An argument that is repeated in a header: where it is found, and the header's name."""
+    """An argument that a header repeats: its path in the arguments, and the header's name."""
 
     path: tuple[str, ...]
     header: str
@@ -63,7 +63,7 @@ def request_headers(method: str, fields: Mapping[str, Any]) -> dict[str, str]:
 def mirrored(mirrors: Sequence[HeaderParam], arguments: str) -> dict[str, str]:
     """The ``Mcp-Param-*`` of a call; ``arguments`` is the JSON text that is sent.
 
-    Raises ``InvalidArguments`` for an integer that JavaScript could not hold.
+    Raises ``InvalidArguments`` for an integer beyond 2**53 - 1, which JavaScript cannot hold.
     """
     if not mirrors:
         return {}
@@ -80,9 +80,9 @@ def mirrored(mirrors: Sequence[HeaderParam], arguments: str) -> dict[str, str]:
 
 
 def header_value(text: str) -> str:
-    """``text`` as it may stand in a header: as it is, or in Base64 behind a mark."""
-    marked = text.startswith(_START) and text.endswith(_END)
-    if not text or (_PLAIN.fullmatch(text) and not marked):
+    """``text`` as a header's value: as it is, or in Base64 between ``=?base64?`` and ``?=``."""
+    is_encoded = text.startswith(_START) and text.endswith(_END)
+    if not text or (_PLAIN.fullmatch(text) and not is_encoded):
         return text
     return _START + b64encode(text.encode("utf-8", "surrogatepass")).decode() + _END
 
@@ -98,7 +98,7 @@ def _text(value: Any, path: tuple[str, ...]) -> str | None:
         case int():
             pass
         case _:
-            return None  # null, absent, or not what the schema says: the server is the judge
+            return None  # null, absent, or of another type: the server checks the arguments
     if abs(value) > _SAFE:
         raise InvalidArguments(
             f"{'.'.join(path)} is repeated in an HTTP header, where integers end at 2**53 - 1",
@@ -108,7 +108,7 @@ def _text(value: Any, path: tuple[str, ...]) -> str | None:
 
 
 def header_params_of(schema: Any) -> tuple[HeaderParam, ...]:
-    """The marks of an ``inputSchema``. Raises ``InvalidHeaderParam``."""
+    """The arguments that headers repeat, by an ``inputSchema``. Raises ``InvalidHeaderParam``."""
     if not _mentioned(schema):
         return ()
     found: list[HeaderParam] = []
@@ -145,16 +145,16 @@ def _mentioned(schema: Any) -> bool:
 
 def _check(name: Any, shown: str, place: Mapping[str, Any], reachable: bool) -> None:
     if not isinstance(name, str):
-        raise InvalidHeaderParam(f"{_KEYWORD} of {shown} is no string")
+        raise InvalidHeaderParam(f"{_KEYWORD} of {shown} is not a string")
     if not name:
         raise InvalidHeaderParam(f"{_KEYWORD} of {shown} is empty")
     if not _TOKEN.fullmatch(name):
-        raise InvalidHeaderParam(f"{_KEYWORD} {name[:40]!r} of {shown} is no HTTP field name")
+        raise InvalidHeaderParam(f"{_KEYWORD} {name[:40]!r} of {shown} is not an HTTP field name")
     if not reachable:
-        raise InvalidHeaderParam(f"{_KEYWORD} {name!r} stands where no chain of properties leads")
+        raise InvalidHeaderParam(f"{_KEYWORD} {name!r} is not reached through properties alone")
     kind = place.get("type")
     kinds = [one for one in kind if one != "null"] if isinstance(kind, list) else [kind]
     if not kinds or not all(isinstance(one, str) and one in _PRIMITIVE for one in kinds):
         raise InvalidHeaderParam(
-            f"{_KEYWORD} {name!r} of {shown} is on no string, integer or boolean"
+            f"{_KEYWORD} {name!r} of {shown} is not on a string, integer or boolean"
         )

@@ -1,15 +1,15 @@
 """JSON-RPC 2.0 as MCP uses it: bytes to messages, messages to text.
 
-A server's bytes are hostile until proven otherwise, so reading goes in this order: depth before
-parsing, strict UTF-8, strict JSON (no NaN, no Infinity), then the shape of the envelope. What
-cannot be read raises ``InvalidFrame``. Where the request it meant to answer can still be told, the
-error names it, so that one broken frame fails one call and not the connection: an answer that is
-cut off or too long usually still shows its id, first thing or last thing in the line.
+A server's bytes are not trusted, so they are checked in this order: nesting depth before parsing,
+strict UTF-8, strict JSON (no NaN, no Infinity), then the shape of the envelope. What cannot be read
+raises ``InvalidFrame``. Where the frame still shows which request it answers, the error names it,
+so that one broken frame fails one call and not the connection: a response that is cut off or too
+long usually has its id at the beginning or the end of the line.
 
 JSON has no rule for a key that appears twice; as in Python's own reader, the last one counts.
 
 2026-07-28 ``basic/index`` (messages); 2025-03-26 ``basic/index`` (batches, which only that
-revision has and which are accepted from anybody).
+revision has, and which are accepted in every revision).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Id: TypeAlias = int | str
 
 
 class Json(str):
-    """Text that already is JSON and goes on the wire as it stands."""
+    """Text that already is JSON and is sent as it is."""
 
     __slots__ = ()
 
@@ -64,7 +64,7 @@ class ErrorResponse(NamedTuple):
     message: str
     data: Any
     status: int | None = None
-    """The HTTP status it came with, where that was none of success."""
+    """The HTTP status it came with, where that was not a success."""
     retry_after: float | None = None
     """Seconds the server asked to wait before asking again."""
     size: int = 0
@@ -90,7 +90,7 @@ Message: TypeAlias = Response | ErrorResponse | Request | Notification
 
 
 class InvalidFrame(ValueError):
-    """A frame that is no JSON-RPC message. ``owner``: the request it tried to answer, if known."""
+    """A frame that is not a JSON-RPC message. ``owner``: the request it answers, where known."""
 
     def __init__(self, reason: str, owner: Id | None = None, raw: Any = None) -> None:
         super().__init__(reason)
@@ -103,7 +103,7 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-# The decoder's own scanner: no search for white space, which lines have been stripped of.
+# Called directly, because ``decode`` searches for white space, which frames do not begin with.
 _decoder: Any = json.JSONDecoder(parse_constant=_refuse_constant)
 _scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once
 dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
@@ -141,12 +141,12 @@ def parse(frame: bytes, depth: int) -> list[Message | InvalidFrame]:
         return [_message(value, len(frame))]
     if type(value) is list and value:
         return [_batched(item, len(frame)) for item in value]
-    raise InvalidFrame("it is JSON but no JSON-RPC message", raw=value)
+    raise InvalidFrame("it is JSON but not a JSON-RPC message", raw=value)
 
 
 def _message(value: Any, size: int) -> Message:
     if type(value) is not dict:
-        raise InvalidFrame("it is JSON but no JSON-RPC message", raw=value)
+        raise InvalidFrame("it is JSON but not a JSON-RPC message", raw=value)
     owner = value.get("id")
     if "method" in value:
         return _request(value, owner)
@@ -155,18 +155,18 @@ def _message(value: Any, size: int) -> Message:
         and type(owner) is not str
         and not (owner is None and "error" in value)
     ):
-        # A number such as 7.0 still tells whose answer it is; JSON-RPC in MCP has no such ids.
+        # 7.0 is not an id in MCP, but it still shows which request the response is for.
         whose = int(owner) if type(owner) is float and owner.is_integer() else None
-        raise InvalidFrame(f"its id is {_short(owner)}, neither string nor integer", whose, value)
+        raise InvalidFrame(f"its id is {_short(owner)}, not a string or an integer", whose, value)
     if "error" in value:
         error = value["error"]
         if "result" in value or type(error) is not dict:
             raise InvalidFrame(
-                "it has both result and error, or an error that is no object", owner, value
+                "it has both result and error, or an error that is not an object", owner, value
             )
         code, text = error.get("code"), error.get("message")
         if type(code) is not int:
-            raise InvalidFrame(f"its error code is {_short(code)}, no integer", owner, value)
+            raise InvalidFrame(f"its error code is {_short(code)}, not an integer", owner, value)
         text = text if type(text) is str else ""
         return ErrorResponse(owner, code, text, error.get("data"), size=size)
     if "result" not in value or owner is None:
@@ -186,22 +186,24 @@ def _request(value: dict[str, Any], owner: Any) -> Message:
     if params is None:
         params = {}
     if type(method) is not str or type(params) is not dict:
-        # The server counts its own requests, so its id names one of ours only in an answer.
+        # A server numbers its own requests: the id is one of ours only in a response.
         answers = "result" in value or "error" in value
         whose = owner if answers and (type(owner) is int or type(owner) is str) else None
-        raise InvalidFrame("its method is no string or its params are no object", whose, value)
+        raise InvalidFrame(
+            "its method is not a string or its params are not an object", whose, value
+        )
     if "id" not in value:
         return Notification(method, params)
     if type(owner) is not int and type(owner) is not str:
-        raise InvalidFrame(f"its id is {_short(owner)}, neither string nor integer", raw=value)
+        raise InvalidFrame(f"its id is {_short(owner)}, not a string or an integer", raw=value)
     return Request(owner, method, params)
 
 
 def owner_of_fragment(head: bytes, tail: bytes | None = None) -> Id | None:
-    """The id of an answer that cannot be parsed, where it stands first or last in the frame.
+    """The id of a response that cannot be parsed, where it is first or last in the frame.
 
-    ``tail`` is the end of a frame that is whole but too long to keep. Without one ``head`` is all
-    there is, and it may be cut off: then the last id in it may be a nested one, and tells nothing.
+    ``tail`` is the end of a frame that is complete but too long to keep. Without it, ``head`` is
+    all there is; if that is cut off, its last id may be a nested one, and is not used.
     """
     found = _ID_FIRST.match(head[:256])
     if found is None and not _METHOD_FIRST.match(head[:256]):
@@ -212,10 +214,10 @@ def owner_of_fragment(head: bytes, tail: bytes | None = None) -> Id | None:
 
 
 def _may_be_deeper(frame: bytes, depth: int) -> bool:
-    """Whether there are brackets enough; False for most frames, at the cost of a glance."""
+    """Whether there are enough brackets: a cheap test that is False for most frames."""
     if len(frame) < _LARGE:
         return frame.count(b"{") + frame.count(b"[") > depth
-    # In a large frame, counting costs more than hopping from one bracket to the next.
+    # In a large frame, counting all brackets costs more than finding the first few.
     found = 0
     for bracket in (b"{", b"["):
         at = frame.find(bracket)
@@ -228,16 +230,16 @@ def _may_be_deeper(frame: bytes, depth: int) -> bool:
 
 
 def _deeper_than(frame: bytes, depth: int) -> bool:
-    # Cheap before exact: innermost pairs are cancelled level by level at C speed. Brackets inside
-    # strings can only be miscounted, so what does not cancel out is counted again without strings.
-    # Both kinds of bracket count as one, so that a pass takes off one level and not two.
+    # Innermost pairs are removed level by level with ``bytes.replace``, which is fast. Brackets
+    # inside strings are counted too, so a frame that looks too deep is counted again without its
+    # strings. Both kinds of bracket are made one, so that each pass removes exactly one level.
     if _levels(frame.translate(_ONE_KIND, _NOT_BRACKETS), depth):
         return False
     return not _levels(_STRINGS.sub(b"", frame).translate(_ONE_KIND, _NOT_BRACKETS), depth)
 
 
 def _levels(brackets: bytes, depth: int) -> bool:
-    """Whether ``brackets`` cancels out within ``depth`` levels, whole or cut off."""
+    """Whether ``brackets`` nest at most ``depth`` deep, even if they are cut off."""
     for _ in range(depth):
         shorter = brackets.replace(b"[]", b"")
         if len(shorter) == len(brackets):
@@ -252,7 +254,7 @@ def _short(value: Any) -> str:
 
 
 def encode_fields(fields: Mapping[str, Any]) -> str:
-    """A JSON object whose ``Json`` members stand as they are."""
+    """A JSON object; its ``Json`` members are inserted as they are."""
     parts = [
         f"{_quote(key)}:{value if type(value) is Json else dump(value)}"
         for key, value in fields.items()
@@ -280,7 +282,10 @@ def encode_error_response(id: Id, code: int, message: str) -> str:
 
 
 def _sendable(text: str) -> str:
-    """``text`` as UTF-8 can carry it: a lone surrogate a server once sent goes back escaped."""
+    """``text`` with lone surrogates escaped, as UTF-8 cannot encode them.
+
+    They come from a server's own JSON escapes, for example in an id that is sent back to it.
+    """
     if text.isascii():
         return text
     try:

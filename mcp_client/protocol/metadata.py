@@ -1,8 +1,8 @@
-"""What travels with everything a server shows: ``_meta``, annotations, icons, and binary data.
+"""What the objects of a server have in common: ``_meta``, annotations, icons, and binary data.
 
 2026-07-28 ``server/resources`` (annotations) and ``basic/index`` (``_meta``, icons); annotations
-since 2024-11-05, their ``lastModified`` since 2025-06-18, icons since 2025-11-25. All of it is the
-server's own word: a hint for showing and sorting, and never a reason to trust.
+since 2024-11-05, their ``lastModified`` since 2025-06-18, icons since 2025-11-25. All of it is
+the server's claim: a hint for display and order, never a reason to trust.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ _BAGGAGES = 180
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """For whom something is and how much it matters, by the server's word.
+    """For whom something is meant and how important it is, as the server says.
 
-    A member that is not what the specification says is as if it were not there.
+    A member that breaks the specification is ignored.
     """
 
     audience: tuple[str, ...] = ()
     """"user" and "assistant", or either; empty where the server does not say."""
     priority: float | None = None
-    """From 0 (leave it out if you like) to 1 (needed)."""
+    """From 0 (optional) to 1 (required)."""
     last_modified: str | None = None
     """An ISO 8601 time, as it came."""
 
@@ -83,7 +83,7 @@ class Annotations:
 
 
 class Metadata:
-    """The members that every kind of thing may have, read from its ``raw`` form when asked for."""
+    """Members that every kind of object may have, read from its ``raw`` form when asked for."""
 
     __slots__ = ()
 
@@ -91,7 +91,7 @@ class Metadata:
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """``_meta``; empty where there is none."""
+        """``_meta``; empty where it is absent."""
         meta = self.raw.get("_meta")
         return meta if isinstance(meta, dict) else {}
 
@@ -161,12 +161,12 @@ def decoded(text: str, what: str, raw: Any) -> bytes:
     Raises ``ProtocolViolation`` with ``raw``, for it is the server that broke it.
     """
     if len(text) % 4 or "=" in text[:-2]:  # which strict mode alone lets pass
-        raise ProtocolViolation(f"the {what} is no Base64: its padding is wrong", result=raw)
+        raise ProtocolViolation(f"the {what} is not Base64: its padding is wrong", result=raw)
     try:
         return a2b_base64(text.encode("ascii"), strict_mode=True)
     except (BadBase64, UnicodeEncodeError) as error:
         reason = "it is not ASCII" if isinstance(error, UnicodeEncodeError) else error
-        raise ProtocolViolation(f"the {what} is no Base64: {reason}", result=raw) from None
+        raise ProtocolViolation(f"the {what} is not Base64: {reason}", result=raw) from None
 
 
 def decoded_size(text: str) -> int:

@@ -1,24 +1,24 @@
 """Agreeing on a revision, as a conversation written once.
 
-``negotiate`` is a plain generator: it yields what it wants (a ``Step``), is sent what came of it
+``negotiate`` is a plain generator: it yields what is to be done (a ``Step``), is sent the result
 (an ``Outcome``), and returns the era. It does no I/O, so tests feed it tables.
 
 The rules, from 2026-07-28 ``basic/versioning`` and ``basic/transports/stdio`` and from
 ``basic/lifecycle`` of the older revisions:
 
 - ``server/discover`` is asked first. A ``DiscoverResult``, or one of the error codes that only the
-  stateless era has, means a stateless server, and we never fall back from there. -32022 names the
-  versions the server has; we take one of them and ask once more, even if it is the one we asked
-  for. If all it names are handshake revisions, that is what we speak, through ``initialize``.
-- Anything else (any other error, an empty result, silence) means the handshake era.
-- ``initialize`` offers the newest handshake revision and takes whichever of the four the server
-  answers with. A server may refuse with -32602 and say what it supports; then that is offered.
-- Servers exist that die of the probe, or refuse ``initialize`` once they have seen it. So if
-  ``initialize`` fails after a probe, the server is started again and hears ``initialize`` first.
-- A server may be slow and not deaf: if ``initialize`` fails after a silent probe, the probe's
-  answer may have come meanwhile (``CheckLateAnswer``), and then it counts.
+  stateless era has, means a stateless server, and there is no way back from there. -32022 lists
+  the versions the server supports; one of them is asked for once more, even if it is the one asked
+  for before. If all it lists are handshake revisions, ``initialize`` is used.
+- Anything else (any other error, an empty result, no answer) means the handshake era.
+- ``initialize`` offers the newest handshake revision and accepts any of the four in the answer.
+  A server may refuse with -32602 and say what it supports; then that is offered.
+- Some servers exit on the probe, or refuse ``initialize`` after it. So if ``initialize`` fails
+  after a probe, the server is restarted and gets ``initialize`` first.
+- A server may just be slow: if ``initialize`` fails after a probe without an answer, that answer
+  may have come meanwhile (``CheckLateAnswer``), and is used.
 
-At most four questions are asked, whatever the server does.
+At most four requests are sent in any case.
 """
 
 from __future__ import annotations
@@ -53,29 +53,29 @@ _NO_HEADERS: Mapping[str, str] = {}
 
 
 class Ask(NamedTuple):
-    """Send a request and wait. ``probe``: give up early once the server has surely read it."""
+    """Send a request and wait. ``probe``: give up early once the server must have read it."""
 
     method: str
     params: str
     revision: str
     probe: bool = False
     headers: Mapping[str, str] = _NO_HEADERS
-    """What goes with it over HTTP."""
+    """The headers to send with it over HTTP."""
 
 
 class Tell(NamedTuple):
-    """Agreed: send this notification in that era. There is no outcome: send None back."""
+    """Agreed: send this notification in that era. There is no outcome: send None."""
 
     method: str
     era: Era
 
 
 class Restart:
-    """Start the server afresh; what was asked before counts no more. Send None or ``Failed``."""
+    """Restart the server and drop what it was asked before. Send None or ``Failed``."""
 
 
 class CheckLateAnswer:
-    """Has the silent probe been answered meanwhile? Send ``Answered`` or ``Silent``."""
+    """Look whether the probe has been answered meanwhile. Send ``Answered`` or ``Silent``."""
 
 
 Step: TypeAlias = Ask | Tell | Restart | CheckLateAnswer
@@ -96,7 +96,7 @@ class AnsweredWithError(NamedTuple):
 
 
 class Silent:
-    """No answer within the clock of that step."""
+    """No answer within the time limit of that step."""
 
 
 class Failed(NamedTuple):
@@ -109,7 +109,7 @@ Outcome: TypeAlias = Answered | AnsweredWithError | Silent | Failed
 Talk: TypeAlias = Generator[Step, Outcome | None, Era]
 _Try: TypeAlias = Generator[Step, Outcome | None, "Era | McpError"]
 
-MOST_ASKS = 4
+MAX_REQUESTS = 4
 
 
 def negotiate(
@@ -129,8 +129,8 @@ def negotiate(
             era: Era = done.value
             return era
         asked += isinstance(step, Ask)
-        if asked > MOST_ASKS:
-            raise NegotiationError(f"no agreement after {MOST_ASKS} questions")
+        if asked > MAX_REQUESTS:
+            raise NegotiationError(f"no agreement after {MAX_REQUESTS} requests")
         outcome = yield step
 
 
@@ -141,7 +141,7 @@ def _negotiate(client: ClientDeclaration, pin: str | None, skip_probe: bool) -> 
         found: Era | McpError = yield from _initialize(client, HANDSHAKE, None)
         if isinstance(found, Era):
             return found
-        # What was remembered no longer holds: the server has changed since.
+        # What is remembered about the server is out of date.
         yield from _restart()
     probed = yield from _probe(client, pin or LATEST_STATELESS)
     if isinstance(probed, Era):
@@ -179,19 +179,17 @@ def _probe(
                 wanted = chosen
             case AnsweredWithError(code=code) if code in _STATELESS_CODES:
                 raise NegotiationError(
-                    f"the server refuses to introduce itself: {outcome.message} (code {code})"
+                    f"the server refuses server/discover: {outcome.message} (code {code})"
                 )
             case _:
                 return HANDSHAKE
-    raise NegotiationError(
-        f"the server lists {wanted} among its versions and refuses it all the same"
-    )
+    raise NegotiationError(f"the server lists {wanted} among its versions but refuses it")
 
 
 def _discovered(
     client: ClientDeclaration, wanted: str, result: Any
 ) -> Era | tuple[str, ...] | None:
-    """What a result of the probe means; None where it is no ``DiscoverResult`` at all."""
+    """What a result of the probe means; None where it is not a ``DiscoverResult``."""
     versions = result.get("supportedVersions") if isinstance(result, dict) else None
     if not isinstance(versions, list):
         return None
@@ -241,7 +239,7 @@ def _restart() -> Generator[Step, Outcome | None, None]:
 
 
 def _initialize(client: ClientDeclaration, offers: tuple[str, ...], pin: str | None) -> _Try:
-    """The era; or, returned and not raised, an error that a fresh start may cure."""
+    """The era; or an error, returned because a restart of the server may help."""
     offer = offers[0]
     outcome = yield Ask("initialize", initialize_params(offer, client), offer)
     named = _supported(outcome.data) if isinstance(outcome, AnsweredWithError) else []
@@ -267,10 +265,10 @@ def _initialize(client: ClientDeclaration, offers: tuple[str, ...], pin: str | N
 def _accepted(result: Any, pin: str | None) -> str:
     revision = result.get("protocolVersion") if isinstance(result, dict) else None
     if not isinstance(revision, str):
-        raise NegotiationError("the server's answer to initialize names no protocolVersion")
+        raise NegotiationError("the server's answer to initialize has no protocolVersion")
     if revision not in HANDSHAKE:
         raise NegotiationError(
-            f"the server wants to speak {revision[:40]!r}, which we do not; we speak "
+            f"the server asks for {revision[:40]!r}, which is not supported; supported: "
             f"{', '.join(HANDSHAKE)} by handshake (offered: {pin or LATEST_HANDSHAKE})"
         )
     if pin and revision != pin:

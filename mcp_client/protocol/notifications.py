@@ -1,4 +1,4 @@
-"""What a server tells unasked: the names of its notices, and what is agreed on for them.
+"""What a server sends unasked: the names of its notifications, and how to subscribe to them.
 
 2026-07-28 ``basic/patterns/subscriptions``; 2025-11-25 ``server/tools``, ``server/prompts`` and
 ``server/resources`` (list changed, subscriptions), ``client/elicitation`` (completion),
@@ -36,21 +36,21 @@ RESOURCE_UPDATED = "notifications/resources/updated"
 PROGRESS = "notifications/progress"
 CANCELLED = "notifications/cancelled"
 COMPLETED = "notifications/elicitation/complete"
-"""2025-11-25 only: what a person was sent to a URL for is done."""
+"""2025-11-25 only: a person has finished what the URL was opened for."""
 LOGGED = "notifications/message"
 LOG_LEVELS = (*("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"),)
 """From the least to the most severe, as in RFC 5424."""
 
 
 class Topic(NamedTuple):
-    """Something that a server can be asked to tell of."""
+    """A kind of change that a server can be asked to announce."""
 
     notice: str
     feature: str
-    """With ``detail``, what the server declares if it can."""
+    """With ``detail``, the capability by which a server declares it."""
     detail: str
     wanted: Mapping[str, Any]
-    """What stands in the filter of a ``subscriptions/listen``: this, and nothing else."""
+    """The whole filter of a ``subscriptions/listen`` for it."""
 
     @property
     def filter(self) -> dict[str, Any]:

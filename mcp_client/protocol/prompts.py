@@ -29,12 +29,12 @@ class PromptArgument(Metadata):
 
 @dataclass(frozen=True, slots=True)
 class Prompt(Metadata):
-    """A prompt a person may pick; ``get_prompt(prompt.name, arguments)`` brings its messages."""
+    """A prompt that a person may choose: ``get_prompt(prompt.name, arguments)`` gets it."""
 
     name: str
     title: str | None
     description: str | None
-    """The server's own words: untrusted text, as is all of a prompt."""
+    """Text from the server, not trusted, as is all of a prompt."""
     arguments: tuple[PromptArgument, ...]
     server: str
     """The name the host gave the server."""
@@ -43,14 +43,14 @@ class Prompt(Metadata):
 
     @classmethod
     def from_wire(cls, entry: Any, server: str) -> Prompt:
-        """Raises ``ValueError``, whose text is the reason why the entry is left out."""
+        """Raises ``ValueError`` with the reason why the entry is rejected."""
         if type(entry) is not dict:
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
         name, arguments = entry.get("name"), entry.get("arguments")
         if type(name) is not str or not name or name.isspace():
-            raise ValueError("its name is missing, empty or no string")
+            raise ValueError("its name is missing, empty or not a string")
         if arguments is not None and type(arguments) is not list:
-            raise ValueError("its arguments are no array")
+            raise ValueError("its arguments are not an array")
         title, about = text_or_none(entry.get("title")), text_or_none(entry.get("description"))
         return cls(name, title, about, tuple(map(_argument, arguments or ())), server, entry)
 
@@ -66,9 +66,9 @@ class PromptMessage:
 
     @classmethod
     def from_wire(cls, message: Any, server: str, origin: str = "") -> PromptMessage:
-        """Raises ``ValueError`` where it is none."""
+        """Raises ``ValueError`` where ``message`` is invalid."""
         if type(message) is not dict or message.get("role") not in _ROLES:
-            raise ValueError("a message is no JSON object with the role 'user' or 'assistant'")
+            raise ValueError("a message is not a JSON object with the role 'user' or 'assistant'")
         content = content_block(message.get("content"), server, origin)
         return cls(message["role"], content, message)
 
@@ -81,7 +81,7 @@ class Completion:
     """What a server suggests for an argument, the best first."""
 
     values: tuple[str, ...]
-    """At most 100; what is no string is left out."""
+    """At most 100; what is not a string is left out."""
     total: int | None
     """How many there are in all, where the server says so."""
     has_more: bool
@@ -90,7 +90,7 @@ class Completion:
 
     @classmethod
     def from_wire(cls, result: Mapping[str, Any]) -> Completion:
-        """Raises ``ValueError`` where it is none."""
+        """Raises ``ValueError`` where ``result`` is invalid."""
         found = result.get("completion")
         values = found.get("values") if type(found) is dict else None
         if type(found) is not dict or type(values) is not list:
@@ -110,7 +110,7 @@ _MOST = 100
 
 def _argument(argument: Any) -> PromptArgument:
     if type(argument) is not dict or type(argument.get("name")) is not str:
-        raise ValueError("one of its arguments is no JSON object with a name")
+        raise ValueError("one of its arguments is not a JSON object with a name")
     return PromptArgument(
         argument["name"],
         text_or_none(argument.get("title")),

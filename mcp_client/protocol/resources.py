@@ -1,8 +1,8 @@
 """Resources as a server lists and sends them: frozen values.
 
 2026-07-28 ``server/resources`` (data types); the same since 2024-11-05, with ``title`` since
-2025-06-18 and icons since 2025-11-25. ``from_wire`` raises ``ValueError``, whose text is the reason
-why an entry is left out; members that may be missing are None where they are not what they should.
+2025-06-18 and icons since 2025-11-25. ``from_wire`` raises ``ValueError`` with the reason why an
+entry is rejected; optional members of a wrong type are None.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _LONGEST_URI = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Resource(Metadata):
-    """Something a server lets be read, by its URI. ``read_resource(resource.uri)`` reads it."""
+    """A resource of a server. ``read_resource(resource.uri)`` reads it."""
 
     uri: str
     name: str
     title: str | None
     description: str | None
-    """The server's own words: untrusted text, as are name and title."""
+    """Text from the server, not trusted, as are name and title."""
     mime_type: str | None
     size: int | None
-    """Bytes, by the server's word."""
+    """Bytes, as the server says."""
     server: str
     """The name the host gave the server."""
     raw: Mapping[str, Any] = field(repr=False, compare=False)
@@ -49,7 +49,7 @@ class Resource(Metadata):
         return cls(
             uri,
             name,
-            *_told(entry),
+            *_described(entry),
             size if type(size) is int and size >= 0 else None,
             server,
             entry,
@@ -74,31 +74,31 @@ class ResourceTemplate(Metadata):
         try:
             variables(template)
         except BadTemplate as error:
-            raise ValueError(f"its uriTemplate is none: {error}") from None
-        return cls(template, name, *_told(entry), server, entry)
+            raise ValueError(f"its uriTemplate is invalid: {error}") from None
+        return cls(template, name, *_described(entry), server, entry)
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The names there are to fill in, each once, in order."""
+        """The names of the variables, each once, in order."""
         return variables(self.uri_template)
 
     def expand(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> str:
-        """The URI with ``values`` in their places; names that are no Python names go in a dict.
+        """The URI with ``values`` filled in. Names that are not Python identifiers go in a dict.
 
-        All of RFC 6570, levels 1 to 4: a value is a string, a number, a list or a mapping, and one
-        that is missing or None is left out as the RFC says. Each is percent-encoded so that it
-        stays in its place, except in ``{+name}`` and ``{#name}``, by which the server's template
-        says that a value may hold ``/``, ``?`` and the like.
+        All of RFC 6570, levels 1 to 4: a value is a string, a number, a list or a mapping; a value
+        that is missing or None is omitted. Reserved characters in values are percent-encoded,
+        except in ``{+name}`` and ``{#name}``, where the server's template allows ``/``, ``?`` and
+        the like.
 
-        Raises ``InvalidArguments``: for a name the template does not have, a value that is no such
-        thing, one that is ``.`` or ``..`` where it would be a step of a path, or a URI of more
-        than 65,536 characters.
+        Raises ``InvalidArguments`` for a name that the template does not have, a value of another
+        type, a value that would make ``.`` or ``..`` a segment of the path, or a URI of more than
+        65,536 characters.
         """
         given = {**(values or {}), **named}
-        strange = [name for name in given if name not in self.variables]
-        if strange:
+        unknown = [name for name in given if name not in self.variables]
+        if unknown:
             raise InvalidArguments(
-                f"the template has no variable {strange[0]!r}; it has: "
+                f"the template has no variable {unknown[0]!r}; it has: "
                 f"{', '.join(self.variables) or 'none'}",
                 server=self.server,
             )
@@ -113,7 +113,7 @@ class ResourceContents(Metadata):
     """What a resource holds: ``text``, or ``blob`` in Base64; one of them is None."""
 
     uri: str
-    """Its own: reading a folder may bring the contents of what is in it."""
+    """Its own URI: reading a folder may return the contents of the files in it."""
     mime_type: str | None
     text: str | None
     blob: str | None
@@ -122,7 +122,7 @@ class ResourceContents(Metadata):
     @classmethod
     def from_wire(cls, entry: Any) -> ResourceContents:
         if type(entry) is not dict or type(entry.get("uri")) is not str:
-            raise ValueError("it is no JSON object with a uri")
+            raise ValueError("it is not a JSON object with a uri")
         text, blob = text_or_none(entry.get("text")), text_or_none(entry.get("blob"))
         if (text is None) == (blob is None):
             raise ValueError("it has neither text nor blob, or both")
@@ -131,7 +131,7 @@ class ResourceContents(Metadata):
     @property
     def bytes(self) -> bytes:
         """The blob, no larger than three quarters of ``Limits.message_bytes``; or the text, in
-        UTF-8. Raises ``ProtocolViolation`` where the blob is no strict Base64."""
+        UTF-8. Raises ``ProtocolViolation`` where the blob is not strict Base64."""
         return _bytes(self.text, self.blob, self.raw)
 
     def __str__(self) -> str:
@@ -143,36 +143,36 @@ class ResourceContents(Metadata):
 
 @dataclass(frozen=True, slots=True)
 class ResourceUpdate:
-    """A resource that was subscribed to is not what it was; ``read_resource`` tells what it is."""
+    """A resource that was subscribed to has changed; ``read_resource`` returns its contents."""
 
     uri: str
-    """As the server says it: perhaps that of a part of what was subscribed to."""
+    """As the server sent it: it may be that of a part of what was subscribed to."""
     certain: bool = True
-    """False where nobody said so, but it would not have been heard: the stream was lost."""
+    """False where the stream was lost, so that a change may have been missed."""
 
 
 def usable_uri(uri: str) -> str | None:
-    """Why a URI cannot be used, or None. Whether there is such a resource, the server knows."""
+    """Why a URI cannot be used, or None. Whether the resource exists, only the server knows."""
     if not uri or uri.isspace():
         return "is empty"
     if len(uri) > _LONGEST_URI:
         return f"has more than {_LONGEST_URI} characters"
     if not uri.isprintable() or invisible(uri):
-        return "has characters that nobody can see"
+        return "has invisible characters"
     return None
 
 
 def _identity(entry: Any, member: str) -> tuple[str, str]:
     if type(entry) is not dict:
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     key, name = entry.get(member), entry.get("name")
     if type(key) is not str or not key:
-        raise ValueError(f"its {member} is missing, empty or no string")
+        raise ValueError(f"its {member} is missing, empty or not a string")
     if type(name) is not str:
-        raise ValueError("its name is missing or no string")
+        raise ValueError("its name is missing or not a string")
     return key, name
 
 
-def _told(entry: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
+def _described(entry: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
     title, description, media = (entry.get(key) for key in ("title", "description", "mimeType"))
     return text_or_none(title), text_or_none(description), text_or_none(media)

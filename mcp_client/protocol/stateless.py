@@ -1,4 +1,4 @@
-"""The stateless era: every request says who asks, in which revision, and what the asker can do.
+"""The stateless era: every request carries the client's name, revision and capabilities.
 
 Revision 2026-07-28: ``basic/index`` (``_meta``, result types), ``server/discover``,
 ``basic/patterns/subscriptions``.
@@ -48,7 +48,7 @@ class StatelessEra(Era):
         token: Id | None,
         log_level: str | None = None,
     ) -> str:
-        # Our own half of ``_meta`` never changes, so it is spliced in as text.
+        # Our part of ``_meta`` is always the same, so its text is made once.
         body = encode_fields(fields)[1:-1]
         own = self._stamp
         if log_level is not None and not (meta and _LOG_LEVEL in meta):
@@ -72,7 +72,7 @@ class StatelessEra(Era):
 
     def read(self, result: object) -> Reading:
         if type(result) is not dict:
-            raise Malformed("the result is no JSON object")
+            raise Malformed("the result is not a JSON object")
         kind = result.get("resultType", "complete")
         if kind == "complete":
             return Complete(result)
@@ -82,7 +82,7 @@ class StatelessEra(Era):
         if questions is None and state is None:
             raise Malformed("input_required with neither inputRequests nor requestState")
         if not isinstance(questions, dict | None) or not isinstance(state, str | None):
-            raise Malformed("inputRequests is no object, or requestState is no string")
+            raise Malformed("inputRequests is not an object, or requestState is not a string")
         return InputRequired(questions or {}, state, result)
 
     def owner(self, notice: Notification) -> Id | None:

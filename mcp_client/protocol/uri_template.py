@@ -1,14 +1,14 @@
-"""URI templates, RFC 6570: what a template asks for, and what becomes of it with values.
+"""URI templates (RFC 6570): their variables, and their expansion with values.
 
 All four levels, each operator of section 2.2: ``{x}``, ``{+x}``, ``{#x}``, ``{.x}``, ``{/x}``,
-``{;x}``, ``{?x}`` and ``{&x}``, several names in one expression, ``{x:3}`` and ``{x*}``. What may
-not stand in a URI is percent-encoded in a literal; braces that do not match, names and modifiers
-that are none, and the operators the RFC reserves are ``BadTemplate``. One pass over the template,
-one over what it becomes, and a cap on that.
+``{;x}``, ``{?x}`` and ``{&x}``, several names in one expression, ``{x:3}`` and ``{x*}``. Characters
+that a URI must not have are percent-encoded in a literal; braces that do not match, invalid names
+and modifiers, and the operators the RFC reserves raise ``BadTemplate``. The template is read once,
+the result is checked once, and its length is limited.
 
-One thing is refused that the RFC lets pass: a value that makes ``.`` or ``..`` a step of the path,
-except in ``{+x}`` and ``{#x}``. It would be encoded correctly and still leave its place, for
-whoever resolves the URI takes the step.
+One thing is stricter than the RFC: a value must not make ``.`` or ``..`` a segment of the path,
+except in ``{+x}`` and ``{#x}``. Correctly encoded, it would still lead elsewhere when the URI is
+resolved.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _VARCHAR = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})"
 _NAME = re.compile(rf"({_VARCHAR}+(?:\.{_VARCHAR}+)*)(\*|:[1-9][0-9]{{0,3}})?")
 _TO_ENCODE = re.compile(r"[^A-Za-z0-9._~-]")
 _TO_ENCODE_OR_TRIPLET = re.compile(r"%[0-9A-Fa-f]{2}|[^A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]")
-_STEP = re.compile(r"(?<![^/])\.\.?(?![^/])")
+_DOT_SEGMENT = re.compile(r"(?<![^/])\.\.?(?![^/])")
 
 
 class BadTemplate(ValueError):
@@ -89,7 +89,7 @@ def expand(template: str, values: Mapping[str, Any], *, longest: int) -> str:
         if expression is not None and not expression[0].reserved:
             spans.append((began, size))
     uri = "".join(done)
-    _stays_in_its_place(uri, spans)
+    _check_path(uri, spans)
     return uri
 
 
@@ -100,7 +100,7 @@ def _parsed(template: str) -> Iterator[tuple[str, tuple[_Operator, list[_Variabl
             raise BadTemplate(f"a {brace} without its counterpart at {match.start()}")
         if literal is not None:
             if not literal.isprintable():
-                raise BadTemplate("it has characters that nobody can see")
+                raise BadTemplate("it has invisible characters")
             yield literal, None
         else:
             yield "", _expression(inside)
@@ -113,7 +113,7 @@ def _expression(inside: str) -> tuple[_Operator, list[_Variable]]:
     for name in names.split(","):
         match = _NAME.fullmatch(name)
         if match is None:
-            raise BadTemplate(f"{('{' + inside[:40] + '}')!r} is no expression of RFC 6570")
+            raise BadTemplate(f"{('{' + inside[:40] + '}')!r} is not an expression of RFC 6570")
         modifier = match[2] or ""
         prefix = int(modifier[1:]) if modifier.startswith(":") else None
         found.append(_Variable(match[1], modifier == "*", prefix))
@@ -135,7 +135,7 @@ def _expanded(
 
 
 def _items(operator: _Operator, variable: _Variable, value: Any) -> Iterator[str]:
-    """What stands for one variable: one text, or one for each item where it is exploded."""
+    """The expansion of one variable: one text, or one for each item where it is exploded."""
     name, pairs = variable.name, isinstance(value, Mapping)
     if not pairs and not isinstance(value, list | tuple):
         text = _text(name, value)[: variable.prefix]
@@ -181,7 +181,7 @@ def _encoded(text: str, reserved: bool) -> str:
     try:
         return (_TO_ENCODE_OR_TRIPLET if reserved else _TO_ENCODE).sub(_percent, text)
     except UnicodeEncodeError:
-        raise ValueError("half a surrogate pair cannot stand in a URI") from None
+        raise ValueError("a URI cannot have a lone surrogate") from None
 
 
 def _percent(match: re.Match[str]) -> str:
@@ -191,13 +191,13 @@ def _percent(match: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in found.encode())
 
 
-def _stays_in_its_place(uri: str, spans: list[tuple[int, int]]) -> None:
+def _check_path(uri: str, spans: list[tuple[int, int]]) -> None:
     path = re.split(r"[?#]", uri, maxsplit=1)[0]
     at = 0
-    for step in _STEP.finditer(path):
-        while at < len(spans) and spans[at][1] <= step.start():
+    for segment in _DOT_SEGMENT.finditer(path):
+        while at < len(spans) and spans[at][1] <= segment.start():
             at += 1
-        if at < len(spans) and spans[at][0] < step.end():
+        if at < len(spans) and spans[at][0] < segment.end():
             raise ValueError(
-                f"a value makes {step[0]!r} a step of the path, which leads out of its place"
+                f"a value makes {segment[0]!r} a segment of the path, which leads elsewhere"
             )

@@ -9,7 +9,7 @@ HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Revisions opened by ``initialize``, newest first."""
 
 STATELESS = ("2026-07-28",)
-"""Revisions in which every request stands alone, newest first."""
+"""Revisions without a handshake, newest first."""
 
 VERSION_HEADER = (*STATELESS, "2025-11-25", "2025-06-18")
 """Revisions that have the HTTP header ``MCP-Protocol-Version``."""
@@ -19,11 +19,11 @@ DECLARES_TOOLS = (*STATELESS, "2025-11-25", "2025-06-18")
 of the older ones often forget to."""
 
 ELICITS = (*STATELESS, "2025-11-25", "2025-06-18")
-"""Revisions in which a server may ask a person something."""
+"""Revisions that have elicitation."""
 
 FULL_FORMS = (*STATELESS, "2025-11-25")
-"""Of those, the ones with URLs to visit, titled choices and choices of several; the same have
-tools, and several blocks a message, in sampling."""
+"""Of those, the ones with URLs to open, titled choices and multiple choice; in sampling, the same
+have tools, and several content blocks in a message."""
 
 LATEST_HANDSHAKE = HANDSHAKE[0]
 LATEST_STATELESS = STATELESS[0]

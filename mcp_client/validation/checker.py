@@ -1,29 +1,37 @@
-"""JSON Schema: compiled once, bounded, both ways.
+"""JSON Schema: whether a value fits, within bounded time.
 
-A ``Checker`` answers in three steps, the cheapest that can tell. ``is_known_valid`` is a compiled
-check of our own (``fast_path``): it may say "I cannot tell" but never calls an invalid value valid.
-Where it cannot tell, ``jsonschema`` judges, and is first loaded (``engine``): in place where
-``cost`` shows that the event loop can wait for it, else in a worker process that is killed when
-its budget ends (``worker_pool``). So an ordinary tool costs microseconds, no schema can stop the
-host, and every verdict is the one ``jsonschema`` gives.
+A ``Checker`` takes the cheapest of three ways that can tell.
 
-Dialects (2026-07-28 ``basic/index``, JSON Schema usage): 2020-12 by default, and whatever
-``$schema`` names among draft 3, 4, 6, 7, 2019-09 and 2020-12; any other is ``InvalidSchema``, at
-the root and within. ``$ref`` is followed inside the schema and to those dialects' own
-meta-schemas, never to a network or file address; one that leads nowhere makes the schema
-``InvalidSchema``, reached or not. ``format`` is an annotation, as 2020-12 has it: it is not
-checked. Patterns are Python's: one that ``re`` cannot read makes the schema ``InvalidSchema``.
+1. ``is_known_valid``: the schema compiled to Python (``fast_path``). It may not know, but it never
+   accepts an invalid value. Microseconds.
+2. ``jsonschema`` in place, where a dry run shows that it takes some milliseconds at the most
+   (``cost``). It is imported when it is first needed, in a thread (``engine``).
+3. ``jsonschema`` in a worker process, which is killed when its time is up (``worker_pool``). The
+   first use takes some 200 milliseconds, later ones well below one plus the check itself.
 
-What JSON leaves open, decided once:
+So an ordinary tool costs microseconds, no schema can block the event loop, and every verdict is
+that of ``jsonschema``. Whether a schema is one at all is told by its shape (``schema_shape``) where
+that is possible, else by ``jsonschema`` in the worker, once.
 
-- Big numbers: whole numbers are exact up to the 4,300 digits the interpreter reads, beyond which
-  the message is no JSON to us. A fraction beyond a double (``1e999``) reads as infinity and
-  compares so; where nothing can be said of it (``multipleOf``) the value is not valid.
-- ``1.0`` is an integer, ``true`` is not ``1`` (as the specification of JSON Schema has it).
-- NaN and Infinity are not JSON: a message with them is unusable, arguments with them are refused.
+Dialects (2026-07-28 ``basic/index``, JSON Schema usage): 2020-12 by default, and those that
+``$schema`` names among draft 3, 4, 6, 7, 2019-09 and 2020-12; any other, at the root or inside,
+raises ``InvalidSchema``. ``$ref`` is followed inside the schema and to the meta-schemas of those
+dialects, never to a network or file address; a reference that cannot be resolved makes the schema
+``InvalidSchema`` even if no value reaches it. ``format`` is an annotation, as in 2020-12, and is
+not checked. Patterns are Python's: one that ``re`` cannot compile makes the schema
+``InvalidSchema``.
+
+What JSON leaves open:
+
+- Numbers: integers are exact up to the 4,300 digits that Python reads; a message with a longer one
+  is not JSON to us. A fraction beyond a double (``1e999``) is read as infinity and compares so;
+  where a keyword cannot be applied to it (``multipleOf``) the value is not valid.
+- ``1.0`` is an integer and ``true`` is not ``1``, as JSON Schema says.
+- NaN and Infinity are not JSON: a message with them cannot be read, arguments with them are
+  refused.
 - A key that appears twice: the last one counts, as in Python's own reader.
-- Lone surrogates: in a result they are text like any other, and one character long; in a schema
-  they make it ``InvalidSchema``; in arguments they are refused, because UTF-8 cannot carry them.
+- Lone surrogates: in a result they are characters like any other, each of length 1; in a schema
+  they raise ``InvalidSchema``; in arguments they are refused, because UTF-8 cannot encode them.
 """
 
 from __future__ import annotations
@@ -55,24 +63,24 @@ _ids = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The first thing wrong with a value, in texts that are safe to show."""
+    """What is wrong with a value, in texts that are safe to show."""
 
     path: str
     """A JSON pointer; empty for the whole value."""
     expected: str
     came: str
-    """What came, shortened."""
+    """The value at ``path``, shortened."""
     undecided: str = ""
-    """Why there is no verdict; then nothing is known to be wrong, and nothing to be right."""
+    """Why there is no verdict; the value may be valid or not. Empty where there is one."""
 
     def __str__(self) -> str:
         if self.undecided:
             return self.undecided
-        place = self.path or "the whole value"
-        return f"{place}: expected {self.expected}, got {self.came}"
+        where = self.path or "the whole value"
+        return f"{where}: expected {self.expected}, got {self.came}"
 
     def of(self, what: str, schema: str) -> str:
-        """A sentence about ``what`` and the ``schema`` it should fit."""
+        """A sentence that says that ``what`` does not fit ``schema``, and where."""
         if self.undecided:
             return f"{what} could not be checked against {schema}: {self.undecided}"
         return f"{what} broke {schema} at {self}"

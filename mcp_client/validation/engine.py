@@ -1,12 +1,13 @@
-"""What ``jsonschema`` says: the only module that imports it, and then only when it is needed.
+"""The verdict of ``jsonschema``. The only module that imports it, when it is first needed.
 
-It runs in place and as the worker process (``main``), so the two cannot disagree. In the worker
-it is loaded without the rest of the package: it may import ``fast_path`` and the standard library.
+It runs in this process and as the worker process (``main``), so the two cannot disagree. In the
+worker it is loaded without the rest of the package: it may import ``fast_path`` and the standard
+library.
 
-As the worker it reads frames from standard input, each four bytes of length and a value written by
-``marshal`` (by us, in the parent process), and answers every question with one line of JSON. It
-bounds its own memory, arms a timer of the kernel's that ends it whatever a pattern does, even
-when nobody is left to kill it, and goes when it has not been asked anything for a while.
+As the worker it reads frames from standard input, each of four bytes of length and a value written
+with ``marshal`` by the parent process, and writes one line of JSON for each question. It limits its
+own memory; before each question it sets a timer (``ITIMER_REAL``) by which the kernel ends it even
+if the parent is gone; and it exits after 30 seconds without a question.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def build_validator(schema: Any, is_sound: bool = False) -> Any:
 
 
 def _resolve(validator: Any) -> None:
-    """Look up every reference, reached or not. Raises ``UnusableSchema``."""
+    """Look up every reference, even if no value reaches it. Raises ``UnusableSchema``."""
     from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
     from referencing.jsonschema import specification_with
 
@@ -110,7 +111,7 @@ def find_problem(validator: Any, value: Any) -> tuple[str, str, str] | None:
     except (RecursionError, MemoryError):
         raise
     except OverflowError:
-        return "", "numbers that can be compared", "a number beyond any a computer holds"
+        return "", "numbers that can be compared", "a number that is too large"
     except Exception as error:  # noqa: BLE001 - a hostile schema finds what jsonschema lets through
         raise UnusableSchema(_brief(error)) from None
     if error is None:
@@ -154,7 +155,7 @@ def _expected(error: Any) -> str:
 
 
 def short(value: Any) -> str:
-    """``value`` as JSON, cut where it is long; never walks the whole of a large one."""
+    """``value`` as JSON, shortened. Its time does not depend on the size of ``value``."""
     text = json.dumps(_pruned(value, 3), ensure_ascii=False, default=str)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
@@ -180,28 +181,28 @@ def _pruned(value: Any, levels: int) -> Any:
 
 
 def main() -> None:
-    _bound_memory()
+    _limit_memory()
     sys.setrecursionlimit(_FRAMES_DEEP)
     source, sink = sys.stdin.buffer, sys.stdout
     known: dict[int, tuple[Any, Any]] = {}
     find_problem(build_validator({"type": "object"}), 0)  # loads what the first question needs
     sink.write("ready\n")
     sink.flush()
-    while _asked_soon(source):
+    while _wait_for_question(source):
         question = _frame(source)
         if question is None:
             return
-        _arm(question["seconds"])
+        _set_timer(question["seconds"])
         try:
             answer = _answer(question, source, known)
         except EOFError:
             return
         except RecursionError:
-            answer = {"unusable": "it refers to itself without end, or nests too deep"}
+            answer = {"unusable": "it refers to itself without end, or is nested too deep"}
         except MemoryError:
             known.clear()
             answer = {"gave_up": "it takes too much memory to check"}
-        _arm(0)
+        _set_timer(0)
         sink.write(json.dumps(answer) + "\n")
         sink.flush()
 
@@ -226,7 +227,7 @@ def _answer(question: Any, source: BinaryIO, known: dict[int, Any]) -> dict[str,
 
 
 def _value(source: BinaryIO) -> Any:
-    """A value that came whole, or in pieces so that neither side stops for long."""
+    """Read a value that was sent whole, or in pieces: see ``worker_pool``."""
     open: list[Any] = []
     keys: list[str] = []
     while True:
@@ -264,21 +265,21 @@ def _frame(source: BinaryIO) -> Any:
     return marshal.loads(data)  # noqa: S302 - written by our own parent
 
 
-def _asked_soon(source: BinaryIO) -> bool:
+def _wait_for_question(source: BinaryIO) -> bool:
     import select
 
-    # Nothing is left in the buffer here: the parent asks again only after an answer.
+    # ``select`` does not see what is buffered, but nothing is: the parent waits for each answer.
     return bool(select.select([source], [], [], _IDLE)[0])
 
 
-def _arm(seconds: float) -> None:
+def _set_timer(seconds: float) -> None:
     import signal
 
     if seconds < 1e6:
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
-def _bound_memory() -> None:
+def _limit_memory() -> None:
     import contextlib
     import resource
 

@@ -1,13 +1,12 @@
-"""The killable judge: a worker process for what may take longer than the event loop can wait.
+"""Worker processes that check values which may take longer than the event loop can wait.
 
-Nothing else ends a pattern that has run away: a thread cannot be killed, and ``re`` does not let
-go of the interpreter. So the worker is a process, started when it is first needed, used again for
-the next value, killed when a judgement's budget ends. It is the session's: at most two at a time,
-none left once the session is closed. A judgement under way then is brought to its end, for a few
-seconds. A worker that has not been asked for half a minute goes by itself.
+Nothing but a process will do: a regular expression that runs away holds the interpreter lock, and a
+thread cannot be killed. A worker is started when it is first needed, used again for later values,
+and killed when the time for a check is up. Each session has at most two; closing it waits a few
+seconds for checks under way and leaves no process. A worker exits after 30 seconds without work.
 
-The budget counts twice at most: once for handing the value over, once for judging it. Starting a
-worker has a clock of its own. A large value is packed in pieces, between which the loop runs.
+The time limit applies twice at most: to sending the value, and to checking it. Starting a worker
+has a time limit of its own. A large value is sent in pieces, between which the event loop runs.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from .value_size import has_at_most
 
 __all__ = ["WorkerFailed", "WorkerPool"]
 
-_MOST = 2
-_START = 15.0
-_GRACE = 1.0
-_PATIENCE = 5.0
-_QUEUE = 20
-_KNOWN = 64
+_MAX_WORKERS = 2
+_START_TIMEOUT = 15.0
+_END_TIMEOUT = 1.0
+_CLOSE_TIMEOUT = 5.0
+_QUEUE_TIMEOUT = 20
+_MAX_SCHEMAS = 64
 _ANSWER_BYTES = 64 * 1024
 _PIECE_VALUES = 4_096
 _SLICE = 256
@@ -56,7 +55,7 @@ main()
 
 
 class WorkerFailed(Exception):
-    """No verdict; the text says why."""
+    """There is no verdict, and the text says why."""
 
 
 class WorkerPool:
@@ -64,49 +63,49 @@ class WorkerPool:
 
     def __init__(self) -> None:
         self._idle: list[_Worker] = []
-        self._at_work: set[_Worker] = set()
-        self._turn: anyio.Semaphore | None = None  # made in the loop it is for
+        self._working: set[_Worker] = set()
+        self._slots: anyio.Semaphore | None = None  # made inside the event loop
         self._closed = False
         self._busy = 0
-        self._quiet: anyio.Event | None = None
+        self._all_done: anyio.Event | None = None
 
     async def ask(self, id: int, schema: Any, value: Any, has_value: bool, budget: float) -> Any:
-        """What ``engine.main`` answers. Raises ``WorkerFailed``."""
-        if self._turn is None:
-            self._turn = anyio.Semaphore(_MOST)
+        """The answer of ``engine.main``. Raises ``WorkerFailed``."""
+        if self._slots is None:
+            self._slots = anyio.Semaphore(_MAX_WORKERS)
         self._busy += 1
         try:
-            with anyio.move_on_after(_QUEUE * budget) as queueing:
-                await self._turn.acquire()
+            with anyio.move_on_after(_QUEUE_TIMEOUT * budget) as queueing:
+                await self._slots.acquire()
             if queueing.cancelled_caught:
                 raise WorkerFailed("too many values are waiting to be checked")
             try:
                 return await self._ask(id, schema, value, has_value, budget)
             finally:
-                self._turn.release()
+                self._slots.release()
         finally:
             self._busy -= 1
-            if not self._busy and self._quiet is not None:
-                self._quiet.set()
-                self._quiet = None
+            if not self._busy and self._all_done is not None:
+                self._all_done.set()
+                self._all_done = None
 
     async def _ask(self, id: int, schema: Any, value: Any, has_value: bool, budget: float) -> Any:
         for _ in range(2):
             used = bool(self._idle)
             worker = self._idle.pop() if used else _Worker()
             settled = False
-            self._at_work.add(worker)
+            self._working.add(worker)
             try:
                 await worker.start()
                 answer = await worker.ask(id, schema, value, has_value, budget)
                 settled = True
-            except _Gone:
-                # One that has just gone for want of work says nothing about the question.
+            except _Exited:
+                # An idle worker may have exited just now, which says nothing about this value.
                 if used:
                     continue
                 raise WorkerFailed("the worker process that checked it died") from None
             finally:
-                self._at_work.discard(worker)
+                self._working.discard(worker)
                 if settled and not self._closed:
                     self._idle.append(worker)
                 else:
@@ -115,21 +114,21 @@ class WorkerPool:
         raise WorkerFailed("the worker process that checked it died")
 
     async def aclose(self) -> None:
-        """Let what is under way settle, then leave no process. Any task, any number of times."""
+        """Wait for checks under way, then end all workers. From any task, any number of times."""
         self._closed = True
         with anyio.CancelScope(shield=True):
-            with anyio.move_on_after(_PATIENCE):
+            with anyio.move_on_after(_CLOSE_TIMEOUT):
                 while self._busy:
-                    self._quiet = self._quiet or anyio.Event()
-                    await self._quiet.wait()
-            for worker in self._at_work:
+                    self._all_done = self._all_done or anyio.Event()
+                    await self._all_done.wait()
+            for worker in self._working:
                 worker.kill()
             while self._idle:
                 await self._idle.pop().end(kill=True)
 
 
-class _Gone(Exception):
-    pass
+class _Exited(Exception):
+    """The worker process has ended."""
 
 
 class _Worker:
@@ -138,32 +137,36 @@ class _Worker:
         self._known: set[int] = set()
         self._answers: list[bytes] = []
         self._partial = b""
-        self._over = False
-        self._news = anyio.Event()
+        self._ended = False
+        self._changed = anyio.Event()
 
     async def start(self) -> None:
         if self._process is not None:
             return
         if not sys.executable or getattr(sys, "frozen", False):
-            raise WorkerFailed("it takes a worker process to check it, and there is no interpreter")
+            raise WorkerFailed(
+                "a worker process is needed to check it, and there is no interpreter"
+            )
         env = {name: os.environ[name] for name in _KEPT_ENV if name in os.environ}
         process = Process(current(), Ring(4096, None), self._take, self._end)
         try:
             process.start([sys.executable, "-I", "-W", "ignore", "-c", _code()], env, None)
         except ConnectError as error:
-            raise WorkerFailed(f"it takes a worker process to check it: {error}") from None
+            raise WorkerFailed(f"a worker process is needed to check it: {error}") from None
         self._process = process
-        with anyio.move_on_after(_START):
+        with anyio.move_on_after(_START_TIMEOUT):
             await self._line()
             return
-        raise WorkerFailed(f"the worker process that checks it did not start within {_START:g} s")
+        raise WorkerFailed(
+            f"the worker process that checks it did not start within {_START_TIMEOUT:g} s"
+        )
 
     async def ask(self, id: int, schema: Any, value: Any, has_value: bool, budget: float) -> Any:
         question = {
             "id": id,
             "has_value": has_value,
-            "forget": len(self._known) >= _KNOWN,
-            # The kernel ends the child should this process be gone or stopped by then.
+            "forget": len(self._known) >= _MAX_SCHEMAS,
+            # The kernel ends the child then, in case this process has ended or is stopped.
             "seconds": budget * 3 + 5,
         }
         if question["forget"]:
@@ -191,27 +194,27 @@ class _Worker:
                 if pending is not None:
                     await pending.over.wait()
             except OSError:
-                raise _Gone from None
+                raise _Exited from None
             await anyio.lowlevel.checkpoint()
 
     async def _line(self) -> bytes:
         while not self._answers:
-            if self._over:
-                raise _Gone
-            self._news = anyio.Event()
-            await self._news.wait()
+            if self._ended:
+                raise _Exited
+            self._changed = anyio.Event()
+            await self._changed.wait()
         return self._answers.pop(0)
 
     def _take(self, data: bytes) -> None:
         *lines, self._partial = (self._partial + data).split(b"\n")
         self._answers += lines
         if len(self._partial) > _ANSWER_BYTES:
-            self._over = True
-        self._news.set()
+            self._ended = True
+        self._changed.set()
 
     def _end(self) -> None:
-        self._over = True
-        self._news.set()
+        self._ended = True
+        self._changed.set()
 
     def kill(self) -> None:
         if self._process is not None:
@@ -222,7 +225,7 @@ class _Worker:
         if process is not None:
             if kill:
                 process.kill()
-            await process.aclose(_GRACE)
+            await process.aclose(_END_TIMEOUT)
 
 
 def _code() -> str:
@@ -263,7 +266,7 @@ def _batched(frames: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _pieces(value: Any) -> Iterator[Any]:
-    """What ``engine._value`` puts together again."""
+    """The pieces of a value, which ``engine._value`` puts together again."""
     if has_at_most(value, _PIECE_VALUES):
         yield "whole", value
     elif type(value) is dict:

@@ -131,8 +131,8 @@ async def test_a_bad_entry_is_left_out_with_its_reason_and_the_others_are_taken(
     for reason, part in zip(
         reasons,
         [
-            *("no JSON object", "uri is missing", "uri is missing", "name is missing"),
-            *("nobody can see", "nobody can see", "more than 65536", "came before"),
+            *("not a JSON object", "uri is missing", "uri is missing", "name is missing"),
+            *("invisible", "invisible", "more than 65536", "came before"),
         ],
         strict=True,
     ):
@@ -167,7 +167,7 @@ async def test_a_template_takes_what_it_has_names_for() -> None:
     assert template.expand() == "book:"
     with pytest.raises(InvalidArguments, match="no variable 'name'; it has: title"):
         template.expand(name="x")
-    with pytest.raises(InvalidArguments, match="step of the path"):
+    with pytest.raises(InvalidArguments, match="segment of the path"):
         type(template).from_wire({"uriTemplate": "f:/{a}", "name": "n"}, "s").expand(a="..")
 
 
@@ -288,7 +288,7 @@ async def test_a_bad_piece_is_left_out_and_said() -> None:
         "one",
         "[resource: a:4, image/x, 3 bytes]",
         "[left out: a:2, it has neither text nor blob, or both]",
-        *["[left out: a piece, it is no JSON object with a uri]"] * 2,
+        *["[left out: a piece, it is not a JSON object with a uri]"] * 2,
         "[left out: a:3, it has neither text nor blob, or both]",
     ]
     assert (read.raw["ttlMs"], read.meta, read.uri, read.server) == (5, {"k": 1}, "a:", "library")

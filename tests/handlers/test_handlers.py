@@ -305,7 +305,7 @@ def raises(request: Any) -> Any:
         (raises, "raised RuntimeError"),
         (lambda _: None, "NoneType"),
         (lambda _: {"action": "perhaps"}, "action"),
-        (lambda _: Accept({"name": 7}), "no string"),
+        (lambda _: Accept({"name": 7}), "not a string"),
         (lambda _: Accept({}), "required"),
         (lambda _: Accept({"name": "x", "more": "y"}), "no field"),
         (lambda _: Accept("text"), "not a mapping"),  # type: ignore[arg-type]

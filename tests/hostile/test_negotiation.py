@@ -76,7 +76,7 @@ async def test_a_probe_that_lists_only_handshake_revisions_leads_to_initialize(
 
 
 async def test_an_unsupported_version_that_is_listed_as_supported_ends_the_talk() -> None:
-    with pytest.raises(NegotiationError, match=r"lists 2026-07-28 .* and refuses it"):
+    with pytest.raises(NegotiationError, match=r"lists 2026-07-28 .* but refuses it"):
         await connect(scripted("--era", "stateless", "--unsupported", "same"))
 
 

@@ -107,7 +107,7 @@ def test_a_result_is_complete_also_where_it_does_not_say_so(
 @BOTH
 @pytest.mark.parametrize("result", [None, [], "x", 7, True])
 def test_a_result_that_is_no_object_is_malformed(era: Era, result: object) -> None:
-    with pytest.raises(Malformed, match="no JSON object"):
+    with pytest.raises(Malformed, match="not a JSON object"):
         era.read(result)
 
 
@@ -145,10 +145,10 @@ def test_input_required_carries_its_questions_and_its_state(
     [
         ({}, "neither"),
         ({"inputRequests": None, "requestState": None}, "neither"),
-        ({"inputRequests": []}, "no object"),
-        ({"inputRequests": "x", "requestState": "s"}, "no object"),
-        ({"requestState": 7}, "no string"),
-        ({"inputRequests": {"a": {}}, "requestState": {}}, "no string"),
+        ({"inputRequests": []}, "not an object"),
+        ({"inputRequests": "x", "requestState": "s"}, "not an object"),
+        ({"requestState": 7}, "not a string"),
+        ({"inputRequests": {"a": {}}, "requestState": {}}, "not a string"),
     ],
 )
 def test_input_required_that_breaks_its_rules_is_malformed(

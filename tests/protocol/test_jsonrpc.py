@@ -130,12 +130,12 @@ def test_an_envelope_is_read(frame: str, message: Message) -> None:
 
 # ------------------------------------------------------ malformed envelopes
 
-BOTH = "it has both result and error, or an error that is no object"
+BOTH = "it has both result and error, or an error that is not an object"
 NEITHER = "it has neither method, result nor error"
-BAD_REQUEST = "its method is no string or its params are no object"
-NO_MESSAGE = "it is JSON but no JSON-RPC message"
+BAD_REQUEST = "its method is not a string or its params are not an object"
+NO_MESSAGE = "it is JSON but not a JSON-RPC message"
 NOT_JSON = "it is not JSON"
-BAD_ID = "neither string nor integer"
+BAD_ID = "not a string or an integer"
 
 MALFORMED: list[tuple[str, str, Id | None]] = [
     ("null", NO_MESSAGE, None),

@@ -60,11 +60,11 @@ def test_bytes_come_out_as_they_went_in(data: bytes) -> None:
 )
 def test_what_is_no_strict_base64_is_the_servers_broken_promise(data: str) -> None:
     block = image(data)
-    with pytest.raises(ProtocolViolation, match="the image's data is no Base64") as caught:
+    with pytest.raises(ProtocolViolation, match="the image's data is not Base64") as caught:
         _ = block.bytes
     assert caught.value.result == block.raw
     assert isinstance(block.size, int)
-    with pytest.raises(ProtocolViolation, match="the resource's blob is no Base64"):
+    with pytest.raises(ProtocolViolation, match="the resource's blob is not Base64"):
         _ = ResourceContents.from_wire({"uri": "u:1", "blob": data}).bytes
 
 

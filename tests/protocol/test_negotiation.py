@@ -15,7 +15,7 @@ from mcp_client.protocol.capabilities import ClientDeclaration, Implementation
 from mcp_client.protocol.era import Era
 from mcp_client.protocol.handshake import HandshakeEra
 from mcp_client.protocol.negotiation import (
-    MOST_ASKS,
+    MAX_REQUESTS,
     Answered,
     AnsweredWithError,
     Ask,
@@ -125,9 +125,9 @@ AGREED: list[tuple[str, list[Outcome], str, Log]] = [
     ("-32602 likewise", [AnsweredWithError(-32602, "eh"), accepted(NEW)], NEW, [P, I0, "tell"]),
     ("-32000 likewise", [AnsweredWithError(-32000, "eh"), accepted(OLD)], OLD, [P, I0, "tell"]),
     ("an empty result likewise", [Answered({}), accepted(NEW)], NEW, [P, I0, "tell"]),
-    ("a result that is no object likewise", [Answered([1]), accepted(NEW)], NEW, [P, I0, "tell"]),
+    ("a result that is not an object", [Answered([1]), accepted(NEW)], NEW, [P, I0, "tell"]),
     (
-        "versions that are no list likewise",
+        "versions that are not a list",
         [Answered({"supportedVersions": S}), accepted(NEW)],
         NEW,
         [P, I0, "tell"],
@@ -194,18 +194,18 @@ def test_a_late_answer_that_is_no_stateless_one_changes_nothing(late: Outcome) -
 
 
 FAILED: list[tuple[str, list[Outcome], str, Log]] = [
-    ("-32020", [AnsweredWithError(-32020, "header")], "refuses to introduce itself: header", [P]),
-    ("-32021", [AnsweredWithError(-32021, "capability")], "refuses to introduce itself", [P]),
+    ("-32020", [AnsweredWithError(-32020, "header")], "refuses server/discover: header", [P]),
+    ("-32021", [AnsweredWithError(-32021, "capability")], "refuses server/discover", [P]),
     ("-32022 with versions unknown to us", [unsupported("2099-01-01")], "lists 2099-01-01", [P]),
     ("-32022 with none", [AnsweredWithError(-32022, "no")], "the server lists none", [P]),
     (
-        "-32022 with data that is no object",
+        "-32022 with data that is not an object",
         [AnsweredWithError(-32022, "no", [S])],
         "lists none",
         [P],
     ),
     ("-32022 with odd versions", [unsupported(7, None, {"a": 1})], "lists 7, None", [P]),
-    ("-32022 naming ours twice", [unsupported(S)], "refuses it all the same", [P, P]),
+    ("-32022 naming ours twice", [unsupported(S)], "but refuses it", [P, P]),
     ("a DiscoverResult of no known version", [discovered("2099-01-01")], "in common", [P]),
     ("a DiscoverResult of no version", [discovered()], "lists none", [P]),
     (
@@ -217,13 +217,13 @@ FAILED: list[tuple[str, list[Outcome], str, Log]] = [
     (
         "initialize answered with a stateless revision",
         [UNKNOWN_METHOD, accepted(S)],
-        "which we do not",
+        "which is not supported",
         [P, I0],
     ),
     (
         "initialize answered with no revision",
         [UNKNOWN_METHOD, Answered({"capabilities": {}})],
-        "names no protocolVersion",
+        "has no protocolVersion",
         [P, I0],
     ),
     ("initialize answered with null", [UNKNOWN_METHOD, Answered(None)], "names no", [P, I0]),
@@ -257,7 +257,7 @@ def test_a_fifth_question_is_not_asked() -> None:
     other = AnsweredWithError(-32602, "no", {"supported": [OLD]})
     played = play([unsupported(S), UNKNOWN_METHOD, other, AnsweredWithError(-32600, "no")])
     assert isinstance(played.error, NegotiationError)
-    assert "no agreement after 4 questions" in str(played.error)
+    assert "no agreement after 4 requests" in str(played.error)
     assert played.log == [P, P, I0, f"initialize:{OLD}", "recall", "restart"]
 
 
@@ -386,7 +386,7 @@ def test_any_outcomes_end_in_an_era_or_an_error_within_four_asks(
     recall: Outcome,
 ) -> None:
     played = play(outcomes, pin=pin, skip_probe=skip_probe, restart=restart, recall=recall)
-    assert len(played.asks) <= MOST_ASKS == 4
+    assert len(played.asks) <= MAX_REQUESTS == 4
     assert (played.era is None) is not (played.error is None)
     assert played.era is None or pin is None or played.era.revision == pin
 

@@ -211,7 +211,7 @@ def test_numbers_are_written_and_a_cut_is_for_one_text() -> None:
     ],
 )
 def test_a_value_cannot_make_a_step_of_the_path(template: str, values: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="step of the path"):
+    with pytest.raises(ValueError, match="segment of the path"):
         fill(template, **values)
 
 

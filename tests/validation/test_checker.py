@@ -394,7 +394,7 @@ async def test_many_judgements_at_once_share_two_workers() -> None:
     async def one() -> None:
         nonlocal most
         assert await checker_for(RUNAWAY, Limits()).problem("a" * 64, workers, 10.0) is None
-        most = max(most, len(workers._idle) + len(workers._at_work))
+        most = max(most, len(workers._idle) + len(workers._working))
 
     async with anyio.create_task_group() as tasks:
         for _ in range(12):
@@ -413,10 +413,10 @@ async def test_a_judgement_under_way_outlives_the_closing_of_its_session() -> No
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(one)
-        while not workers._at_work:
+        while not workers._working:
             await anyio.sleep(0.001)
         await workers.aclose()
-        assert not workers._at_work
+        assert not workers._working
     assert found == [None]
     assert await checker_for(RUNAWAY, Limits()).problem("a" * 64, workers, 10.0) is None
     assert not workers._idle
@@ -427,7 +427,7 @@ async def test_a_cancelled_judgement_leaves_no_process() -> None:
     with anyio.move_on_after(0.4) as scope:
         await checker_for(RUNAWAY, Limits()).problem(NEVER_ENDS, workers, 60.0)
     assert scope.cancelled_caught
-    assert not workers._at_work
+    assert not workers._working
     assert not workers._idle
 
 
@@ -460,7 +460,7 @@ async def test_a_worker_that_nobody_asks_goes_by_itself(monkeypatch: pytest.Monk
     checker = checker_for(RUNAWAY, Limits())
     assert await checker.problem("a" * 64, workers, 5.0) is None
     (idle,) = workers._idle
-    while not idle._over:
+    while not idle._ended:
         await anyio.sleep(0.01)
     assert await checker.problem("a" * 64, workers, 5.0) is None
     assert workers._idle != [idle]
