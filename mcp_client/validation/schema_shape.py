@@ -271,9 +271,8 @@ class _Survey:
             kind = type(item)
             if kind is str:
                 found.chars += len(item)
-            if keyword == "description" and kind is str:
-                found.texts.append(item)
-                continue
+                if keyword not in _NOT_READ:
+                    found.texts.append(item)
             if keyword == "type" and kind is str and item in _TYPES:
                 continue
             if keyword in _COUNTED:
@@ -288,11 +287,7 @@ class _Survey:
                     found.is_doubtful = True
                 else:
                     found.texts.append(keyword)
-                if kind is str:
-                    found.texts.append(item)
                 continue
-            if kind is str and shape.is_read:
-                found.texts.append(item)
             if not known:
                 continue
             self._newer = self._newer or shape.is_newer
@@ -380,8 +375,6 @@ class _Shape:
     expected: str
     is_newer: bool = False
     """Whether 2020-12 has the keyword and draft-07 does not."""
-    is_read: bool = False
-    """Whether a model reads it as text."""
 
 
 def _is_type(value: Any) -> bool:
@@ -460,14 +453,17 @@ _NOT_KNOWN_HERE = frozenset(
 )
 """Keywords that change what a schema means, or differ from draft to draft."""
 
+_NOT_READ = frozenset({"type", "$schema", "$ref"})
+"""Keywords whose text says nothing to a model."""
+
 _SHAPES: dict[str, _Shape] = {
     "type": _Shape(_is_type, f"one or several of {', '.join(sorted(_TYPES))}"),
-    **_each("title description $comment", _is_text, "a text", is_read=True),
+    **_each("title description $comment", _is_text, "a text"),
     **_each("format contentEncoding contentMediaType $ref", _is_text, "a text"),
     **_each("uniqueItems readOnly", _is_flag, "true or false"),
     **_each("deprecated writeOnly", _is_flag, "true or false", is_newer=True),
     **_each("enum examples", _is_array, "an array"),
-    **_each("default const", _any, "any value", is_read=True),
+    **_each("default const", _any, "any value"),
     **_each(
         "minLength maxLength minItems maxItems minProperties maxProperties",
         _is_size,

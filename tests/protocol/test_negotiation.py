@@ -211,7 +211,7 @@ FAILED: list[tuple[str, list[Outcome], str, Log]] = [
     (
         "initialize answered with an unknown revision",
         [UNKNOWN_METHOD, accepted("2020-01-01")],
-        "wants to speak '2020-01-01'",
+        "asks for '2020-01-01'",
         [P, I0],
     ),
     (
@@ -226,7 +226,7 @@ FAILED: list[tuple[str, list[Outcome], str, Log]] = [
         "has no protocolVersion",
         [P, I0],
     ),
-    ("initialize answered with null", [UNKNOWN_METHOD, Answered(None)], "names no", [P, I0]),
+    ("initialize answered with null", [UNKNOWN_METHOD, Answered(None)], "has no", [P, I0]),
     (
         "initialize refused twice",
         [UNKNOWN_METHOD, AnsweredWithError(-32603, "broken")],

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import jsonschema
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema.validators import validator_for
 
@@ -17,6 +17,7 @@ from mcp_client.protocol.schema_walk import walk
 from mcp_client.validation.checker import checker_for
 from mcp_client.validation.schema_shape import listed_schema_fault
 from mcp_client.validation.worker_pool import WorkerPool
+from tests.properties import examples
 
 KEYWORDS = [
     *("$anchor", "$comment", "$defs", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveRef"),
@@ -84,19 +85,20 @@ async def checked(schema: Any, value: Any) -> str | None:
         await workers.aclose()
 
 
+@pytest.mark.slow
 @given(schema=JSON, value=JSON)
 @example(schema={"additionalProperties": False, "properties": None}, value={})
 @example(schema={"additionalProperties": {}, "properties": [[]]}, value={"a": 1})
 @example(schema={"pattern": "[[:alpha:]]"}, value="a")
 @example(schema={"$ref": "#"}, value=1)
 @example(schema={"enum": [10**4_299]}, value=10**4_299)
-@settings(max_examples=120, deadline=None)
+@examples(120)
 def test_any_json_gives_a_verdict_or_invalid_schema(schema: Any, value: Any) -> None:
     assert anyio.run(checked, schema, value) in ("valid", "invalid", "unusable", None)
 
 
 @given(schema=JSON)
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_any_json_in_a_list_is_looked_through_without_an_exception(schema: Any) -> None:
     listed_schema_fault(schema, Limits(), [])
     assert all(type(part) is dict or type(part) is list for part, *_ in walk(schema))
@@ -106,8 +108,9 @@ def test_any_json_in_a_list_is_looked_through_without_an_exception(schema: Any) 
         pass
 
 
+@pytest.mark.slow
 @given(schema=JSON, value=JSON)
-@settings(max_examples=1_000, deadline=None)
+@examples(1_000)
 def test_no_verdict_without_the_worker_differs_from_that_of_jsonschema(
     schema: Any, value: Any
 ) -> None:

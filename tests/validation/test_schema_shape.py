@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema.validators import validator_for
 
@@ -16,6 +16,7 @@ from mcp_client.validation.schema_shape import (
     listed_schema_fault,
     survey_schema,
 )
+from tests.properties import examples
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 LEAVES = st.sampled_from([None, True, False, -1, 0, 2, 1.0, 0.5, "", "string", "objekt", "[", "a"])
@@ -56,7 +57,7 @@ def is_schema(schema: Any) -> bool:
 @example(schema={"items": [{"type": 7}]})
 @example(schema={"items": []})
 @example(schema={"definitions": {"a": {"prefixItems": [{"required": 1}]}}})
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_what_is_called_sound_or_broken_is_so_to_jsonschema(
     dialect: str | None, schema: Any
 ) -> None:
@@ -70,7 +71,7 @@ def test_what_is_called_sound_or_broken_is_so_to_jsonschema(
 
 
 @given(schema=VALUES)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_the_short_cut_for_lists_says_what_the_whole_survey_says(schema: Any) -> None:
     texts: list[str] = []
     survey = survey_schema(schema, Limits())

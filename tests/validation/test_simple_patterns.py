@@ -7,10 +7,11 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.validation.simple_patterns import simple_pattern
+from tests.properties import examples
 
 SIMPLE = [
     "",
@@ -89,7 +90,7 @@ PIECES = st.sampled_from(
 PATTERNS = st.lists(PIECES, max_size=9).map("".join)
 
 
-@settings(max_examples=1_500, deadline=None)
+@examples(1_500)
 @given(PATTERNS, st.text("ab-1 \né", max_size=14), st.booleans())
 def test_no_search_takes_more_steps_than_its_bound(source: str, text: str, whole: bool) -> None:
     if whole:
