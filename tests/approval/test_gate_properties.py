@@ -35,6 +35,7 @@ from mcp_client.approval.constraints import Constraints
 from mcp_client.approval.gate import Gate, Verdict
 from mcp_client.catalog.tool import fingerprint_of
 from mcp_client.protocol.canonical_json import canonical
+from tests.properties import examples
 
 few = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -116,7 +117,7 @@ async def decision(policy: list[Rule], said: Any, arguments: Any) -> list[str]:
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @given(rules(), any_annotations, st.sampled_from([{}, {"n": 1}, {"n": "odd"}, {"x": "abc"}]))
-@settings(few, max_examples=80)
+@settings(few, max_examples=examples(80).max_examples)
 def test_no_annotation_of_an_untrusted_server_changes_a_decision(
     backend: str, policy: list[Rule], said: Any, arguments: Any
 ) -> None:
@@ -237,7 +238,7 @@ deeds = st.lists(st.tuples(events, st.lists(some_arguments, max_size=3)), max_si
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @given(deeds, whose, st.lists(st.tuples(yes_or_no, events), min_size=1, max_size=6), st.booleans())
-@settings(few, max_examples=120)
+@settings(few, max_examples=examples(120).max_examples)
 def test_no_call_runs_under_an_approval_for_another_fingerprint_or_other_arguments(
     backend: str,
     todo: list[tuple[int, list[dict[str, Any]]]],
@@ -373,7 +374,7 @@ exceptions: st.SearchStrategy[Callable[[], BaseException]] = st.sampled_from(
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("place", sorted(PLACES))
 @given(exceptions)
-@settings(few, max_examples=20)
+@settings(few, max_examples=examples(20).max_examples)
 def test_nothing_is_sent_whatever_an_approver_raises(
     place: str, backend: str, make: Callable[[], BaseException]
 ) -> None:

@@ -346,6 +346,7 @@ for number in range(20):
 """
 
 
+@pytest.mark.slow
 def test_processes_that_write_at_once_lose_nothing(lock: Path) -> None:
     started = [
         subprocess.Popen(

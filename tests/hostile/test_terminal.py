@@ -25,6 +25,7 @@ from mcp_client.protocol.elicitation import form_of
 from mcp_client.runtime import console_layout
 from mcp_client.runtime.console_layout import NARROWEST, Page, Row, prose
 from tests.desk import Desk, Program, call_of, screen_of
+from tests.properties import examples
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals"),
@@ -199,6 +200,7 @@ async def test_a_hundred_thousand_lines_are_cut_and_counted(desk: Desk) -> None:
     assert re.search(r"\+ 4,9\d\d more members", text)
 
 
+@pytest.mark.slow
 def test_nothing_of_a_call_in_full_is_left_out() -> None:
     deep: Any = "x" * 1_000_000
     for _ in range(50):
@@ -213,6 +215,7 @@ def test_nothing_of_a_call_in_full_is_left_out() -> None:
     assert not any(line[13:14] == "+" for line in page.lines)
 
 
+@pytest.mark.slow
 async def test_a_call_of_very_many_lines_is_shown_a_part_at_each_v(desk: Desk) -> None:
     call = call_of({"list": list(range(4_500))})
     screen = await seen(desk, call, "v", "v", "v", "v")
@@ -226,6 +229,7 @@ async def test_a_call_of_very_many_lines_is_shown_a_part_at_each_v(desk: Desk) -
     ]
 
 
+@pytest.mark.slow
 async def test_the_middle_of_a_long_argument_is_shown_by_v(desk: Desk) -> None:
     text = "a" * 50_000 + ";rm_-rf_/;" + "b" * 50_000
     screen = await seen(desk, call_of({"x": text, "y": 1}, description="d\n" * 3_000), "v")
@@ -236,7 +240,7 @@ async def test_the_middle_of_a_long_argument_is_shown_by_v(desk: Desk) -> None:
 
 @pytest.mark.parametrize("columns", [NARROWEST, 80, 120])
 @given(drawn=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300))
-@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=200)
+@examples(100)
 def test_no_line_is_wider_than_the_screen_by_the_newest_tables_of_widths(
     columns: int, drawn: str
 ) -> None:
@@ -246,6 +250,7 @@ def test_no_line_is_wider_than_the_screen_by_the_newest_tables_of_widths(
         assert sum(max(1, wcwidth.wcwidth(char)) for char in line) < columns
 
 
+@pytest.mark.slow
 def test_every_character_is_counted_as_wide_as_the_newest_table_has_it() -> None:
     for start in range(0, sys.maxunicode, 4_096):
         page = Page(34)
