@@ -12,7 +12,15 @@ import anyio
 
 from tests.interop import peers
 
-__all__ = ["asking", "everything", "growing", "guarded", "library", "official"]
+__all__ = [
+    "asking",
+    "everything",
+    "growing",
+    "guarded",
+    "library",
+    "official",
+    "oidc_provider",
+]
 
 _STARTING = 30.0
 
@@ -51,6 +59,14 @@ async def guarded() -> AsyncIterator[str]:
     port = _free_port()
     async with _running(peers.guarded(port), port):
         yield f"http://127.0.0.1:{port}/mcp"
+
+
+@asynccontextmanager
+async def oidc_provider() -> AsyncIterator[str]:
+    """The issuer of an oidc-provider that knows no client yet."""
+    port = _free_port()
+    async with _running(peers.oidc_provider(port), port):
+        yield f"http://127.0.0.1:{port}"
 
 
 @asynccontextmanager

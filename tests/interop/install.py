@@ -16,11 +16,21 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-__all__ = ["COMMAND", "EVERYTHING", "NODE", "PEERS", "SDKS", "SUITE", "browser", "browser_env"]
+__all__ = [
+    "COMMAND",
+    "EVERYTHING",
+    "NODE",
+    "OIDC_PROVIDER",
+    "PEERS",
+    "SDKS",
+    "SUITE",
+    "browser",
+    "browser_env",
+]
 
 COMMAND = "python tests/interop/install.py"
 PEERS = Path(__file__).resolve().parents[2] / ".interop"
@@ -41,6 +51,8 @@ NODE = f"node-{sys.platform}-{_MACHINE}"
 """The npm package with the Node binary of this machine: the suite needs Node 22."""
 EVERYTHING = "@modelcontextprotocol/server-everything"
 SUITE = "@modelcontextprotocol/conformance"
+OIDC_PROVIDER = "oidc-provider"
+_LOGIN_PACKAGES = {OIDC_PROVIDER: "9.13.3"}
 _PACKAGES = {EVERYTHING: "2026.8.31", SUITE: "0.2.0-alpha.12", NODE: "22.23.3"}
 
 
@@ -75,7 +87,10 @@ def browser_env() -> dict[str, str]:
 def main() -> int:
     PEERS.mkdir(exist_ok=True)
     with ThreadPoolExecutor(3) as several:
-        jobs = [several.submit(_install_packages)]
+        jobs = [
+            several.submit(_install_packages, "npm", _PACKAGES),
+            several.submit(_install_packages, "npm-login", _LOGIN_PACKAGES),
+        ]
         jobs.append(several.submit(_install_browser))
         jobs += [several.submit(_install_sdk, version) for version in SDKS]
     failures = [str(error) for job in jobs if (error := job.exception()) is not None]
@@ -96,9 +111,9 @@ def _install_sdk(version: str) -> None:
     _mark(home, wanted, started)
 
 
-def _install_packages() -> None:
-    home = PEERS / "npm"
-    wanted = json.dumps({"private": True, "dependencies": _PACKAGES}, indent=2)
+def _install_packages(name: str, packages: Mapping[str, str]) -> None:
+    home = PEERS / name
+    wanted = json.dumps({"private": True, "dependencies": packages}, indent=2)
     if _is_there(home, wanted):
         return
     shutil.rmtree(home, ignore_errors=True)

@@ -14,6 +14,7 @@ from tests.interop.install import (
     COMMAND,
     EVERYTHING,
     NODE,
+    OIDC_PROVIDER,
     PEERS,
     SUITE,
     browser,
@@ -30,6 +31,7 @@ __all__ = [
     "library",
     "node",
     "official",
+    "oidc_provider",
 ]
 
 _SERVERS = Path(__file__).parent / "servers"
@@ -53,6 +55,13 @@ def guarded(port: int) -> list[str]:
     """The words that run a server on the official SDK behind the SDK's authorization server."""
     python = _found(PEERS / "sdk-2.3.0" / "bin" / "python", "the official SDK 2.3.0")
     return [str(python), str(_SERVERS / "login_2.py"), str(port)]
+
+
+def oidc_provider(port: int) -> list[str]:
+    """The words that run the authorization server oidc-provider."""
+    modules = PEERS / "npm-login" / "node_modules"
+    _found(modules / OIDC_PROVIDER / "package.json", OIDC_PROVIDER)
+    return [str(node()), str(_SERVERS / "login_oidc.mjs"), str(port), str(modules)]
 
 
 def chromium() -> tuple[Path, Path, dict[str, str]]:
