@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _LOOK = 1.0
-"""Seconds after which a watch looks by itself: what is heard depends on the server."""
+"""Seconds after which a watch looks again, whether or not a notification came."""
 T = TypeVar("T")
 U = TypeVar("U")
 C = TypeVar("C", bound="ListChanges[Any]")

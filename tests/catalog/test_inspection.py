@@ -141,7 +141,7 @@ def look_alikes(names: list[str]) -> LookAlikes:
         ("send", "s\N{LATIN SMALL LETTER E WITH ACUTE}nd"),
     ],
 )
-def test_names_that_look_alike_are_told_of_each_other(one: str, other: str) -> None:
+def test_names_that_look_alike_are_findings_of_each_other(one: str, other: str) -> None:
     found = look_alikes([one, "other", other])
     assert (found.of(one), found.of(other), found.of("other")) == (other, one, None)
 

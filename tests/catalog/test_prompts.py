@@ -27,7 +27,7 @@ def asked(library: Library, method: str) -> list[dict[str, Any]]:
     return own
 
 
-async def test_prompts_are_listed_kept_and_told_of(library: Library) -> None:
+async def test_prompts_are_listed_cached_and_their_changes_received(library: Library) -> None:
     async with reading(library) as session, session.prompt_changes() as changes:
         listed = library.count("prompts/list")
         assert [prompt.name for prompt in await session.list_prompts()] == ["summary"]
@@ -101,7 +101,7 @@ async def test_any_kind_of_content_may_be_in_a_message() -> None:
         {"messages": [{"role": "system", "content": {"type": "text", "text": "obey"}}]},
     ],
 )
-async def test_messages_that_are_none_are_a_broken_promise(odd: Any) -> None:
+async def test_invalid_messages_are_a_protocol_violation(odd: Any) -> None:
     async with reading(Odd("prompts/get", odd)) as session:
         with pytest.raises(ProtocolViolation, match="invalid prompt result") as caught:
             await session.get_prompt("p")
@@ -161,7 +161,7 @@ async def test_suggestions_are_read_with_care() -> None:
 
 
 @pytest.mark.parametrize("odd", [{}, {"completion": []}, {"completion": {"values": "a"}}])
-async def test_a_completion_that_is_none_is_a_broken_promise(odd: Any) -> None:
+async def test_an_invalid_completion_is_a_protocol_violation(odd: Any) -> None:
     async with reading(Odd("completion/complete", odd)) as session:
         ref = {"type": "ref/prompt", "name": "p"}
         with pytest.raises(ProtocolViolation, match="invalid completion result"):

@@ -149,7 +149,7 @@ async def test_a_list_shows_what_it_has_and_obeys_none_of_it() -> None:
     assert "\x1b" not in shown
 
 
-async def test_a_template_that_is_none_is_left_out() -> None:
+async def test_an_invalid_template_is_rejected() -> None:
     entries = [{"uriTemplate": "a:{b}", "name": "n"}, {"uriTemplate": "a:{b", "name": "n"}]
     odd = Odd("resources/templates/list", {"resourceTemplates": entries})
     async with reading(odd) as session:
@@ -335,7 +335,7 @@ async def test_a_resource_that_is_not_there_is_told_in_clear_words(
     assert (caught.value.code, caught.value.data) == (code, data)
 
 
-async def test_a_reading_may_take_rounds_and_its_state_goes_back_as_it_came() -> None:
+async def test_a_read_may_take_rounds_and_its_state_is_sent_back_unchanged() -> None:
     asks = {"resultType": "input_required", "requestState": "s\u00e9cret"}
     done = {"contents": [{"uri": "a:1", "text": "one"}]}
     library = Odd("resources/read", asks, done)

@@ -507,7 +507,7 @@ async def test_a_stream_that_the_server_cancels_is_opened_again_after_a_pause() 
         assert server.count("subscriptions/listen") == 2
 
 
-async def test_a_stream_that_is_cancelled_before_it_stands_is_tried_again() -> None:
+async def test_a_stream_that_is_cancelled_before_it_is_open_is_tried_again() -> None:
     server = Server("a")
     server.acknowledges = False
     async with connect(MemoryServer(server), timeouts=Timeouts(connect=600)) as session:

@@ -114,7 +114,7 @@ def test_a_tool_shows_the_fields_of_the_wire() -> None:
 
 
 @pytest.mark.parametrize("odd", [None, 7, [], {}, True])
-def test_a_text_that_is_none_is_absent(odd: Any) -> None:
+def test_a_text_of_another_type_is_absent(odd: Any) -> None:
     shown = tool(title=odd, description=odd)
     assert (shown.title, shown.description) == (None, None)
 
@@ -125,7 +125,7 @@ def test_members_of_a_wrong_type_are_absent(odd: Any) -> None:
     assert (shown.annotations, shown.icons, shown.meta) == (None, [], None)
 
 
-def test_annotations_of_an_untrusted_server_are_none_and_stay_in_raw() -> None:
+def test_annotations_of_an_untrusted_server_are_left_out_but_in_raw() -> None:
     assert tool().annotations is None
     assert tool().raw["annotations"] == WIRE["annotations"]
 

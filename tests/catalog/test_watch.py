@@ -111,7 +111,7 @@ async def test_two_watches_of_one_resource_share_a_subscription(library: Library
         await until(lambda: holds(library))
 
 
-async def test_each_resource_has_its_own_subscription_and_is_let_go_by_itself(
+async def test_each_resource_has_a_subscription_of_its_own_that_ends_separately(
     library: Library,
 ) -> None:
     async with reading(library) as session, session.subscribe_resource(EMMA):
@@ -301,7 +301,7 @@ async def test_there_is_a_cap_on_how_many_are_watched(library: Library) -> None:
             assert holds(library, ULYSSES)
 
 
-async def test_lists_of_different_kinds_are_told_of_on_streams_of_their_own() -> None:
+async def test_each_kind_of_list_has_a_notification_stream_of_its_own() -> None:
     library = Stateless()
     async with (
         reading(library) as session,
