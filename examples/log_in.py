@@ -1,6 +1,6 @@
 """A server that wants a login: the browser opens once, and the tokens are kept for the next run.
 
-python examples/log_in.py [URL]: without a URL a server is started here, and nobody has to type.
+python examples/log_in.py [URL]: without a URL a server is started here that asks for no password.
 """
 
 import sys

@@ -18,7 +18,7 @@ async def main() -> None:
             async with session.subscribe_resource("note:monday") as updates:
                 note = {"uri": "note:monday", "text": "Buy bread."}
                 await session.call_tool("write", note)
-                update = await anext(updates)  # or a lost connection was made anew
+                update = await anext(updates)  # or the connection was lost and made again
                 read = await session.read_resource(update.uri)
                 assert read.contents[0].text == "Buy bread."
                 print(f"{update.uri} changed: {read.contents[0].text}")

@@ -51,7 +51,7 @@ class Ledger:
     written: int = 0
     """Calls that were sent."""
     wrong: list[str] = field(default_factory=list)
-    """Those that nobody allowed."""
+    """Those that were not allowed."""
 
     def __post_init__(self) -> None:
         self._call: ContextVar[list[Allowance] | None] = ContextVar("call", default=None)
@@ -79,7 +79,7 @@ class Ledger:
             if allowance.what == what and allowance.used_by in (None, rounds):
                 allowance.used_by = rounds
                 return
-        self.wrong.append(f"{what[0]}/{what[1]} {what[2]}: nobody allowed this call")
+        self.wrong.append(f"{what[0]}/{what[1]} {what[2]}: this call was not allowed")
 
     @contextmanager
     def one_call(self) -> Iterator[None]:

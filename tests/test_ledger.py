@@ -73,7 +73,7 @@ async def test_a_way_round_the_gate_is_seen(
 ) -> None:
     async with connect(MemoryServer(Server()), approval=allow_all) as session:
         await way(session)
-    assert ledger.wrong == ['memory/a {"n":1}: nobody allowed this call']
+    assert ledger.wrong == ['memory/a {"n":1}: this call was not allowed']
     ledger.wrong.clear()
 
 

@@ -1,4 +1,4 @@
-"""The weather server over HTTP, behind an authorization server that asks nobody for a password."""
+"""The weather server over HTTP, behind an authorization server that asks for no password."""
 
 import base64
 import hashlib

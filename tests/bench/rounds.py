@@ -79,7 +79,7 @@ def pin() -> str:
 
 
 def environment() -> dict[str, str]:
-    """No ``PYTHON...`` variable of whoever starts this, no proxy, and byte code kept for all.
+    """No ``PYTHON...`` variable of the calling environment, no proxy, and byte code kept for all.
 
     Where byte code is not written, ours would be compiled at every start and the official client,
     compiled when it was installed, would not.

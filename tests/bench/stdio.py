@@ -5,7 +5,7 @@
 ``--official`` is the interpreter of an environment that has the official ``mcp``; without it, one
 is made once in ``.interop/``. ``--rows``: echo, together, cold, big, import, list, sleep, record.
 Nothing is asserted but that the work was done: the table is for reading. How it is measured:
-``rounds.py``. The server is ``server.py``, started anew by every client.
+``rounds.py``. The server is ``server.py``, started by every client.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The audit log against crashes, full disks, other processes, and whoever would rewrite it."""
+"""The audit log against crashes, full disks, other processes, and somebody who rewrites it."""
 
 from __future__ import annotations
 

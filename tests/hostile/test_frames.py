@@ -1,4 +1,4 @@
-"""What a server writes that is no proper answer. The session and its other calls go on."""
+"""What a server writes that is not a valid response. The session and its other calls go on."""
 
 from __future__ import annotations
 

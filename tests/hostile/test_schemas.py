@@ -79,7 +79,7 @@ CORPUS: dict[str, tuple[Any, Any]] = {
         {"patternProperties": {"a*" * i + "b": {} for i in range(1, 9)}},
         {"a" * 500 + str(i): 1 for i in range(100)},
     ),
-    "names that are no names": ({"propertyNames": {"pattern": "^(a+)+$"}}, {A: 1}),
+    "a pattern for property names": ({"propertyNames": {"pattern": "^(a+)+$"}}, {A: 1}),
     "a pattern under contains": ({"contains": {"pattern": "^(a|a)*$"}}, ["a" * 50 + "!"] * 50),
     "a set as large as Unicode": ({"pattern": "(?i)" + "[\u0001-\U0010fffe]" * 80}, "a"),
     "many sets": (
@@ -164,7 +164,7 @@ CORPUS: dict[str, tuple[Any, Any]] = {
         [{}] * 100,
     ),
     "a reference to the network": ({"$ref": "http://127.0.0.1:9/"}, 1),
-    "a pattern that is none": ({"pattern": "(" * 1_900}, "a"),
+    "a pattern that does not compile": ({"pattern": "(" * 1_900}, "a"),
     "a repeat beyond counting": ({"pattern": "a{99999999999}"}, "a"),
 }
 

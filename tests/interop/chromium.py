@@ -25,7 +25,7 @@ __all__ = ["Page", "browsing", "log_in"]
 _SECONDS = 60.0
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 _ENV = "MCP_CLIENT_TEST_BROWSER"
-"""Chromium, its driver and their environment as JSON, for whoever starts this as a program."""
+"""Chromium, its driver and their environment as JSON, printed when this is run as a program."""
 
 T = TypeVar("T")
 

@@ -52,7 +52,7 @@ class Peer:
     ) -> None:
         self.call = call
         self.count_tools = count_tools
-        """List every page anew, past any cache, and count the tools."""
+        """List every page again, past any cache, and count the tools."""
         self.text = text
         self.structured = structured
 

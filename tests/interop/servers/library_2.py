@@ -53,7 +53,7 @@ def find() -> list[ResourceLink]:
 
 @server.tool()  # type: ignore[untyped-decorator,unused-ignore]
 async def write(text: str, ctx: Context) -> str:
-    """Write the book anew, and say so."""
+    """Write the book again, and say so."""
     books["emma"] = text
     await ctx.notify_resource_updated("book://emma")
     return text
