@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -150,6 +151,8 @@ class RpcConnection:
         began, tries = self._clock.time(), 0
         while True:
             try:
+                if "opentelemetry.trace" not in sys.modules:
+                    return await self._request(method, fields, timeouts, options)
                 with span(method, fields, self.era.revision) as traced:
                     return traced.done(
                         await self._request(method, fields, timeouts, options, traced)
@@ -168,7 +171,7 @@ class RpcConnection:
         fields: Mapping[str, Any],
         timeouts: Timeouts,
         options: CallOptions,
-        traced: Span,
+        traced: Span | None = None,
     ) -> Reading:
         headers = (
             self.era.headers(method, fields, options.mirrors)
@@ -176,9 +179,11 @@ class RpcConnection:
             else _NO_HEADERS
         )
         id = next(self._ids)
-        traced.sent(id)
         token = id if options.progress or options.on_progress else None
-        meta = traced.meta(options.meta)
+        meta = options.meta
+        if traced is not None:
+            traced.sent(id)
+            meta = traced.meta(meta)
         text = encode_request(id, method, self.era.params(fields, meta, token, self._log_level))
         self._stats.requests += 1
         traffic = options.traffic

@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,7 +26,7 @@ from typing import Any, NewType
 import anyio
 
 from ..catalog.result import ToolResult
-from ..catalog.tool import ToolCall
+from ..catalog.tool import Tool, ToolCall
 from ..catalog.tools import Catalog
 from ..connection.cancellation import CancelToken, stop_if_cancelled
 from ..connection.connection import Connection, session_ended
@@ -56,12 +57,43 @@ from .retry import Retry
 from .setup import Setup
 from .tool_validation import ToolValidation, strictness_of
 
-__all__ = ["Approved", "Caller"]
+__all__ = ["Approved", "Caller", "NotRecorded"]
 
 Approved = NewType("Approved", ToolCall)
 """A call that the gate said yes to, not yet used."""
 
 _log = logging.getLogger("mcp_client")
+
+
+class NotRecorded:
+    """The audit entry of a call in a session without ``audit``: it does nothing."""
+
+    traffic: Traffic | None = None
+
+    def again(self, id: str) -> NotRecorded:
+        return self
+
+    def found(self, tool: Tool, revision: str) -> None: ...
+
+    def breaks(self, finding: str, path: str) -> None: ...
+
+    async def open(self, call: ToolCall) -> None: ...
+
+    def changed(self, call: ToolCall) -> None: ...
+
+    def asking(self) -> None: ...
+
+    def decided(self, call: ToolCall, source: str, reason: str | None) -> None: ...
+
+    def sending(self) -> None: ...
+
+    async def done(self, result: ToolResult) -> ToolResult:
+        return result
+
+    async def failed(self, error: BaseException, cancelled: McpError | None) -> None: ...
+
+
+_NOT_RECORDED = NotRecorded()
 
 
 class Caller:
@@ -104,7 +136,10 @@ class Caller:
         if request.retry is not None and not isinstance(request.retry, Retry):
             raise ConfigError(f"retry={request.retry!r}: give Retry(attempts=...)")
         call = CallState(
-            request, request.validation or self._validation.results, request.retry or self._retry
+            request,
+            _NOT_RECORDED,
+            request.validation or self._validation.results,
+            request.retry or self._retry,
         )
         if self._audit is not None:
             call.id = self._new_id()
@@ -350,7 +385,13 @@ class Caller:
             cancel_requests=call.cancel_requests or 0,
         )
         fields = {"name": approved.tool.name, "arguments": Json(approved.arguments_json)}
-        await stop_if_cancelled(request.cancel, call.cancel_requests or 0)
+        token, before = request.cancel, call.cancel_requests or 0
+        if (
+            (token is not None and token.cancelled)
+            or self._backend.current_task().cancelling() > before
+            or anyio.current_effective_deadline() == -math.inf
+        ):
+            await stop_if_cancelled(token, before)
         call.entry.sending()
         return await self._rounds.run(
             wire, "tools/call", fields, request.timeouts, options, approved

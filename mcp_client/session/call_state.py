@@ -6,20 +6,19 @@ from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..approval.remembered import OneCallApproval
-from ..catalog.result import ToolResult
-from ..catalog.tool import Tool, ToolCall
+from ..catalog.tool import Tool
 from ..connection.cancellation import CancelToken
 from ..connection.rpc import OnProgress, RpcConnection, Traffic
 from ..connection.tracing import CallSpan
-from ..errors import McpError
 from ..runtime.limits import Timeouts
 from .retry import Retry
 from .tool_validation import Strictness
 
 if TYPE_CHECKING:
     from ..audit import Entry
+    from .call import NotRecorded
 
-__all__ = ["CallRequest", "CallState", "InForce", "NotRecorded"]
+__all__ = ["CallRequest", "CallState", "InForce"]
 
 
 class CallRequest(NamedTuple):
@@ -47,37 +46,6 @@ class InForce(NamedTuple):
     """Whether that list was known to be current. A call may use one that is not."""
 
 
-class NotRecorded:
-    """The audit entry of a call in a session without ``audit``: it does nothing."""
-
-    traffic: Traffic | None = None
-
-    def again(self, id: str) -> NotRecorded:
-        return self
-
-    def found(self, tool: Tool, revision: str) -> None: ...
-
-    def breaks(self, finding: str, path: str) -> None: ...
-
-    async def open(self, call: ToolCall) -> None: ...
-
-    def changed(self, call: ToolCall) -> None: ...
-
-    def asking(self) -> None: ...
-
-    def decided(self, call: ToolCall, source: str, reason: str | None) -> None: ...
-
-    def sending(self) -> None: ...
-
-    async def done(self, result: ToolResult) -> ToolResult:
-        return result
-
-    async def failed(self, error: BaseException, cancelled: McpError | None) -> None: ...
-
-
-_NOT_RECORDED = NotRecorded()
-
-
 class CallState:
     """One call while it is made."""
 
@@ -98,7 +66,11 @@ class CallState:
     )
 
     def __init__(
-        self, request: CallRequest, validation: Strictness, retry: Retry | None = None
+        self,
+        request: CallRequest,
+        entry: Entry | NotRecorded,
+        validation: Strictness,
+        retry: Retry | None,
     ) -> None:
         self.request = request
         self.retry = retry
@@ -115,7 +87,7 @@ class CallState:
         """Those to cancel the caller's task that were open before any callback could run."""
         # The rest belongs to one attempt.
         self.id = ""
-        self.entry: Entry | NotRecorded = _NOT_RECORDED
+        self.entry = entry
         self.traffic: Traffic | None = None
         """Counts bytes, where there is an audit or a token that has to know whether any left."""
         self.findings: tuple[str, ...] = ()
