@@ -1,4 +1,4 @@
-"""Streamable HTTP: one request, one POST, in the task of whoever asks.
+"""Streamable HTTP: one request, one POST, in the caller's task.
 
 2026-07-28 ``basic/transports/streamable-http``; 2025-03-26, 2025-06-18 and 2025-11-25
 ``basic/transports``. Until an era is agreed, and in the stateless era, an exchange is one POST

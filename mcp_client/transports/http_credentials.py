@@ -4,8 +4,8 @@
 authorization context. Tokens may come from functions, an ``httpx.Auth``, or a client of the host's
 own, and none of them tells when it begins to stand for somebody else. So what a fetch carried is
 recorded, and before its result is used again, a request is prepared as the next one would be, and
-compared. The digest is keyed with a secret of this process: nobody can find a token from it by
-trying.
+compared. The digest is keyed with a secret of this process, so that a token cannot be found from
+it by trying.
 """
 
 from __future__ import annotations

@@ -6,14 +6,14 @@ the session lives:
 
 - A stream that ended is opened again after the ``retry`` the server named, else after half a
   second. Streams that end at once and bring nothing are opened ever more slowly; one that stood for
-  a while begins anew.
+  a while resets that.
 - No connection, and statuses that pass (5xx, 408, 425, 429), are tried again likewise, and not
   before a ``Retry-After``.
 - 404 or 410, once a stream has stood, says that the session is gone. Before that it says, as 405
   and the other statuses always do, that this server has no such stream.
 
-While no stream stands, nothing the server says unasked is heard, and ``epoch`` is None. What was
-said between two streams may be lost, so each stream has another ``epoch``.
+While no stream is open, nothing that the server says unasked arrives, and ``epoch`` is None. What
+was said between two streams may be lost, so each stream has another ``epoch``.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class HttpListener:
     ) -> None:
         """``read`` reads a stream to its end; ``session_gone`` is called at most once."""
         self.epoch: int | None = None
-        """Of the stream that stands; None while there is none."""
+        """The number of the open stream; None while no stream is open."""
         self._client = client
         self._headers = headers
         self._read = read
@@ -98,7 +98,7 @@ class HttpListener:
             tried.set()
 
     async def _listen_once(self, tried: anyio.Event) -> _Attempt | None:
-        """One GET, read to its end; None where another one is no use."""
+        """One GET, read to its end; None where trying again is useless."""
         headers = {**_EVENT_STREAM, **self._headers}
         if self._last_id is not None:
             headers = resume_headers(self._headers, self._last_id) or headers

@@ -5,15 +5,15 @@ the server's own questions. ``Multiplexer`` is fed bytes and sorts: an answer go
 with its id, a notification to the exchange its owner function names, and the rest to the session.
 All of it happens in the call that feeds, without a task or a queue between reader and waiter.
 
-Three things deserve a thought:
+Three things to know:
 
 *Lines.* A line may come in thousands of pieces. They are kept in a list and joined once, so the
 cost is linear. A line beyond the cap is dropped as it comes, keeping its head and its tail, which
 is where its id is looked for.
 
-*Broken frames.* A frame that is no message is counted and skipped. If it can be told whose answer
-it was, that request settles with ``InvalidFrame`` at once. If a frame was too long to keep and it
-cannot be told whose it was, every request that is waiting settles: one of them never would.
+*Invalid frames.* A frame that is not a message is counted and skipped. If it can be told whose
+answer it was, that request fails with ``InvalidFrame`` at once. If a frame was too long to keep and
+it cannot be told whose it was, every waiting request fails: one of them would wait in vain.
 
 *Clocks.* One timer serves all waits. It rings at the earliest deadline that was known when it
 was set; a later one costs nothing. With the usual equal clocks, new deadlines are always later.
@@ -283,7 +283,7 @@ class Multiplexer:
         self.stats.last_junk = safe_text(line[:80].decode(errors="replace"), 80)
         _log.log(
             logging.WARNING if first else logging.DEBUG,
-            "%s: a frame that is no message was skipped: %s",
+            "%s: skipped an invalid message: %s",
             self._context.server,
             error.reason,
         )

@@ -21,7 +21,7 @@ from ..runtime.subprocess import Pending, Process, Ring
 from .base import Transport, TransportContext
 from .multiplexer import LineExchange, Multiplexer
 
-__all__ = ["INHERITED", "StdioServer", "StdioTransport"]
+__all__ = ["StdioServer", "StdioTransport"]
 
 INHERITED = (
     "HOME",
@@ -54,11 +54,12 @@ _BACKLOG = 1024 * 1024
 class StdioServer:
     """A server to be started: ``StdioServer("python", ["server.py"])``.
 
-    The command is looked up on ``PATH`` and run without a shell. ``env`` is added to the variables
-    in ``INHERITED``; ``cwd`` is where it runs; ``stderr`` is called with each line the server
-    writes to its standard error (its end is kept for error messages in any case). ``identity``
-    names variables of ``env`` whose values tell this server from others, as its command does
-    (``["PROJECT"]``): remembered answers and pins are for one of them. Files keep only digests.
+    The command is looked up on ``PATH`` and run without a shell. ``env`` is added to the few
+    variables every server gets (HOME, PATH, LANG, ...); ``cwd`` is where it runs; ``stderr`` is
+    called with each line the server writes to its standard error (its end is kept for error
+    messages in any case). ``identity`` names variables of ``env`` whose
+    values tell this server from others, as its command does (``["PROJECT"]``): remembered answers
+    and pins are for one of them. Files keep only digests.
     """
 
     command: str
@@ -215,7 +216,7 @@ class StdioTransport(Transport):
         return self._process.write(text.encode() + b"\n", crowded)
 
     async def _left(self, pending: Pending, until: float) -> None:
-        """Wait until a line has gone. A line that is given up before it has begun never goes."""
+        """Wait until a line has left. Cancelled before it began to, it is not sent."""
         process = self._process
         assert process is not None
         try:
@@ -230,7 +231,7 @@ class StdioTransport(Transport):
     # ------------------------------------------------------------------ ending
 
     def _ended(self) -> None:
-        """Output or process has ended: learn how, then settle whatever waits."""
+        """Output or process has ended: find out how, then fail the requests under way."""
         self._over = True
         self._backend.spawn(self._settle)
 
@@ -303,7 +304,7 @@ class StdioTransport(Transport):
     def _tail(self) -> str:
         tail = self._ring.tail()
         for value in (self._server.env or {}).values():
-            if len(value) >= 6:  # a shorter one is no secret, and would blank out half the text
+            if len(value) >= 6:  # masking shorter values would spoil the text
                 tail = tail.replace(value, "***")
         return tail[-4000:]
 

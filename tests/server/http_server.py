@@ -40,7 +40,7 @@ class Request:
 
     @property
     def says(self) -> str:
-        """The MCP method, or the HTTP method where there is none."""
+        """The MCP method, or the HTTP method where the body has none."""
         return str(self.message.get("method", self.method))
 
 

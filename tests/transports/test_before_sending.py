@@ -165,7 +165,7 @@ async def test_a_call_whose_time_runs_out_before_it_can_leave_was_not_sent(era: 
         assert len(server.saying("tools/call")) == before
 
 
-async def test_a_function_that_never_returns_holds_up_nobody_who_uses_a_kept_list() -> None:
+async def test_a_function_that_never_returns_holds_up_a_kept_list_for_a_bounded_time() -> None:
     hangs = [False]
 
     async def token() -> str:

@@ -304,7 +304,7 @@ async def test_a_server_that_asks_for_more_patience_than_there_is_gets_none() ->
         ("application/json", b"[]", "no JSON-RPC message"),
     ],
 )
-async def test_an_answer_that_is_none_says_what_it_is(kind: str, body: bytes, said: str) -> None:
+async def test_an_invalid_answer_says_what_it_is(kind: str, body: bytes, said: str) -> None:
     async def odd(arguments: Any, request: Request, reply: Reply) -> None:
         await reply.send(200, body, {"Content-Type": kind})
 
@@ -337,7 +337,7 @@ async def test_a_connection_that_breaks_leaves_the_outcome_unknown() -> None:
     assert len(server.saying("tools/call")) == 1
 
 
-async def test_nobody_there_is_a_connect_error_at_once() -> None:
+async def test_a_closed_port_is_a_connect_error_at_once() -> None:
     async with serving(Stateless()) as server:
         url = server.url
     with pytest.raises(ConnectError, match="is the server running there") as caught:
@@ -398,7 +398,7 @@ async def test_a_header_mismatch_refreshes_the_list_and_calls_once_more() -> Non
             await session.call_tool("echo", {})
     assert caught.value.code == -32020
     assert len(app.calls) == 1
-    assert [len(mirrors) for mirrors in asked[:2]] == [0, 1], "the new definition is approved anew"
+    assert [len(mirrors) for mirrors in asked[:2]] == [0, 1], "the new definition is approved again"
     assert len(asked) == 4
 
 
@@ -584,7 +584,7 @@ async def test_a_slow_start_is_not_mistaken_for_an_older_server() -> None:
         None,
     ],
 )
-def test_what_is_no_url_is_refused_at_once(url: Any) -> None:
+def test_an_invalid_url_is_refused_at_once(url: Any) -> None:
     with pytest.raises(ConfigError):
         HttpServer(url)
     if isinstance(url, str):

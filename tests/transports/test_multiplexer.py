@@ -102,14 +102,14 @@ def test_no_envelope_at_all_raises(message: dict[str, Any]) -> None:
     channel.feed(json.dumps(message).encode() + b"\n")
 
 
-def test_notices_that_nobody_takes_are_capped() -> None:
+def test_unread_notifications_are_capped() -> None:
     channel, exchange, _ = _line(Limits(notices=10))
     channel.feed(b'{"jsonrpc":"2.0","method":"b","params":{"of":1}}\n' * 25)
     assert len(exchange._inbox) == 10
     assert channel.stats.dropped_notices == 15
 
 
-def test_what_is_too_long_and_no_answer_fails_nobody() -> None:
+def test_a_frame_that_is_too_long_and_not_an_answer_fails_no_request() -> None:
     channel, exchange, _ = _line(Limits(message_bytes=2000))
     for head in ('"jsonrpc":"2.0",', '"id":1,', '"jsonrpc":"2.0","id":"q",', ""):
         channel.feed(f'{{{head}"method":"m","params":"{"x" * 5000}","id":1}}\n'.encode())
@@ -138,5 +138,5 @@ async def test_the_timer_is_gone_when_the_line_is_over() -> None:
     link = TransportContext("s", lambda message: None, Limits(), Timeouts(), Stats())
     channel = Multiplexer(current(), link, lambda: lambda notice: None)
     channel.ring_at(current().now() + 100)
-    channel.end(lambda: AssertionError("nobody waits"))  # type: ignore[arg-type, return-value]
+    channel.end(lambda: AssertionError("no request waits"))  # type: ignore[arg-type, return-value]
     assert channel._timer is None

@@ -40,7 +40,7 @@ async def test_an_endpoint_of_another_origin_gets_nothing() -> None:
     assert not other.requests
 
 
-async def test_a_stream_of_something_else_is_no_first_revision() -> None:
+async def test_a_stream_of_something_else_is_not_taken_for_the_first_revision() -> None:
     async def handler(request: Request, reply: Reply) -> None:
         if request.method == "GET":
             await reply.stream()
@@ -76,7 +76,7 @@ async def test_a_url_of_nothing_at_all_says_what_both_ways_met() -> None:
     assert caught.value.http_status == 404
 
 
-async def test_the_end_of_the_stream_settles_what_waits_and_the_next_use_connects_anew() -> None:
+async def test_the_end_of_the_stream_fails_what_waits_and_the_next_use_connects_again() -> None:
     app = Legacy()
 
     begun = anyio.Event()
