@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from mcp_client import MemoryServer, UnknownTool, allow_all, connect
+from tests.server.http_apps import Handshake
+from tests.server.http_server import Reply, Request, serving
 
 CHANGED = "notifications/tools/list_changed"
 TOOL = {"name": "a", "inputSchema": {"type": "object"}}
@@ -43,10 +45,10 @@ class Server:
         return self.methods.count("tools/list")
 
 
-HANDSHAKE = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+REVISIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
+@pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("declared", [{}, {"listChanged": False}, {"listChanged": "true"}])
 async def test_a_list_is_asked_for_again_where_no_change_would_be_told(
     revision: str, declared: Any
@@ -58,7 +60,7 @@ async def test_a_list_is_asked_for_again_where_no_change_would_be_told(
     assert server.lists == 3
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
+@pytest.mark.parametrize("revision", REVISIONS)
 async def test_a_list_is_kept_where_changes_are_declared_and_can_be_told(revision: str) -> None:
     server = Server(revision, {"tools": {"listChanged": True}})
     async with connect(MemoryServer(server), revision=revision) as session:
@@ -67,7 +69,7 @@ async def test_a_list_is_kept_where_changes_are_declared_and_can_be_told(revisio
     assert server.lists == 1
 
 
-@pytest.mark.parametrize("revision", [*HANDSHAKE, "2026-07-28"])
+@pytest.mark.parametrize("revision", [*REVISIONS, "2026-07-28"])
 async def test_a_list_is_kept_for_its_ttl_though_no_change_would_be_told(revision: str) -> None:
     server = Server(revision, {"tools": {}}, ttlMs=3_600_000)
     async with connect(MemoryServer(server), revision=revision) as session:
@@ -110,3 +112,24 @@ async def test_a_server_that_declares_nothing_at_all_is_asked() -> None:
     server = Server("2025-11-25", {})
     async with connect(MemoryServer(server)) as session:
         assert [tool.name for tool in await session.list_tools()] == ["a"]
+
+
+class OverHttp(Handshake):
+    """Counts its lists; ``get`` is the status of the stream for what the server says unasked."""
+
+    lists = 0
+
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        self.lists += request.says == "tools/list"
+        await super().__call__(request, reply)
+
+
+@pytest.mark.parametrize(("get", "lists"), [(200, 1), (405, 3)])
+async def test_over_http_a_list_is_kept_only_while_the_stream_for_notifications_is_open(
+    get: int, lists: int
+) -> None:
+    app = OverHttp(get=get)
+    async with serving(app) as server, connect(server.url) as session:
+        for _ in range(3):
+            await session.list_tools()
+    assert app.lists == lists
