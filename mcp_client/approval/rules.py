@@ -97,7 +97,8 @@ class Rule:
         for name in (*_GLOBS, "fingerprint"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value):
-                raise ConfigError(f"{name} {value!r}: give a text that is not empty, or leave it")
+                glob_too = ", which may be a glob such as 'read_*'" if name in _GLOBS else ""
+                raise ConfigError(f"{name} {value!r}: give a text{glob_too}, or leave {name} out")
         for name in _FLAGS:
             value = getattr(self, name)
             if value is not None and not isinstance(value, bool):
@@ -327,7 +328,8 @@ def _read(path: str | os.PathLike[str]) -> Iterator[Rule]:
     where = os.fspath(path)
     whole = _parsed(path)
     if type(whole) is not dict or set(whole) != {"rules"} or type(whole["rules"]) is not list:
-        keys = ", ".join(safe_text(key, 40) for key in whole) if type(whole) is dict else "no keys"
+        keys = ", ".join(safe_text(key, 40) for key in whole) if type(whole) is dict else ""
+        keys = keys or "nothing"
         raise ConfigError(f"{where}: give one list 'rules' and nothing else; it has {keys}")
     known = [name for name in Rule.__dataclass_fields__ if not name.startswith("_")]
     for number, entry in enumerate(whole["rules"], 1):

@@ -58,8 +58,8 @@ async def ask_on_terminal(call: ToolCall) -> Answer:
     reason = nobody_there()
     if reason is not None:
         return Deny(
-            f"{reason}; pass approval= to connect(): a function that decides, "
-            "or mcp_client.allow_all if every call may run",
+            f"{reason}; pass approval= to connect(): a function that decides, or "
+            "mcp_client.allow_all if every call may run; to a policy, Rules(..., ask=function)",
             source="gate",
         )
     async with open_console() as console:

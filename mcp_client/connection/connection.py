@@ -81,8 +81,8 @@ class Connection:
             wire = self.agreed()
         if self._running_loop() is not self._loop:
             raise ConfigError(
-                "this session was opened in another event loop and works only there; to share one "
-                "between threads or loops, open it with mcp_client.sync.connect",
+                "this session was opened in another event loop and works only there: open one "
+                "session in each event loop",
                 server=self._name,
             )
         if self.stands(wire):

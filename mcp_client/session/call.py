@@ -96,6 +96,16 @@ class NotRecorded:
 _NOT_RECORDED = NotRecorded()
 
 
+def _check_context(context: object) -> None:
+    try:
+        hash(context)
+    except TypeError:
+        raise ConfigError(
+            f"context= is a {type(context).__name__} that has no hash: give a hashable value, such "
+            "as a text or a tuple of texts"
+        ) from None
+
+
 class Caller:
     """Makes the calls of one session."""
 
@@ -133,6 +143,8 @@ class Caller:
             raise ConfigError(f"cancel={token!r}: give a CancelToken")
         if isinstance(request.meta, Mapping):
             check_meta(request.meta)
+        if request.context is not None:
+            _check_context(request.context)
         if request.retry is not None and not isinstance(request.retry, Retry):
             raise ConfigError(f"retry={request.retry!r}: give Retry(attempts=...)")
         call = CallState(

@@ -32,10 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Connecting", "connect"]
 
-_USE = (
-    "use 'async with connect(...) as session', or 'session = await connect(...)'; without async, "
-    "mcp_client.sync.connect"
-)
+_USE = "use 'async with connect(...) as session', or 'session = await connect(...)'"
 
 
 def connect(

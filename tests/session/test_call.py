@@ -8,7 +8,15 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import CallTimeout, MemoryServer, allow_all, connect
+from mcp_client import (
+    Allow,
+    CallTimeout,
+    ConfigError,
+    MemoryServer,
+    ToolCall,
+    allow_all,
+    connect,
+)
 
 SCHEMA = {"type": "object", "properties": {"pin": {"type": "integer"}}}
 TOOL = {"name": "open", "inputSchema": SCHEMA}
@@ -77,3 +85,22 @@ async def test_the_log_names_the_place_of_a_wrong_argument_and_not_its_value(
     assert "/pin" in caplog.text
     assert "hunter2" not in caplog.text
     assert len(server.sent) == 1
+
+
+@pytest.mark.parametrize("context", [[1], {"user": "ana"}, ("ana", [1])])
+async def test_a_context_without_a_hash_is_refused_before_anybody_is_asked(context: Any) -> None:
+    asked: list[ToolCall] = []
+
+    def server(message: dict[str, Any]) -> Any:
+        if message["method"] == "tools/list":
+            return {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+        return NotImplemented
+
+    def hook(call: ToolCall) -> Allow:
+        asked.append(call)
+        return Allow()
+
+    async with connect(MemoryServer(server), approval=hook) as session:
+        with pytest.raises(ConfigError, match=r"context= is a .* hashable"):
+            await session.call_tool("echo", context=context)
+    assert asked == []
