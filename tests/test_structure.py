@@ -189,6 +189,24 @@ def test_files_and_functions_stay_small() -> None:
     assert not wrong, wrong
 
 
+MANY_OPTIONS = {"OAuth", "ClientCredentials", "EnterpriseAuthorization"}
+"""What a host configures, each option named on its own and optional; keyword-only."""
+
+
+def test_no_constructor_takes_more_than_eight_parameters_or_four_positional_ones() -> None:
+    wrong = []
+    for path in FILES:
+        for kind in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(kind, ast.ClassDef) or kind.name in MANY_OPTIONS:
+                continue
+            for node in kind.body:
+                if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+                    positional = len(node.args.posonlyargs) + len(node.args.args) - 1
+                    if positional > 4 or positional + len(node.args.kwonlyargs) > 8:
+                        wrong.append(f"{ids(path)}: {kind.name}")
+    assert not wrong, wrong
+
+
 def test_the_map_names_every_room_and_no_other() -> None:
     named = set(re.findall(r"^    (\w+(?:\.py|/))\s", mcp_client.__doc__ or "", re.MULTILINE))
     there = {p.name for p in ROOT.glob("*.py")} | {

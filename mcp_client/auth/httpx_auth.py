@@ -139,7 +139,7 @@ class Authorization(httpx.Auth):
     def _manager(self, url: str) -> TokenManager:
         manager = self._managers.get(url)
         if manager is None:
-            manager = TokenManager(url, self._grant, self._store, self._client, self._now)
+            manager = TokenManager(url, self._grant, self._store, self._client, now=self._now)
             self._managers[url] = manager
         return manager
 

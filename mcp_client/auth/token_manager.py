@@ -110,6 +110,7 @@ class TokenManager:
         grant: Grant,
         store: TokenStore,
         client: httpx.AsyncClient | None,
+        *,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.url = url

@@ -99,7 +99,7 @@ class ConnectionAttempt:
             await self._silent.aclose()
         self._transport.agree(era)
         await self._transport.ready()
-        return RpcConnection(self._transport, era, self._context, self._ids, self._watch)
+        return RpcConnection(self._transport, era, self._context, ids=self._ids, clock=self._watch)
 
     async def _negotiate(self) -> Era:
         identity = self._transport.identity

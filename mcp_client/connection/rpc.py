@@ -108,6 +108,7 @@ class RpcConnection:
         transport: Transport,
         era: Era,
         context: SessionContext,
+        *,
         ids: itertools.count[int],
         clock: PausableClock,
     ) -> None:

@@ -20,7 +20,7 @@ import httpx
 import pexpect  # type: ignore[import-untyped]
 import pytest
 from anyio.abc import SocketAttribute
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import AuthError, ConfigError
@@ -28,6 +28,7 @@ from mcp_client.auth import browser
 from mcp_client.auth.browser import Browser, shown_host
 from mcp_client.auth.redirect import RedirectPage, answer_to, read_redirect
 from mcp_client.auth.steps import Consent, Listen
+from tests.properties import examples
 
 URI = "http://127.0.0.1:5000/callback"
 STATE = "st-4711"
@@ -107,7 +108,7 @@ def test_anything_else_is_refused_and_is_no_answer(request_head: bytes, status: 
     assert (answer.status, answer.params) == (status, None)
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(st.binary(max_size=200), st.booleans())
 def test_no_bytes_that_lack_the_state_are_an_answer(data: bytes, shaped: bool) -> None:
     if shaped:
@@ -117,7 +118,7 @@ def test_no_bytes_that_lack_the_state_are_an_answer(data: bytes, shaped: bool) -
     assert answer.status in (400, 404, 405, 421)
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(st.text(max_size=80))
 def test_any_text_as_a_query_is_read_or_refused(query: str) -> None:
     found = read_redirect(query, STATE)

@@ -18,15 +18,15 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
 )
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import AuthError, ConfigError
 from mcp_client.auth.dpop import Prover
 from mcp_client.auth.keys import PrivateKey
 from mcp_client.auth.service import private_key_jwt
+from tests.properties import examples
 
-SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
 NOW = 1_800_000_000
 MCP = "https://mcp.example/mcp"
 ENDPOINT = "https://as.example/token"
@@ -148,7 +148,7 @@ def test_what_is_no_nonce_is_not_taken_up(nonce: str) -> None:
 
 
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=40))
-@settings(SLOW, max_examples=40)
+@examples(40)
 def test_whatever_the_token_its_hash_is_in_the_proof(token: str) -> None:
     assert read(SHARED.proof("POST", MCP, token))[1]["ath"] == hashed(token)
 

@@ -7,7 +7,7 @@ import hashlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import AuthError
@@ -18,6 +18,7 @@ from mcp_client.auth.registration import RegisteredClient
 from mcp_client.auth.tokens import Key, Registration, Source, Token
 from mcp_client.protocol.www_authenticate import Challenge
 from tests.auth.flows import ISSUER, REDIRECT, SERVER, World, metadata
+from tests.properties import examples
 
 METADATA = f"{ISSUER}/.well-known/oauth-authorization-server"
 RESOURCE = "https://mcp.example/.well-known/oauth-protected-resource/mcp"
@@ -390,7 +391,7 @@ ANSWERS = st.fixed_dictionaries(
 
 
 @given(PAGES, ANSWERS, st.booleans())
-@settings(deadline=None, max_examples=150)
+@examples(150)
 def test_whatever_the_servers_say_it_ends_in_a_token_or_an_auth_error(
     pages: dict[str, Any], redirect: dict[str, str], known: bool
 ) -> None:

@@ -20,13 +20,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.auth import safe_fetch
 from mcp_client.auth.safe_fetch import FetchPolicy, SafeFetcher
 from mcp_client.auth.steps import Fetch, Fetched, Unreachable
 from mcp_client.auth.url_policy import kind_of, refused_url
+from tests.properties import examples
 from tests.server.http_server import Reply, Request, Served, serving
 
 PUBLIC = "https://mcp.example.com/mcp"
@@ -126,7 +127,7 @@ def test_an_address_is_of_the_kind_its_network_says(address: str, kind: str) -> 
     assert kind_of(address) == kind
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(st.integers(0x10000, 2**32 - 1))
 def test_an_address_in_another_form_is_of_the_same_kind(number: int) -> None:
     kind = kind_of(str(IPv4Address(number)))
@@ -192,7 +193,7 @@ def test_a_url_to_be_asked_is_not_refused(url: str) -> None:
     assert refused_url(url) is None
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(st.text(max_size=30), st.sampled_from(["", "https://", "http://", "https://a", "http://["]))
 def test_any_text_as_a_url_is_either_refused_or_well_formed(text: str, head: str) -> None:
     if refused_url(head + text) is None:

@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import keyring
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from keyring.backend import KeyringBackend
 from keyring.backends.fail import Keyring as NoKeyring
@@ -26,8 +26,8 @@ from mcp_client import ConfigError
 from mcp_client.auth.keyring_store import KeyringTokens
 from mcp_client.auth.store import FileTokens, MemoryTokens, TokenFile
 from mcp_client.auth.tokens import Key, Registration, Source, Token, TokenStore
+from tests.properties import examples
 
-SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
 ISSUER = "https://as.example"
 KEY = Key(ISSUER, "https://mcp.example/mcp", "the-client")
 OTHERS = [
@@ -191,7 +191,7 @@ def test_a_claim_ends_at_its_second() -> None:
         max_size=20,
     )
 )
-@settings(SLOW, max_examples=80)
+@examples(80)
 def test_no_two_marks_are_good_at_once(steps: list[tuple[bool, int, float, float]]) -> None:
     book, now = TokenFile(), 1_000.0
     given_out: dict[str, float] = {}

@@ -10,15 +10,15 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote_plus
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import AuthError
 from mcp_client.auth.steps import Fetch, Fetched, Unreachable
 from mcp_client.auth.token_endpoint import ClientAuthentication, auth_method, token_request
 from mcp_client.auth.tokens import Registration
+from tests.properties import examples
 
-SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
 ENDPOINT = "https://as.example/token"
 FORM = {"grant_type": "refresh_token", "refresh_token": "rt-SECRET", "resource": "https://m/mcp"}
 GRANTED = {"access_token": "at", "token_type": "Bearer"}
@@ -100,7 +100,7 @@ def test_each_request_has_an_assertion_of_its_own() -> None:
 
 
 @given(st.text(max_size=12), st.text(max_size=12))
-@settings(SLOW, max_examples=80)
+@examples(80)
 def test_what_is_in_a_basic_header_can_be_told_apart_again(name: str, secret: str) -> None:
     name, secret = (text.encode("utf-8", "ignore").decode() for text in (name, secret))
     basic = ClientAuthentication(name, "client_secret_basic", secret)
@@ -276,7 +276,7 @@ def test_it_is_asked_no_more_than_that(outcomes: list[Fetched], dpop: bool) -> N
         st.none() | st.integers() | st.text(max_size=10) | st.just("rt-SECRET"),
     ).map(lambda payload: json.dumps(payload).encode()),
 )
-@settings(SLOW, max_examples=80)
+@examples(80)
 def test_any_answer_is_a_payload_with_a_token_or_one_error(status: int, body: bytes) -> None:
     try:
         _, payload = ask(Fetched(status, {}, body))

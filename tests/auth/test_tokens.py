@@ -7,15 +7,15 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import AuthError
 from mcp_client.auth.steps import Fetched
 from mcp_client.auth.store import TokenFile
 from mcp_client.auth.tokens import Key, Registration, Source, Token
+from tests.properties import examples
 
-SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
 NOW = 1_800_000_000.0
 ANSWERED = ("access_token", "token_type", "expires_in", "refresh_token", "scope")
 GRANTED = {"access_token": "at-SECRET", "token_type": "Bearer", "expires_in": 3600}
@@ -183,7 +183,7 @@ files = st.builds(
 
 
 @given(files)
-@settings(SLOW, max_examples=60)
+@examples(60)
 def test_whatever_is_written_down_is_read_again_as_it_was(contents: TokenFile) -> None:
     assert TokenFile.from_json(contents.to_json()) == contents
 
@@ -201,7 +201,7 @@ json_values = st.recursive(
         optional=dict.fromkeys(ANSWERED, json_values),
     )
 )
-@settings(SLOW, max_examples=80)
+@examples(80)
 def test_any_answer_makes_a_token_or_one_error(payload: dict[str, Any]) -> None:
     try:
         made = Token.from_response(payload, NOW)
@@ -233,7 +233,7 @@ def test_any_answer_makes_a_token_or_one_error(payload: dict[str, Any]) -> None:
         max_size=2,
     ),
 )
-@settings(SLOW, max_examples=80)
+@examples(80)
 def test_a_broken_token_file_is_one_error_that_shows_no_value(name: str, value: Any) -> None:
     try:
         text = json.dumps({"version": 1, name: value}).encode()

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_client import MemoryServer, allow_all, connect
@@ -73,7 +73,6 @@ async def listed(offered: list[Any], *, in_headers: bool, trusted: bool) -> Tool
 @example([{"name": "x", "inputSchema": {"type": [["object"]]}}], False, False)
 @example([{"name": "x", "inputSchema": {"$schema": [], "$ref": 7}}], False, True)
 @example([{"name": "x", "inputSchema": {"properties": {"a": {"x-mcp-header": {}}}}}], True, True)
-@settings(deadline=None)
 def test_any_json_as_a_tool_leads_to_a_list(
     offered: list[Any], in_headers: bool, trusted: bool
 ) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import Timeouts
 from mcp_client.connection.deadlines import RequestDeadline, RequestDeadlines
+from tests.properties import examples
 
 TIMEOUTS = Timeouts(idle=10, total=30, approval=100)
 
@@ -96,7 +97,7 @@ def test_only_what_is_under_way_when_the_question_comes_is_stopped() -> None:
     assert over(first, 60)
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(
     st.lists(st.tuples(st.floats(0, 20), st.sampled_from(["ask", "answer", "sign"])), max_size=30)
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import (
@@ -30,6 +30,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.approval.gate import Allow, Deny
+from tests.properties import examples
 from tests.server.asking import FORM, LATEST, Asking, form, said
 
 YES = Handlers(elicitation=lambda request: Accept({"name": "Ada"}), roots=[Root("file:///srv")])
@@ -303,7 +304,7 @@ async def test_an_error_answer_to_a_later_round_is_raised() -> None:
     assert getattr(caught.value, "code", None) == -32602
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.text(max_size=40) | st.sampled_from(["", " ", "\u2028", "\\u0041", '"', "\ud800", "{}"]))
 def test_any_request_state_is_sent_back_unchanged(state: str) -> None:
     server = Asking(LATEST, FORM, state=state)

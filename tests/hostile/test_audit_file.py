@@ -20,7 +20,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import (
@@ -34,6 +34,7 @@ from mcp_client import (
     connect,
     verify_audit,
 )
+from tests.properties import examples
 
 KEY = b"sixteen bytes or more"
 SMALL: dict[str, Any] = {"max_bytes": 4_096}
@@ -217,7 +218,7 @@ def broken(path: Path, **options: Any) -> AuditError:
     return caught.value
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(100)
 @given(st.data())
 def test_one_byte_changed_anywhere_is_found_on_its_line(
     tmp_path: Path, data: st.DataObject

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import (
@@ -22,6 +22,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.handlers.wire_format import RequestRefused, parse_request, parse_required_urls
+from tests.properties import examples
 from tests.server.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
 
 DECLARED: dict[str, Any] = {
@@ -299,7 +300,7 @@ _PARAMS = st.dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(
     method=st.sampled_from(["elicitation/create", "sampling/createMessage", "roots/list", "x", 7]),
     params=_PARAMS | _JSON,
@@ -316,7 +317,7 @@ def test_any_request_is_parsed_or_refused(method: Any, params: Any, full: bool) 
     assert code in (-32601, -32602)
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(_JSON | st.fixed_dictionaries({"elicitations": st.lists(_PARAMS, max_size=3) | _JSON}))
 def test_any_list_of_urls_is_parsed_or_refused(data: Any) -> None:
     try:

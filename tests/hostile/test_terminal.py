@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 import wcwidth
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import Decline, Deny, ElicitRequest, elicit_on_terminal
@@ -307,7 +307,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(40)
 @given(
     arguments=st.dictionaries(texts, values, max_size=4),
     name=texts,

@@ -6,11 +6,12 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.protocol.consent_url import NotOpenable, address_of
 from mcp_client.protocol.elicitation import Choice, Form, NotAForm, Wrong, form_of
+from tests.properties import examples
 
 
 def one(schema: Any, *, titled: bool = True, required: bool = False) -> Form:
@@ -172,7 +173,7 @@ _SCHEMAS = st.one_of(
 _VALUES = _JSON | st.sampled_from(["a", "b", ["a"], ["a", "b"], [], 1, 2.0, True])
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(schema=_SCHEMAS, value=_VALUES)
 def test_a_form_and_json_schema_agree_on_every_value(schema: dict[str, Any], value: Any) -> None:
     whole = {"type": "object", "properties": {"f": schema}, "required": ["f"]}
@@ -184,7 +185,7 @@ def test_a_form_and_json_schema_agree_on_every_value(schema: dict[str, Any], val
     assert allowed == jsonschema.Draft202012Validator(whole).is_valid({"f": value})
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(schema=_JSON, properties=st.dictionaries(st.text(max_size=3), _JSON | _SCHEMAS, max_size=3))
 def test_any_schema_is_a_form_or_none(schema: Any, properties: Any) -> None:
     for candidate in (schema, {"type": "object", "properties": properties}):
@@ -270,7 +271,7 @@ def test_what_nobody_should_open_is_refused(url: Any) -> None:
         address_of(url)
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(st.text(max_size=30), st.sampled_from(["", "https://", "http://", "https://a.com/"]))
 def test_any_text_is_an_address_or_none(text: str, start: str) -> None:
     try:

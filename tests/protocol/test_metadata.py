@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import (
@@ -29,7 +29,6 @@ def image(data: str, **members: Any) -> ImageContent:
 
 
 @given(st.binary(max_size=64))
-@settings(deadline=None)
 def test_bytes_come_out_as_they_went_in(data: bytes) -> None:
     text = base64.b64encode(data).decode()
     assert image(text).bytes == data

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import ConnectionLost
@@ -18,8 +18,9 @@ from mcp_client.runtime.limits import Limits, Timeouts
 from mcp_client.runtime.stats import Stats
 from mcp_client.transports.base import TransportContext
 from mcp_client.transports.multiplexer import LineExchange, Multiplexer
+from tests.properties import examples
 
-_bounded = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+_bounded = examples(150)
 
 
 class _Still:

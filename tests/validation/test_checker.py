@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from referencing.jsonschema import EMPTY_REGISTRY
 
@@ -22,6 +22,7 @@ from mcp_client.validation.checker import Problem, checker_for
 from mcp_client.validation.fast_path import compile_fast_path
 from mcp_client.validation.value_size import has_at_most
 from mcp_client.validation.worker_pool import WorkerPool, _pieces
+from tests.properties import examples
 
 RUNAWAY = {"pattern": "^(a+)+$"}
 NEVER_ENDS = "a" * 64 + "!"
@@ -259,7 +260,7 @@ def schemas(inner: Any) -> Any:
 SCHEMAS = st.recursive(st.booleans() | schemas(st.booleans()), schemas, max_leaves=6)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(SCHEMAS, VALUES)
 def test_the_quick_check_never_calls_valid_what_jsonschema_calls_invalid(
     schema: Any, value: Any
@@ -534,7 +535,7 @@ async def test_a_host_deep_in_its_own_stack_gets_the_same_verdict() -> None:
     await workers.aclose()
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(VALUES)
 def test_a_value_is_the_same_after_being_taken_to_pieces(value: Any) -> None:
     big = {"a": [value] * 300, "b": {str(i): [value] * 40 for i in range(300)}, "c": value}

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import (
@@ -27,6 +27,7 @@ from mcp_client import (
 from mcp_client.protocol.versions import LATEST_STATELESS
 from mcp_client.validation.checker import checker_for
 from mcp_client.validation.worker_pool import WorkerPool
+from tests.properties import examples
 
 
 async def judged(schema: Any, values: Sequence[Any]) -> list[bool]:
@@ -182,14 +183,14 @@ def test_no_verdict_on_an_odd_value_differs_from_that_of_jsonschema(around: Any)
 
 
 @given(schemas, values)
-@settings(deadline=None, max_examples=400)
+@examples(400)
 def test_no_verdict_differs_from_that_of_jsonschema(schema: Any, value: Any) -> None:
     fits = jsonschema.Draft202012Validator(schema).is_valid(value)
     assert anyio.run(judged, schema, [value]) == [fits]
 
 
 @given(schemas, values)
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_a_result_is_taken_where_jsonschema_takes_it_and_nowhere_else(
     schema: Any, value: Any
 ) -> None:
