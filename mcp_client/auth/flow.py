@@ -166,7 +166,7 @@ def _check_server(request: LoginRequest, server: ServerMetadata, options: LoginO
     if server.authorization_endpoint is None:
         raise AuthError(
             f"the authorization server {name} {server.why_missing('authorization_endpoint')}, so "
-            "nobody can log in with a browser; for a service account use ClientCredentials"
+            "no person can log in with a browser; for a service account use ClientCredentials"
         )
     if server.response_types is not None and "code" not in server.response_types:
         raise AuthError(f"the authorization server {name} does not support authorization codes")

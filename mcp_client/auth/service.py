@@ -7,8 +7,8 @@ one token request. None falls back to another grant.
 its own and receive what is meant for another. A secret therefore belongs to one issuer: the one
 that the host gives, or else the first one that was used, which the token store remembers.
 
-*No refresh tokens.* When a token expires the grant is repeated, so that whoever lost access gets no
-further token; a refresh token that a server gives is dropped.
+*No refresh tokens.* When a token expires the grant is repeated, so that a client that lost access
+gets no further token; a refresh token that a server gives is dropped.
 
 RFC 6749 section 4.4, RFC 7523; the MCP extension "OAuth Client Credentials"
 (https://github.com/modelcontextprotocol/ext-auth); SEP-1933.

@@ -1,7 +1,7 @@
 """A refresh or login that several requests wait for, and that belongs to none of them.
 
 Ten calls that meet an expired token need one refresh, and one login. The first starts the task and
-the others join it; it is cancelled only when nobody waits for it any more. While a person is asked,
+the others join it; it is cancelled only when the last waiter has left. While a person is asked,
 the clocks of all who wait are paused.
 """
 

@@ -79,7 +79,7 @@ class Grant(Protocol):
     def revoke(self, token: Token, source: Source, now: Callable[[], float]) -> Flow[bool]: ...
 
     def browser(self, seconds: float) -> Browser | None:
-        """What asks people; None if nobody is asked."""
+        """What asks a person to log in; None for a login without one."""
 
     def policy(self) -> FetchPolicy: ...
 

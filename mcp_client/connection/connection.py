@@ -1,9 +1,9 @@
-"""The connection under a session: made once, and made anew when it is lost.
+"""The connection under a session: established once, and again when it is lost.
 
-What uses it asks for the ``live`` wire each time and never keeps one. A server's process that has
-died is started again (2026-07-28 ``basic/transports/stdio``), a session that the server has ended
-is opened anew (2025-11-25 ``basic/transports``, session management), both at most
-``Limits.restarts`` times a minute.
+Callers ask for the ``live`` connection each time and never keep one. A server process that has died
+is started again (2026-07-28 ``basic/transports/stdio``), and a session that the server has ended is
+opened again (2025-11-25 ``basic/transports``, session management), both at most ``Limits.restarts``
+times a minute.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Connection:
                 await wire.transport.retire()
                 self._may_restart()
                 self._context.stats.restarts += 1
-                _log.warning("%s: the connection is over and is made anew", self._name)
+                _log.warning("%s: the connection was lost and is established again", self._name)
                 self.transport = wire.transport.fresh()
                 wire = self.wire = await self._open()
             return wire
@@ -140,7 +140,7 @@ class Connection:
         self._starts = [start for start in self._starts if now - start < _MINUTE]
         if len(self._starts) >= self._context.limits.restarts:
             raise ConnectError(
-                f"the server keeps dying, or ending our session: it was begun anew "
+                f"the server keeps dying, or ending our session: it was started again "
                 f"{len(self._starts)} times within a minute (Limits.restarts)",
                 server=self._name,
             )

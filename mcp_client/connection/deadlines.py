@@ -1,12 +1,13 @@
-"""The clocks of one request, and when they stand still.
+"""The timeouts of one request, and when they are paused.
 
-``idle`` starts anew with each sign of life, ``total`` never does (2026-07-28
-``basic/patterns/cancellation``, timeouts). While the server waits for our answer to a question, it
-cannot be blamed for silence, so the clocks stand still. In the handshake era a question does not
-say which request it is about, so those of every request stand still that was under way when the
-question came, and of none that came later: a handler that calls the same server and gets no answer
-is not kept waiting by its own question. All in all a request is granted ``Timeouts.approval``
-seconds of that, so that a server which never stops asking holds up nobody for ever.
+Each sign of life restarts the ``idle`` timeout; ``total`` is never restarted (2026-07-28
+``basic/patterns/cancellation``, timeouts). While the server waits for our answer to a question it
+cannot be expected to send anything, so both are paused. In the handshake era a question does not
+say which request it belongs to. So the timeouts of all requests that were under way when it came
+are paused, and of none that started later: otherwise a handler that calls the same server and gets
+no answer would be kept waiting by its own question. A request is paused for at most
+``Timeouts.approval`` seconds in all, so that a server that asks without end does not hold it up
+for ever.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""From a transport to a wire: start the server, agree on a revision, start it again if it must be.
+"""Establish a connection: start the server, agree on a revision, restart it where that is needed.
 
-``protocol.negotiation`` decides what to ask; this module asks it. The one judgement made here is
-when a probe has been silent for long enough. A server that ignores ``server/discover`` should cost
-a second, but one that takes ten to start should not be mistaken for it. So the second is counted
-from the moment the server has taken the probe out of its input pipe, which the transport can see.
+``protocol.negotiation`` decides what to ask, and this module sends it. The one decision made here
+is how long to wait for the answer to a probe. A server that ignores ``server/discover`` should cost
+one second, but a server that takes ten seconds to start must not be mistaken for one. So the second
+is counted from the moment the server has read the probe, which the transport can see.
 
-What a server of this kind cost us once it need not cost again: that it wants ``initialize`` first
-is remembered for the life of the process (2026-07-28 ``basic/versioning``).
+That a server wants ``initialize`` first is remembered for the life of the process, so that the
+second is spent once per server (2026-07-28 ``basic/versioning``).
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ class ConnectionAttempt:
         junk = self._stats.junk_lines
         try_it = "open it" if self._transport.is_remote else "run it by hand"
         noise = (
-            f"; it wrote {junk} lines that are no JSON-RPC message, the last began "
+            f"; it wrote {junk} lines that are not JSON-RPC messages, the last began "
             f"{self._stats.last_junk!r}: is it an MCP server?"
             if junk
             else f"; give it longer with Timeouts(connect=...), or {try_it} and see"

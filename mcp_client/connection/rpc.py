@@ -1,13 +1,14 @@
-"""One request out, one answer back: ids, clocks, progress, cancelling.
+"""Send one request and receive its response: ids, timeouts, progress, cancellation.
 
 An ``RpcConnection`` is a transport on which an era has been agreed. It runs in the caller's task
 and keeps nothing between requests but a counter. A request's id is also its progress token, which
 is how a progress notification finds its request without a table.
 
-When a clock runs out (see ``clock``, and ``stopwatch`` for when a person logs in), or the caller is
-cancelled, the server is told in the way its era and transport want, and an answer that still comes
-is dropped. Progress has to grow or is dropped (2026-07-28 ``basic/patterns/progress``); a callback
-for it that waits is told in a task of its own, and one that does not in place.
+When a timeout expires (see ``deadlines``, and ``runtime.pausable_clock`` for time that a person
+needs to log in) or the caller is cancelled, the server is told as its era and transport want, and a
+late response is dropped. Progress that does not increase is dropped (2026-07-28
+``basic/patterns/progress``). An async progress callback runs in a task of its own, a plain function
+in place.
 """
 
 from __future__ import annotations
@@ -307,7 +308,7 @@ class RpcConnection:
         seconds = timeouts.total if clock == "total" else timeouts.idle
         junk = self._stats.junk_lines
         noise = (
-            f"; {junk} frames from the server were no JSON-RPC message, the last began "
+            f"; {junk} frames from the server were not JSON-RPC messages, the last began "
             f"{self._stats.last_junk!r}"
             if junk
             else ""
@@ -320,7 +321,7 @@ class RpcConnection:
         )
 
     def _give_up(self, id: Id, token: CancelToken | None = None) -> None:
-        """Tell the server that nobody waits any more, where closing the exchange does not."""
+        """Tell the server that the request is abandoned, unless closing the exchange does."""
         if self.transport.multiplexed or not self.era.closing_cancels:
             reason = None if token is None else token.reason
             params = {"requestId": id, "reason": reason or _GAVE_UP}
@@ -330,9 +331,9 @@ class RpcConnection:
     async def listen(
         self, method: str, fields: Mapping[str, Any], until: float
     ) -> tuple[Id, Exchange]:
-        """Send a request that is answered by notices, and in the end by an answer.
+        """Send a request that is answered by notifications, and at the end by a response.
 
-        Raises ``ConnectError`` or ``TimeoutError``. Whoever has it closes it with ``leave``.
+        Raises ``ConnectError`` or ``TimeoutError``. Close the exchange with ``leave``.
         """
         id = next(self._ids)
         text = encode_request(id, method, self.era.params(fields, None, None, self._log_level))
@@ -363,7 +364,7 @@ def _progress(notice: Notification) -> tuple[float, float | None, str | None]:
 
 
 def _pause(error: ServerError, tries: int) -> float | None:
-    """Seconds to wait before asking a busy server again; None where that is no use."""
+    """Seconds to wait before asking a busy server again; None if it should not be asked."""
     if error.http_status not in _BUSY or tries >= _TRIES:
         return None
     import random

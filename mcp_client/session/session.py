@@ -131,12 +131,14 @@ class Session:
     # ------------------------------------------------------------------- tools
 
     async def list_tools(self, *, refresh: bool = False) -> ToolList:
-        """Every tool the server offers, all pages, from the cache while that is fresh.
+        """Every tool the server offers, all pages, from the cache while it is fresh.
 
+        It is fresh within the server's ``ttlMs``, or while the server has declared ``listChanged``
+        and a way to be told stands; otherwise, and with ``refresh=True``, the server is asked.
         What was left out, and why, is in ``.rejected``; what a person should look at in
-        ``.findings``. ``refresh=True`` asks anew. Raises ``ProtocolViolation`` rather than return a
-        part of the list. A list that cannot be fetched anew is returned as it was last, and its
-        first finding says so; with ``refresh=True``, that raises.
+        ``.findings``. Raises ``ProtocolViolation`` rather than return a part of the list. A list
+        that cannot be fetched again is returned as it was last, and its first finding says so;
+        with ``refresh=True``, that raises.
         """
         await self._connection.live()
         return await self._catalog.tools(refresh=refresh)
@@ -311,7 +313,7 @@ class Session:
         """Tell the server that ``Handlers(roots=)`` would answer otherwise now.
 
         Only servers of the handshake era hear of it (2025-11-25 ``client/roots``); in the
-        stateless era a server asks anew whenever it wants to know, and nothing is sent.
+        stateless era a server asks whenever it wants to know, and nothing is sent.
         """
         wire = await self._connection.live()
         roots = self._setup.client.capabilities.get("roots")

@@ -156,7 +156,7 @@ async def test_an_answer_too_long_to_tell_whose_it_is_fails_whoever_waits() -> N
 
 async def test_what_looks_wrong_all_through_ends_with_the_clock_and_says_so() -> None:
     async with _session() as session:
-        with pytest.raises(CallTimeout, match="no JSON-RPC message, the last began 'oops'"):
+        with pytest.raises(CallTimeout, match="not JSON-RPC messages, the last began 'oops'"):
             await session.call_tool("raw", {"lines": ["oops"]}, timeout=1)
         await _goes_on(session)
 
