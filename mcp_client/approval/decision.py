@@ -80,7 +80,9 @@ class Allow:
     reason: str | None = None
     """Why, for the record."""
     source: str = "hook"
-    """Who decided, for the record: "hook", "person", "rule" or "memory"."""
+    """What kind of approver decided, for the record: "hook", "person", "rule" or "memory"."""
+    by: str | None = None
+    """Who decided, by the host's own name for them, for the record: ``decision.by``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,9 @@ class Deny:
 
     reason: str = "refused"
     source: str = "hook"
-    """Who decided, for the record: as in ``Allow``; "gate" where no answer was usable."""
+    """What kind of approver decided, as in ``Allow``; "gate" where no answer was usable."""
+    by: str | None = None
+    """Who decided, as in ``Allow``; also ``CallDenied.by``."""
 
 
 class Verdict(NamedTuple):
@@ -100,6 +104,7 @@ class Verdict(NamedTuple):
     reason: str | None
     for_good: bool = False
     """Whether it was a yes for always, which also accepts a changed definition."""
+    by: str | None = None
 
 
 Answer: TypeAlias = Allow | Deny

@@ -96,14 +96,14 @@ class Gate:
         if kind is Allow:
             approved = call if answer.arguments is None else _edited(call, answer.arguments)
             if answer.remember is None:
-                return Verdict(approved, answer.source, answer.reason)
+                return Verdict(approved, answer.source, answer.reason, by=answer.by)
             remember = _remember(call, answer.remember)
             await self._keep(call, answer, remember, approved, once)
             for_good = remember.scope == "always" and not approved.edited
-            return Verdict(approved, answer.source, answer.reason, for_good)
+            return Verdict(approved, answer.source, answer.reason, for_good, answer.by)
         if kind is Deny:
             reason = safe_text(answer.reason, 500)
-            raise _denied(call, f"not approved: {reason}", reason, answer.source)
+            raise _denied(call, f"not approved: {reason}", reason, answer.source, answer.by)
         raise _wrong_answer(call, who, answer)
 
     def refuse(self, call: ToolCall) -> None:
@@ -117,7 +117,7 @@ class Gate:
         if type(answer) is Deny:
             reason = safe_text(answer.reason, 500)
             message = f"not approved, as the approver edited it: {reason}"
-            raise _denied(call, message, reason, answer.source)
+            raise _denied(call, message, reason, answer.source, answer.by)
         if answer is not None and type(answer) is not Allow:
             raise _wrong_answer(call, "the policy", answer)
 
@@ -313,9 +313,11 @@ def _wrong_answer(call: ToolCall, who: str, answer: object) -> CallDenied:
     return _denied(call, reason, reason)
 
 
-def _denied(call: ToolCall, message: str, reason: str, source: str = "gate") -> CallDenied:
+def _denied(
+    call: ToolCall, message: str, reason: str, source: str = "gate", by: str | None = None
+) -> CallDenied:
     return CallDenied(
-        message, reason=reason, source=source, server=call.server, tool=call.tool.name
+        message, reason=reason, source=source, by=by, server=call.server, tool=call.tool.name
     )
 
 

@@ -83,7 +83,9 @@ class NotRecorded:
 
     def asking(self) -> None: ...
 
-    def decided(self, call: ToolCall, source: str, reason: str | None) -> None: ...
+    def decided(
+        self, call: ToolCall, source: str, reason: str | None, by: str | None = None
+    ) -> None: ...
 
     def sending(self) -> None: ...
 
@@ -365,7 +367,7 @@ class Caller:
             with call.span.approval():
                 verdict = await self._gate.approve(frozen, call.once)
         approved = verdict.call
-        call.entry.decided(approved, verdict.source, verdict.reason)
+        call.entry.decided(approved, verdict.source, verdict.reason, verdict.by)
         if approved.edited:
             arguments = _loads(approved.arguments_json)
             if not self._validation.arguments_fit(approved.tool, arguments):

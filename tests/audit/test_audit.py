@@ -990,3 +990,25 @@ async def test_without_an_audit_nothing_of_it_is_made() -> None:
         with pytest.raises(UnknownTool):
             await session.call_tool("unknown")
     assert len(made) == 1
+
+
+async def test_the_name_of_who_decided_reaches_the_record_and_the_error() -> None:
+    def server(message: dict[str, Any]) -> Any:
+        if message["method"] == "tools/list":
+            return {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+        return {"content": []} if message["method"] == "tools/call" else NotImplemented
+
+    def hook(call: ToolCall) -> Allow | Deny:
+        return Allow(by="ana") if call.arguments["n"] else Deny("too risky", by="bo")
+
+    records: list[Mapping[str, Any]] = []
+    async with connect(MemoryServer(server), approval=hook, audit=records.append) as session:
+        await session.call_tool("echo", {"n": 1})
+        with pytest.raises(CallDenied) as caught:
+            await session.call_tool("echo", {"n": 0})
+    assert caught.value.by == "bo"
+    decisions = [record["decision"] for record in records if record.get("decision")]
+    assert [(decision["answer"], decision["by"]) for decision in decisions] == [
+        ("allow", "ana"),
+        ("deny", "bo"),
+    ]
