@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import anyio
 from anyio.lowlevel import RunVar
@@ -21,9 +21,6 @@ from anyio.lowlevel import RunVar
 from ..catalog.tool import ToolCall
 from ..runtime.callbacks import invoke_callback
 from .decision import Allow, ApprovalHook
-
-if TYPE_CHECKING:
-    from .gate import Gate
 
 __all__ = [
     "Question",
@@ -39,12 +36,18 @@ _HOOK_THREADS = 256
 _OTHER_THREADS = 16
 
 
+class Recalls(Protocol):
+    """What a question needs of its gate."""
+
+    async def recall(self, call: ToolCall) -> Allow | None: ...
+
+
 class Question:
     """One call that a gate is waiting to have decided."""
 
     __slots__ = ("closed", "gate", "is_open", "outer", "scope")
 
-    def __init__(self, gate: Gate, scope: anyio.CancelScope) -> None:
+    def __init__(self, gate: Recalls, scope: anyio.CancelScope) -> None:
         self.gate = gate
         self.scope = scope
         self.outer = current_question.get()

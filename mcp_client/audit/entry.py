@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import anyio
 
@@ -25,11 +25,8 @@ from ..errors import (
 )
 from ..protocol.canonical_json import NotJson, canonical
 from .hash_chain import now
-from .redaction import Shown, marked
+from .redaction import Redaction, Shown, marked
 from .sinks import Digested, Record, Sink, failure_reason
-
-if TYPE_CHECKING:
-    from .record import Audit
 
 __all__ = ["Entry"]
 
@@ -39,6 +36,24 @@ _LARGE = 256 * 1024
 _FINDINGS = 32
 _PATHS = 32
 _SOURCES = frozenset({"hook", "person", "rule", "memory", "gate"})
+
+
+class Recorder(Protocol):
+    """What an entry needs of the session's ``Audit``."""
+
+    server: str
+    refuses: bool
+
+    @property
+    def clock(self) -> Callable[[], float]: ...
+    @property
+    def sinks(self) -> Sequence[Sink]: ...
+    @property
+    def redaction(self) -> Redaction: ...
+    @property
+    def identity(self) -> str | None: ...
+    def shown_name(self, name: str) -> str: ...
+    def shown_context(self, context: Hashable) -> Any: ...
 
 
 class Entry:
@@ -52,7 +67,7 @@ class Entry:
 
     def __init__(
         self,
-        audit: Audit,
+        audit: Recorder,
         id: str,
         name: str,
         arguments: Any,

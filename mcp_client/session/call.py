@@ -26,7 +26,7 @@ from typing import Any, NewType
 import anyio
 
 from ..catalog.result import ToolResult
-from ..catalog.tool import Tool, ToolCall
+from ..catalog.tool import ToolCall
 from ..catalog.tools import Catalog
 from ..connection.cancellation import CancelToken, stop_if_cancelled
 from ..connection.connection import Connection, session_ended
@@ -52,47 +52,17 @@ from ..protocol.metadata import check_meta
 from ..runtime.event_loop import cancel_requests, current
 from ..validation.checker import Problem
 from ..validation.worker_pool import WorkerPool
-from .call_state import CallRequest, CallState, InForce
+from .call_state import CallRequest, CallState, InForce, NotRecorded
 from .retry import Retry
 from .setup import Setup
 from .tool_validation import ToolValidation, strictness_of
 
-__all__ = ["Approved", "Caller", "NotRecorded"]
+__all__ = ["Approved", "Caller"]
 
 Approved = NewType("Approved", ToolCall)
 """A call that the gate said yes to, not yet used."""
 
 _log = logging.getLogger("mcp_client")
-
-
-class NotRecorded:
-    """The audit entry of a call in a session without ``audit``: it does nothing."""
-
-    traffic: Traffic | None = None
-
-    def again(self, id: str) -> NotRecorded:
-        return self
-
-    def found(self, tool: Tool, revision: str) -> None: ...
-
-    def breaks(self, finding: str, path: str) -> None: ...
-
-    async def open(self, call: ToolCall) -> None: ...
-
-    def changed(self, call: ToolCall) -> None: ...
-
-    def asking(self) -> None: ...
-
-    def decided(
-        self, call: ToolCall, source: str, reason: str | None, by: str | None = None
-    ) -> None: ...
-
-    def sending(self) -> None: ...
-
-    async def done(self, result: ToolResult) -> ToolResult:
-        return result
-
-    async def failed(self, error: BaseException, cancelled: McpError | None) -> None: ...
 
 
 _NOT_RECORDED = NotRecorded()

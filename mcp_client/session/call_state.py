@@ -6,19 +6,20 @@ from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..approval.remembered import OneCallApproval
-from ..catalog.tool import Tool
+from ..catalog.result import ToolResult
+from ..catalog.tool import Tool, ToolCall
 from ..connection.cancellation import CancelToken
 from ..connection.rpc import OnProgress, RpcConnection, Traffic
 from ..connection.tracing import CallSpan
+from ..errors import McpError
 from ..runtime.limits import Timeouts
 from .retry import Retry
 from .tool_validation import Strictness
 
 if TYPE_CHECKING:
     from ..audit import Entry
-    from .call import NotRecorded
 
-__all__ = ["CallRequest", "CallState", "InForce"]
+__all__ = ["CallRequest", "CallState", "InForce", "NotRecorded"]
 
 
 class CallRequest(NamedTuple):
@@ -44,6 +45,36 @@ class InForce(NamedTuple):
     """Of the list the definition is from."""
     fresh: bool
     """Whether that list was known to be current. A call may use one that is not."""
+
+
+class NotRecorded:
+    """The audit entry of a call in a session without ``audit``: it does nothing."""
+
+    traffic: Traffic | None = None
+
+    def again(self, id: str) -> NotRecorded:
+        return self
+
+    def found(self, tool: Tool, revision: str) -> None: ...
+
+    def breaks(self, finding: str, path: str) -> None: ...
+
+    async def open(self, call: ToolCall) -> None: ...
+
+    def changed(self, call: ToolCall) -> None: ...
+
+    def asking(self) -> None: ...
+
+    def decided(
+        self, call: ToolCall, source: str, reason: str | None, by: str | None = None
+    ) -> None: ...
+
+    def sending(self) -> None: ...
+
+    async def done(self, result: ToolResult) -> ToolResult:
+        return result
+
+    async def failed(self, error: BaseException, cancelled: McpError | None) -> None: ...
 
 
 class CallState:
