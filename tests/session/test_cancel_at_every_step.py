@@ -163,8 +163,13 @@ async def by_wait_for(session: Session, wire: Wire, step: int) -> bool:
         made.append(asyncio.current_task())
         return await _make(session, wire, step, lambda: made[0] and made[0].cancel())
 
-    with suppress(asyncio.CancelledError):
+    async def wait() -> bool:
         return await asyncio.wait_for(make(), 30)
+
+    # Since Python 3.12 ``wait_for`` runs what it is given in the task that calls it, and a task
+    # keeps counting the cancellations of the steps before: so each step has a task of its own.
+    with suppress(asyncio.CancelledError):
+        return await asyncio.create_task(wait())
     return True
 
 
