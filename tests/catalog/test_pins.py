@@ -559,6 +559,6 @@ def test_a_stdio_server_is_pinned_by_named_values_and_not_by_paths() -> None:
         server = StdioServer(command, env={"PROJECT": value}, identity=names)
         return StdioTransport(server).pinned_identity
 
-    assert pinned("/home/ana/server", "a") is pinned("/home/bob/server", "b") is None
+    assert pinned("/srv/ana/server", "a") is pinned("/srv/bob/server", "b") is None
     assert pinned("/x", "a", "PROJECT") == pinned("/y", "a", "PROJECT")
     assert pinned("/x", "a", "PROJECT") != pinned("/x", "b", "PROJECT")
