@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Unpack
 
 from ..errors import AuthError, ConfigError
 from ..runtime.masking import mask
@@ -16,20 +15,18 @@ from .registration import scope_field
 from .service import (
     JWT_BEARER,
     Assertion,
+    ClientOptions,
     ServiceClient,
     ServiceGrant,
     request_token,
     resolve_assertion,
     scopes_for,
+    takes_client_options,
     trusted_server,
 )
 from .steps import Flow
 from .token_endpoint import ClientAuthentication, token_request
-from .tokens import TokenStore
 from .url_policy import refused_url
-
-if TYPE_CHECKING:
-    import httpx
 
 __all__ = ["EnterpriseAuthorization", "IdentityProvider", "enterprise"]
 
@@ -91,29 +88,11 @@ class EnterpriseAuthorization(Authorization):
 
     extensions = ("io.modelcontextprotocol/enterprise-managed-authorization",)
 
+    @takes_client_options
     def __init__(
-        self,
-        provider: IdentityProvider,
-        client_id: str,
-        *,
-        client_secret: str | None = None,
-        private_key: str | bytes | None = None,
-        key_id: str | None = None,
-        algorithm: str | None = None,
-        issuer: str | None = None,
-        scopes: Iterable[str] | None = None,
-        store: TokenStore | None = None,
-        client: httpx.AsyncClient | None = None,
+        self, provider: IdentityProvider, client_id: str, **options: Unpack[ClientOptions]
     ) -> None:
-        service = ServiceClient.of(
-            client_id,
-            client_secret=client_secret,
-            private_key=private_key,
-            key_id=key_id,
-            algorithm=algorithm,
-            issuer=issuer,
-            scopes=scopes,
-        )
+        service = ServiceClient.of(client_id, **options)
         if not client_id:
             raise ConfigError("EnterpriseAuthorization: give client_id")
         grant = ServiceGrant(
@@ -121,7 +100,7 @@ class EnterpriseAuthorization(Authorization):
             lambda request: enterprise(request, service, provider),
             own_urls=(provider.token_endpoint,),
         )
-        super().__init__(grant, store, client)
+        super().__init__(grant, options.get("store"), options.get("client"))
 
 
 def enterprise(

@@ -31,8 +31,8 @@ import anyio
 from anyio.abc import Listener, SocketAttribute, SocketStream
 
 from ..errors import ConfigError
+from ..runtime.loopback import is_loopback
 from ..transports.http_client import shown
-from .url_policy import is_loopback_name
 
 __all__ = ["AuthorizationResponse", "RedirectPage", "answer_to", "listens_at", "read_redirect"]
 
@@ -222,7 +222,7 @@ def listens_at(uri: str) -> bool:
     """Whether a redirect to ``uri`` comes to this machine, over http."""
     try:
         parts = urlsplit(uri)
-        return parts.scheme == "http" and is_loopback_name(parts.hostname or "")
+        return parts.scheme == "http" and is_loopback(parts.hostname or "")
     except ValueError:
         return False
 

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..errors import AuthError, ConfigError
+from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 from .discovery import DiscoveredServer, ServerMetadata, same_issuer
@@ -29,7 +30,7 @@ from .steps import (
     Unreachable,
 )
 from .tokens import Registration
-from .url_policy import is_loopback_name, refused_url
+from .url_policy import refused_url
 
 __all__ = [
     "ClientIdentity",
@@ -202,7 +203,7 @@ def _post_registration(
 def _metadata(
     server: ServerMetadata, client: RegisteredClient, redirect_uri: str, scopes: frozenset[str]
 ) -> dict[str, Any]:
-    native = is_loopback_name(urlsplit(redirect_uri).hostname or "")
+    native = is_loopback(urlsplit(redirect_uri).hostname or "")
     return {
         **scope_field(scopes),
         "client_name": client.name,

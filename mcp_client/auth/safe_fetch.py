@@ -31,6 +31,7 @@ import httpx
 from ..errors import ConnectionLost, McpError
 from ..protocol.jsonrpc import InvalidFrame
 from ..runtime.limits import Limits
+from ..runtime.loopback import is_loopback
 from ..runtime.masking import mask, secrets_sent
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import (
@@ -42,7 +43,7 @@ from ..transports.http_client import (
 )
 from ..transports.http_response import HttpResponse
 from .steps import Fetch, Fetched, Unreachable
-from .url_policy import NEVER, PUBLIC, UNREADABLE, is_loopback_name, kind_of, refused_url
+from .url_policy import NEVER, PUBLIC, UNREADABLE, kind_of, refused_url
 
 __all__ = ["FetchPolicy", "Resolve", "SafeFetcher"]
 
@@ -112,7 +113,7 @@ class SafeFetcher:
         self._resolve = resolve
         self._seconds = seconds
         host = origin_of(server_url)[1]
-        self._kinds = {PUBLIC, "loopback" if is_loopback_name(host) else kind_of(host)} - NEVER
+        self._kinds = {PUBLIC, "loopback" if is_loopback(host) else kind_of(host)} - NEVER
         self._peer: str | None = None
 
     def server_answered(self, response: httpx.Response) -> None:
@@ -326,7 +327,7 @@ def _proxy_for(url: str) -> str | None:
     from urllib.request import getproxies, proxy_bypass
 
     scheme, host, port = origin_of(url)
-    if is_loopback_name(host):
+    if is_loopback(host):
         return None
     proxies: dict[str, Any] = getproxies()
     proxy = proxies.get(scheme) or proxies.get("all")

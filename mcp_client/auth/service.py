@@ -16,10 +16,12 @@ RFC 6749 section 4.4, RFC 7523; the MCP extension "OAuth Client Credentials"
 
 from __future__ import annotations
 
+import functools
+import inspect
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
 from ..errors import AuthError, ConfigError
 from ..transports.http_client import shown
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Assertion",
     "ClientCredentials",
+    "ClientOptions",
     "ServiceClient",
     "ServiceGrant",
     "WorkloadIdentity",
@@ -50,6 +53,7 @@ __all__ = [
     "request_token",
     "resolve_assertion",
     "scopes_for",
+    "takes_client_options",
     "trusted_server",
     "workload_identity",
 ]
@@ -60,6 +64,56 @@ Assertion: TypeAlias = "str | Callable[[], str | Awaitable[str]]"
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _ASSERTION_SECONDS = 120
 _WORKLOAD = "WorkloadIdentity(assertion=...)"
+Init = TypeVar("Init", bound=Callable[..., None])
+
+
+class ClientOptions(TypedDict, total=False):
+    """The options of ``ClientCredentials`` and ``EnterpriseAuthorization``. None: not given."""
+
+    client_secret: str | None
+    private_key: str | bytes | None
+    """PEM text without a password (RSA, Ed25519 or EC), or a JWK as JSON."""
+    key_id: str | None
+    algorithm: str | None
+    """None for the one that fits key and server."""
+    issuer: str | None
+    """The only authorization server that may see the credentials."""
+    scopes: Iterable[str] | None
+    """None for those the server names."""
+    store: TokenStore | None
+    """None for memory."""
+    client: httpx.AsyncClient | None
+    """Sends the requests to the authorization server; None for one of our own."""
+
+
+def takes_client_options(init: Init) -> Init:
+    """Name each of ``ClientOptions`` in the signature of a constructor with ``**options``.
+
+    ``help`` and editors then show them, and an unknown one raises ``TypeError``.
+    """
+    own = [
+        each
+        for each in inspect.signature(init).parameters.values()
+        if each.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    options = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=getattr(kind, "__forward_arg__", kind),
+        )
+        for name, kind in ClientOptions.__annotations__.items()
+    ]
+    signature = inspect.Signature([*own, *options], return_annotation="None")
+
+    @functools.wraps(init)
+    def named(*args: Any, **given: Any) -> None:
+        signature.bind(*args, **given)
+        init(*args, **given)
+
+    named.__signature__ = signature  # type: ignore[attr-defined]
+    return cast(Init, named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,29 +131,25 @@ class ServiceClient:
     """None for those the server names."""
 
     @classmethod
-    def of(
-        cls,
-        client_id: str,
-        *,
-        client_secret: str | None = None,
-        private_key: str | bytes | None = None,
-        key_id: str | None = None,
-        algorithm: str | None = None,
-        issuer: str | None = None,
-        scopes: Iterable[str] | None = None,
-    ) -> ServiceClient:
+    def of(cls, client_id: str, **options: Unpack[ClientOptions]) -> ServiceClient:
         """From the options of a host. Raises ``ConfigError`` if they are wrong."""
+        client_secret, private_key = options.get("client_secret"), options.get("private_key")
+        algorithm, scopes = options.get("algorithm"), options.get("scopes")
         if not isinstance(client_id, str):
             raise ConfigError("client_id: give the id by which the authorization server knows you")
         if client_secret is not None and private_key is not None:
             raise ConfigError("give either client_secret or private_key, not both")
         if isinstance(scopes, str):
             raise ConfigError("scopes=...: give a list of scopes, such as ['files:read']")
-        key = None if private_key is None else PrivateKey.read(private_key, key_id=key_id)
+        key = (
+            None
+            if private_key is None
+            else PrivateKey.read(private_key, key_id=options.get("key_id"))
+        )
         if key is not None:
             key.algorithm(None, algorithm)
         own = None if scopes is None else frozenset(scopes)
-        return cls(client_id, client_secret, key, algorithm, issuer, own)
+        return cls(client_id, client_secret, key, algorithm, options.get("issuer"), own)
 
     def authentication(
         self, server: ServerMetadata, now: Callable[[], float]
@@ -209,34 +259,15 @@ class ClientCredentials(Authorization):
 
     extensions = ("io.modelcontextprotocol/oauth-client-credentials",)
 
-    def __init__(
-        self,
-        client_id: str,
-        *,
-        client_secret: str | None = None,
-        private_key: str | bytes | None = None,
-        key_id: str | None = None,
-        algorithm: str | None = None,
-        issuer: str | None = None,
-        scopes: Iterable[str] | None = None,
-        store: TokenStore | None = None,
-        client: httpx.AsyncClient | None = None,
-    ) -> None:
-        service = ServiceClient.of(
-            client_id,
-            client_secret=client_secret,
-            private_key=private_key,
-            key_id=key_id,
-            algorithm=algorithm,
-            issuer=issuer,
-            scopes=scopes,
-        )
+    @takes_client_options
+    def __init__(self, client_id: str, **options: Unpack[ClientOptions]) -> None:
+        service = ServiceClient.of(client_id, **options)
         if not client_id or (service.secret is None and service.key is None):
             raise ConfigError(
                 "ClientCredentials: give client_id, and client_secret=... or private_key=..."
             )
         grant = ServiceGrant(service, lambda request: client_credentials(request, service))
-        super().__init__(grant, store, client)
+        super().__init__(grant, options.get("store"), options.get("client"))
 
 
 class WorkloadIdentity(Authorization):

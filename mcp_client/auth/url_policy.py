@@ -17,10 +17,11 @@ from collections.abc import Collection
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
+from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 
-__all__ = ["NEVER", "PUBLIC", "UNREADABLE", "is_loopback_name", "kind_of", "refused_url"]
+__all__ = ["NEVER", "PUBLIC", "UNREADABLE", "kind_of", "refused_url"]
 
 PUBLIC = "public"
 UNREADABLE = "unreadable"
@@ -62,12 +63,6 @@ _COMPATIBLE = ip_network("::/96")
 _LONGEST = 16 * 1024
 """Characters. Browsers and command lines do not take much longer URLs."""
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\\"'<>^`{|}]")
-
-
-def is_loopback_name(host: str) -> bool:
-    """Whether the text of ``host`` names this machine: ``localhost`` or a loopback address."""
-    host = host.lower().strip("[]").removesuffix(".")
-    return host == "localhost" or host.endswith(".localhost") or kind_of(host) == "loopback"
 
 
 def kind_of(address: str) -> str:
@@ -121,7 +116,7 @@ def refused_url(url: str, http_hosts: Collection[str] = ()) -> str | None:
         return f"{quoted} has no host"
     if "@" in parts.netloc:
         return f"a URL at {safe_text(host, 60)!r} has a user name in it"
-    if scheme == "http" and not (is_loopback_name(host) or host in http_hosts):
+    if scheme == "http" and not (is_loopback(host) or host in http_hosts):
         return (
             f"{quoted} is plain http, which is used for this machine only; to allow this host, "
             f"give OAuth(allow_http_hosts=[{safe_text(host, 60)!r}])"

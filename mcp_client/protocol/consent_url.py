@@ -11,10 +11,11 @@ import unicodedata
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
+from ..runtime.loopback import is_loopback
+
 __all__ = ["Address", "NotOpenable", "address_of"]
 
 _LONGEST = 8_192
-_LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|::1")
 _NAME = re.compile(r"[^\x00-\x20\x7f!-,/:-@\[-^`{-~]+")
 _ENDS_IN_NUMBER = re.compile(r"(.*\.)?(\d+|0x[0-9a-f]*)")
 
@@ -49,7 +50,7 @@ def address_of(url: object) -> Address:
         raise NotOpenable("the URL is neither https nor http to this machine")
     if not host or not (":" in host or _NAME.fullmatch(host)):
         raise NotOpenable("the URL names no host")
-    if parts.scheme == "http" and not _LOOPBACK.fullmatch(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise NotOpenable("the URL is neither https nor http to this machine")
     ascii_host = _in_ascii(host)
     return Address(ascii_host, tuple(_warnings(parts, host, ascii_host)))
@@ -76,7 +77,7 @@ def _warnings(parts: SplitResult, host: str, ascii_host: str) -> list[str]:
         found.append(f"its host has letters outside ASCII; in ASCII (punycode) it is {ascii_host}")
         if alike := _look_alikes(host):
             found.append(f"letters of several scripts stand in one word of its host: {alike}")
-    if _LOOPBACK.fullmatch(host):
+    if is_loopback(host):
         pass
     elif ":" in host or _ENDS_IN_NUMBER.fullmatch(host):
         found.append(f"its host is a number and not a name: {ascii_host}")

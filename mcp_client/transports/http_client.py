@@ -27,6 +27,7 @@ import httpx
 
 from ..errors import AuthError, ConnectError, ConnectionLost, McpError
 from ..runtime.event_loop import current
+from ..runtime.loopback import is_loopback
 from ..runtime.masking import secrets_sent
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.safe_text import safe_text
@@ -34,7 +35,7 @@ from .base import TransportContext
 from .http_connect_errors import connect_failure
 from .http_credentials import HttpCredentials
 from .http_response import HttpResponse
-from .http_server import Headers, HttpServer, header_fault, is_loopback, origin_of, shown
+from .http_server import Headers, HttpServer, header_fault, origin_of, shown
 
 __all__ = [
     "HttpClient",

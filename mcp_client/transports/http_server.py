@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from ..errors import ConfigError
 from ..protocol.canonical_json import sha256
+from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import safe_text
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ __all__ = [
     "Headers",
     "HttpServer",
     "header_fault",
-    "is_loopback",
     "lasting_identity_of",
     "origin_of",
     "shown",
@@ -211,14 +211,3 @@ def lasting_identity_of(server: HttpServer) -> str:
         headers = {name.lower(): value for name, value in server.headers.items()}
         text = json.dumps([text, sorted((name, headers[name]) for name in named)])
     return f"{scheme}://{host}:{port} sha256:{sha256(text)}"
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    import ipaddress
-
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
