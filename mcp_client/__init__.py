@@ -3,6 +3,7 @@ run that was not approved.
 
 One folder a subject; imports go down this list only::
 
+    host/        many servers as one set of tools: Host, naming, filters, status
     session/     connect, Session, and the life of one tool call, top to bottom
     handlers/    what a server may ask of the host: elicitation, sampling, roots; its log
     approval/    the gate every call passes: rules, remembered answers, the approval hook
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
         SamplingResult,
     )
     from .handlers.terminal import elicit_on_terminal
+    from .host.server_config import ServerConfig
     from .protocol.elicitation import Choice, FormField
     from .protocol.prompts import Completion, Prompt, PromptArgument, PromptMessage
     from .protocol.resources import Resource, ResourceContents, ResourceTemplate, ResourceUpdate
@@ -198,6 +200,7 @@ __all__ = [
     "SamplingMessage",
     "SamplingRequest",
     "SamplingResult",
+    "ServerConfig",
     "ServerError",
     "Session",
     "StdioServer",
@@ -258,6 +261,7 @@ _LATER = {
         "SamplingRequest",
         "SamplingResult",
     ),
+    "host.server_config": ("ServerConfig",),
     "catalog.pins": ("Drift", "Pins"),
     "catalog.prompts": ("PromptResult",),
     "protocol.elicitation": ("Choice", "FormField"),

@@ -25,6 +25,7 @@ LAYERS = [
     {"approval", "audit"},
     {"handlers"},
     {"session"},
+    {"host"},
     {"__init__"},
 ]
 """A room imports from the layers above its own in this list, never from below or beside."""
