@@ -125,6 +125,8 @@ PURE = [
         "connection/deadlines.py",
         "handlers/handlers.py",
         "handlers/wire_format.py",
+        "host/search.py",
+        "host/words.py",
         "runtime/safe_text.py",
         "validation/schema_shape.py",
     }

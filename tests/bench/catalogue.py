@@ -1,4 +1,4 @@
-"""What ten thousand tools cost: to list, to keep, and on the way of a call.
+"""What ten thousand tools cost: to list, to keep, to search, and on the way of a call.
 
     python -m tests.bench.catalogue [--rounds 5]
 
@@ -21,7 +21,8 @@ from typing import Any
 
 import anyio
 
-from mcp_client import MemoryServer, Pins, allow_all, connect
+from mcp_client import MemoryServer, Pins, Tool, allow_all, connect
+from mcp_client.host.search import ToolIndex
 from tests.bench.server import PAGE, _definitions
 
 _CALLS = 300
@@ -93,6 +94,52 @@ async def pinning(count: int) -> tuple[float, float]:
             return first, perf_counter() - started
 
 
+_QUERIES = ("read a file", "weather", "item 77 as text", "tool echo text of the item and the name")
+
+
+def searching(count: int, rounds: int) -> tuple[float, float, float]:
+    """Seconds of CPU: to index, for the slowest query once all were asked, and for it the first
+    time after a tool was added."""
+    tools = {
+        f"bench__{each['name']}": Tool(each["name"], "bench", False, each)
+        for each in _varied(count)
+    }
+    index = ToolIndex()
+    started = process_time()
+    index.update(tools)
+    indexed = process_time() - started
+    found: dict[str, list[float]] = {query: [] for query in _QUERIES}
+    for _ in range(rounds + 1):
+        for query, times in found.items():
+            started = process_time()
+            index.search(query)
+            times.append(process_time() - started)
+    name, tool = next(iter(tools.items()))
+    afresh = []
+    for query in _QUERIES:
+        index.remove(name)
+        index.add(name, tool)
+        started = process_time()
+        index.search(query)
+        afresh.append(process_time() - started)
+    return indexed, max(statistics.median(times[1:]) for times in found.values()), max(afresh)
+
+
+def _varied(count: int) -> list[dict[str, Any]]:
+    nouns = ("file", "issue", "user", "channel", "invoice", "calendar", "page", "table", "image")
+    verbs = ("get", "list", "create", "delete", "update", "search", "send", "read")
+    return [
+        {
+            "name": f"{verb}_{noun}_{number}",
+            "description": f"{verb.title()} the {noun} {number} and return the text of the item as "
+            f"JSON. Use this tool to {verb} a {noun} by its id or name.",
+            "inputSchema": {"type": "object", "properties": {"id": {}, f"{noun}Name": {}}},
+        }
+        for number in range(count)
+        for verb, noun in [(verbs[number % len(verbs)], nouns[number // 7 % len(nouns)])]
+    ]
+
+
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
@@ -105,6 +152,9 @@ async def main() -> None:
     print(f"keep 10,000 tools   {kept / 2**20:8.1f} MiB  {kept / text:6.1f} bytes a byte of JSON")
     first, again = await pinning(10_000)
     print(f"pin  10,000 tools   {first * 1e3:8.1f} ms first, {again * 1e3:.1f} ms unchanged")
+    indexed, search, after = searching(10_000, rounds)
+    print(f"index 10,000 tools  {indexed * 1e3:8.1f} ms")
+    print(f"search 10,000 tools {search * 1e3:8.2f} ms, {after * 1e3:.2f} ms after a tool came")
     latency = await calling(rounds)
     for count, seconds in latency.items():
         ratio = seconds / latency[_SIZES[0]]
