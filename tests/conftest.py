@@ -1,5 +1,8 @@
 """Every async test runs on asyncio and on trio, ends in bounded time and leaves no process.
 
+One that only computes is marked ``one_backend`` and runs on asyncio alone. ``pytestmark`` says so
+for a file, and there ``both_backends`` marks the tests that wait, cancel or run tasks side by side.
+
 On asyncio it runs as in a program started with ``asyncio.run`` beside ``sniffio``, and creates no
 anyio object in a loop callback: see ``tests.runners``.
 """
@@ -55,6 +58,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: Any) -> None:
     if name.startswith("test") and inspect.iscoroutinefunction(obj):
         pytest.mark.anyio(obj)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    test = metafunc.definition
+    if (
+        "anyio_backend" in metafunc.fixturenames
+        and test.get_closest_marker("one_backend")
+        and not test.get_closest_marker("both_backends")
+    ):
+        test.add_marker(pytest.mark.parametrize("anyio_backend", ["asyncio"]))
 
 
 @pytest.hookimpl(tryfirst=True)

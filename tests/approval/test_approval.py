@@ -29,6 +29,8 @@ from mcp_client import (
     deny_all,
 )
 
+pytestmark = pytest.mark.one_backend
+
 
 class Server:
     """Two tools, and a record of every call that arrived."""
@@ -211,6 +213,7 @@ async def test_a_hook_that_raises_means_no(make: Any, error: Exception) -> None:
     assert denied.__cause__ is error
 
 
+@pytest.mark.both_backends
 async def test_a_hook_that_raises_a_group_means_no() -> None:
     async def hook(call: ToolCall) -> Allow:
         async with anyio.create_task_group() as group:
@@ -233,6 +236,7 @@ async def test_an_answer_that_is_neither_allow_nor_deny_means_no(
     assert type(answer).__name__ in denied.reason
 
 
+@pytest.mark.both_backends
 async def test_a_hook_that_waits_too_long_means_no() -> None:
     async def never(call: ToolCall) -> Allow:
         await anyio.Event().wait()
@@ -243,6 +247,7 @@ async def test_a_hook_that_waits_too_long_means_no() -> None:
     assert "within 0.05 s, Timeouts(approval=...)" in str(denied)
 
 
+@pytest.mark.both_backends
 async def test_a_sync_hook_that_waits_too_long_means_no_whatever_it_says_later() -> None:
     go = threading.Event()
 
@@ -272,6 +277,7 @@ async def test_a_cancelled_exception_out_of_the_hook_means_no_and_does_not_cance
     assert await server.call(allow_all) == "ran"
 
 
+@pytest.mark.both_backends
 async def test_a_task_of_the_hook_that_is_cancelled_means_no(anyio_backend: str) -> None:
     async def forever() -> Allow:
         await anyio.Event().wait()
@@ -291,6 +297,7 @@ async def test_a_task_of_the_hook_that_is_cancelled_means_no(anyio_backend: str)
     await Server().refused(hook)
 
 
+@pytest.mark.both_backends
 async def test_a_caller_cancelled_while_a_person_thinks_sends_nothing() -> None:
     asked, server = anyio.Event(), Server()
 
@@ -308,6 +315,7 @@ async def test_a_caller_cancelled_while_a_person_thinks_sends_nothing() -> None:
     assert server.sent == []
 
 
+@pytest.mark.both_backends
 async def test_a_hook_that_shields_its_yes_from_the_callers_cancelling_sends_nothing() -> None:
     asked, go, server = anyio.Event(), anyio.Event(), Server()
 
@@ -380,6 +388,7 @@ async def test_allow_with_no_arguments_at_all_sends_none_of_the_callers() -> Non
     assert server.sent[0]["arguments"] == {}
 
 
+@pytest.mark.both_backends
 async def test_a_hook_may_copy_the_arguments_change_the_copy_and_answer_with_it() -> None:
     async def hook(call: ToolCall) -> Allow:
         mine = json.loads(json.dumps(call.arguments))
@@ -391,6 +400,7 @@ async def test_a_hook_may_copy_the_arguments_change_the_copy_and_answer_with_it(
     assert server.sent[0]["arguments"] == {"deep": {"list": [1, 2]}}
 
 
+@pytest.mark.both_backends
 async def test_what_the_caller_or_the_hook_changes_after_the_yes_is_not_sent() -> None:
     mine: dict[str, Any] = {"n": 1, "deep": [1]}
     theirs: dict[str, Any] = {"n": 2}

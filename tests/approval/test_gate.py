@@ -26,6 +26,8 @@ from mcp_client import (
     deny_all,
 )
 
+pytestmark = pytest.mark.one_backend
+
 TOOL = {"name": "echo", "inputSchema": {"type": "object"}}
 
 
@@ -200,6 +202,7 @@ async def test_whatever_is_not_a_yes_is_a_no(hook: Any) -> None:
     assert server.calls == []
 
 
+@pytest.mark.both_backends
 async def test_what_was_approved_is_what_is_sent_though_the_caller_changes_his_mind() -> None:
     server = Recorder()
     arguments: dict[str, Any] = {"path": "/tmp/a", "deep": {"list": [1, 2]}}
@@ -217,6 +220,7 @@ async def test_what_was_approved_is_what_is_sent_though_the_caller_changes_his_m
     assert server.calls[0]["arguments"] == json.loads(seen[0])
 
 
+@pytest.mark.both_backends
 async def test_the_hook_cannot_change_the_call_it_is_shown() -> None:
     server = Recorder()
 

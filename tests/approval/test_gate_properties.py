@@ -37,6 +37,8 @@ from mcp_client.catalog.tool import fingerprint_of
 from mcp_client.protocol.canonical_json import canonical
 from tests.properties import examples
 
+pytestmark = pytest.mark.one_backend
+
 few = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from mcp_client import Allow, CallDenied, Deny, MemoryServer, ToolCall, connect
 
+pytestmark = pytest.mark.one_backend
+
 
 class Server:
     """One tool, and the arguments of every call that arrived."""

@@ -43,6 +43,8 @@ from tests.desk import call_of
 from tests.server.http_apps import Handshake
 from tests.server.http_server import serving
 
+pytestmark = pytest.mark.one_backend
+
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 
@@ -139,6 +141,7 @@ async def test_where_narrows_what_a_yes_covers() -> None:
     assert answer.where == {"/n": {"max": 5}}
 
 
+@pytest.mark.both_backends
 async def test_calls_that_waited_for_their_turn_are_not_asked_about_if_a_yes_covers_them() -> None:
     server = Server()
 
@@ -273,6 +276,7 @@ async def test_a_yes_to_one_call_covers_no_other_arguments_that_the_caller_puts_
 # ------------------------------------------------------------------- what voids it
 
 
+@pytest.mark.both_backends
 async def test_a_tool_that_changed_is_asked_about_again() -> None:
     server = Server()
     async with server.connect() as session:
@@ -312,6 +316,7 @@ async def test_drift_from_the_pins_voids_a_yes_that_was_given_before(tmp_path: P
     assert len(server.asked) == 2
 
 
+@pytest.mark.both_backends
 async def test_a_yes_is_for_one_degree_of_trust(tmp_path: Path) -> None:
     server, file = Server(), tmp_path / "answers.json"
     server.remember = "always"

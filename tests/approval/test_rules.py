@@ -29,6 +29,8 @@ from mcp_client import (
 )
 from mcp_client.approval.constraints import Constraints
 
+pytestmark = pytest.mark.one_backend
+
 
 def a_call(
     arguments: Any = None,

@@ -51,6 +51,8 @@ from tests.server.http_apps import Stateless
 from tests.server.http_server import serving
 from tests.server.start import scripted
 
+pytestmark = pytest.mark.one_backend
+
 SECRET = "c0rrect-h0rse-b4ttery"
 INPUT = {
     "type": "object",
@@ -191,6 +193,7 @@ WAYS: dict[str, tuple[str, Any, Any, dict[str, Any], str, str, str | None]] = {
 }
 
 
+@pytest.mark.both_backends
 @pytest.mark.parametrize("way", WAYS)
 async def test_every_way_out_closes_the_record(way: str) -> None:
     tool, arguments, hook, options, outcome, delivery, decision = WAYS[way]
@@ -396,6 +399,7 @@ async def test_revoking_an_answer_does_not_fail_where_the_record_cannot_be_writt
     assert "revoked" in (tmp_path / "no" / "calls.jsonl").read_text()
 
 
+@pytest.mark.both_backends
 async def test_a_definition_that_changed_is_in_the_closing_record() -> None:
     book, asked = Book(), list[ToolCall]()
 
@@ -473,6 +477,7 @@ async def test_the_first_record_is_in_the_file_when_the_hook_is_asked(tmp_path: 
 # -------------------------------------------------------------------- leaving early
 
 
+@pytest.mark.both_backends
 async def test_a_call_cancelled_while_somebody_is_asked_is_closed_as_not_sent() -> None:
     book, asked = Book(), anyio.Event()
 
@@ -493,6 +498,7 @@ async def test_a_call_cancelled_while_somebody_is_asked_is_closed_as_not_sent() 
     assert not server.sent
 
 
+@pytest.mark.both_backends
 async def test_a_call_cancelled_while_it_runs_is_closed_as_unknown(tmp_path: Path) -> None:
     late = Book()
 
@@ -514,6 +520,7 @@ async def test_a_call_cancelled_while_it_runs_is_closed_as_unknown(tmp_path: Pat
     assert verify_audit(tmp_path / "calls.jsonl").open_calls == ()
 
 
+@pytest.mark.both_backends
 @pytest.mark.parametrize("asking", [False, True])
 async def test_the_record_of_a_cancelled_call_is_closed_with_the_reason(asking: bool) -> None:
     asked = anyio.Event()
@@ -597,6 +604,7 @@ def test_a_call_that_outlives_its_event_loop_is_closed_where_that_needs_no_wait(
     assert not server.sent
 
 
+@pytest.mark.both_backends
 async def test_many_calls_at_once_make_one_sound_file(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     async with Server().connect(path) as session, anyio.create_task_group() as group:
@@ -887,6 +895,7 @@ async def test_an_error_whose_record_cannot_be_closed_stays_what_it_is_and_has_a
     assert [record["event"] for record in broken.book] == ["opened", "closed"], "when it was left"
 
 
+@pytest.mark.both_backends
 async def test_a_sink_that_is_cancelled_by_itself_has_failed() -> None:
     server = Server()
 
@@ -907,6 +916,7 @@ async def test_a_sink_that_is_cancelled_by_itself_has_failed() -> None:
     assert server.sent == []
 
 
+@pytest.mark.both_backends
 async def test_a_sink_that_does_not_come_back_is_not_waited_for_without_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -928,6 +938,7 @@ async def test_what_a_sink_does_to_a_record_is_not_seen_by_the_next() -> None:
     assert book.pair[1]["outcome"] == "ok"
 
 
+@pytest.mark.both_backends
 @pytest.mark.parametrize("fsync", [False, True])
 async def test_one_log_serves_many_sessions(fsync: bool, tmp_path: Path) -> None:
     log = AuditLog(tmp_path / "calls.jsonl", fsync=fsync)
@@ -944,6 +955,7 @@ async def test_one_log_serves_many_sessions(fsync: bool, tmp_path: Path) -> None
     assert (verified.calls, verified.open_calls) == (20, ())
 
 
+@pytest.mark.both_backends
 async def test_a_log_that_waits_for_the_disk_waits_in_a_thread_that_nobody_else_takes(
     tmp_path: Path,
 ) -> None:

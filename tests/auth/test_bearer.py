@@ -12,6 +12,8 @@ from mcp_client import AuthError, BearerToken, ConfigError, HttpServer, allow_al
 from tests.server.http_apps import Stateless
 from tests.server.http_server import Reply, Request, serving
 
+pytestmark = pytest.mark.one_backend
+
 SAID = str({"text": "hello"})
 
 

@@ -30,6 +30,8 @@ from mcp_client import (
 from tests.server.authorization import World, guarded
 from tests.server.http_server import Reply, Request
 
+pytestmark = pytest.mark.one_backend
+
 SAID = str({"text": "hello"})
 
 
@@ -157,6 +159,7 @@ async def test_each_server_s_nonce_is_asked_for_once_and_then_used() -> None:
         assert len(servers.world.consents) == 1
 
 
+@pytest.mark.both_backends
 async def test_a_nonce_that_changes_is_followed_without_a_login() -> None:
     async with strict(nonces=True) as servers:
         auth = OAuth(on_url=servers.world.agree)
@@ -206,6 +209,7 @@ async def test_a_machine_proves_its_key_as_well() -> None:
         assert servers.grants == ["client_credentials"]
 
 
+@pytest.mark.both_backends
 async def test_calls_at_once_have_a_proof_each() -> None:
     async with strict() as servers:
         server = HttpServer(servers.world.url, auth=OAuth(on_url=servers.world.agree))

@@ -19,6 +19,8 @@ from mcp_client import AuthError, HttpServer, OAuth, allow_all, connect
 from tests.server.authorization import Document, World, guarded
 from tests.server.http_server import Handler, Reply, Request, serving
 
+pytestmark = pytest.mark.one_backend
+
 PRM = "/.well-known/oauth-protected-resource/mcp"
 ASM = "/.well-known/oauth-authorization-server"
 MIB = 1024 * 1024
@@ -287,6 +289,7 @@ class Names:
         return [(None, None, None, None, (self._answers.pop(0), port))]
 
 
+@pytest.mark.both_backends
 @pytest.mark.parametrize(
     ("answers", "asked"),
     [
@@ -320,6 +323,7 @@ async def test_an_answer_of_dns_that_changes_is_judged_each_time(
 # ------------------------------------------------------------------------- forged answers
 
 
+@pytest.mark.both_backends
 async def test_forged_answers_before_the_right_one_change_nothing() -> None:
     statuses: list[int] = []
 

@@ -14,6 +14,8 @@ from tests.server.authorization import guarded
 from tests.server.http_apps import Handshake
 from tests.server.http_server import Reply, Request, serving
 
+pytestmark = pytest.mark.one_backend
+
 # --------------------------------------------------------------------- more scopes
 
 

@@ -18,6 +18,8 @@ from mcp_client import FileTokens, HttpServer, McpError, MemoryTokens, OAuth, al
 from tests.server.authorization import World, guarded
 from tests.server.http_server import Reply, Request
 
+pytestmark = pytest.mark.one_backend
+
 KEY = "query-secret-0123456789"
 USER, PASSWORD = "user-secret-0123", "password-secret-0123456789"
 COOKIE = "cookie-secret-0123456789"

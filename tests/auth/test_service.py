@@ -43,6 +43,8 @@ from tests.server.authorization import Grant, World, guarded
 from tests.server.http_apps import Handshake, Stateless
 from tests.server.http_server import Reply, Request
 
+pytestmark = pytest.mark.one_backend
+
 NOW = 1_800_000_000.0
 WANT = LoginRequest(SERVER, "the-server", now=lambda: NOW)
 TOKEN = f"{ISSUER}/token"
@@ -491,6 +493,7 @@ async def test_a_token_that_expires_is_followed_by_another_before_it_is_refused(
         assert tokens.count(None) == 1
 
 
+@pytest.mark.both_backends
 async def test_many_calls_at_once_ask_for_one_token() -> None:
     machines = Machines()
     async with guarded(pages={"/token": machines}) as machines.world:

@@ -28,6 +28,8 @@ from mcp_client.auth.store import FileTokens, MemoryTokens, TokenFile
 from mcp_client.auth.tokens import Key, Registration, Source, Token, TokenStore
 from tests.properties import examples
 
+pytestmark = pytest.mark.one_backend
+
 ISSUER = "https://as.example"
 KEY = Key(ISSUER, "https://mcp.example/mcp", "the-client")
 OTHERS = [
@@ -434,6 +436,7 @@ async def test_who_never_gets_a_turn_is_told_and_does_not_wait_for_ever(
     await store.save(KEY, TOKEN)
 
 
+@pytest.mark.both_backends
 async def test_changes_of_many_tasks_are_all_kept(home: Path) -> None:
     store = FileTokens(home / "tokens.json")
     keys = [Key(ISSUER, KEY.resource, f"client-{number}") for number in range(12)]
@@ -455,6 +458,7 @@ anyio.run(main, *sys.argv[1:])
 """
 
 
+@pytest.mark.both_backends
 async def test_changes_of_several_processes_are_all_kept(home: Path) -> None:
     path = str(home / "tokens.json")
     async with anyio.create_task_group() as tasks:

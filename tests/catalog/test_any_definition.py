@@ -16,6 +16,8 @@ from mcp_client.catalog.tool import ToolList
 from mcp_client.catalog.tools import Catalog
 from tests.catalog.feed import Feed, source_of
 
+pytestmark = pytest.mark.one_backend
+
 REPORTED = {"additionalProperties": False, "properties": None}
 GOOD = {"name": "good", "inputSchema": {"type": "object"}}
 KEYWORDS = (
@@ -122,6 +124,7 @@ async def test_a_tool_with_an_odd_schema_spoils_neither_the_list_nor_the_other_t
             assert not (await session.call_tool("good")).is_error
 
 
+@pytest.mark.both_backends
 async def test_other_tasks_run_while_a_long_list_is_looked_through() -> None:
     deep: dict[str, Any] = {"type": "string", "pattern": "(a+)+$"}
     for _ in range(10):

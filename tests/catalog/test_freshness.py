@@ -10,6 +10,8 @@ from mcp_client import MemoryServer, UnknownTool, allow_all, connect
 from tests.server.http_apps import Handshake
 from tests.server.http_server import Reply, Request, serving
 
+pytestmark = pytest.mark.one_backend
+
 CHANGED = "notifications/tools/list_changed"
 TOOL = {"name": "a", "inputSchema": {"type": "object"}}
 
@@ -48,6 +50,7 @@ class Server:
 REVISIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 
 
+@pytest.mark.both_backends
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("declared", [{}, {"listChanged": False}, {"listChanged": "true"}])
 async def test_a_list_is_asked_for_again_where_no_change_would_be_told(
@@ -60,6 +63,7 @@ async def test_a_list_is_asked_for_again_where_no_change_would_be_told(
     assert server.lists == 3
 
 
+@pytest.mark.both_backends
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_a_list_is_kept_where_changes_are_declared_and_can_be_told(revision: str) -> None:
     server = Server(revision, {"tools": {"listChanged": True}})
@@ -69,6 +73,7 @@ async def test_a_list_is_kept_where_changes_are_declared_and_can_be_told(revisio
     assert server.lists == 1
 
 
+@pytest.mark.both_backends
 @pytest.mark.parametrize("revision", [*REVISIONS, "2026-07-28"])
 async def test_a_list_is_kept_for_its_ttl_though_no_change_would_be_told(revision: str) -> None:
     server = Server(revision, {"tools": {}}, ttlMs=3_600_000)

@@ -27,6 +27,8 @@ from mcp_client import (
 from mcp_client.protocol.canonical_json import sha256
 from mcp_client.transports.stdio import StdioTransport
 
+pytestmark = pytest.mark.one_backend
+
 ROOT = Path(__file__).parents[2]
 OBJECT = {"type": "object"}
 
@@ -113,6 +115,7 @@ async def first_use_with(lock: Path, description: str) -> None:
         await session.list_tools()
 
 
+@pytest.mark.both_backends
 async def test_the_approver_is_shown_old_beside_new_and_yes_for_always_writes_it_down(
     lock: Path,
 ) -> None:
@@ -427,6 +430,7 @@ async def test_refuse_compares_the_calls_own_definition_whatever_another_session
     assert sound.calls == ["read", "read"]
 
 
+@pytest.mark.both_backends
 async def test_a_file_changed_by_somebody_else_counts_from_the_next_call_on(lock: Path) -> None:
     await first_use(lock, read="Reads.")
     server, pins = Server(read="Reads."), Pins(lock, policy="refuse")

@@ -17,6 +17,8 @@ from mcp_client import (
 from tests.catalog.test_resources import Odd, library, reading
 from tests.server.library import Library
 
+pytestmark = pytest.mark.one_backend
+
 __all__ = ["library"]  # the fixture: a library of each era
 
 
@@ -27,6 +29,7 @@ def asked(library: Library, method: str) -> list[dict[str, Any]]:
     return own
 
 
+@pytest.mark.both_backends
 async def test_prompts_are_listed_cached_and_their_changes_received(library: Library) -> None:
     async with reading(library) as session, session.prompt_changes() as changes:
         listed = library.count("prompts/list")

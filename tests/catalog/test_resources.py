@@ -31,6 +31,8 @@ from mcp_client.transports.memory import JsonRpcError
 from tests.server.library import Handshake, Library, Stateless
 from tests.server.start import in_memory
 
+pytestmark = pytest.mark.one_backend
+
 
 @asynccontextmanager
 async def reading(library: Library, **options: Any) -> AsyncIterator[Session]:
@@ -78,6 +80,7 @@ async def test_every_page_is_listed_and_kept(library: Library) -> None:
         assert library.count("resources/list") == 4
 
 
+@pytest.mark.both_backends
 async def test_one_notice_makes_both_lists_old_and_leaves_the_others(library: Library) -> None:
     async with reading(library) as session, session.resource_changes() as changes:
         await session.list_resource_templates()
@@ -94,6 +97,7 @@ async def test_one_notice_makes_both_lists_old_and_leaves_the_others(library: Li
         assert {name: library.count(f"{name}/list") for name in ("prompts", "tools")} == before
 
 
+@pytest.mark.both_backends
 async def test_a_list_without_a_ttl_is_fetched_at_each_use_where_no_change_is_told() -> None:
     library = Stateless(ttl=None)
     library.capabilities = {"resources": {}}
@@ -182,6 +186,7 @@ async def test_words_that_give_orders_are_found_in_a_resource_too() -> None:
 # ---------------------------------------------------------------- who has them
 
 
+@pytest.mark.both_backends
 async def test_what_a_server_does_not_declare_is_not_asked_for() -> None:
     library = Stateless()
     library.capabilities = {"tools": {}, "resources": {}}
@@ -335,6 +340,7 @@ async def test_a_resource_that_is_not_there_is_told_in_clear_words(
     assert (caught.value.code, caught.value.data) == (code, data)
 
 
+@pytest.mark.both_backends
 async def test_a_read_may_take_rounds_and_its_state_is_sent_back_unchanged() -> None:
     asks = {"resultType": "input_required", "requestState": "s\u00e9cret"}
     done = {"contents": [{"uri": "a:1", "text": "one"}]}
@@ -448,6 +454,7 @@ async def test_lists_of_another_connection_are_not_relied_on(library: Library) -
     assert library.count("resources/list") == 4
 
 
+@pytest.mark.both_backends
 async def test_a_reading_has_a_clock() -> None:
     async with reading(Odd("resources/read", None)) as session:
         with pytest.raises(CallTimeout) as caught:

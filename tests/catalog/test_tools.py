@@ -14,6 +14,8 @@ from mcp_client import Limits, McpError, ProtocolViolation, UnknownTool
 from mcp_client.catalog.tools import Catalog
 from tests.catalog.feed import Feed, source_of
 
+pytestmark = pytest.mark.one_backend
+
 
 def tool(name: Any = "a", **members: Any) -> dict[str, Any]:
     return {"name": name, "inputSchema": {"type": "object"}, **members}
@@ -170,6 +172,7 @@ async def test_a_rejected_tool_is_refused_with_the_reason() -> None:
 # --------------------------------------------------------------- freshness
 
 
+@pytest.mark.both_backends
 async def test_many_who_wait_cost_one_fetch() -> None:
     server = Server(page("a", nextCursor="2"), page("b"))
     server.gate = anyio.Event()
@@ -188,6 +191,7 @@ async def test_many_who_wait_cost_one_fetch() -> None:
     assert all(tools is found[0] for tools in found)
 
 
+@pytest.mark.both_backends
 async def test_finding_many_tools_at_once_costs_one_fetch() -> None:
     server = Server(page("a", "b"))
     async with anyio.create_task_group() as group:
@@ -196,6 +200,7 @@ async def test_finding_many_tools_at_once_costs_one_fetch() -> None:
     assert len(server.asked) == 1
 
 
+@pytest.mark.both_backends
 async def test_who_waits_is_served_where_the_one_who_fetched_failed() -> None:
     server = Server(page("a"))
     server.gate = anyio.Event()
@@ -220,6 +225,7 @@ async def test_who_waits_is_served_where_the_one_who_fetched_failed() -> None:
     assert found == ["a"]
 
 
+@pytest.mark.both_backends
 async def test_the_list_is_kept_until_the_server_says_it_changed() -> None:
     server = Server(page("a"))
     first = await server.catalog.tools()
@@ -240,6 +246,7 @@ async def test_a_refresh_asks_again() -> None:
     assert await server.names(refresh=True) == ["b"]
 
 
+@pytest.mark.both_backends
 async def test_a_notice_during_a_fetch_makes_what_is_fetched_stale() -> None:
     server = Server(page("a"))
     server.gate = anyio.Event()
@@ -253,6 +260,7 @@ async def test_a_notice_during_a_fetch_makes_what_is_fetched_stale() -> None:
     assert len(server.asked) == 2
 
 
+@pytest.mark.both_backends
 async def test_who_waits_during_a_notice_does_not_get_the_stale_list() -> None:
     server = Server(page("a"))
     server.gate = anyio.Event()
@@ -272,6 +280,7 @@ async def test_who_waits_during_a_notice_does_not_get_the_stale_list() -> None:
     assert len(server.asked) == 2
 
 
+@pytest.mark.both_backends
 async def test_a_call_after_a_notice_uses_the_new_definition() -> None:
     server = Server(page("a"))
     old = await server.catalog.find("a")

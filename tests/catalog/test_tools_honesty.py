@@ -26,6 +26,8 @@ from mcp_client import (
 from mcp_client.catalog.tools import Catalog
 from tests.catalog.feed import Feed, source_of
 
+pytestmark = pytest.mark.one_backend
+
 
 def tool(name: Any = "a", **members: Any) -> dict[str, Any]:
     return {"name": name, "inputSchema": {"type": "object"}, **members}
@@ -138,6 +140,7 @@ async def test_a_refresh_that_fails_raises(failure: Any) -> None:
         await server.catalog.tools(refresh=True)
 
 
+@pytest.mark.both_backends
 async def test_a_call_does_not_go_by_a_definition_that_is_known_to_have_changed() -> None:
     server = Server(page("a"), ServerError("busy", code=-32000))
     await server.catalog.find("a")
@@ -151,6 +154,7 @@ async def test_a_first_list_that_fails_raises() -> None:
         await Server(ConnectError("gone")).catalog.tools()
 
 
+@pytest.mark.both_backends
 async def test_all_who_wait_for_a_fetch_that_fails_learn_of_it_at_once() -> None:
     server = Server(ServerError("busy", code=-32000))
     server.gate = anyio.Event()
@@ -178,6 +182,7 @@ async def test_a_configuration_error_is_never_papered_over() -> None:
         await server.catalog.tools()
 
 
+@pytest.mark.both_backends
 async def test_a_storm_of_notices_costs_one_fetch() -> None:
     server = Server(page("a"))
     await server.catalog.tools()
@@ -189,6 +194,7 @@ async def test_a_storm_of_notices_costs_one_fetch() -> None:
     assert len(server.asked) == 2
 
 
+@pytest.mark.both_backends
 async def test_an_old_fetch_that_ends_after_a_notice_does_not_count_as_new() -> None:
     server = Server(page("old"), page("new"))
     server.gate = anyio.Event()
@@ -202,6 +208,7 @@ async def test_an_old_fetch_that_ends_after_a_notice_does_not_count_as_new() -> 
     assert (await server.catalog.find("new")).name == "new"
 
 
+@pytest.mark.both_backends
 async def test_without_a_ttl_a_list_lives_only_where_changes_are_heard_of() -> None:
     server = Server(page("a"))
     server.feed.stream = None
@@ -214,6 +221,7 @@ async def test_without_a_ttl_a_list_lives_only_where_changes_are_heard_of() -> N
     assert len(server.asked) == 3
 
 
+@pytest.mark.both_backends
 async def test_a_list_is_asked_for_again_once_a_change_may_have_been_missed() -> None:
     server = Server(page("a"))
     await server.names()
@@ -296,6 +304,7 @@ async def test_pages_together_are_capped_in_bytes() -> None:
         await server.names()
 
 
+@pytest.mark.both_backends
 async def test_a_list_that_drips_without_end_is_given_up() -> None:
     server = Server(page("a"), seconds=0.02)
     server.gate = anyio.Event()

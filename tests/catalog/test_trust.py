@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from mcp_client import ConfigError, Hints, MemoryServer, Tool, connect
 from mcp_client.catalog.hints import hint_findings
 
+pytestmark = pytest.mark.one_backend
+
 WORST = Hints(read_only=False, destructive=True, idempotent=False, open_world=True)
 NAMES = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 

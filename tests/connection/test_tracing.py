@@ -26,6 +26,8 @@ from mcp_client import (
     connect,
 )
 
+pytestmark = pytest.mark.one_backend
+
 trace = pytest.importorskip("opentelemetry.trace", reason="the extra otel is not installed")
 sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="the OpenTelemetry SDK is missing")
 export = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
@@ -128,6 +130,7 @@ async def test_the_callers_own_meta_wins(spans: Any) -> None:
     assert "tracestate" not in sent
 
 
+@pytest.mark.both_backends
 @pytest.mark.parametrize(
     ("then", "kind", "code"),
     [("error", "-32050", "-32050"), ("fail", "tool_error", None), ("hang", "CallTimeout", None)],
@@ -193,6 +196,7 @@ async def test_a_call_that_is_not_sent_has_a_span_with_its_outcome(
     assert "secret" not in call.to_json()
 
 
+@pytest.mark.both_backends
 async def test_all_attempts_of_a_call_are_below_one_span(spans: Any) -> None:
     async with connect(MemoryServer(Server()), approval=allow_all) as session:
         await session.list_tools()

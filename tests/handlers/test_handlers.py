@@ -42,6 +42,8 @@ from mcp_client import (
 from mcp_client.runtime.callbacks import invoke_callback
 from tests.server.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, form
 
+pytestmark = pytest.mark.one_backend
+
 EACH_ERA = pytest.mark.parametrize("revision", REVISIONS)
 URL = "https://example.com/pay?id=7"
 VISIT = ("elicitation/create", {"mode": "url", "message": "Pay", "url": URL, "elicitationId": "e"})
@@ -325,6 +327,7 @@ async def test_a_failing_handler_gives_the_server_an_error_without_the_reason(
     assert "1234" not in str(caught.value)
 
 
+@pytest.mark.both_backends
 @EACH_ERA
 async def test_a_handler_that_hangs_is_cancelled_after_the_approval_timeout(revision: str) -> None:
     server = Asking(revision, FORM)
@@ -489,6 +492,7 @@ async def test_a_root_that_is_not_a_file_uri_is_not_sent(root: Any) -> None:
     assert (await asked(server, Handlers(roots=[root])))["q0"]["code"] == -32603
 
 
+@pytest.mark.both_backends
 async def test_roots_changed_is_sent_only_where_it_was_declared() -> None:
     for revision, roots, told in (
         (NEWEST_HANDSHAKE, lambda request: [], 1),
@@ -581,6 +585,7 @@ async def test_the_clocks_of_calls_under_way_are_paused_while_a_handler_runs() -
     assert sorted(runs_on) == [False, True], "the call made meanwhile has a clock that runs"
 
 
+@pytest.mark.both_backends
 async def test_the_time_a_handler_takes_between_rounds_is_not_counted_for_the_call() -> None:
     server = Asking(LATEST, FORM)
     sessions: list[Session] = []
@@ -598,6 +603,7 @@ async def test_the_time_a_handler_takes_between_rounds_is_not_counted_for_the_ca
     assert "Ada" in result.text
 
 
+@pytest.mark.both_backends
 async def test_a_withdrawn_request_cancels_its_handler_and_is_not_answered() -> None:
     shown, gone = anyio.Event(), anyio.Event()
 
@@ -621,6 +627,7 @@ async def test_a_withdrawn_request_cancels_its_handler_and_is_not_answered() -> 
     assert server.answers == {}
 
 
+@pytest.mark.both_backends
 async def test_closing_the_session_cancels_its_handlers() -> None:
     shown, gone = anyio.Event(), anyio.Event()
 
@@ -639,6 +646,7 @@ async def test_closing_the_session_cancels_its_handlers() -> None:
     assert gone.is_set()
 
 
+@pytest.mark.both_backends
 @EACH_ERA
 @pytest.mark.parametrize("stubborn", [False, True])
 async def test_closing_the_session_ends_a_call_whose_handler_is_being_asked(
@@ -741,6 +749,7 @@ async def test_every_handler_may_be_sync_or_async_and_answer_typed_or_as_on_the_
     assert answers["q0"].items() >= sent.items()
 
 
+@pytest.mark.both_backends
 async def test_handlers_are_cancelled_when_their_server_has_gone() -> None:
     shown, gone = anyio.Event(), anyio.Event()
 
@@ -778,6 +787,7 @@ class Wanting(Asking):
         send({"jsonrpc": "2.0", "id": message["id"], "error": error})
 
 
+@pytest.mark.both_backends
 @pytest.mark.parametrize(("answer", "retryable"), [(Accept(), True), (Decline(), False)])
 async def test_required_urls_are_given_to_the_handler_and_then_raised(
     answer: Any, retryable: bool
@@ -850,6 +860,7 @@ async def test_many_requests_in_sequence_leave_at_most_one_watcher_task() -> Non
         assert len(tasks) <= 2
 
 
+@pytest.mark.both_backends
 async def test_cancelling_connect_while_the_log_level_is_set_closes_the_transport() -> None:
     reached = anyio.Event()
 
@@ -887,6 +898,7 @@ async def test_a_log_line_after_closing_starts_no_task() -> None:
     assert not logs._queue._busy
 
 
+@pytest.mark.both_backends
 async def test_a_coroutine_returned_after_cancellation_is_closed() -> None:
     let_go, running = threading.Event(), threading.Event()
     given: list[Any] = []
@@ -910,6 +922,7 @@ async def test_a_coroutine_returned_after_cancellation_is_closed() -> None:
         await anyio.lowlevel.checkpoint()
 
 
+@pytest.mark.both_backends
 async def test_a_new_connection_cancels_the_handlers_called_for_the_old_one() -> None:
     shown, gone = anyio.Event(), anyio.Event()
 

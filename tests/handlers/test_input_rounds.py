@@ -33,6 +33,8 @@ from mcp_client.approval.gate import Allow, Deny
 from tests.properties import examples
 from tests.server.asking import FORM, LATEST, Asking, form, said
 
+pytestmark = pytest.mark.one_backend
+
 YES = Handlers(elicitation=lambda request: Accept({"name": "Ada"}), roots=[Root("file:///srv")])
 
 
@@ -161,6 +163,7 @@ async def test_nothing_of_a_round_is_sent_with_a_concurrent_call() -> None:
         assert not {"inputResponses", "requestState"} & set(params)
 
 
+@pytest.mark.both_backends
 async def test_concurrent_calls_have_separate_rounds() -> None:
     class Mirror(Asking):
         def round(self, params: dict[str, Any]) -> Any:
@@ -240,6 +243,7 @@ async def test_decline_is_sent_like_any_answer() -> None:
     assert server.answers == {"q0": {"action": "decline"}}
 
 
+@pytest.mark.both_backends
 async def test_cancelling_a_call_cancels_its_handler() -> None:
     shown, gone = anyio.Event(), anyio.Event()
 
@@ -261,6 +265,7 @@ async def test_cancelling_a_call_cancels_its_handler() -> None:
         assert (await session.call_tool("plain")).text == "plain"
 
 
+@pytest.mark.both_backends
 async def test_all_rounds_share_one_total_timeout() -> None:
     class Slow(Pressing):
         async def called(self, message: dict[str, Any], send: Any) -> Any:

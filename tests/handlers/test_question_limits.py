@@ -30,6 +30,8 @@ from mcp_client.handlers.wire_format import RequestRefused
 from tests.desk import call_of
 from tests.server.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking
 
+pytestmark = pytest.mark.one_backend
+
 EACH_ERA = pytest.mark.parametrize("revision", REVISIONS)
 SAMPLE = (
     "sampling/createMessage",
@@ -197,6 +199,7 @@ class Holding(Asking):
         return await super().__call__(message, send)
 
 
+@pytest.mark.both_backends
 @EACH_ERA
 async def test_with_two_calls_under_way_only_the_stateless_era_knows_which(revision: str) -> None:
     recorder = Recorder()

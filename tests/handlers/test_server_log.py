@@ -25,6 +25,8 @@ from mcp_client.protocol.capabilities import ClientDeclaration, Implementation, 
 from mcp_client.protocol.stateless import StatelessEra
 from tests.server.asking import LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
 
+pytestmark = pytest.mark.one_backend
+
 LEVEL = "io.modelcontextprotocol/logLevel"
 EACH_ERA = pytest.mark.parametrize("revision", REVISIONS)
 
@@ -216,6 +218,7 @@ async def test_a_flood_of_log_lines_is_cut_each_second_and_counted(
     assert texts == [str(n) for n in range(10)] * 2
 
 
+@pytest.mark.both_backends
 async def test_a_log_handler_that_never_returns_fills_a_bounded_queue_and_delays_no_call() -> None:
     began: list[LogMessage] = []
 
@@ -239,6 +242,7 @@ async def test_a_log_handler_that_never_returns_fills_a_bounded_queue_and_delays
     assert len(began) == 1
 
 
+@pytest.mark.both_backends
 async def test_a_log_handler_that_raises_gets_the_next_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -261,6 +265,7 @@ async def test_a_log_handler_that_raises_gets_the_next_line(
     assert caplog.text.count("the log handler raised") == 1
 
 
+@pytest.mark.both_backends
 async def test_a_plain_log_handler_gets_lines_in_order_in_a_thread() -> None:
     import threading
 
@@ -290,6 +295,7 @@ def test_a_request_has_exactly_one_log_level() -> None:
     assert json.loads(era.params({}, None, None, "info"))["_meta"][LEVEL] == "info"
 
 
+@pytest.mark.both_backends
 async def test_a_failed_connect_leaves_no_log_handler_running() -> None:
     heard, let_go = anyio.Event(), anyio.Event()
 

@@ -36,6 +36,8 @@ from mcp_client import (
 )
 from tests.properties import examples
 
+pytestmark = pytest.mark.one_backend
+
 KEY = b"sixteen bytes or more"
 SMALL: dict[str, Any] = {"max_bytes": 4_096}
 
@@ -187,6 +189,7 @@ def test_threads_that_share_a_log_lose_no_line(path: Path) -> None:
     assert notes_of(verify_audit(path)) == {name: list(range(200)) for name in "abcd"}
 
 
+@pytest.mark.both_backends
 async def test_a_call_waits_in_a_thread_while_another_process_holds_the_log(path: Path) -> None:
     log = written(path, 1)
     held = os.open(path, os.O_RDONLY)

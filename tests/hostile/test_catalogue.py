@@ -21,6 +21,8 @@ from mcp_client import (
     connect,
 )
 
+pytestmark = pytest.mark.one_backend
+
 Page = Callable[[str | None], Any]
 
 
@@ -76,6 +78,7 @@ async def test_a_list_without_an_end_is_refused_by_name_and_the_session_goes_on(
         await session.ping()
 
 
+@pytest.mark.both_backends
 async def test_a_list_whose_every_page_is_just_in_time_is_still_bounded() -> None:
     async def slow(message: dict[str, Any], send: Any) -> Any:
         if message["method"] == "tools/list":
@@ -127,6 +130,7 @@ async def test_a_pattern_that_is_costly_to_compile_or_deep_spoils_one_tool() -> 
             await session.call_tool("good")
 
 
+@pytest.mark.both_backends
 async def test_notices_during_every_list_end_in_a_list() -> None:
     def crying(message: dict[str, Any], send: Any) -> Any:
         for _ in range(50):

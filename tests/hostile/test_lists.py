@@ -7,6 +7,8 @@ import pytest
 from mcp_client import Limits, ProtocolViolation, connect
 from tests.server.start import scripted
 
+pytestmark = pytest.mark.one_backend
+
 
 async def test_an_empty_cursor_is_a_cursor() -> None:
     async with connect(scripted("--list", "empty-cursor")) as session:

@@ -25,6 +25,8 @@ from mcp_client.handlers.wire_format import RequestRefused, parse_request, parse
 from tests.properties import examples
 from tests.server.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
 
+pytestmark = pytest.mark.one_backend
+
 DECLARED: dict[str, Any] = {
     "elicitation": {"form": {}, "url": {}},
     "sampling": {"tools": {}},
@@ -49,6 +51,7 @@ def asking(id: Any) -> dict[str, Any]:
     return {"id": id, "method": FORM[0], "params": FORM[1]}
 
 
+@pytest.mark.both_backends
 async def test_of_a_flood_of_requests_a_few_reach_the_handler_and_the_rest_are_refused() -> None:
     shown: list[ElicitRequest] = []
     enough = anyio.Event()
@@ -78,6 +81,7 @@ async def test_of_a_flood_of_requests_a_few_reach_the_handler_and_the_rest_are_r
     assert len(refused) == 496
 
 
+@pytest.mark.both_backends
 async def test_a_request_with_an_id_in_use_is_refused_and_the_first_goes_on() -> None:
     shown: list[ElicitRequest] = []
     let_go = anyio.Event()
@@ -111,6 +115,7 @@ async def test_in_the_stateless_era_a_request_from_the_server_is_dropped() -> No
     assert (shown, server.answers) == ([], {})
 
 
+@pytest.mark.both_backends
 @pytest.mark.parametrize(
     "notice",
     [
@@ -138,6 +143,7 @@ async def test_a_malformed_notification_changes_nothing(
         assert (await session.call_tool("plain")).text == "plain"
 
 
+@pytest.mark.both_backends
 async def test_a_hanging_handler_is_given_up_after_the_approval_timeout() -> None:
     server = Flood(NEWEST_HANDSHAKE, asking(1))
     async with connect(
@@ -224,6 +230,7 @@ async def test_a_flood_of_progress_is_queued_up_to_a_limit_and_the_last_one_is_d
     assert len(tasks) <= 2
 
 
+@pytest.mark.both_backends
 async def test_a_callback_that_never_returns_delays_no_call() -> None:
     began = anyio.Event()
 

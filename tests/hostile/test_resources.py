@@ -24,6 +24,8 @@ from tests.server.http_server import Reply, Request, serving
 from tests.server.library import ID, Handshake, Library, Stateless
 from tests.server.start import in_memory
 
+pytestmark = pytest.mark.one_backend
+
 KINDS: dict[str, tuple[str, Callable[[Session], Any]]] = {
     "resources/list": ("resources", lambda session: session.list_resources()),
     "resources/templates/list": (
@@ -118,6 +120,7 @@ async def test_a_flood_of_100_000_updates_costs_bounded_memory(kind: type[Librar
         assert len(updates._waiting) <= Limits().watched
 
 
+@pytest.mark.both_backends
 async def test_updates_of_too_many_parts_come_as_one_for_the_resource() -> None:
     library = Handshake()
     async with (
@@ -133,6 +136,7 @@ async def test_updates_of_too_many_parts_come_as_one_for_the_resource() -> None:
         assert nothing.cancelled_caught
 
 
+@pytest.mark.both_backends
 async def test_a_flood_of_changes_of_lists_costs_one_more_list() -> None:
     library = Handshake()
     async with reading(library) as session:

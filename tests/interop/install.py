@@ -1,4 +1,4 @@
-"""Install the real peers that ``tests/interop`` and ``tests/journeys`` talk to: run by name.
+"""Install the real peers that the tests talk to, and the type checker Pyright: run by name.
 
 ``python tests/interop/install.py`` needs Python with venv, and npm. What it installs goes into the
 git-ignored ``.interop/`` at the root of the repository; what is there already is left alone.
@@ -26,6 +26,7 @@ __all__ = [
     "NODE",
     "OIDC_PROVIDER",
     "PEERS",
+    "PYRIGHT",
     "SDKS",
     "SUITE",
     "browser",
@@ -52,7 +53,9 @@ NODE = f"node-{sys.platform}-{_MACHINE}"
 EVERYTHING = "@modelcontextprotocol/server-everything"
 SUITE = "@modelcontextprotocol/conformance"
 OIDC_PROVIDER = "oidc-provider"
+PYRIGHT = "pyright"
 _LOGIN_PACKAGES = {OIDC_PROVIDER: "9.13.3"}
+_TYPES_PACKAGES = {PYRIGHT: "1.1.414"}
 _PACKAGES = {EVERYTHING: "2026.8.31", SUITE: "0.2.0-alpha.12", NODE: "22.23.3"}
 
 
@@ -90,6 +93,7 @@ def main() -> int:
         jobs = [
             several.submit(_install_packages, "npm", _PACKAGES),
             several.submit(_install_packages, "npm-login", _LOGIN_PACKAGES),
+            several.submit(_install_packages, "npm-types", _TYPES_PACKAGES),
         ]
         jobs.append(several.submit(_install_browser))
         jobs += [several.submit(_install_sdk, version) for version in SDKS]

@@ -16,6 +16,7 @@ from tests.interop.install import (
     NODE,
     OIDC_PROVIDER,
     PEERS,
+    PYRIGHT,
     SUITE,
     browser,
     browser_env,
@@ -32,6 +33,7 @@ __all__ = [
     "node",
     "official",
     "oidc_provider",
+    "pyright",
 ]
 
 _SERVERS = Path(__file__).parent / "servers"
@@ -92,6 +94,12 @@ def everything() -> StdioServer:
 def conformance() -> list[str]:
     """The words that run the official conformance suite."""
     return [str(node()), str(_found(_MODULES / SUITE / "dist" / "index.js", SUITE))]
+
+
+def pyright() -> list[str]:
+    """The words that run the type checker Pyright."""
+    modules = PEERS / "npm-types" / "node_modules"
+    return [str(node()), str(_found(modules / PYRIGHT / "index.js", PYRIGHT))]
 
 
 def node() -> Path:

@@ -6,6 +6,7 @@ Lines that start with "= " say what happened.
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import termios
 from pathlib import Path
@@ -26,6 +27,8 @@ given: dict[str, Any] = {
     **json.loads(sys.argv[1]),
 }
 sent: list[Any] = []
+# As a shell starts what runs in front: a job that runs behind has its children ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def say(*words: object) -> None:

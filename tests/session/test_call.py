@@ -18,6 +18,8 @@ from mcp_client import (
     connect,
 )
 
+pytestmark = pytest.mark.one_backend
+
 SCHEMA = {"type": "object", "properties": {"pin": {"type": "integer"}}}
 TOOL = {"name": "open", "inputSchema": SCHEMA}
 
@@ -61,6 +63,7 @@ async def test_each_round_carries_the_state_of_the_answer_before_it_and_no_older
     assert all(sent["arguments"] == {"pin": 1} for sent in server.sent)
 
 
+@pytest.mark.both_backends
 async def test_all_rounds_of_a_call_share_one_total_clock() -> None:
     async def server(message: dict[str, Any]) -> Any:
         if message["method"] == "tools/call":

@@ -22,6 +22,8 @@ from mcp_client import (
     connect,
 )
 
+pytestmark = pytest.mark.one_backend
+
 READS = {"readOnlyHint": True}
 DESTROYS = {"destructiveHint": True}
 
@@ -134,6 +136,7 @@ async def announces_that_it_destroys(server: Server, session: Session) -> None:
     await server.announce()
 
 
+@pytest.mark.both_backends
 @EACH_ERA
 async def test_another_definition_is_asked_about_again_with_what_changed(revision: str) -> None:
     server = Server(revision)
@@ -176,6 +179,7 @@ async def test_a_tool_that_is_gone_is_unknown_and_nothing_is_sent(revision: str)
     assert server.sent == []
 
 
+@pytest.mark.both_backends
 @EACH_ERA
 async def test_a_tool_that_changes_during_each_question_is_refused(revision: str) -> None:
     server = Server(revision)
@@ -251,6 +255,7 @@ async def test_a_list_that_somebody_else_fetched_meanwhile_counts() -> None:
     assert server.lists == 2
 
 
+@pytest.mark.both_backends
 async def test_a_change_of_trust_is_asked_about_again() -> None:
     server, trusted = Server("2025-11-25"), [True, False]
 
@@ -286,6 +291,7 @@ async def test_an_approval_does_not_outlive_its_connection() -> None:
     assert len(server.sent) == 1
 
 
+@pytest.mark.both_backends
 async def test_the_record_has_the_definition_that_was_decided() -> None:
     server, records = Server("2025-11-25"), list[Any]()
     first, second = await _call(server, announces_another, audit=records.append)
@@ -296,6 +302,7 @@ async def test_the_record_has_the_definition_that_was_decided() -> None:
     assert closed["outcome"] == "ok"
 
 
+@pytest.mark.both_backends
 async def test_edited_arguments_hold_for_a_definition_that_did_not_change() -> None:
     server = Server("2025-11-25")
     asked = await _call(server, announces_the_same, answer=lambda: Allow({"n": 2}))

@@ -30,6 +30,8 @@ from mcp_client import (
     connect,
 )
 
+pytestmark = pytest.mark.one_backend
+
 NOW = Retry(backoff=0)
 
 
@@ -140,6 +142,7 @@ async def test_one_approval_covers_all_attempts_of_the_same_call() -> None:
     assert [call["arguments"] for call in server.calls] == [{"n": 2}] * 3
 
 
+@pytest.mark.both_backends
 async def test_a_call_whose_definition_changed_between_attempts_is_asked_about_again() -> None:
     server = Flaky(lost=1)
     asked: list[ToolCall] = []
@@ -165,6 +168,7 @@ async def test_each_attempt_stands_in_the_record() -> None:
     assert [record["outcome"] for record in closed] == ["ConnectionLost", "ok"]
 
 
+@pytest.mark.both_backends
 async def test_the_total_timeout_of_the_call_covers_all_attempts() -> None:
     server = Flaky(refused=9)
     async with connect(Wire(server), approval=allow_all) as session:
@@ -174,6 +178,7 @@ async def test_the_total_timeout_of_the_call_covers_all_attempts() -> None:
     assert server.refused == 8
 
 
+@pytest.mark.both_backends
 async def test_a_call_is_cancelled_between_two_attempts() -> None:
     server, token = Flaky(lost=1), CancelToken()
     async with connect(Wire(server), approval=allow_all) as session:

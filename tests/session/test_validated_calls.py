@@ -24,6 +24,8 @@ from mcp_client import (
 from mcp_client.session.tool_validation import Strictness
 from tests.loop_lag import loop_lag
 
+pytestmark = pytest.mark.one_backend
+
 RUNAWAY = {"pattern": "^(a+)+$"}
 NEVER_ENDS = "a" * 64 + "!"
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -180,6 +182,7 @@ async def test_a_cap_of_the_connection_holds_for_its_schemas() -> None:
             await session.call_tool("t")
 
 
+@pytest.mark.both_backends
 async def test_a_runaway_pattern_ends_with_its_budget_and_the_result_is_kept() -> None:
     server = Server({"properties": {"a": RUNAWAY}}, {"a": NEVER_ENDS})
     async with (
@@ -196,6 +199,7 @@ async def test_a_runaway_pattern_ends_with_its_budget_and_the_result_is_kept() -
     assert lag.worst < 5
 
 
+@pytest.mark.both_backends
 async def test_a_runaway_input_pattern_is_a_finding_and_strict_stops_the_call() -> None:
     server = Server(takes={"type": "object", "properties": {"a": RUNAWAY}})
     both: list[Strictness] = ["warn", "strict"]

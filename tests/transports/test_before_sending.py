@@ -24,6 +24,8 @@ from mcp_client import (
 from tests.server.http_apps import Handshake, Stateless
 from tests.server.http_server import Reply, Request, serving
 
+pytestmark = pytest.mark.one_backend
+
 QUICK = Timeouts(connect=20, idle=20, total=30)
 ERAS = pytest.mark.parametrize("era", [Stateless, Handshake])
 
@@ -143,6 +145,7 @@ async def test_and_no_connection_is_made_with_it(fault: str) -> None:
     assert not server.requests
 
 
+@pytest.mark.both_backends
 @ERAS
 async def test_a_call_whose_time_runs_out_before_it_can_leave_was_not_sent(era: Any) -> None:
     asks = [0, 1_000]
@@ -165,6 +168,7 @@ async def test_a_call_whose_time_runs_out_before_it_can_leave_was_not_sent(era: 
         assert len(server.saying("tools/call")) == before
 
 
+@pytest.mark.both_backends
 async def test_a_function_that_never_returns_holds_up_a_kept_list_for_a_bounded_time() -> None:
     hangs = [False]
 

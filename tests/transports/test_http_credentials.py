@@ -15,6 +15,8 @@ from mcp_client.auth import BearerToken
 from tests.server.http_apps import Handshake, Stateless, answer
 from tests.server.http_server import Reply, Request, serving
 
+pytestmark = pytest.mark.one_backend
+
 
 class Signed(httpx.Auth):
     """An auth of a host's own."""
@@ -120,6 +122,7 @@ async def test_the_same_user_gets_the_list_that_is_kept(way: str) -> None:
     assert private.fetched == 1
 
 
+@pytest.mark.both_backends
 @pytest.mark.parametrize("era", [Stateless, Handshake])
 async def test_two_tasks_that_share_a_session_each_see_their_own_list(era: Any) -> None:
     user: ContextVar[str] = ContextVar("user", default="nobody")

@@ -19,6 +19,8 @@ from mcp_client.validation.schema_shape import listed_schema_fault
 from mcp_client.validation.worker_pool import WorkerPool
 from tests.properties import examples
 
+pytestmark = pytest.mark.one_backend
+
 KEYWORDS = [
     *("$anchor", "$comment", "$defs", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveRef"),
     *("$ref", "$schema", "$vocabulary", "additionalItems", "additionalProperties", "allOf"),

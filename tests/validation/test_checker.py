@@ -24,6 +24,8 @@ from mcp_client.validation.value_size import has_at_most
 from mcp_client.validation.worker_pool import WorkerPool, _pieces
 from tests.properties import examples
 
+pytestmark = pytest.mark.one_backend
+
 RUNAWAY = {"pattern": "^(a+)+$"}
 NEVER_ENDS = "a" * 64 + "!"
 
@@ -388,6 +390,7 @@ async def test_a_worker_is_started_only_when_it_is_needed_and_then_used_again() 
     await workers.aclose()
 
 
+@pytest.mark.both_backends
 async def test_many_judgements_at_once_share_two_workers() -> None:
     workers = WorkerPool()
     most = 0
@@ -404,6 +407,7 @@ async def test_many_judgements_at_once_share_two_workers() -> None:
     await workers.aclose()
 
 
+@pytest.mark.both_backends
 async def test_a_judgement_under_way_outlives_the_closing_of_its_session() -> None:
     workers = WorkerPool()
     found: list[Any] = []
@@ -423,6 +427,7 @@ async def test_a_judgement_under_way_outlives_the_closing_of_its_session() -> No
     assert not workers._idle
 
 
+@pytest.mark.both_backends
 async def test_a_cancelled_judgement_leaves_no_process() -> None:
     workers = WorkerPool()
     with anyio.move_on_after(0.4) as scope:
@@ -432,6 +437,7 @@ async def test_a_cancelled_judgement_leaves_no_process() -> None:
     assert not workers._idle
 
 
+@pytest.mark.both_backends
 async def test_a_worker_that_died_idle_is_replaced() -> None:
     workers = WorkerPool()
     checker = checker_for(RUNAWAY, Limits())
@@ -452,6 +458,7 @@ async def test_more_schemas_than_a_worker_keeps_are_all_judged() -> None:
     await workers.aclose()
 
 
+@pytest.mark.both_backends
 async def test_a_worker_that_nobody_asks_goes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     child = worker._CHILD.replace(
         "\nmain()", "\nimport mcp_client_worker.engine as j; j._IDLE = 0.1; main()"

@@ -29,6 +29,8 @@ from mcp_client.validation.checker import checker_for
 from mcp_client.validation.worker_pool import WorkerPool
 from tests.properties import examples
 
+pytestmark = pytest.mark.one_backend
+
 
 async def judged(schema: Any, values: Sequence[Any]) -> list[bool]:
     """Whether each of ``values`` fits."""
