@@ -335,7 +335,7 @@ async def test_a_hook_that_shields_its_yes_from_the_callers_cancelling_sends_not
     assert server.sent == []
 
 
-async def test_an_exception_that_is_no_exception_passes_and_nothing_is_sent() -> None:
+async def test_a_base_exception_of_the_hook_is_raised_and_nothing_is_sent() -> None:
     server = Server()
     with pytest.raises(Interrupted):
         await server.call(raising(Interrupted()))

@@ -138,7 +138,7 @@ def test_every_public_function_of_the_package_is_known_to_this_test() -> None:
 
 
 @pytest.mark.parametrize("door", sorted(DOORS))
-async def test_no_public_door_sends_a_call_that_the_hook_refuses(door: str) -> None:
+async def test_no_public_method_sends_a_call_that_the_hook_refuses(door: str) -> None:
     server = Recorder()
     async with connect(MemoryServer(server), approval=deny_all) as session:
         refusal = pytest.raises(CallDenied) if door == "call_tool" else nullcontext()
@@ -148,7 +148,7 @@ async def test_no_public_door_sends_a_call_that_the_hook_refuses(door: str) -> N
     assert server.calls == []
 
 
-async def test_the_same_door_sends_the_call_that_the_hook_allows() -> None:
+async def test_the_same_method_sends_the_call_that_the_hook_allows() -> None:
     server = Recorder()
     async with connect(MemoryServer(server), approval=allow_all) as session:
         result = await session.call_tool("echo", {"a": 1})

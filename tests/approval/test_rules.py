@@ -158,7 +158,7 @@ PLACES: list[tuple[Any, Any, bool | None]] = [
 
 
 @pytest.mark.parametrize(("wanted", "arguments", "holds"), PLACES)
-def test_constraints_hold_are_broken_or_cannot_be_told(
+def test_a_constraint_holds_or_fails_or_is_undecidable(
     wanted: Any, arguments: Any, holds: bool | None
 ) -> None:
     call = a_call(arguments)
@@ -169,7 +169,7 @@ def test_constraints_hold_are_broken_or_cannot_be_told(
     assert deny == ("ask" if holds is False else "deny"), "what cannot be told counts as matched"
 
 
-def test_a_rule_that_asks_and_cannot_be_judged_asks_rather_than_let_a_later_one_allow() -> None:
+def test_an_undecidable_ask_rule_asks_before_a_later_rule_may_allow() -> None:
     rules = [Rule("ask", arguments={"/path": {"glob": "/etc/*"}}), Rule("allow", tool="*")]
     assert outcome(rules, a_call({"path": "/tmp/a"})) == "allow"
     assert outcome(rules, a_call({"path": "/etc/a"})) == "ask"
@@ -426,7 +426,7 @@ entries: st.SearchStrategy[Any] = st.dictionaries(
 
 
 @given(st.lists(entries, max_size=3) | entries)
-def test_whatever_stands_in_a_file_gives_rules_or_one_error(
+def test_any_file_content_gives_rules_or_one_config_error(
     tmp_path_factory: pytest.TempPathFactory, whole: Any
 ) -> None:
     file = tmp_path_factory.getbasetemp() / "any.json"

@@ -195,7 +195,7 @@ WAYS: dict[str, tuple[str, Any, Any, dict[str, Any], str, str, str | None]] = {
 
 @pytest.mark.both_backends
 @pytest.mark.parametrize("way", WAYS)
-async def test_every_way_out_closes_the_record(way: str) -> None:
+async def test_every_outcome_of_a_call_closes_its_record(way: str) -> None:
     tool, arguments, hook, options, outcome, delivery, decision = WAYS[way]
     options = dict(options)
     timeout = options.pop("timeout", None)
@@ -218,7 +218,7 @@ async def test_every_way_out_closes_the_record(way: str) -> None:
     assert SECRET not in repr(book)
 
 
-async def test_the_records_say_what_was_called_and_what_came_of_it() -> None:
+async def test_the_records_name_the_call_and_its_outcome() -> None:
     server, book = Server(), Book()
     async with server.connect(book, name="host's name", trusted=True) as session:
         tool = await session.get_tool("echo")
@@ -553,7 +553,7 @@ class Never:
         yield
 
 
-async def test_a_call_that_nobody_awaits_to_its_end_is_closed_where_that_needs_no_wait() -> None:
+async def test_the_record_of_an_abandoned_call_is_closed_where_that_needs_no_wait() -> None:
     async def approve(call: ToolCall) -> Allow:
         await Never()
         return Allow()
@@ -575,7 +575,7 @@ async def test_a_call_that_nobody_awaits_to_its_end_is_closed_where_that_needs_n
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_call_that_outlives_its_event_loop_is_closed_where_that_needs_no_wait(
+def test_the_record_of_a_call_that_outlives_its_loop_is_closed_where_that_needs_no_wait(
     backend: str, tmp_path: Path
 ) -> None:
     async def approve(call: ToolCall) -> Allow:
@@ -717,7 +717,7 @@ async def test_no_environment_and_no_argument_of_the_command_comes_into_any_reco
     assert "about to go" not in path.read_text(), "what a server writes to its standard error"
 
 
-async def test_what_is_redacted_is_the_hosts_to_say() -> None:
+async def test_the_host_may_choose_what_is_redacted() -> None:
     book = Book()
     own = Redaction(keys={"n"}, patterns=[])
     async with Server().connect(book, redaction=own) as session:
@@ -877,7 +877,7 @@ async def test_a_result_whose_record_cannot_be_closed_is_handed_over_and_the_nex
     assert len(server.sent) == 2
 
 
-async def test_what_is_owed_is_written_before_the_next_call_is_opened() -> None:
+async def test_a_pending_record_is_written_before_the_next_call_is_opened() -> None:
     broken = Broken(None, OSError())
     async with Server().connect(broken) as session:
         await session.call_tool("echo")
@@ -917,7 +917,7 @@ async def test_a_sink_that_is_cancelled_by_itself_has_failed() -> None:
 
 
 @pytest.mark.both_backends
-async def test_a_sink_that_does_not_come_back_is_not_waited_for_without_end(
+async def test_waiting_for_a_sink_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def sink(record: Mapping[str, Any]) -> None:
@@ -956,7 +956,7 @@ async def test_one_log_serves_many_sessions(fsync: bool, tmp_path: Path) -> None
 
 
 @pytest.mark.both_backends
-async def test_a_log_that_waits_for_the_disk_waits_in_a_thread_that_nobody_else_takes(
+async def test_a_log_that_waits_for_the_disk_uses_a_thread_of_its_own(
     tmp_path: Path,
 ) -> None:
     people = anyio.to_thread.current_default_thread_limiter()
@@ -985,12 +985,12 @@ WRONG: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("options", WRONG, ids=str)
-def test_an_option_that_is_none_is_refused_at_once(options: dict[str, Any]) -> None:
+def test_an_invalid_audit_option_is_refused_at_once(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         connect(Server().transport, **options)
 
 
-async def test_without_an_audit_nothing_of_it_is_made() -> None:
+async def test_without_an_audit_no_record_is_built() -> None:
     made: list[str] = []
     place: Callable[..., Any] = Session.call_tool
     async with Server().connect(None) as session:
@@ -1004,7 +1004,7 @@ async def test_without_an_audit_nothing_of_it_is_made() -> None:
     assert len(made) == 1
 
 
-async def test_the_name_of_who_decided_reaches_the_record_and_the_error() -> None:
+async def test_the_record_and_the_error_name_the_person_who_decided() -> None:
     def server(message: dict[str, Any]) -> Any:
         if message["method"] == "tools/list":
             return {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}

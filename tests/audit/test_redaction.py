@@ -68,7 +68,7 @@ def show(value: Any, schema: Any = None) -> Any:
     ],
 )
 @pytest.mark.parametrize("value", [SECRET, [SECRET], {"any": SECRET}, 123456, 1.5])
-def test_a_value_that_goes_by_the_name_of_a_secret_is_left_out(key: str, value: Any) -> None:
+def test_a_value_under_a_secret_name_is_left_out(key: str, value: Any) -> None:
     assert show({"deep": [{key: value}]}) == {"deep": [{key: REDACTED}]}
 
 
@@ -98,12 +98,12 @@ def test_a_value_that_goes_by_the_name_of_a_secret_is_left_out(key: str, value: 
         *("", "…", "12", "ключ"),
     ],
 )
-def test_a_name_that_only_looks_like_one_is_shown(key: str) -> None:
+def test_a_value_under_a_name_that_only_resembles_a_secret_is_shown(key: str) -> None:
     assert show({key: "plain"}) == {key: "plain"}
 
 
 @pytest.mark.parametrize("value", [None, True, False, "", [], {}])
-def test_what_can_be_no_secret_is_shown_under_any_name(value: Any) -> None:
+def test_a_value_that_cannot_be_a_secret_is_shown_under_any_name(value: Any) -> None:
     assert show({"password": value}) == {"password": value}
 
 
@@ -222,7 +222,7 @@ def test_marks_in_what_holds_only_under_a_condition_count() -> None:
         assert show({"x": SECRET, "y": 1}, schema) == {"x": REDACTED, "y": 1}
 
 
-def test_a_schema_too_entangled_to_follow_hides_the_value() -> None:
+def test_a_schema_too_complex_to_follow_leaves_the_whole_value_out() -> None:
     schema = {"allOf": [{"title": str(n)} for n in range(100)], "properties": {"x": {}}}
     assert show({"x": SECRET}, schema) == REDACTED
 
@@ -249,7 +249,9 @@ def test_a_secret_that_the_cut_goes_through_is_not_shown_in_part() -> None:
 
 
 @given(st.integers(0, 6_000), st.sampled_from(["eyJ", "sk-", "Bearer "]), st.integers(20, 9_000))
-def test_no_place_of_the_cut_shows_a_part_of_a_secret(before: int, kind: str, size: int) -> None:
+def test_truncation_at_any_position_shows_no_part_of_a_secret(
+    before: int, kind: str, size: int
+) -> None:
     text = "- " * (before // 2) + kind + "Z" * size + " and on" * 200
     assert "ZZ" not in redaction.text(text, 1_000)
     assert "ZZ" not in json.dumps(show([text]))
@@ -297,7 +299,7 @@ def test_names_that_are_alike_once_they_are_cut_lose_no_member() -> None:
         (object, "[type]"),
     ],
 )
-def test_what_is_no_json_is_named_by_its_type(value: Any, expected: str) -> None:
+def test_a_value_that_is_not_json_is_shown_as_its_type(value: Any, expected: str) -> None:
     assert show({"x": value}) == {"x": expected}
 
 
@@ -375,7 +377,7 @@ def test_whatever_is_shown_is_json_and_bounded(value: Any) -> None:
 
 
 @given(st.sampled_from(sorted(KEYS)), json_values, st.text(min_size=6))
-def test_no_secret_planted_under_a_name_comes_out(key: str, value: Any, secret: str) -> None:
+def test_a_secret_under_a_secret_name_is_never_shown(key: str, value: Any, secret: str) -> None:
     planted = f"{SECRET}{secret}"
     shown = redaction.show({"a": [value, {key: planted}], key: {"b": [planted]}})
     assert SECRET not in json.dumps(shown.value, ensure_ascii=False)
@@ -418,7 +420,7 @@ def test_a_function_may_take_its_place_and_is_still_bounded() -> None:
 @pytest.mark.parametrize(
     "options", [{"patterns": ["("]}, {"patterns": [1]}, {"patterns": "abc"}, {"keys": "abc"}]
 )
-def test_options_that_are_none_are_refused_at_once(options: Any) -> None:
+def test_invalid_options_are_refused_at_once(options: Any) -> None:
     with pytest.raises(ConfigError):
         Redaction(**options)
 

@@ -270,7 +270,7 @@ def test_a_secret_of_the_arguments_is_not_in_what_others_say_in_any_spelling(
     assert "no user has" in text
 
 
-def test_what_was_found_by_its_look_is_not_in_what_others_say() -> None:
+def test_a_secret_found_by_its_shape_is_left_out_of_other_texts() -> None:
     shown = redaction.show({"command": "curl -u ana:hunter2-x https://example.com"})
     assert "hunter2" not in redaction.about("401 for ana:hunter2-x", 500, shown.hidden)
 

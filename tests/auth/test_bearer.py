@@ -76,7 +76,7 @@ async def test_a_refused_token_is_asked_for_once_more_and_the_request_sent_again
 
 
 @pytest.mark.parametrize("token", ["bad", lambda: "bad"])
-async def test_the_same_token_is_not_sent_twice_to_who_refused_it(token: Any) -> None:
+async def test_a_refused_token_is_not_sent_again_to_the_same_server(token: Any) -> None:
     guard = Guard()
     async with serving(guard) as server:
         with pytest.raises(AuthError) as caught:
@@ -96,7 +96,7 @@ async def test_a_token_that_is_new_each_time_and_never_good_is_given_up() -> Non
 @pytest.mark.parametrize(
     "token", ["", "Bearer at-SECRET", "at-SECRET\r\nX-Evil: 1", "at-SECRET ", "SECRÉT", None, 7]
 )
-async def test_what_is_no_token_is_refused_without_showing_it(token: Any) -> None:
+async def test_an_invalid_token_is_refused_without_showing_it(token: Any) -> None:
     with pytest.raises(ConfigError, match="give the token alone") as caught:
         BearerToken(token)
     assert "SECR" not in str(caught.value)
@@ -129,6 +129,6 @@ async def test_the_token_is_in_no_repr_and_no_log(caplog: pytest.LogCaptureFixtu
     assert "SECRET" not in caplog.text
 
 
-def test_a_client_that_does_not_wait_is_told_so() -> None:
+def test_a_synchronous_client_is_refused_with_a_reason() -> None:
     with httpx.Client(trust_env=False) as client, pytest.raises(ConfigError, match="AsyncClient"):
         client.get("http://127.0.0.1:9/", auth=BearerToken("at"))

@@ -55,13 +55,13 @@ async def fetched(url: str, method: str = "GET", **headers: str) -> httpx.Respon
 # --------------------------------------------------------------------- what is an answer
 
 
-def test_the_answer_of_this_login_is_taken() -> None:
+def test_a_redirect_with_the_state_of_this_login_is_accepted() -> None:
     answer = answer_to(head(f"/callback?code=a%2Bb&state={STATE}&iss=https%3A%2F%2Fas"), URI, STATE)
     assert answer.status == 200
     assert answer.params == {"code": "a+b", "state": STATE, "iss": "https://as"}
 
 
-def test_a_no_of_the_authorization_server_is_an_answer_too() -> None:
+def test_an_error_redirect_of_the_authorization_server_ends_the_login() -> None:
     answer = answer_to(head(f"/callback?error=access_denied&state={STATE}"), URI, STATE)
     assert answer.params == {"error": "access_denied", "state": STATE}
     assert "not logged in" in answer.text
@@ -103,14 +103,16 @@ def test_a_no_of_the_authorization_server_is_an_answer_too() -> None:
         (b"", 400),
     ],
 )
-def test_anything_else_is_refused_and_is_no_answer(request_head: bytes, status: int) -> None:
+def test_any_other_request_is_refused_and_does_not_end_the_login(
+    request_head: bytes, status: int
+) -> None:
     answer = answer_to(request_head, URI, STATE)
     assert (answer.status, answer.params) == (status, None)
 
 
 @examples(300)
 @given(st.binary(max_size=200), st.booleans())
-def test_no_bytes_that_lack_the_state_are_an_answer(data: bytes, shaped: bool) -> None:
+def test_bytes_without_the_state_never_end_the_login(data: bytes, shaped: bool) -> None:
     if shaped:
         data = b"GET /callback?" + data.replace(b" ", b"") + b" HTTP/1.1\r\nHost: 127.0.0.1:5000"
     answer = answer_to(data, URI, "0123456789abcdef")
@@ -141,7 +143,7 @@ async def answered(redirects: RedirectPage, *asks: Callable[[], Awaitable[Any]])
     return found[0]
 
 
-async def test_the_page_waits_through_all_that_is_no_answer() -> None:
+async def test_the_redirect_page_keeps_waiting_after_invalid_requests() -> None:
     redirects = await RedirectPage.listen()
     assert redirects.uri.startswith("http://127.0.0.1:")
     statuses: list[int] = []
@@ -167,7 +169,7 @@ async def test_the_page_waits_through_all_that_is_no_answer() -> None:
         await fetched(f"{redirects.uri}?code=again&state={STATE}")
 
 
-async def test_the_page_runs_nothing_shows_nothing_and_is_kept_nowhere() -> None:
+async def test_the_redirect_page_has_no_script_no_secret_and_is_not_cached() -> None:
     redirects = await RedirectPage.listen()
     pages: list[httpx.Response] = []
 
@@ -188,7 +190,7 @@ async def test_the_page_runs_nothing_shows_nothing_and_is_kept_nowhere() -> None
     assert "close this window" in page.text
 
 
-async def test_a_connection_that_says_nothing_keeps_no_answer_out() -> None:
+async def test_a_silent_connection_does_not_block_the_redirect() -> None:
     redirects = await RedirectPage.listen()
     port = int(redirects.uri.split(":")[2].split("/")[0])
 
@@ -240,7 +242,9 @@ class Connections:
 @pytest.mark.parametrize(
     "end", [OSError(107, "not connected"), anyio.BrokenResourceError(), anyio.EndOfStream()]
 )
-async def test_whoever_goes_away_in_the_middle_ends_no_login(end: Exception) -> None:
+async def test_a_connection_that_closes_in_the_middle_does_not_end_the_login(
+    end: Exception,
+) -> None:
     connections: Any = Connections(Connection(head("/favicon.ico"), end), Connection(head(), end))
     assert (await RedirectPage(URI, [connections]).wait(STATE))["code"] == "c1"
 
@@ -270,7 +274,7 @@ async def test_a_chosen_redirect_uri_is_listened_at(host: str) -> None:
     assert (await answered(redirects, ask))["code"] == "c"
 
 
-async def test_nobody_else_waits_at_localhost() -> None:
+async def test_no_other_program_may_listen_at_the_redirect_port() -> None:
     try:
         other = await anyio.create_tcp_listener(local_host="::1")
     except OSError:
@@ -346,7 +350,7 @@ async def test_without_browser_or_terminal_the_error_names_the_option(
     assert fake.urls == []
 
 
-async def test_a_browser_that_cannot_be_started_is_none(
+async def test_a_browser_that_cannot_be_started_counts_as_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def no_browser() -> Any:
@@ -360,7 +364,9 @@ async def test_a_browser_that_cannot_be_started_is_none(
         await person.consent(consent(uri))
 
 
-async def test_headless_without_a_terminal_says_so(install: Callable[[Fake], Fake]) -> None:
+async def test_headless_login_without_a_terminal_is_an_error_that_says_so(
+    install: Callable[[Fake], Fake],
+) -> None:
     fake = install(Fake())
     person = Browser(headless=True)
     uri = (await person.listen(Listen())).redirect_uri
@@ -489,7 +495,7 @@ async def test_an_error_of_the_function_is_an_error_of_the_login() -> None:
     assert "secret" not in str(caught.value)
 
 
-async def test_a_login_that_nobody_finishes_ends() -> None:
+async def test_a_login_that_is_not_finished_ends_after_its_timeout() -> None:
     person = Browser(on_url=lambda url: None, seconds=0.1)
     uri = (await person.listen(Listen())).redirect_uri
     with pytest.raises(AuthError, match=r"the login at as\.example\.com") as caught:
@@ -499,7 +505,7 @@ async def test_a_login_that_nobody_finishes_ends() -> None:
         await fetched(uri)
 
 
-async def test_a_login_can_be_called_off() -> None:
+async def test_a_login_can_be_cancelled() -> None:
     person = Browser(on_url=lambda url: None)
     uri = (await person.listen(Listen())).redirect_uri
     async with anyio.create_task_group() as tasks:
@@ -538,7 +544,7 @@ async def test_a_chosen_redirect_uri_that_is_taken_is_an_error() -> None:
         assert (await person.consent(consent(uri))).params["code"] == "c"
 
 
-async def test_a_redirect_to_elsewhere_needs_a_function_that_returns_it(
+async def test_a_redirect_uri_on_another_host_needs_a_function_that_returns_the_redirect(
     install: Callable[[Fake], Fake],
 ) -> None:
     install(Fake())
@@ -563,7 +569,7 @@ async def test_a_redirect_to_elsewhere_needs_a_function_that_returns_it(
         "",
     ],
 )
-def test_a_redirect_uri_that_cannot_be_is_refused_at_once(uri: str) -> None:
+def test_an_invalid_redirect_uri_is_refused_when_it_is_given(uri: str) -> None:
     with pytest.raises(ConfigError, match="redirect_uri"):
         Browser(redirect_uri=uri)
 

@@ -87,7 +87,7 @@ def test_a_server_error_at_one_place_of_the_metadata_is_not_the_end() -> None:
     assert found(world).server.issuer == ISSUER
 
 
-def test_a_page_for_everything_is_no_metadata() -> None:
+def test_a_web_page_in_place_of_metadata_is_ignored() -> None:
     world = World({f"{WELL_KNOWN}/mcp": b"<html>", WELL_KNOWN: RESOURCE, METADATA: metadata()})
     assert found(world).resource == SERVER
 
@@ -195,7 +195,7 @@ def test_without_a_description_the_origin_is_the_authorization_server() -> None:
     assert not found_place.server.guessed
 
 
-def test_an_origin_that_nobody_named_may_write_its_name_with_a_slash() -> None:
+def test_an_assumed_issuer_may_end_with_a_slash() -> None:
     place = "https://mcp.example/.well-known/oauth-authorization-server"
     world = World({f"{WELL_KNOWN}/mcp": 404, place: metadata("https://mcp.example/")})
     assert found(world).server.issuer == "https://mcp.example/"
@@ -209,7 +209,7 @@ def test_without_any_metadata_three_default_paths_are_used() -> None:
     assert server.registration_endpoint == "https://mcp.example/register"
 
 
-def test_the_default_paths_are_no_way_round_metadata_that_is_refused() -> None:
+def test_the_default_paths_are_not_used_after_metadata_was_refused() -> None:
     place = "https://mcp.example/.well-known/oauth-authorization-server"
     with pytest.raises(AuthError, match="for another issuer"):
         found(World({f"{WELL_KNOWN}/mcp": 404, place: metadata("https://evil.example")}))

@@ -122,7 +122,7 @@ def test_each_server_gets_its_own_nonce_and_no_other() -> None:
     assert "nonce" not in read(made.proof("POST", "https://third.example/token"))[1]
 
 
-def test_nonces_are_apart_even_where_both_servers_are_one() -> None:
+def test_nonces_are_kept_apart_even_where_both_servers_have_one_origin() -> None:
     made = prover()
     made.accept_nonce("https://one.example/token", {"dpop-nonce": "as-1"})
     assert "nonce" not in read(made.proof("POST", "https://one.example/mcp", "t"))[1]
@@ -141,7 +141,7 @@ def test_the_last_nonce_is_used_until_another_comes() -> None:
 
 
 @pytest.mark.parametrize("nonce", ["", "a b", 'a"b', "a\\b", "a\r\nb", "é", "x" * 1025])
-def test_what_is_no_nonce_is_not_taken_up(nonce: str) -> None:
+def test_an_invalid_nonce_is_ignored(nonce: str) -> None:
     made = prover()
     assert not made.accept_nonce(ENDPOINT, {"dpop-nonce": nonce})
     assert "nonce" not in read(made.proof("POST", ENDPOINT))[1]
@@ -149,14 +149,14 @@ def test_what_is_no_nonce_is_not_taken_up(nonce: str) -> None:
 
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=40))
 @examples(40)
-def test_whatever_the_token_its_hash_is_in_the_proof(token: str) -> None:
+def test_the_proof_contains_the_hash_of_any_token(token: str) -> None:
     assert read(SHARED.proof("POST", MCP, token))[1]["ath"] == hashed(token)
 
 
 SHARED = Prover()
 
 
-def test_a_server_that_takes_none_of_our_algorithms_is_told_so() -> None:
+def test_a_server_that_supports_no_algorithm_of_ours_is_an_error_that_names_them() -> None:
     made = prover()
     made.check(None)
     made.check(["PS256", "ES256"])
@@ -221,7 +221,7 @@ def test_nothing_is_signed_with_what_the_server_does_not_take(accepted: list[str
 
 
 @pytest.mark.parametrize("wanted", ["none", "HS256", "ES256", "", "rs256"])
-def test_an_algorithm_the_key_cannot_is_a_wrong_configuration(wanted: str) -> None:
+def test_an_algorithm_that_does_not_fit_the_key_is_a_config_error(wanted: str) -> None:
     with pytest.raises(ConfigError, match="cannot sign with"):
         PrivateKey.read(pem(RSA)).algorithm(None, wanted)
 
@@ -283,7 +283,7 @@ def test_older_forms_of_pem_are_read_too_and_a_jwk_brings_its_name() -> None:
         "locked",
     ],
 )
-def test_what_is_no_usable_key_is_refused_without_showing_it(text: str, reason: str) -> None:
+def test_an_unusable_key_is_refused_without_showing_it(text: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason) as caught:
         PrivateKey.read(text)
     assert "SECRET" not in str(caught.value)

@@ -202,7 +202,7 @@ async def test_a_second_run_has_the_key_and_refreshes_with_it(tmp_path: Path) ->
         assert set(servers.bound.values()) == {key}
 
 
-async def test_a_machine_proves_its_key_as_well() -> None:
+async def test_a_service_account_sends_proofs_of_its_key() -> None:
     async with strict(nonces=True) as servers:
         auth = ClientCredentials("the-client", client_secret="cs")
         await echo(servers, auth, times=2)
@@ -223,9 +223,7 @@ async def test_calls_at_once_have_a_proof_each() -> None:
                     tasks.start_soon(call)
 
 
-async def test_a_server_that_takes_no_algorithm_of_ours_is_refused_before_anybody_is_asked() -> (
-    None
-):
+async def test_a_server_without_a_common_algorithm_is_refused_before_the_login() -> None:
     async with strict(algorithms=("PS256",)) as servers:
         with pytest.raises(AuthError, match="accepts signatures with PS256"):
             await echo(servers, OAuth(on_url=nobody))

@@ -50,7 +50,7 @@ def test_a_login_ends_in_a_token_and_where_it_came_from() -> None:
     assert login.source == Source(Key(ISSUER, SERVER, "registered"), TOKEN, "none")
 
 
-def test_the_code_is_bound_to_us_and_to_the_resource() -> None:
+def test_the_code_is_bound_to_the_verifier_and_the_resource() -> None:
     world = World()
     logged_in(world)
     asked, form = world.consents[0], world.form(TOKEN)
@@ -111,7 +111,7 @@ REDIRECTS: list[tuple[dict[str, str], bool, str | None]] = [
 
 
 @pytest.mark.parametrize(("redirect", "promises_iss", "why"), REDIRECTS)
-def test_a_redirect_is_used_only_if_it_answers_our_question(
+def test_a_redirect_is_used_only_with_the_state_of_this_login(
     redirect: dict[str, str], promises_iss: bool, why: str | None
 ) -> None:
     described = metadata(authorization_response_iss_parameter_supported=promises_iss)
@@ -156,7 +156,7 @@ UNFIT = [
 
 
 @pytest.mark.parametrize(("changes", "why"), UNFIT)
-def test_nobody_is_asked_where_the_login_could_not_be_safe(
+def test_no_page_is_opened_where_the_login_would_not_be_safe(
     changes: dict[str, Any], why: str
 ) -> None:
     world = World({METADATA: metadata(**changes)})
@@ -243,7 +243,7 @@ def kept(world: World) -> World:
     return world
 
 
-def test_a_forgotten_client_registers_anew_once() -> None:
+def test_a_client_that_the_server_forgot_is_registered_again_once() -> None:
     granted = {"access_token": "at", "token_type": "Bearer"}
     world = kept(World({TOKEN: [{"error": "invalid_client"}, granted]}))
     assert logged_in(world).source.key.client == "registered"

@@ -264,14 +264,14 @@ LOOK_AT: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", LOOK_AT)
-async def test_it_is_refused_with_its_reason(what: str) -> None:
+async def test_hostile_metadata_is_refused_with_its_reason(what: str) -> None:
     options, reason = LOOK_AT[what]
     async with guarded(**options) as world:
         assert reason in await refused(world)
         assert not any("authorization" in each.headers for each in world.server.requests)
 
 
-def test_there_are_more_than_twenty() -> None:
+def test_there_are_more_than_twenty_kinds_of_hostile_metadata() -> None:
     assert len(LOOK_AT) > 20
 
 
@@ -420,13 +420,13 @@ async def test_refresh_tokens_stay_with_the_server_that_gave_them() -> None:
 # ------------------------------------------------------------------------------ no end of it
 
 
-async def test_a_server_that_takes_no_token_is_given_one_and_left() -> None:
+async def test_a_server_that_refuses_the_token_it_granted_is_given_up() -> None:
     async with guarded(token=lambda document: {**document, "access_token": "unknown"}) as world:
         await refused(world)
         assert len(world.consents) == 1
 
 
-async def test_a_server_that_wants_ever_more_scopes_is_left() -> None:
+async def test_a_server_that_always_asks_for_more_scopes_is_given_up() -> None:
     async def more(request: Request, reply: Reply) -> None:
         wanted.append(f"scope-{len(wanted)}")
         said = f'Bearer error="insufficient_scope", scope="{wanted[-1]}"'

@@ -72,7 +72,7 @@ async def test_over_http_and_sse_the_posts_carry_the_token_too() -> None:
         assert set(posted) == {f"Bearer {token}" for token in world.tokens}
 
 
-async def test_a_second_run_needs_nobody_and_no_discovery() -> None:
+async def test_a_second_run_needs_no_person_and_no_discovery() -> None:
     store = MemoryTokens()
     async with guarded() as world:
         await call(world, OAuth(store=store, on_url=world.agree))
@@ -93,7 +93,7 @@ async def test_a_login_for_one_server_is_not_used_at_another() -> None:
 
 
 @pytest.mark.parametrize("app", [Stateless, Handshake, Legacy])
-async def test_the_clocks_stand_still_while_a_person_thinks(app: Callable[[], Any]) -> None:
+async def test_timeouts_are_paused_while_a_person_logs_in(app: Callable[[], Any]) -> None:
     times: list[float] = []
     deadlines: list[float] = []
 
@@ -137,7 +137,7 @@ async def test_a_refusal_of_the_person_is_an_auth_error_and_nothing_was_sent() -
         assert world.forms("/token") == []
 
 
-async def test_a_login_nobody_waits_for_any_more_is_given_up() -> None:
+async def test_a_login_ends_when_all_its_callers_are_cancelled() -> None:
     asked, left = anyio.Event(), anyio.Event()
 
     async def forever(url: str) -> str:
@@ -180,7 +180,7 @@ async def test_an_expired_token_is_refreshed_before_it_is_sent() -> None:
         assert refused == []
 
 
-async def test_a_refused_token_is_refreshed_before_anybody_is_asked() -> None:
+async def test_a_refused_token_is_refreshed_before_a_login_is_started() -> None:
     async with guarded() as world:
         auth = OAuth(on_url=world.agree)
         async with session_of(world, auth) as session:
@@ -210,7 +210,7 @@ async def test_a_token_without_a_refresh_token_is_used_while_it_is_good() -> Non
         assert len(world.consents) == 1
 
 
-async def test_an_authorization_server_that_is_down_costs_no_good_token() -> None:
+async def test_a_valid_token_is_kept_while_the_authorization_server_is_down() -> None:
     async def down(request: Request, reply: Reply) -> None:
         await reply.send(503)
 
@@ -230,7 +230,7 @@ async def test_an_authorization_server_that_is_down_costs_no_good_token() -> Non
         assert caught.value.retryable
 
 
-async def test_a_refresh_that_nobody_waits_for_any_more_is_not_lost() -> None:
+async def test_the_token_of_a_refresh_is_kept_when_all_its_callers_are_cancelled() -> None:
     asked, go = anyio.Event(), anyio.Event()
     pages: dict[str, Any] = {}
 
@@ -286,7 +286,7 @@ async def test_requests_at_the_same_time_share_one_login_and_one_refresh() -> No
         assert grants(world) == ["authorization_code", "refresh_token"]
 
 
-async def test_all_who_wait_for_a_login_learn_that_it_failed() -> None:
+async def test_a_failed_login_raises_for_every_request_that_waits() -> None:
     asked: list[str] = []
     errors: list[AuthError] = []
     everybody = anyio.Event()
@@ -318,9 +318,7 @@ async def test_all_who_wait_for_a_login_learn_that_it_failed() -> None:
     assert len({id(error) for error in errors}) == 3, "each has an error of its own"
 
 
-async def test_a_refusal_of_an_old_token_that_comes_after_a_login_is_no_refusal_of_the_new() -> (
-    None
-):
+async def test_a_late_refusal_of_the_old_token_does_not_discard_the_new_one() -> None:
     held, logged_in = anyio.Event(), anyio.Event()
 
     async def late(request: Request, reply: Reply) -> None:
@@ -348,7 +346,7 @@ async def test_a_refusal_of_an_old_token_that_comes_after_a_login_is_no_refusal_
         assert len(world.consents) == 1
 
 
-async def test_a_token_that_is_over_is_missed_by_all_who_used_it() -> None:
+async def test_an_ended_token_is_replaced_for_every_request_that_used_it() -> None:
     held, late, refused = anyio.Event(), anyio.Event(), anyio.Event()
 
     async def app(request: Request, reply: Reply) -> None:
@@ -413,7 +411,7 @@ async def test_a_login_is_not_lost_when_the_store_cannot_take_it() -> None:
         assert len(world.consents) == 1
 
 
-async def test_what_a_server_shows_to_us_alone_is_asked_anew_after_a_login() -> None:
+async def test_private_lists_are_requested_again_after_a_login() -> None:
     async with guarded(scope="read", needs={"echo": "write"}) as world:
         server = HttpServer(world.url, auth=OAuth(on_url=world.agree))
         transport = HttpTransport(server)

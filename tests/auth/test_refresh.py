@@ -77,7 +77,7 @@ async def test_twenty_tasks_refresh_once_and_all_have_the_new_token(store: Token
     assert await nobody_is_refreshing(store)
 
 
-async def test_what_another_has_refreshed_already_is_taken_and_nobody_is_asked(
+async def test_a_token_that_another_process_refreshed_is_used_without_a_request(
     store: TokenStore,
 ) -> None:
     newer = Token("at-9", refresh_token="rt-9")
@@ -150,7 +150,7 @@ async def test_a_refresh_that_is_under_way_is_not_lost_when_its_caller_is_cancel
     assert await nobody_is_refreshing(store)
 
 
-async def test_a_refresh_that_nobody_answers_ends_soon_after_its_caller(
+async def test_a_refresh_without_a_response_ends_soon_after_its_caller(
     store: TokenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_client.auth.refresh._GRACE", 0.05)
@@ -165,7 +165,7 @@ async def test_a_refresh_that_nobody_answers_ends_soon_after_its_caller(
     assert await nobody_is_refreshing(store)
 
 
-async def test_whatever_a_refresh_raises_comes_out_as_it_is(store: TokenStore) -> None:
+async def test_an_exception_of_a_refresh_is_raised_unchanged(store: TokenStore) -> None:
     endpoint = Endpoint()
     endpoint.error = LookupError("of the host's own store")
     with pytest.raises(LookupError, match="of the host's own store"):
@@ -173,7 +173,7 @@ async def test_whatever_a_refresh_raises_comes_out_as_it_is(store: TokenStore) -
     assert await nobody_is_refreshing(store)
 
 
-async def test_a_grant_that_is_over_is_found_out_by_one_and_believed_by_those_who_waited(
+async def test_an_ended_grant_costs_one_request_for_all_that_wait(
     store: TokenStore,
 ) -> None:
     await store.save(KEY, FIRST)
@@ -218,7 +218,7 @@ class Claims:
         return mark
 
 
-async def test_a_mark_that_is_always_there_is_not_waited_for_for_ever(store: TokenStore) -> None:
+async def test_waiting_for_another_processes_refresh_is_bounded(store: TokenStore) -> None:
     class Busy(Claims):
         async def claim(self, key: Key, seconds: float) -> str | None:
             return None

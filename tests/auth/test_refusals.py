@@ -27,7 +27,7 @@ async def test_a_call_that_needs_more_scopes_is_sent_again_with_them() -> None:
         assert len(world.server.saying("tools/call")) == 2
 
 
-async def test_a_scope_that_was_asked_for_in_vain_is_not_asked_for_again() -> None:
+async def test_a_scope_that_was_not_granted_is_not_requested_again() -> None:
     def less(document: dict[str, Any]) -> dict[str, Any]:
         for grant in world.tokens.values():
             grant.scope = "read"
@@ -70,7 +70,7 @@ async def test_a_server_that_refuses_every_token_is_given_up() -> None:
 # ------------------------------------------------------------------ what is not sent
 
 
-async def test_the_end_of_a_session_asks_nobody() -> None:
+async def test_closing_a_session_starts_no_login() -> None:
     async with guarded(Handshake()) as world:
         auth = OAuth(on_url=(person := Person(world.agree)))
         async with session_of(world, auth):
@@ -88,7 +88,7 @@ async def test_a_server_that_wants_something_else_gets_no_login() -> None:
         assert caught.value.challenge == 'Basic realm="x"'
 
 
-async def test_a_401_without_a_challenge_is_one_nevertheless() -> None:
+async def test_a_401_without_a_challenge_starts_a_login() -> None:
     async def silent(request: Request, reply: Reply) -> None:
         if "authorization" in request.headers:
             await world.app(request, reply)

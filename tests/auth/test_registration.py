@@ -44,7 +44,7 @@ def test_given_credentials_come_first() -> None:
     assert world.urls == []
 
 
-def test_then_the_url_of_a_document_where_the_server_knows_such() -> None:
+def test_then_the_client_metadata_url_where_the_server_supports_it() -> None:
     client = RegisteredClient(metadata_url=DOCUMENT)
     known = identified(World(), discovered(supports_client_documents=True), client)
     assert known.registration.client_id == DOCUMENT
@@ -156,7 +156,7 @@ def test_credentials_of_one_server_are_not_sent_to_another() -> None:
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_server_that_registers_nobody_says_what_to_give() -> None:
+def test_a_server_without_registration_is_an_error_that_names_the_option() -> None:
     with pytest.raises(AuthError, match="client_id=") as caught:
         identified(World(), discovered(registration_endpoint=None), RegisteredClient())
     assert "client_metadata_url" not in str(caught.value)
@@ -217,7 +217,7 @@ def test_a_forgotten_client_is_not_kept_even_if_there_will_be_no_other() -> None
         {"redirect_uri": "myapp:/callback"},
     ],
 )
-def test_what_no_client_can_be_is_refused_when_it_is_made(options: dict[str, Any]) -> None:
+def test_invalid_client_options_are_refused_when_they_are_given(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         RegisteredClient(**options)
 

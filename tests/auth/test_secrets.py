@@ -85,7 +85,7 @@ STAGES = ["/register", "/authorize", "/token", "refresh", "/mcp", "call", "redir
 
 @pytest.mark.parametrize("status", [401, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("stage", STAGES)
-async def test_a_server_that_repeats_everything_makes_nothing_come_out(
+async def test_secrets_that_a_server_repeats_are_not_in_errors_logs_or_reprs(
     stage: str, status: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "mcp_client")
@@ -168,7 +168,7 @@ async def test_the_url_of_a_server_is_logged_without_its_query(
     assert KEY not in caplog.text
 
 
-async def test_a_client_secret_that_is_repeated_does_not_come_out(
+async def test_a_client_secret_that_a_server_repeats_is_not_in_errors_or_logs(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG, "mcp_client")

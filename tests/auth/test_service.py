@@ -116,7 +116,7 @@ def test_client_credentials_are_discovery_and_one_request() -> None:
         (["none", "client_secret_post"], False),
     ],
 )
-def test_a_secret_that_was_given_is_always_shown(
+def test_a_client_secret_is_always_sent_in_the_header_or_in_the_form(
     supported: list[str] | None, in_header: bool
 ) -> None:
     page = metadata(token_endpoint_auth_methods_supported=supported)
@@ -125,7 +125,7 @@ def test_a_secret_that_was_given_is_always_shown(
     assert ("client_secret" in table.form(TOKEN)) is not in_header
 
 
-def test_a_key_signs_for_the_issuer_and_is_not_sent() -> None:
+def test_a_private_key_signs_an_assertion_for_the_issuer_and_is_not_sent() -> None:
     machine = ServiceClient.of("the-client", private_key=KEY_TEXT, key_id="k1")
     table, login = run(client_credentials(replace(WANT, now=time.time), machine))
     form = table.form(TOKEN)
@@ -141,7 +141,7 @@ def test_a_key_signs_for_the_issuer_and_is_not_sent() -> None:
     assert login.source.auth_method == "private_key_jwt"
 
 
-def test_a_server_that_takes_other_signatures_is_not_asked() -> None:
+def test_a_server_that_does_not_support_our_signature_is_not_asked_for_a_token() -> None:
     machine = ServiceClient.of("the-client", private_key=KEY_TEXT)
     page = metadata(token_endpoint_auth_signing_alg_values_supported=["RS256"])
     table = Supplying({AS: page})
@@ -150,7 +150,7 @@ def test_a_server_that_takes_other_signatures_is_not_asked() -> None:
     assert TOKEN not in table.urls
 
 
-def test_a_workload_sends_its_jwt_once_and_tries_nothing_else() -> None:
+def test_a_workload_sends_its_jwt_in_one_request_and_does_not_retry() -> None:
     table, _ = run(workload_identity(WANT, WORKLOAD, "wl-SECRET"))
     assert table.urls == [PRM, AS, TOKEN]
     assert table.form(TOKEN) == {
@@ -202,7 +202,7 @@ def test_an_enterprise_exchanges_the_id_token_and_then_the_grant() -> None:
     assert login.source.key.client == "the-client"
 
 
-def test_each_of_the_two_servers_sees_its_own_secret_only() -> None:
+def test_each_authorization_server_receives_only_its_own_secret() -> None:
     provider = IdentityProvider(IDP, "us-at-idp", lambda: "id-SECRET", "idp-secret")
     table, _ = run(enterprise(WANT, MACHINE, provider))
     assert basic(table, IDP) == "us-at-idp:idp-secret"
@@ -212,7 +212,7 @@ def test_each_of_the_two_servers_sees_its_own_secret_only() -> None:
         assert not any(secret.encode() in (step.body or b"") for step in sent)
 
 
-def test_a_company_that_says_no_is_quoted() -> None:
+def test_a_refusal_of_the_identity_provider_is_quoted_in_the_error() -> None:
     table = Supplying({IDP: {"error": "access_denied", "error_description": "not in your group"}})
     with pytest.raises(AuthError, match=r"identity provider.*access_denied: not in your group"):
         table.run(enterprise(WANT, MACHINE, PROVIDER))
@@ -227,7 +227,7 @@ def test_a_company_that_says_no_is_quoted() -> None:
         {"access_token": {"a": "jag-SECRET"}},
     ],
 )
-def test_what_is_no_id_jag_goes_nowhere(change: dict[str, Any]) -> None:
+def test_a_token_that_is_not_an_id_jag_is_not_sent_to_the_server(change: dict[str, Any]) -> None:
     table = Supplying({IDP: {**JAG, **change}})
     with pytest.raises(AuthError, match="instead of an ID-JAG") as caught:
         table.run(enterprise(WANT, MACHINE, PROVIDER))
@@ -251,7 +251,7 @@ def test_what_is_no_id_jag_goes_nowhere(change: dict[str, Any]) -> None:
         ([], "", ["a"], "", None),
     ],
 )
-def test_scopes_are_the_hosts_or_the_challenges_or_the_resources(
+def test_scopes_come_from_the_host_then_the_challenge_then_the_resource(
     grant: str,
     own: list[str] | None,
     challenged: str,
@@ -292,7 +292,7 @@ EVIL_PAGES = {
 
 @pytest.mark.parametrize("grant", FLOWS)
 @pytest.mark.parametrize("bound", ["given", "remembered"])
-def test_credentials_of_one_issuer_are_not_shown_to_another(grant: str, bound: str) -> None:
+def test_credentials_of_one_issuer_are_not_sent_to_another(grant: str, bound: str) -> None:
     machine = replace(MACHINE, issuer=ISSUER if bound == "given" else None)
     last = Source(Key(ISSUER, SERVER, "the-client"), TOKEN)
     want = WANT if bound == "given" else replace(WANT, last=last)
@@ -319,7 +319,7 @@ def test_an_issuer_that_was_given_counts_and_not_the_one_remembered() -> None:
     assert login.source.key.issuer == ISSUER
 
 
-def test_a_server_without_metadata_is_no_way_round() -> None:
+def test_credentials_are_not_sent_to_a_server_without_metadata() -> None:
     table = Supplying({PRM: 404, "https://mcp.example/token": {"access_token": "at"}})
     machine = replace(MACHINE, issuer=ISSUER)
     with pytest.raises(AuthError, match="belong to https://as"):
@@ -356,7 +356,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_be_is_said_at_once(case: str) -> None:
+def test_invalid_options_are_refused_when_they_are_given(case: str) -> None:
     make, reason = WRONG[case]
     with pytest.raises(ConfigError) as caught:
         make()
@@ -423,7 +423,7 @@ SAID = str({"text": "hello"})
 
 
 @pytest.mark.parametrize("kind", ["client credentials", "workload"])
-async def test_a_machine_gets_one_token_for_a_session_and_nobody_is_asked(
+async def test_a_service_gets_one_token_for_a_session_without_a_person(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -524,7 +524,7 @@ async def test_a_call_that_needs_a_scope_is_sent_again_with_it() -> None:
         assert [form.get("scope") for form in machines.forms] == ["basic", "basic write"]
 
 
-async def test_a_secret_stays_with_the_first_server_that_had_it() -> None:
+async def test_a_secret_is_sent_only_to_the_first_server_that_received_it() -> None:
     machines = Machines()
     named: list[str] = []
 
@@ -545,7 +545,7 @@ async def test_a_secret_stays_with_the_first_server_that_had_it() -> None:
         assert len(machines.forms) == 1
 
 
-async def test_a_function_that_fails_is_told_of_and_nothing_is_sent() -> None:
+async def test_an_error_of_the_assertion_function_is_reported_and_nothing_is_sent() -> None:
     def broken() -> str:
         raise RuntimeError("the file with SECRET is gone")
 

@@ -141,7 +141,7 @@ async def test_where_tokens_came_from_is_remembered_for_a_server(store: TokenSto
     assert await store.recall("https://mcp.example") is None
 
 
-async def test_a_claim_is_one_s_own_until_it_is_released(store: TokenStore) -> None:
+async def test_a_claim_belongs_to_one_caller_until_it_is_released(store: TokenStore) -> None:
     mark = await store.claim(KEY, 60)
     assert mark is not None
     assert await store.claim(KEY, 60) is None
@@ -154,7 +154,7 @@ async def test_a_claim_is_one_s_own_until_it_is_released(store: TokenStore) -> N
     assert await store.claim(KEY, 60) not in (None, mark)
 
 
-async def test_a_claim_that_has_run_out_is_anybody_s_and_cannot_be_released_any_more(
+async def test_an_expired_claim_is_free_and_its_old_mark_releases_nothing(
     store: TokenStore,
 ) -> None:
     dead = await store.claim(KEY, 0)
@@ -194,7 +194,7 @@ def test_a_claim_ends_at_its_second() -> None:
     )
 )
 @examples(80)
-def test_no_two_marks_are_good_at_once(steps: list[tuple[bool, int, float, float]]) -> None:
+def test_two_claims_are_never_valid_at_once(steps: list[tuple[bool, int, float, float]]) -> None:
     book, now = TokenFile(), 1_000.0
     given_out: dict[str, float] = {}
     for claims, which, passed, seconds in steps:
@@ -230,7 +230,7 @@ async def test_a_file_is_made_for_its_owner_only_whatever_the_umask(tmp_path: Pa
     assert [each.name for each in path.parent.iterdir()] == ["tokens.json"]
 
 
-async def test_looking_makes_nothing(tmp_path: Path) -> None:
+async def test_reading_creates_no_file(tmp_path: Path) -> None:
     store = FileTokens(tmp_path / "none" / "tokens.json")
     assert await store.load(KEY) is None
     assert await store.recall("https://mcp.example/mcp") is None
@@ -245,7 +245,7 @@ async def test_another_store_on_the_same_file_finds_what_was_saved(home: Path) -
     assert await later.recall("https://mcp.example/mcp") == SOURCE
 
 
-def test_a_file_is_by_default_where_a_person_s_data_is(
+def test_the_default_file_is_in_the_users_data_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
@@ -332,7 +332,7 @@ async def test_a_link_is_not_followed(home: Path, tmp_path: Path) -> None:
     assert await FileTokens(elsewhere / "tokens.json").load(KEY) == TOKEN
 
 
-async def test_what_is_no_regular_file_is_refused_and_nobody_waits_for_it(home: Path) -> None:
+async def test_a_file_that_is_not_regular_is_refused_without_waiting_for_it(home: Path) -> None:
     os.mkfifo(home / "tokens.json", 0o600)
     await refused(FileTokens(home / "tokens.json"), "it is not a regular file")
     (home / "dir.json").mkdir(mode=0o700)
@@ -360,7 +360,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-async def test_a_broken_file_is_told_of_and_left_as_it_is(home: Path, case: str) -> None:
+async def test_a_broken_file_is_an_error_and_is_not_changed(home: Path, case: str) -> None:
     text, reason = BROKEN[case]
     path = home / "tokens.json"
     path.write_bytes(text)
@@ -399,7 +399,7 @@ async def test_a_disk_that_is_full_leaves_the_file_as_it_was(
     assert [each.name for each in home.iterdir()] == ["tokens.json"]
 
 
-async def test_a_claim_in_vain_writes_nothing(home: Path) -> None:
+async def test_a_claim_that_fails_writes_nothing(home: Path) -> None:
     store = FileTokens(home / "tokens.json")
     await store.claim(KEY, 60)
 
@@ -414,14 +414,14 @@ async def test_a_claim_in_vain_writes_nothing(home: Path) -> None:
     assert stamp() == before
 
 
-async def test_what_a_process_that_died_was_writing_is_swept_away(home: Path) -> None:
+async def test_the_draft_of_a_killed_writer_is_removed(home: Path) -> None:
     (home / ".tokens.json.0123456789abcdef").write_text("rt-SECRET")
     (home / "other.json").write_text("not ours to touch")
     await FileTokens(home / "tokens.json").save(KEY, TOKEN)
     assert sorted(each.name for each in home.iterdir()) == ["other.json", "tokens.json"]
 
 
-async def test_who_never_gets_a_turn_is_told_and_does_not_wait_for_ever(
+async def test_waiting_for_the_lock_of_the_file_is_bounded(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_client.runtime.atomic_file.PATIENCE", 0.02)
@@ -473,7 +473,7 @@ async def test_changes_of_several_processes_are_all_kept(home: Path) -> None:
 # ------------------------------------------------------------------------ a keyring
 
 
-async def test_a_keyring_has_an_entry_for_each_token_and_claims_are_no_secret(
+async def test_a_keyring_has_one_entry_for_each_value_and_its_claims_hold_no_secret(
     entries: Entries, home: Path
 ) -> None:
     store = KeyringTokens("my-app", claims=home / "claims.json")
@@ -497,7 +497,9 @@ async def test_a_keyring_that_cannot_be_used_says_what_to_do(home: Path, entries
             assert "SECRET" not in str(caught.value)
 
 
-async def test_an_entry_that_is_no_token_is_told_of(home: Path, entries: Entries) -> None:
+async def test_a_keyring_entry_that_is_not_a_token_is_an_error(
+    home: Path, entries: Entries
+) -> None:
     store = KeyringTokens(claims=home / "claims.json")
     await store.save(KEY, TOKEN)
     for broken in ("", "SECRET", "{}", '{"access_token": ["SECRET"]}'):

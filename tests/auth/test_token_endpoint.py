@@ -101,7 +101,7 @@ def test_each_request_has_an_assertion_of_its_own() -> None:
 
 @given(st.text(max_size=12), st.text(max_size=12))
 @examples(80)
-def test_what_is_in_a_basic_header_can_be_told_apart_again(name: str, secret: str) -> None:
+def test_client_id_and_secret_can_be_read_back_from_a_basic_header(name: str, secret: str) -> None:
     name, secret = (text.encode("utf-8", "ignore").decode() for text in (name, secret))
     basic = ClientAuthentication(name, "client_secret_basic", secret)
     _, headers = basic.apply_to({})
@@ -132,7 +132,7 @@ def test_how_a_client_authenticates_is_what_its_registration_or_the_metadata_say
     assert ClientAuthentication.of(client, supported).method == expected
 
 
-def test_a_server_that_takes_nothing_a_secret_can_do_is_told_so() -> None:
+def test_a_server_that_supports_no_method_for_a_secret_is_an_error_that_names_its_methods() -> None:
     with pytest.raises(AuthError, match="accepts tls_client_auth from clients"):
         auth_method(Registration("c", "s"), ["tls_client_auth"])
 
@@ -206,7 +206,7 @@ SECRETS = {
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post", "none"])
 @pytest.mark.parametrize("grant", SECRETS)
 @pytest.mark.parametrize("where", ["error", "error_description"])
-def test_a_server_that_says_a_secret_back_is_not_quoted(
+def test_a_secret_that_the_server_repeats_is_not_in_the_error(
     grant: str, method: str, where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     form = {"grant_type": grant, **SECRETS[grant]}
@@ -263,7 +263,7 @@ def test_a_server_that_wants_its_nonce_is_asked_once_more_with_a_new_proof() -> 
         ([answer(WANTED, 400, dpop_nonce="n1")], False),
     ],
 )
-def test_it_is_asked_no_more_than_that(outcomes: list[Fetched], dpop: bool) -> None:
+def test_the_token_endpoint_is_asked_at_most_twice(outcomes: list[Fetched], dpop: bool) -> None:
     error = refused(*outcomes, dpop=Proofs() if dpop else None)
     assert error.oauth_error in ("use_dpop_nonce", "invalid_grant")
 

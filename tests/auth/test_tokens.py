@@ -43,7 +43,9 @@ def token(now: float = NOW, **changes: Any) -> Token:
         (math.inf, NOW + 10 * 365 * 86_400),
     ],
 )
-def test_an_expiry_becomes_a_time_or_nothing(given: Any, expected: float | None) -> None:
+def test_an_expiry_becomes_a_time_and_an_invalid_one_is_ignored(
+    given: Any, expected: float | None
+) -> None:
     assert token(expires_in=given).expires_at == expected
 
 
@@ -121,7 +123,7 @@ def test_a_dpop_token_is_kept_with_its_key_and_a_bearer_token_without() -> None:
         ({"token_type": "N_A"}, "not Bearer or DPoP"),
     ],
 )
-def test_what_is_no_usable_token_is_refused_without_showing_it(
+def test_an_unusable_token_is_refused_without_showing_it(
     change: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(AuthError, match=reason) as caught:

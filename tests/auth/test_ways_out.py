@@ -177,7 +177,7 @@ def test_a_pushed_request_that_is_refused_opens_no_page(page: Any, why: str) -> 
     assert world.consents == []
 
 
-def test_a_server_that_requires_pushing_and_says_not_where_is_refused() -> None:
+def test_a_server_that_requires_pushing_without_an_endpoint_is_refused() -> None:
     described = metadata(require_pushed_authorization_requests=True)
     with pytest.raises(AuthError, match="pushed_authorization_request_endpoint"):
         logged_in(World({METADATA: described}))

@@ -433,7 +433,7 @@ async def test_a_reading_that_was_lost_is_asked_for_once_more_and_not_again() ->
         assert library.count("resources/read") == 4
 
 
-async def test_a_reading_that_asks_for_ever_is_given_up_and_says_where() -> None:
+async def test_a_read_that_never_stops_asking_back_is_given_up() -> None:
     asks = {"resultType": "input_required", "requestState": "s"}
     library = Odd("resources/read", asks)
     async with reading(library, limits=Limits(rounds=3)) as session:

@@ -201,7 +201,7 @@ async def test_finding_many_tools_at_once_costs_one_fetch() -> None:
 
 
 @pytest.mark.both_backends
-async def test_who_waits_is_served_where_the_one_who_fetched_failed() -> None:
+async def test_tasks_that_wait_are_served_although_the_fetching_task_failed() -> None:
     server = Server(page("a"))
     server.gate = anyio.Event()
     found: list[str] = []
@@ -261,7 +261,7 @@ async def test_a_notice_during_a_fetch_makes_what_is_fetched_stale() -> None:
 
 
 @pytest.mark.both_backends
-async def test_who_waits_during_a_notice_does_not_get_the_stale_list() -> None:
+async def test_tasks_that_wait_during_a_change_notice_do_not_get_the_stale_list() -> None:
     server = Server(page("a"))
     server.gate = anyio.Event()
     found: list[list[str]] = []

@@ -155,7 +155,7 @@ async def test_a_first_list_that_fails_raises() -> None:
 
 
 @pytest.mark.both_backends
-async def test_all_who_wait_for_a_fetch_that_fails_learn_of_it_at_once() -> None:
+async def test_a_failed_fetch_raises_at_once_for_every_task_that_waits() -> None:
     server = Server(ServerError("busy", code=-32000))
     server.gate = anyio.Event()
     failed = 0

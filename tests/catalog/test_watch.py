@@ -204,7 +204,7 @@ async def test_a_server_that_keeps_dying_ends_the_waiting(
             await anext(updates)
 
 
-async def test_who_could_not_enter_holds_nothing(library: Library) -> None:
+async def test_a_subscription_that_failed_to_open_holds_nothing(library: Library) -> None:
     unwilling = Unwilling(library)
     async with reading(library) as session:
         with pytest.raises(ServerError):

@@ -27,7 +27,7 @@ def over(clock: RequestDeadline, now: float) -> bool:
     return clock.until(now) <= now
 
 
-def test_silence_ends_it_and_signs_of_life_do_not_for_ever() -> None:
+def test_silence_ends_a_request_and_progress_extends_it_for_a_bounded_time() -> None:
     clock = RequestDeadline(TIMEOUTS, 0.0)
     assert clock.until(0) == 10
     clock.sign(8)
@@ -74,7 +74,7 @@ def test_a_server_that_never_stops_asking_gets_the_time_of_one_person_and_no_mor
     assert clock.ran_out(now) == "total"
 
 
-def test_a_question_nobody_answers_ends_too() -> None:
+def test_a_handler_that_never_answers_is_bounded() -> None:
     clock = RequestDeadline(TIMEOUTS, 0.0)
     clock.pause(0)
     assert not over(clock, 129)

@@ -78,7 +78,7 @@ def test_a_log_can_be_checked_without_this_package(path: Path) -> None:
     assert verify_audit(path).last_hash == previous
 
 
-def test_a_key_makes_lines_that_nobody_makes_without_it(path: Path) -> None:
+def test_lines_of_a_keyed_log_cannot_be_forged_without_the_key(path: Path) -> None:
     written(path, key=KEY)
     head, _, seal = lines_of(path)[0].rpartition(b',"hash":"')
     assert seal[:64].decode() == hmac.new(KEY, head, "sha256").hexdigest()
@@ -100,7 +100,7 @@ def test_a_whole_log_says_how_much_there_is_and_what_is_open(path: Path) -> None
     assert not verified.keyed
 
 
-def test_records_of_somebodys_own_do_no_harm(path: Path) -> None:
+def test_records_that_a_caller_appends_do_no_harm(path: Path) -> None:
     for odd in ({}, {"event": "opened"}, {"event": "opened", "process": "x", "call": [1]}):
         AuditLog(path).append(odd)
     assert [left.process for left in verify_audit(path).open_calls] == [0, 0]
@@ -265,7 +265,7 @@ def test_what_was_done_to_the_lines_is_found_and_where(how: str, path: Path) -> 
     assert error.path == str(path)
 
 
-def test_a_line_made_anew_without_those_after_it_is_found(path: Path) -> None:
+def test_a_rewritten_line_is_found_where_later_lines_are_unchanged(path: Path) -> None:
     written(path)
     lines = lines_of(path)
     head = lines[4].rpartition(b',"hash":"')[0].replace(b"c-1", b"c-9")
@@ -320,7 +320,7 @@ def test_a_file_that_is_something_else_is_left_as_it_is(content: bytes, path: Pa
     assert broken(path).line == 1
 
 
-def test_no_log_is_told_from_a_broken_one(path: Path) -> None:
+def test_a_missing_log_or_a_directory_is_a_config_error(path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         verify_audit(path)
     path.mkdir()
@@ -367,14 +367,14 @@ def test_a_file_whose_first_line_was_cut_off_goes_on(size: int, path: Path) -> N
     assert (verified.lines, verified.repaired, verified.calls) == (3, 1, 2)
 
 
-def test_a_crash_while_a_crash_is_told_of_is_told_of_too(path: Path) -> None:
+def test_a_crash_during_the_repair_of_a_crash_is_recorded_too(path: Path) -> None:
     written(path, 1)
     path.write_bytes(path.read_bytes() + b'{"line":4,"fi\n{"line":4,"file":1,"prev')
     AuditLog(path).append(entry(7))
     assert verify_audit(path).repaired == 1
 
 
-def test_what_is_told_of_a_crash_cannot_be_changed_or_made_up(path: Path) -> None:
+def test_the_record_of_a_crash_cannot_be_changed_or_forged(path: Path) -> None:
     log = written(path, 2)
     path.write_bytes(path.read_bytes() + b'{"line":6,"x')
     log.append(entry(7))
@@ -457,7 +457,7 @@ async def test_a_file_that_cannot_be_written_refuses_the_call(path: Path) -> Non
     assert "Not a directory" in await refused("/dev/null/calls.jsonl")
 
 
-async def test_a_pipe_is_no_file_and_nobody_waits_for_its_reader(path: Path) -> None:
+async def test_a_pipe_in_place_of_a_log_is_refused_without_waiting(path: Path) -> None:
     os.mkfifo(path)
     assert "not a regular file" in await refused(path)
 
@@ -758,7 +758,7 @@ def test_a_log_may_be_checked_while_it_is_rotated(keep: int | None, path: Path) 
     assert verify_audit(path).open_calls == ()
 
 
-def test_a_file_that_is_rotated_as_it_is_opened_is_opened_anew(
+def test_a_file_that_is_rotated_while_it_is_opened_is_opened_again(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, flock = written(path, 2, **SMALL), fcntl.flock

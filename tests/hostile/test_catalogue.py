@@ -146,7 +146,7 @@ async def test_notices_during_every_list_end_in_a_list() -> None:
         assert session.stats.requests < 20
 
 
-async def test_a_cursor_that_is_refused_each_time_is_no_loop() -> None:
+async def test_a_cursor_that_is_always_refused_causes_no_loop() -> None:
     def refusing(cursor: str | None) -> Any:
         if cursor:
             raise JsonRpcError(-32602, "no such cursor")

@@ -104,7 +104,9 @@ async def test_honest_compression_is_read(coding: str) -> None:
     ("coding", "body", "said"),
     [("gzip", b"not gzip at all", "compression is broken"), ("br", b"xxxx", "'br'")],
 )
-async def test_compression_that_is_none_is_said(coding: str, body: bytes, said: str) -> None:
+async def test_a_body_with_false_compression_is_an_error_that_says_so(
+    coding: str, body: bytes, said: str
+) -> None:
     async def work(arguments: Any, request: Request, reply: Reply) -> None:
         head = {"Content-Type": "application/json", "Content-Encoding": coding}
         await reply.send(200, body, head)
@@ -199,7 +201,7 @@ async def test_headers_without_end_are_refused() -> None:
             await session.call_tool("work")
 
 
-async def test_what_is_no_http_at_all_is_said() -> None:
+async def test_a_response_that_is_not_http_is_an_error_that_says_so() -> None:
     async def handler(request: Request, reply: Reply) -> None:
         await reply.raw(b"SSH-2.0-OpenSSH_9.6\r\n\r\n")
         reply.hang_up()

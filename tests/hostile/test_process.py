@@ -57,7 +57,7 @@ async def test_a_command_that_does_not_exist_says_what_to_do() -> None:
         await connect(["no-such-command-anywhere"])
 
 
-async def test_a_file_that_is_no_program_is_a_connect_error(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_executable_is_a_connect_error(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_bytes(b"\x00\x01")
     program.chmod(0o755)
@@ -78,7 +78,7 @@ async def test_a_relative_command_is_found_where_the_server_runs(tmp_path: Path)
         await session.ping()
 
 
-async def test_last_words_come_with_the_error_and_secrets_do_not() -> None:
+async def test_the_error_has_the_last_lines_of_standard_error_without_secrets() -> None:
     with pytest.raises(ConnectError) as caught:
         await connect(scripted("--print-and-exit", env={"SECRET": "hunter2-hunter2"}))
     assert caught.value.exit_code == 1
@@ -96,7 +96,7 @@ async def test_a_variable_of_the_host_does_not_reach_the_server(
     assert (seen["GIVEN"], seen["PATH"]) == ("yes", os.environ["PATH"])
 
 
-async def test_standard_error_may_be_replaced_by_what_is_no_file(
+async def test_standard_error_may_be_replaced_by_an_object_without_a_descriptor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "stderr", object())
@@ -113,7 +113,7 @@ async def test_cancelling_a_connect_leaves_no_process() -> None:
 # -------------------------------------------------------------------------- dying
 
 
-async def test_a_kill_settles_every_call_and_the_next_starts_anew() -> None:
+async def test_killing_the_server_settles_every_call_and_the_next_call_restarts_it() -> None:
     async with _session() as session:
         errors: list[ConnectionLost] = []
 
@@ -159,7 +159,7 @@ async def test_a_server_that_closes_its_input_is_started_again() -> None:
         await _goes_on(session, generation=2)
 
 
-async def test_a_grandchild_that_holds_the_output_keeps_nobody_waiting() -> None:
+async def test_a_grandchild_that_holds_the_output_delays_no_call() -> None:
     async with _session() as session:
         with anyio.fail_after(20), pytest.raises(ConnectionLost) as caught:
             await session.call_tool("spawn-and-exit")
@@ -223,7 +223,7 @@ async def test_answers_to_a_server_that_does_not_read_are_dropped_at_a_cap() -> 
         await _goes_on(session)
 
 
-async def test_a_call_given_up_before_it_left_never_runs(tmp_path: Path) -> None:
+async def test_a_call_cancelled_before_it_was_written_never_runs(tmp_path: Path) -> None:
     resume = tmp_path / "go-on"
     async with _session() as session:
         await session.call_tool("stop-reading", {"until": str(resume)})
@@ -246,7 +246,7 @@ async def _cancelled(session: Session) -> list[Any]:
     return [n["params"]["requestId"] for n in told if n["method"] == "notifications/cancelled"]
 
 
-async def test_a_late_answer_is_dropped_and_the_server_was_told() -> None:
+async def test_a_late_response_is_dropped_after_the_server_was_notified() -> None:
     async with _session() as session:
         with pytest.raises(CallTimeout) as caught:
             await session.call_tool("hold", timeout=0.5)
@@ -256,7 +256,7 @@ async def test_a_late_answer_is_dropped_and_the_server_was_told() -> None:
         assert len(await _cancelled(session)) == 1
 
 
-async def test_a_cancelled_call_is_told_and_the_session_goes_on() -> None:
+async def test_a_cancelled_call_is_announced_to_the_server_and_the_session_goes_on() -> None:
     async with _session() as session:
         await session.list_tools()
         with anyio.move_on_after(0.5):
@@ -266,7 +266,7 @@ async def test_a_cancelled_call_is_told_and_the_session_goes_on() -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_task_cancelled_by_asyncio_itself_is_told_too() -> None:
+async def test_a_task_cancelled_through_asyncio_sends_a_cancellation() -> None:
     import asyncio  # noqa: TID251
 
     async with _session() as session:
@@ -280,7 +280,7 @@ async def test_a_task_cancelled_by_asyncio_itself_is_told_too() -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_asyncio_may_cancel_the_closer_as_often_as_it_likes() -> None:
+async def test_closing_finishes_however_often_asyncio_cancels_it() -> None:
     import asyncio  # noqa: TID251
 
     session = await _session("--ignore-sigterm", timeouts=Timeouts(close=0.2))
@@ -298,7 +298,7 @@ async def test_asyncio_may_cancel_the_closer_as_often_as_it_likes() -> None:
 # -------------------------------------------------------------------------- owners
 
 
-async def test_sessions_may_cross_and_be_closed_in_other_tasks() -> None:
+async def test_sessions_may_overlap_and_be_closed_in_other_tasks() -> None:
     opened: list[Session] = []
 
     async def open_one() -> None:
@@ -318,7 +318,7 @@ async def test_sessions_may_cross_and_be_closed_in_other_tasks() -> None:
         await second.call_tool("echo")
 
 
-async def test_a_dying_server_cancels_nobody() -> None:
+async def test_a_server_that_exits_cancels_no_task_of_the_host() -> None:
     async with _session() as session:
         pid = int((await session.call_tool("pid")).text)
         os.kill(pid, signal.SIGKILL)

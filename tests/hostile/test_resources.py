@@ -84,7 +84,7 @@ async def test_a_blob_that_is_too_large_is_refused_and_the_session_goes_on() -> 
         assert len(await session.list_resources()) == 2
 
 
-async def test_a_blob_that_is_no_base64_harms_only_who_decodes_it() -> None:
+async def test_invalid_base64_of_a_blob_raises_only_when_it_is_decoded() -> None:
     pieces = [{"uri": "a:1", "blob": "not base64!"}, {"uri": "a:2", "text": "fine"}]
     async with reading(Odd("resources/read", {"contents": pieces})) as session:
         read = await session.read_resource("a:")

@@ -266,7 +266,7 @@ def test_what_may_mislead_is_said(url: str, host: str, words: str) -> None:
         "https://" + "\u00e4" * 100 + ".de",
     ],
 )
-def test_what_nobody_should_open_is_refused(url: Any) -> None:
+def test_a_url_that_is_unsafe_to_open_is_refused(url: Any) -> None:
     with pytest.raises(NotOpenable):
         address_of(url)
 

@@ -218,7 +218,7 @@ async def test_a_runaway_input_pattern_is_a_finding_and_strict_stops_the_call() 
     assert server.ran == 1
 
 
-async def test_closing_the_session_ends_its_worker_and_spoils_no_judgement() -> None:
+async def test_closing_the_session_ends_its_worker_after_the_check_under_way() -> None:
     server = Server({"type": "object", **RUNAWAY, "maxProperties": 9}, {"a": 1})
     server.tool["outputSchema"]["properties"] = {"a": {"multipleOf": 2, **RUNAWAY}}
     session = await connect(MemoryServer(server), approval=allow_all)

@@ -228,7 +228,9 @@ async def test_a_gateway_does_not_know_whether_it_ran() -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_a_server_that_asks_who_we_are_is_heard_at_once(status: int) -> None:
+async def test_a_response_that_requires_a_login_is_an_auth_error_after_one_request(
+    status: int,
+) -> None:
     async def handler(request: Request, reply: Reply) -> None:
         await reply.send(status, b"", {"WWW-Authenticate": 'Bearer scope="a"'})
 

@@ -459,7 +459,7 @@ async def test_more_schemas_than_a_worker_keeps_are_all_judged() -> None:
 
 
 @pytest.mark.both_backends
-async def test_a_worker_that_nobody_asks_goes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_worker_exits(monkeypatch: pytest.MonkeyPatch) -> None:
     child = worker._CHILD.replace(
         "\nmain()", "\nimport mcp_client_worker.engine as j; j._IDLE = 0.1; main()"
     )

@@ -106,7 +106,7 @@ def test_what_is_cheap_is_judged_in_place(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DEAR)
-def test_what_is_dear_or_not_known_goes_to_the_worker(name: str) -> None:
+def test_a_costly_or_unknown_check_goes_to_the_worker(name: str) -> None:
     assert not fits(*DEAR[name])
 
 
