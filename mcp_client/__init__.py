@@ -3,6 +3,7 @@ run that was not approved.
 
 One folder a subject; imports go down this list only::
 
+    sync.py      the same for programs without an event loop, and for threads
     host/        many servers as one set of tools: Host, naming, filters, status
     session/     connect, Session, and the life of one tool call, top to bottom
     handlers/    what a server may ask of the host: elicitation, sampling, roots; its log

@@ -66,7 +66,7 @@ def test_the_readme_has_two_commands_and_code_by_line_15() -> None:
     assert len(commands) == 2
     assert all(len(command.splitlines()) == 1 for command in commands)
     assert README.splitlines().index("```python") < 15
-    assert len(README.splitlines()) <= 300
+    assert len(README.splitlines()) <= 450
 
 
 def test_every_example_is_tested_here() -> None:
@@ -83,6 +83,7 @@ def test_every_example_is_tested_here() -> None:
         "pin_tools.py",
         "watch_for_changes.py",
         "watch_progress.py",
+        "without_async.py",
     }
     for path in (ROOT / "examples").glob("*.py"):
         assert len(path.read_text().splitlines()) <= 45, path.name
@@ -113,6 +114,17 @@ def test_list_and_call_prints_the_weather_and_sounds_no_alarm() -> None:
         "New York: 22.5 °C, partly cloudy",
         'May set_alarm run with {"location":"New York"}? No.',
         "weather/set_alarm: not approved: it changes things, and nobody is here",
+    ]
+
+
+def test_without_async_calls_from_threads_and_is_refused_what_changes_things() -> None:
+    done = run(sys.executable, "examples/without_async.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "get_weather, set_alarm",
+        "Oslo: 22.5 °C, partly cloudy",
+        "New York: 22.5 °C, partly cloudy",
+        "not approved: only reading is allowed here",
     ]
 
 

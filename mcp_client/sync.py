@@ -1,0 +1,264 @@
+"""The client for programs without an event loop: ``from mcp_client.sync import connect``.
+
+::
+
+    with connect(StdioServer("python", ["weather.py"]), approval=ask) as session:
+        print(session.call_tool("get_weather", {"location": "Oslo"}).text)
+
+Everything has the names, options, errors and documentation of the async package. Nothing is
+awaited: ``async with`` is ``with``, ``async for`` is ``for``, and ``aclose`` is ``close``. Without
+``with``: ``session = connect(...).open()`` ... ``session.close()``.
+
+Any number of threads may use one session at once. One thread of the process runs the event loop
+of all sessions; hooks and handlers may be plain functions, which run in threads of their own, or
+async ones, which run in that loop and cannot use a session of this module (``NotSent``). Ctrl-C
+cancels the call that the main thread waits for, and the server is told. A session that is still
+open when the program ends is closed then. A forked process cannot use its parent's sessions.
+
+Where it is not said otherwise, a method here is the async one of the same name, and waits for it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from .approval.remembered import Answers
+from .errors import ConfigError
+from .protocol.capabilities import Implementation
+from .runtime.portal import Portal, portal
+from .runtime.stats import Stats
+from .session.connect import Connecting as AsyncConnecting
+from .session.connect import connect as connect_async
+from .session.session import Session as AsyncSession
+
+if TYPE_CHECKING:
+    from .catalog.watch import Watch
+
+__all__ = ["Changes", "Connecting", "Session", "connect"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+A = TypeVar("A")
+U = TypeVar("U")
+_END: Any = object()
+
+
+class _Blocking(Generic[A]):
+    """What stands for an async object of the portal's event loop."""
+
+    _async: A
+    _portal: Portal
+
+    def _run(self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._portal.run(function, *args, **kwargs)
+
+    def _in_loop(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a plain function in the event loop."""
+
+        async def call() -> T:
+            return function(*args, **kwargs)
+
+        return self._portal.run(call)
+
+
+def _waits(
+    method: Callable[Concatenate[A, P], Awaitable[T]],
+) -> Callable[Concatenate[_Blocking[A], P], T]:
+    """The async method, waited for: same parameters, same documentation."""
+
+    def waits(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._portal.run(method, self._async, *args, **kwargs)
+
+    described: Callable[Concatenate[_Blocking[A], P], T] = _described_by(method, waits)
+    return described
+
+
+def _watches(
+    method: Callable[Concatenate[A, P], Watch[U]],
+) -> Callable[Concatenate[_Blocking[A], P], Changes[U]]:
+    """The method that returns an async iterator, with a plain one."""
+
+    def watches(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> Changes[U]:
+        return Changes(self._portal, self._in_loop(method, self._async, *args, **kwargs))
+
+    described: Callable[Concatenate[_Blocking[A], P], Changes[U]] = _described_by(method, watches)
+    return described
+
+
+def _described_by(source: Callable[..., Any], function: Any) -> Any:
+    function.__name__ = source.__name__
+    function.__qualname__ = source.__qualname__
+    function.__doc__ = source.__doc__
+    function.__signature__ = inspect.signature(source)
+    return function
+
+
+class Changes(_Blocking["Watch[U]"], Generic[U]):
+    """An iterator over changes, and a context manager to let go of it.
+
+    See ``mcp_client.catalog.watch``. Ends when its session is closed.
+    """
+
+    def __init__(self, portal: Portal, watch: Watch[U]) -> None:
+        self._portal = portal
+        self._async = watch
+
+    def __enter__(self) -> Self:
+        self._run(self._async.__aenter__)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> U:
+        found = self._run(_next, self._async)
+        if found is _END:
+            raise StopIteration
+        return found
+
+    def close(self) -> None:
+        """Stop watching. A thread that waits for the next change gets ``StopIteration``."""
+        self._run(self._async.aclose)
+
+
+async def _next(watch: Watch[U]) -> U:
+    return await anext(watch, _END)
+
+
+class Session(_Blocking[AsyncSession]):
+    """A connection to one server. Made by ``connect``. Any thread may use it, and any may close it.
+
+    Everything is as in ``mcp_client.Session``, waited for.
+    """
+
+    def __init__(self, portal: Portal, session: AsyncSession) -> None:
+        self._portal = portal
+        self._async = session
+        self.name = session.name
+        """What the host calls the server."""
+
+    def __repr__(self) -> str:
+        return repr(self._async)
+
+    @property
+    def stats(self) -> Stats:
+        """Counts of what happened on this session's connections."""
+        return self._async.stats
+
+    @property
+    def generation(self) -> int:
+        """How many connections the session has had."""
+        return self._async.generation
+
+    @property
+    def server_info(self) -> Implementation | None:
+        """Name and version by the server's own word, or None: for display, never for a decision."""
+        return self._async.server_info
+
+    @property
+    def protocol_version(self) -> str:
+        """The revision agreed on."""
+        return self._async.protocol_version
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """What the server says it can do, as it came."""
+        return self._async.capabilities
+
+    @property
+    def instructions(self) -> str | None:
+        """The server's advice for a model: untrusted text."""
+        return self._async.instructions
+
+    @property
+    def answers(self) -> Answers:
+        """What is remembered until the session ends, to be listed and revoked."""
+        return self._async.answers
+
+    list_tools = _waits(AsyncSession.list_tools)
+    get_tool = _waits(AsyncSession.get_tool)
+    tool_changes = _watches(AsyncSession.tool_changes)
+    call_tool = _waits(AsyncSession.call_tool)
+    list_resources = _waits(AsyncSession.list_resources)
+    list_resource_templates = _waits(AsyncSession.list_resource_templates)
+    resource_changes = _watches(AsyncSession.resource_changes)
+    read_resource = _waits(AsyncSession.read_resource)
+    follow = _waits(AsyncSession.follow)
+    subscribe_resource = _watches(AsyncSession.subscribe_resource)
+    list_prompts = _waits(AsyncSession.list_prompts)
+    prompt_changes = _watches(AsyncSession.prompt_changes)
+    get_prompt = _waits(AsyncSession.get_prompt)
+    complete = _waits(AsyncSession.complete)
+    set_log_level = _waits(AsyncSession.set_log_level)
+    roots_changed = _waits(AsyncSession.roots_changed)
+    elicitation_completed = _waits(AsyncSession.elicitation_completed)
+    ping = _waits(AsyncSession.ping)
+
+    def close(self) -> None:
+        """End the connection and the server's process. From any thread, any number of times."""
+        self._run(self._async.aclose)
+        self._portal.forget(self._async)
+
+
+class Connecting(_Blocking[AsyncConnecting]):
+    """A session that is not open yet: enter it with ``with``, or call ``open()``. Either, once."""
+
+    def __init__(self, portal: Portal, connecting: AsyncConnecting) -> None:
+        self._portal = portal
+        self._async = connecting
+        self._session: Session | None = None
+
+    def open(self) -> Session:
+        """Connect. The session is closed with ``session.close()``, or when the program ends."""
+        try:
+            session = self._run(self._async.__aenter__)
+            self._portal.close_at_exit(session, session.aclose)
+        except KeyboardInterrupt:
+            self._run(self._async.__aexit__, None, None, None)
+            raise
+        self._session = Session(self._portal, session)
+        return self._session
+
+    def __enter__(self) -> Session:
+        return self.open()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            self._session.close()
+
+    if not TYPE_CHECKING:  # a type checker reports these by itself
+
+        def __getattr__(self, name: str) -> Any:
+            if not name.startswith("_") and hasattr(Session, name):
+                raise ConfigError(
+                    f"the session is not open yet, so it has no {name}: use 'with connect(...) as "
+                    "session', or 'session = connect(...).open()'"
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+def _connects(source: Callable[P, AsyncConnecting]) -> Callable[P, Connecting]:
+    def connects(*args: P.args, **kwargs: P.kwargs) -> Connecting:
+        return Connecting(portal(), source(*args, **kwargs))
+
+    described: Callable[P, Connecting] = _described_by(source, connects)
+    return described
+
+
+connect = _connects(connect_async)

@@ -1,0 +1,443 @@
+"""``mcp_client.sync``: the client for programs without an event loop."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+import mcp_client
+from mcp_client import (
+    Accept,
+    Allow,
+    CallCancelled,
+    CallDenied,
+    CancelToken,
+    ConfigError,
+    ConnectError,
+    Deny,
+    Handlers,
+    NotSent,
+    ToolCall,
+    UnknownTool,
+    allow_all,
+    sync,
+)
+from mcp_client.sync import connect
+from tests.server.start import library, scripted
+
+ROOT = Path(__file__).parents[1]
+BOUND = 60.0
+"""Seconds that anything here may take, on a loaded machine."""
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def described(function: Any) -> tuple[str, str | None]:
+    signature = inspect.signature(function)
+    return str(signature.replace(return_annotation=signature.empty)), function.__doc__
+
+
+class TestTheFace:
+    def test_a_session_has_the_names_of_the_async_one(self) -> None:
+        asynchronous = public(mcp_client.Session) - {"aclose"} | {"close", "name", "stats"}
+        assert public(sync.Session) | {"name"} == asynchronous
+
+    def test_methods_have_the_signatures_and_documentation_of_the_async_ones(self) -> None:
+        for name in sorted(public(mcp_client.Session) - {"aclose"}):
+            blocking = inspect.getattr_static(sync.Session, name, None)
+            if inspect.isfunction(blocking):
+                assert described(blocking) == described(getattr(mcp_client.Session, name)), name
+
+    def test_properties_have_the_first_line_of_the_async_ones(self) -> None:
+        for name in sorted(public(sync.Session)):
+            blocking = inspect.getattr_static(sync.Session, name)
+            if isinstance(blocking, property):
+                original = inspect.getattr_static(mcp_client.Session, name, None)
+                if isinstance(original, property):
+                    first = (original.__doc__ or "").splitlines()[0]
+                    assert (blocking.__doc__ or "").startswith(first), name
+
+    def test_connect_has_the_options_and_documentation_of_the_async_one(self) -> None:
+        assert described(connect) == described(mcp_client.connect)
+
+    def test_a_wrong_option_is_the_error_of_the_async_one(self) -> None:
+        with pytest.raises(ConfigError, match="allow_all"):
+            connect(scripted(), approval=True)  # type: ignore[arg-type]
+
+    def test_using_a_session_before_it_is_open_says_what_to_write(self) -> None:
+        with pytest.raises(ConfigError, match=r"connect\(...\)\.open\(\)"):
+            connect(scripted()).call_tool("echo")  # type: ignore[attr-defined]
+
+
+class TestASession:
+    @pytest.mark.parametrize("era", ["handshake", "stateless"])
+    def test_lists_calls_reads_and_completes(self, era: str) -> None:
+        with connect(library(era), approval=allow_all) as session:
+            assert session.protocol_version
+            assert session.capabilities
+            for tool in session.list_tools():
+                assert session.get_tool(tool.name).fingerprint == tool.fingerprint
+            resources = session.list_resources()
+            assert session.read_resource(resources[0].uri).contents
+            assert len(session.list_prompts()) > 0
+            session.ping()
+
+    def test_is_closed_by_the_end_of_its_block(self) -> None:
+        with connect(scripted(), approval=allow_all) as session:
+            pid = int(session.call_tool("pid").text)
+        with pytest.raises(ConnectError):
+            session.list_tools(refresh=True)
+        assert not Path(f"/proc/{pid}").exists()
+
+    def test_opened_without_a_block_is_closed_by_close(self) -> None:
+        session = connect(scripted(), approval=allow_all).open()
+        pid = int(session.call_tool("pid").text)
+        session.close()
+        session.close()
+        assert not Path(f"/proc/{pid}").exists()
+
+    def test_cannot_be_opened_twice_by_one_connect(self) -> None:
+        connecting = connect(scripted())
+        connecting.open().close()
+        with pytest.raises(ConfigError, match="once"):
+            connecting.open()
+
+    def test_raises_what_the_async_one_raises(self) -> None:
+        with connect(scripted(), approval=lambda _: Deny("not today")) as session:
+            with pytest.raises(UnknownTool, match="echo"):
+                session.call_tool("eccho")
+            with pytest.raises(CallDenied, match="not today"):
+                session.call_tool("echo", {})
+
+    def test_a_server_that_does_not_start_is_a_connect_error(self, tmp_path: Path) -> None:
+        with pytest.raises(ConnectError), connect([str(tmp_path / "missing")]):
+            pass
+
+    def test_works_where_a_loop_is_running_already(self) -> None:
+        async def cell() -> str:
+            with connect(scripted(), approval=allow_all) as session:
+                return session.call_tool("echo", {"a": 1}).text
+
+        assert json.loads(anyio.run(cell)) == {"a": 1}
+
+    def test_a_token_cancels_a_call_from_another_thread(self) -> None:
+        token = CancelToken()
+        with connect(scripted(), approval=allow_all) as session:
+            sent = threading.Event()
+
+            def cancel() -> None:
+                assert sent.wait(BOUND)
+                token.cancel("enough")
+
+            def approved(_: ToolCall) -> Allow:
+                sent.set()
+                return Allow()
+
+            thread = threading.Thread(target=cancel)
+            thread.start()
+            with (
+                connect(scripted(), approval=approved) as other,
+                pytest.raises((CallCancelled, mcp_client.CallWithdrawn), match="enough"),
+            ):
+                other.call_tool("never", cancel=token)
+            thread.join(BOUND)
+            assert session.call_tool("echo", {}).text == "{}"
+
+
+class TestThreads:
+    def test_share_one_session(self) -> None:
+        with connect(scripted(), approval=allow_all) as session:
+            session.list_tools()
+
+            def work(number: int) -> bool:
+                result = session.call_tool("echo", {"n": number})
+                return bool(json.loads(result.text) == {"n": number})
+
+            with ThreadPoolExecutor(8) as pool:
+                assert all(pool.map(work, range(200), timeout=BOUND))
+
+    def test_are_served_by_one_portal_thread(self) -> None:
+        def portals() -> int:
+            return sum(thread.name == "mcp_client portal" for thread in threading.enumerate())
+
+        with connect(scripted()) as one, connect(scripted()) as other:
+            one.list_tools()
+            other.list_tools()
+            assert portals() == 1
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: connect(scripted()).open().close(), range(4)))
+        assert portals() == 1
+
+    def test_one_thread_may_close_what_another_waits_on(self) -> None:
+        asked = threading.Event()
+
+        def approve(_: ToolCall) -> Allow:
+            asked.set()
+            return Allow()
+
+        session = connect(scripted(), approval=approve).open()
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(session.call_tool, "never")
+            assert asked.wait(BOUND)
+            session.close()
+            assert isinstance(waiting.exception(BOUND), mcp_client.McpError)
+
+
+class TestHooks:
+    def test_may_be_plain_or_async(self) -> None:
+        async def approve(call: ToolCall) -> Allow | Deny:
+            return Allow() if call.arguments["n"] else Deny("zero")
+
+        with connect(scripted(), approval=approve) as session:
+            assert session.call_tool("echo", {"n": 1}).text == '{"n": 1}'
+            with pytest.raises(CallDenied, match="zero"):
+                session.call_tool("echo", {"n": 0})
+
+    def test_a_plain_hook_may_use_the_session(self) -> None:
+        seen: list[int] = []
+
+        def approve(_: ToolCall) -> Allow:
+            seen.append(len(session.list_tools()))
+            return Allow()
+
+        with connect(scripted(), approval=approve) as session:
+            session.call_tool("echo", {})
+        assert seen == [21]
+
+    def test_an_async_hook_that_blocks_on_a_session_is_told_so_at_once(self) -> None:
+        raised: list[BaseException] = []
+
+        async def approve(_: ToolCall) -> Allow:
+            try:
+                session.list_tools()
+            except NotSent as error:
+                raised.append(error)
+            return Allow()
+
+        with connect(scripted(), approval=approve) as session:
+            session.call_tool("echo", {})
+        assert "event loop" in str(raised[0])
+
+    def test_a_plain_progress_callback_that_blocks_is_told_so_at_once(self) -> None:
+        raised: list[BaseException] = []
+
+        def progress(*_: Any) -> None:
+            try:
+                session.list_tools()
+            except NotSent as error:
+                raised.append(error)
+
+        with connect(scripted(), approval=allow_all) as session:
+            session.call_tool("flood-progress", {"count": 1}, on_progress=progress)
+        assert len(raised) == 1
+
+    def test_one_that_raises_system_exit_ends_neither_the_loop_nor_others(self) -> None:
+        async def leave(_: ToolCall) -> Allow:
+            raise SystemExit(3)
+
+        with connect(scripted(), approval=allow_all) as other:
+            with (
+                connect(scripted(), approval=leave) as session,
+                pytest.raises((SystemExit, CallDenied)),
+            ):
+                session.call_tool("echo", {})
+            assert other.call_tool("echo", {}).text == "{}"
+
+    def test_handlers_may_be_plain_functions(self) -> None:
+        handlers = Handlers(elicitation=lambda _: Accept({}))
+        with connect(scripted(), handlers=handlers) as session:
+            assert session.protocol_version
+
+
+class TestChanges:
+    def test_are_iterated_and_let_go(self) -> None:
+        with connect(library("stateless"), approval=allow_all) as session:
+            with session.tool_changes() as changes:
+                assert iter(changes) is changes
+            assert list(changes) == []
+
+    def test_a_waiting_thread_ends_when_another_closes(self) -> None:
+        with connect(library("stateless"), approval=allow_all) as session:
+            changes = session.tool_changes()
+            with changes, ThreadPoolExecutor(1) as pool:
+                waiting = pool.submit(list, changes)
+                changes.close()
+                assert waiting.result(BOUND) == []
+
+    def test_end_with_the_session(self) -> None:
+        session = connect(library("stateless"), approval=allow_all).open()
+        changes = session.tool_changes()
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(list, changes)
+            session.close()
+            assert waiting.result(BOUND) == []
+
+
+PRELUDE = """
+    import os, signal, sys, threading
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    from mcp_client import StdioServer, allow_all
+    from mcp_client.sync import connect
+    from tests.server.start import scripted
+
+    def say(*words): print(*words, flush=True)
+"""
+
+
+def program(tmp_path: Path, body: str) -> subprocess.Popen[str]:
+    """A program of its own, whose output is read line by line."""
+    path = tmp_path / "program.py"
+    path.write_text(textwrap.dedent(PRELUDE) + textwrap.dedent(body))
+    return subprocess.Popen(
+        [sys.executable, "-X", "dev", "-W", "error", str(path)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, list[str], str]:
+    try:
+        output, errors = process.communicate(timeout=BOUND)
+    finally:
+        process.kill()
+    return process.returncode, output.splitlines(), errors
+
+
+def gone(pid: int) -> bool:
+    """Whether the process ends within the bound."""
+    until = time.monotonic() + BOUND
+    while Path(f"/proc/{pid}/stat").exists():
+        if Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
+            return True
+        if time.monotonic() > until:
+            return False
+        threading.Event().wait(0.01)
+    return True
+
+
+class TestAProgram:
+    def test_ctrl_c_cancels_the_call_and_tells_the_server(self, tmp_path: Path) -> None:
+        process = program(
+            tmp_path,
+            """
+            def server(message, send):
+                if message["method"] == "tools/call":
+                    say("CALLED")
+                elif message["method"] == "notifications/cancelled":
+                    say("TOLD")
+                elif message["method"] == "initialize":
+                    send({"jsonrpc": "2.0", "id": message["id"], "result": {
+                        "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                        "serverInfo": {"name": "x", "version": "1"}}})
+                elif message["method"] == "tools/list":
+                    send({"jsonrpc": "2.0", "id": message["id"], "result": {
+                        "tools": [{"name": "never", "inputSchema": {"type": "object"}}]}})
+
+            from mcp_client import MemoryServer
+            memory = MemoryServer(server)
+            with connect(memory, approval=allow_all, revision="2025-11-25") as session:
+                try:
+                    session.call_tool("never")
+                except KeyboardInterrupt:
+                    say("INTERRUPTED")
+                say(len(session.list_tools(refresh=True)))
+            say("CLOSED")
+            """,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "CALLED\n"
+        process.send_signal(signal.SIGINT)
+        code, lines, errors = ended(process)
+        assert (code, sorted(lines)) == (0, ["1", "CLOSED", "INTERRUPTED", "TOLD"]), errors
+
+    def test_ctrl_c_ends_it_and_its_server(self, tmp_path: Path) -> None:
+        process = program(
+            tmp_path,
+            """
+            with connect(scripted(), approval=allow_all) as session:
+                say(session.call_tool("pid").text)
+                session.call_tool("never")
+            """,
+        )
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        code, _, errors = ended(process)
+        assert code in (-signal.SIGINT, 130), errors
+        assert "KeyboardInterrupt" in errors
+        assert gone(pid)
+
+    def test_that_ends_without_closing_leaves_no_process(self, tmp_path: Path) -> None:
+        process = program(
+            tmp_path,
+            """
+            session = connect(scripted("--ignore-sigterm"), approval=allow_all).open()
+            other = connect(scripted(), approval=lambda call: allow_all(call)).open()
+            say(session.call_tool("pid").text, other.call_tool("pid").text)
+            """,
+        )
+        code, lines, errors = ended(process)
+        assert (code, errors) == (0, "")
+        assert all(gone(int(pid)) for pid in lines[0].split())
+
+    def test_that_fails_without_closing_leaves_no_process(self, tmp_path: Path) -> None:
+        process = program(
+            tmp_path,
+            """
+            session = connect(scripted(), approval=allow_all).open()
+            say(session.call_tool("pid").text)
+            raise LookupError("a fault of the program")
+            """,
+        )
+        code, lines, errors = ended(process)
+        assert code == 1
+        assert "LookupError" in errors
+        assert gone(int(lines[0]))
+
+    def test_forked_from_another_cannot_use_its_session_and_does_not_close_it(
+        self, tmp_path: Path
+    ) -> None:
+        process = program(
+            tmp_path,
+            """
+            import warnings
+            warnings.simplefilter("ignore", DeprecationWarning)  # threads and fork, of 3.12
+            from mcp_client import McpError
+            session = connect(scripted(), approval=allow_all).open()
+            pid = session.call_tool("pid").text
+            child = os.fork()
+            if child == 0:
+                try:
+                    session.call_tool("pid")
+                except McpError as error:
+                    say("CHILD", "parent process" in str(error))
+                with connect(scripted(), approval=allow_all) as own:
+                    say("ANOTHER", own.call_tool("pid").text != pid)
+                sys.exit(0)
+            _, status = os.waitpid(child, 0)
+            say("STATUS", status)
+            say("SAME", session.call_tool("pid").text == pid)
+            session.close()
+            """,
+        )
+        code, lines, errors = ended(process)
+        assert (code, errors) == (0, "")
+        assert lines == ["CHILD True", "ANOTHER True", "STATUS 0", "SAME True"]
