@@ -304,7 +304,7 @@ def program(tmp_path: Path, body: str) -> subprocess.Popen[str]:
     path = tmp_path / "program.py"
     path.write_text(textwrap.dedent(PRELUDE) + textwrap.dedent(body))
     return subprocess.Popen(
-        [sys.executable, "-X", "dev", "-W", "error", str(path)],
+        [sys.executable, "-W", "error", str(path)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
