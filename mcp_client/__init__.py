@@ -45,6 +45,7 @@ from .errors import (
     InvalidSchema,
     McpError,
     NegotiationError,
+    NotPending,
     NotSent,
     OutcomeUnknown,
     ProtocolViolation,
@@ -73,6 +74,12 @@ from .session.session import Session
 from .transports.stdio import StdioServer
 
 if TYPE_CHECKING:
+    from .approval.queue import (
+        ApprovalQueue,
+        DecidedApproval,
+        PendingApproval,
+        PendingChanges,
+    )
     from .approval.remembered import Answers, Remembered
     from .approval.rules import Explanation, Rule, Rules
     from .approval.terminal import ask_on_terminal
@@ -122,6 +129,7 @@ __all__ = [
     "Annotations",
     "Answers",
     "ApprovalHook",
+    "ApprovalQueue",
     "AudioContent",
     "AuditError",
     "AuditLog",
@@ -142,6 +150,7 @@ __all__ = [
     "ConnectError",
     "ConnectionLost",
     "ContentBlock",
+    "DecidedApproval",
     "Decline",
     "Deny",
     "Drift",
@@ -171,10 +180,13 @@ __all__ = [
     "MemoryServer",
     "MemoryTokens",
     "NegotiationError",
+    "NotPending",
     "NotSent",
     "OAuth",
     "OpenCall",
     "OutcomeUnknown",
+    "PendingApproval",
+    "PendingChanges",
     "Pins",
     "Policy",
     "Prompt",
@@ -233,6 +245,7 @@ __all__ = [
 ]
 
 _LATER = {
+    "approval.queue": ("ApprovalQueue", "DecidedApproval", "PendingApproval", "PendingChanges"),
     "approval.remembered": ("Answers", "Remembered"),
     "audit": ("AuditLog", "AuditSink", "OpenCall", "Redaction", "Verified", "verify_audit"),
     "auth": (

@@ -24,6 +24,7 @@ McpError                     .message .server .tool .retryable .attempts
 │   ├── ProtocolViolation    the answer breaks the specification
 │   └── InvalidResult        .path: the structured content breaks the tool's output schema
 ├── ToolFailed               .result: raised only by ``ToolResult.raise_for_error()``
+├── NotPending               .ids: what was to be decided is not pending; a ``LookupError`` too
 ├── AuditError               .path .line .reason: a log that was changed, or cannot be written
 └── ConfigError              a wrong argument or configuration; nothing was started
 """
@@ -49,6 +50,7 @@ __all__ = [
     "InvalidSchema",
     "McpError",
     "NegotiationError",
+    "NotPending",
     "NotSent",
     "OutcomeUnknown",
     "ProtocolViolation",
@@ -245,6 +247,14 @@ class ToolFailed(McpError):
     """The tool ran and reported an error (``isError``): only ``raise_for_error()`` raises it."""
 
     result: Any = None
+
+
+class NotPending(McpError, LookupError):
+    """A call that was to be decided is not pending: it was decided already, or its caller has
+    gone. Nothing was decided."""
+
+    ids: tuple[str, ...] = ()
+    """Those that are not pending."""
 
 
 class AuditError(McpError):

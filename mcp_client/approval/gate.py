@@ -253,7 +253,7 @@ class Gate:
         """Remember a yes as far as it goes. One that cannot be written down is still a yes."""
         if remember.scope == "call":
             if once is not None:
-                once.keep(call, approved)
+                once.keep(call, approved, answer.by)
             return
         if answer.arguments is not None:
             _log.warning("%s: an answer that edits the arguments is not remembered", call.server)

@@ -53,7 +53,10 @@ if TYPE_CHECKING:
     from ..runtime.atomic_file import OwnFile, Stamp
     from .constraints import Constraints
 
-__all__ = ["Answers", "ApprovalMemory", "OneCallApproval", "Remembered"]
+__all__ = ["RECONNECTED", "Answers", "ApprovalMemory", "OneCallApproval", "Remembered"]
+
+RECONNECTED = "the connection was lost and made again while approval was asked for"
+"""The finding of a call that is otherwise the one that was asked about."""
 
 _log = logging.getLogger("mcp_client.approval")
 _VERSION = 1
@@ -435,26 +438,29 @@ class ApprovalMemory:
 
 
 class OneCallApproval:
-    """The yes to one call, for when that same call has to be made again."""
+    """The yes to one call, for when that same call has to be made again: the server did not run
+    it, or was restarted before it was sent."""
 
-    __slots__ = ("_asked", "_edited_to")
+    __slots__ = ("_asked", "_by", "_edited_to")
 
     def __init__(self) -> None:
         self._asked: ToolCall | None = None
 
-    def keep(self, asked: ToolCall, approved: ToolCall) -> None:
-        """``approved`` is ``asked`` as it was allowed, with the arguments the approver gave."""
-        self._asked = asked
+    def keep(self, asked: ToolCall, approved: ToolCall, by: str | None = None) -> None:
+        """``approved`` is ``asked`` as ``by`` allowed it, with the arguments the approver gave."""
+        self._asked, self._by = asked, by
         # The text, and not the hook's own mapping, which the hook may change afterwards.
         self._edited_to = approved.arguments_json if approved.edited else None
 
     def recall(self, call: ToolCall) -> Allow | None:
         old = self._asked
-        if old is None or not _same_call(old, call) or not set(call.findings) <= set(old.findings):
+        if old is None or not _same_call(old, call):
             return None
-        reason = "this very call was allowed, and is made again because the server did not run it"
+        if not set(call.findings) <= {*old.findings, RECONNECTED}:
+            return None
+        reason = "this very call was allowed, and the server has not run it"
         arguments = None if self._edited_to is None else json.loads(self._edited_to)
-        return Allow(arguments, reason=reason, source="memory")
+        return Allow(arguments, reason=reason, source="memory", by=self._by)
 
 
 def _same_call(one: ToolCall, other: ToolCall) -> bool:

@@ -24,6 +24,7 @@ from ..errors import (
     OutcomeUnknown,
 )
 from ..protocol.canonical_json import NotJson, canonical
+from ..runtime.safe_text import safe_text
 from .hash_chain import now
 from .redaction import Redaction, Shown, marked
 from .sinks import Digested, Record, Sink, failure_reason
@@ -199,7 +200,7 @@ class Entry:
         text = None if reason is None else self._safe(reason)
         self._decision = {"answer": answer, "source": self._safe(source, 32), "reason": text}
         if by is not None:
-            self._decision["by"] = self._safe(by, 200)
+            self._decision["by"] = self._safe(safe_text(by, 200), 220)
 
     def _about(self, event: str) -> Record:
         return {

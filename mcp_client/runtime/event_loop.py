@@ -36,6 +36,7 @@ __all__ = [
     "being_cancelled",
     "cancel_requests",
     "current",
+    "in_event_loop",
 ]
 
 _log = logging.getLogger("mcp_client")
@@ -105,6 +106,14 @@ def current() -> Backend:
     import asyncio  # only now: a host on trio need not load it
 
     return _Asyncio(asyncio.get_running_loop())
+
+
+def in_event_loop() -> bool:
+    """Whether this thread runs an event loop now, so that blocking it would stop its tasks."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and asyncio._get_running_loop() is not None:
+        return True
+    return "trio" in sys.modules and _trio_token() is not None
 
 
 def being_cancelled(before: int = 0) -> bool:

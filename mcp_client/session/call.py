@@ -9,7 +9,9 @@ the gate has approved.
 What was approved must still be in force when it is sent. While somebody thinks about a call, the
 server may announce another definition, the list may expire or be fetched again, or the connection
 may be replaced. Then the definition is resolved again: if it is the same the call goes on, if it
-is another approval is asked again, once, with the differences among the findings.
+is another approval is asked again, once, with the differences among the findings. A new connection
+counts as a difference, unless the approver said yes to this call for as long as it stays the same
+(``Allow(remember="call")``).
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import Any, NewType
 
 import anyio
 
+from ..approval.remembered import RECONNECTED
 from ..catalog.result import ToolResult
 from ..catalog.tool import ToolCall
 from ..catalog.tools import Catalog
@@ -261,7 +264,7 @@ class Caller:
         tools = self._tools
         return (
             tools.version != then.version
-            or then.wire is not self._connection.wire
+            or not self._connection.stands(then.wire)
             or (then.fresh and not tools.fresh)
         )
 
@@ -344,7 +347,7 @@ class Caller:
                 approved = await self._with_problem(call, approved, arguments)
             self._gate.refuse(approved)
         if call.retry is not None:  # from here on, the gate recalls this yes for the same call
-            call.once.keep(frozen, approved)
+            call.once.keep(frozen, approved, verdict.by)
         if verdict.for_good and self._pins is not None and self._pins.has_drifted(frozen.tool):
             await anyio.to_thread.run_sync(self._pins.approved, frozen.tool)
         return Approved(approved)
@@ -423,7 +426,7 @@ def _changes(then: InForce, now: InForce) -> tuple[str, ...]:
     if found or now.tool.trusted is not then.tool.trusted:
         return (f"the definition of the tool changed {meanwhile}", *found)
     if now.wire is not then.wire:
-        return (f"the connection was lost and made again {meanwhile}",)
+        return (RECONNECTED,)
     return ()
 
 

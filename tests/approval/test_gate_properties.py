@@ -33,6 +33,7 @@ from mcp_client import (
 )
 from mcp_client.approval.constraints import Constraints
 from mcp_client.approval.gate import Gate, Verdict
+from mcp_client.approval.remembered import RECONNECTED
 from mcp_client.catalog.tool import fingerprint_of
 from mcp_client.protocol.canonical_json import canonical
 from tests.properties import examples
@@ -205,14 +206,16 @@ class World:
             return False
         if repr(call.context) != repr(asked.context):
             return False
+        wanted = asked.arguments if allow.arguments is None else allow.arguments
+        same = call.id == asked.id and call.arguments_json == canonical(wanted)
         if verdict.source != "memory":
-            wanted = asked.arguments if allow.arguments is None else allow.arguments
-            return call.id == asked.id and call.arguments_json == canonical(wanted)
+            return same
         remember = Remember.of(allow.remember)
+        if remember is not None and remember.scope == "call":
+            return same and set(call.findings) <= {*asked.findings, RECONNECTED}
         return (
             allow.arguments is None
             and remember is not None
-            and remember.scope != "call"
             and set(call.findings) <= set(asked.findings)
             and Constraints(remember.where).hold(call.arguments) is True
         )

@@ -1,0 +1,526 @@
+"""A queue of calls that anyone may decide: each once, from anywhere, and nothing is left behind."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+import mcp_client
+from mcp_client import (
+    Allow,
+    ApprovalQueue,
+    CallDenied,
+    ConfigError,
+    Deny,
+    InvalidArguments,
+    McpError,
+    NotPending,
+    PendingApproval,
+    Policy,
+    Remember,
+    Rules,
+    Session,
+    one_at_a_time,
+)
+from tests.approval.test_concurrency import Server
+from tests.runners import as_in_plain_asyncio
+
+PATIENCE = 30.0
+"""Seconds that a thread waits at most."""
+
+
+async def until_pending(queue: ApprovalQueue, count: int) -> tuple[PendingApproval, ...]:
+    with queue.changes() as changes:
+        async for pending in changes:
+            if len(pending) == count:
+                return pending
+    raise AssertionError
+
+
+async def outcome(session: Session, n: int, into: dict[int, str], **options: Any) -> None:
+    """What became of the call, under its number."""
+    try:
+        into[n] = (await session.call_tool("t", {"n": n}, **options)).text
+    except CallDenied as error:
+        into[n] = f"{error.source} {error.by}: {error.reason}"
+
+
+async def test_a_call_is_pending_until_it_is_decided_and_then_it_runs() -> None:
+    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    async with server.connect(queue, name="files") as session, anyio.create_task_group() as group:
+        group.start_soon(outcome, session, 1, said)
+        (pending,) = await until_pending(queue, 1)
+        assert (pending.call.server, pending.call.tool.name) == ("files", "t")
+        assert pending.call.arguments == {"n": 1}
+        assert pending.expires_at is not None
+        assert 20 < pending.expires_at - pending.asked_at <= 30
+        assert server.ran == []
+        queue.decide(pending.id, Allow())
+        assert queue.pending == ()
+    assert said == {1: "ran"}
+    assert server.ran == [{"n": 1}]
+
+
+async def test_a_no_reaches_the_caller_with_its_reason_and_who_said_it() -> None:
+    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    async with server.connect(queue) as session, anyio.create_task_group() as group:
+        group.start_soon(outcome, session, 1, said)
+        (pending,) = await until_pending(queue, 1)
+        queue.decide(pending.id, Deny("not today"), by="ana")
+    assert said == {1: "person ana: not today"}
+    assert server.ran == []
+
+
+async def test_the_record_names_who_decided_bounded_and_made_safe() -> None:
+    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    records: list[Any] = []
+    session: Session
+    connecting = server.connect(queue, audit=records.append)
+    async with connecting as session, anyio.create_task_group() as group:
+        group.start_soon(outcome, session, 1, said)
+        (pending,) = await until_pending(queue, 1)
+        queue.decide(pending.id, Allow(reason="seen"), by="ana\u202e" + "x" * 1_000)
+    decision = records[1]["decision"]
+    by = decision.pop("by")
+    assert decision == {"answer": "allow", "source": "person", "reason": "seen"}
+    assert by.startswith("ana\\u{202e}xxx")
+    assert len(by) < 300
+
+
+async def test_each_is_decided_once() -> None:
+    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    async with server.connect(queue) as session, anyio.create_task_group() as group:
+        group.start_soon(outcome, session, 1, said)
+        (pending,) = await until_pending(queue, 1)
+        queue.decide(pending.id, Deny("first"))
+        for answer in (Allow(), Deny("second")):
+            with pytest.raises(LookupError) as caught:
+                queue.decide(pending.id, answer)
+            assert isinstance(caught.value, NotPending)
+            assert isinstance(caught.value, McpError)
+            assert caught.value.ids == (pending.id,)
+    assert said == {1: "hook None: first"}
+
+
+async def test_several_are_decided_at_once_or_none() -> None:
+    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    async with server.connect(queue) as session, anyio.create_task_group() as group:
+        for n in range(3):
+            group.start_soon(outcome, session, n, said)
+        one, two, three = await until_pending(queue, 3)
+        with pytest.raises(LookupError, match="none is decided") as caught:
+            queue.decide([one.id, "unknown", two.id], Allow())
+        assert caught.value.ids == ("unknown",)  # type: ignore[attr-defined]
+        assert queue.pending == (one, two, three)
+        queue.decide([one.id, three.id, one.id], Allow())
+        assert [pending.id for pending in queue.pending] == [two.id]
+        queue.decide((), Deny())
+        queue.decide([two.id], Deny("no"))
+    assert sorted(said.values()) == ["hook None: no", "ran", "ran"]
+    assert len(server.ran) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "options", "error"),
+    [
+        (True, {}, ConfigError),
+        (Allow, {}, ConfigError),
+        (None, {}, ConfigError),
+        (Allow(remember="forever"), {}, ConfigError),  # type: ignore[arg-type]
+        (Allow({"n": float("nan")}), {}, InvalidArguments),
+        (Allow(), {"by": ""}, ConfigError),
+        (Allow(), {"by": 1}, ConfigError),
+    ],
+)
+async def test_an_answer_that_cannot_be_used_is_the_deciders_error_and_decides_nothing(
+    answer: Any, options: dict[str, Any], error: type[McpError]
+) -> None:
+    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    async with server.connect(queue) as session, anyio.create_task_group() as group:
+        group.start_soon(outcome, session, 1, said)
+        (pending,) = await until_pending(queue, 1)
+        with pytest.raises(error):
+            queue.decide(pending.id, answer, **options)
+        assert queue.pending == (pending,)
+        queue.decide(pending.id, Deny("no"))
+    assert server.ran == []
+
+
+def test_what_is_no_id_is_refused_by_name() -> None:
+    for odd in (None, 3, [3], [None]):
+        with pytest.raises(ConfigError, match=r"PendingApproval\.id"):
+            ApprovalQueue().decide(odd, Allow())  # type: ignore[arg-type]
+
+
+async def test_edited_arguments_are_sent_as_they_were_when_it_was_decided() -> None:
+    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    async with server.connect(queue) as session, anyio.create_task_group() as group:
+        for n in range(2):
+            group.start_soon(outcome, session, n, said)
+        one, two = await until_pending(queue, 2)
+        edited = {"n": [7]}
+        with pytest.raises(ConfigError, match="one call"):
+            queue.decide([one.id, two.id], Allow(edited))
+        queue.decide(one.id, Allow(edited))
+        edited["n"].append(8)
+        queue.decide(two.id, Deny())
+    assert server.ran == [{"n": [7]}]
+
+
+async def test_a_person_sees_only_the_calls_of_a_context() -> None:
+    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    async with server.connect(queue) as session, anyio.create_task_group() as group:
+        for n, context in enumerate(["ana", ("ana", 1), 1, True, None, "bo"]):
+            call = functools.partial(outcome, session, n, said, context=context)
+            group.start_soon(call)
+        everything = await until_pending(queue, 6)
+        for context in ("ana", ("ana", 1), 1, True, None):
+            (found,) = queue.pending_for(context)
+            assert found.call.context is context or found.call.context == context
+            assert type(found.call.context) is type(context)
+        assert queue.pending_for("carl") == ()
+        queue.decide([one.id for one in everything], Deny())
+
+
+# ------------------------------------------------------------------ what is left behind
+
+
+async def test_nothing_is_left_when_the_caller_goes() -> None:
+    server, queue = Server(), ApprovalQueue()
+    async with server.connect(queue) as session:
+        async with anyio.create_task_group() as group:
+            for n in range(3):
+                group.start_soon(outcome, session, n, {})
+            first, *_ = await until_pending(queue, 3)
+            group.cancel_scope.cancel()
+        assert queue.pending == ()
+        with pytest.raises(LookupError):
+            queue.decide(first.id, Allow())
+    assert server.ran == []
+
+
+async def test_nothing_is_left_when_time_runs_out() -> None:
+    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    async with server.connect(queue, seconds=0.05) as session:
+        await outcome(session, 1, said)
+    assert queue.pending == ()
+    assert "within 0.05 s" in said[1]
+    assert server.ran == []
+
+
+async def test_closing_a_session_ends_its_callers_and_leaves_the_others() -> None:
+    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    async with server.connect(queue) as other, anyio.create_task_group() as group:
+        session = await server.connect(queue)
+        for n in range(3):
+            group.start_soon(outcome, session, n, said)
+        await until_pending(queue, 3)
+        group.start_soon(outcome, other, 3, said)
+        left = (await until_pending(queue, 4))[-1]
+        with anyio.fail_after(10):
+            await session.aclose()
+            while len(said) < 3:
+                await checkpoint()
+        assert set(said.values()) == {"gate None: the session was closed"}
+        assert queue.pending == (left,)
+        queue.decide(left.id, Allow())
+    assert server.ran == [{"n": 3}]
+
+
+class Owner:
+    """A context of the host's own."""
+
+
+async def test_a_call_that_nobody_decided_is_kept_nowhere() -> None:
+    queue = ApprovalQueue()
+    owner = Owner()
+    kept = weakref.ref(owner)
+    with queue.changes() as changes:
+        async with Server().connect(queue) as session, anyio.create_task_group() as group:
+            group.start_soon(functools.partial(outcome, session, 1, {}, context=owner))
+            await anext(changes)
+            assert queue.pending_for(owner)
+            group.cancel_scope.cancel()
+        assert await anext(changes) == ()
+    del owner
+    gc.collect()
+    assert kept() is None
+
+
+# ------------------------------------------------------------------------- changes
+
+
+async def test_changes_gives_each_state_that_differs_from_the_last_and_none_in_between() -> None:
+    queue, states = ApprovalQueue(), list[int]()
+    async with Server().connect(queue) as session, anyio.create_task_group() as group:
+        changes = queue.changes()
+        for n in range(2):
+            group.start_soon(outcome, session, n, {})
+        await anyio.wait_all_tasks_blocked()
+        pending = await anext(changes)  # both came before the first look
+        states.append(len(pending))
+        queue.decide(pending[0].id, Deny())
+        states.append(len(await anext(changes)))
+        queue.decide(pending[1].id, Deny())
+        states.append(len(await anext(changes)))
+        with anyio.move_on_after(0.05) as scope:
+            await anext(changes)
+        assert scope.cancelled_caught, "nothing has changed"
+    assert states == [2, 1, 0]
+
+
+async def test_closing_the_changes_ends_a_task_that_waits_for_them() -> None:
+    queue = ApprovalQueue()
+    changes = queue.changes()
+    ended: list[str] = []
+
+    async def watch() -> None:
+        async for _ in changes:
+            raise AssertionError
+        ended.append("yes")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch)
+        await anyio.wait_all_tasks_blocked()
+        await changes.aclose()
+    assert ended == ["yes"]
+    with pytest.raises(StopAsyncIteration):
+        await anext(changes)
+    with pytest.raises(StopIteration):
+        next(changes)
+
+
+async def test_a_for_loop_in_a_thread_decides_what_tasks_ask() -> None:
+    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    changes = queue.changes()
+
+    def decide() -> None:
+        with changes:
+            for pending in changes:
+                for each in pending:
+                    queue.decide(each.id, Allow(), by="the thread")
+
+    thread = threading.Thread(target=decide)
+    thread.start()
+    async with server.connect(queue) as session, anyio.create_task_group() as group:
+        for n in range(10):
+            group.start_soon(outcome, session, n, said)
+    changes.close()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    assert said == dict.fromkeys(range(10), "ran")
+
+
+async def test_a_for_loop_that_would_block_the_event_loop_says_so() -> None:
+    with pytest.raises(ConfigError, match="async for"):
+        next(ApprovalQueue().changes())
+
+
+# ---------------------------------------------------------------- restarts meanwhile
+
+
+class Restarting(mcp_client.MemoryServer):
+    """A server that a test may end, and that is started again."""
+
+    def fresh(self) -> Restarting:
+        return Restarting(self._handler)
+
+
+@pytest.mark.parametrize("edit", [None, {"n": 7}], ids=["as it was", "edited"])
+@pytest.mark.parametrize("noticed", [True, False])
+async def test_a_yes_to_this_call_outlives_a_restart_and_the_call_goes_out_once(
+    noticed: bool, edit: dict[str, Any] | None
+) -> None:
+    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    records: list[Any] = []
+    session: Session
+    async with (
+        mcp_client.connect(
+            Restarting(server.handle), approval=queue, audit=records.append
+        ) as session,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(outcome, session, 1, said)
+        (pending,) = await until_pending(queue, 1)
+        session._connection.transport.end()  # type: ignore[attr-defined]
+        if noticed:
+            await session.list_tools(refresh=True)
+        queue.decide(pending.id, Allow(edit, remember="call"), by="ana")
+    assert said == {1: "ran"}
+    assert server.ran == [edit or {"n": 1}]
+    assert records[1]["decision"]["by"] == "ana"
+    assert len(queue.decided) == 1
+
+
+async def test_without_remember_a_restart_is_asked_about_again() -> None:
+    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    async with (
+        mcp_client.connect(Restarting(server.handle), approval=queue) as session,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(outcome, session, 1, said)
+        (pending,) = await until_pending(queue, 1)
+        session._connection.transport.end()  # type: ignore[attr-defined]
+        queue.decide(pending.id, Allow())
+        (again,) = await until_pending(queue, 1)
+        assert again.call.key == pending.call.key
+        assert again.call.digest != pending.call.digest
+        queue.decide(again.id, Deny("enough"))
+    assert server.ran == []
+
+
+# ---------------------------------------------------------------- what was decided
+
+
+async def test_what_was_decided_lately_says_who_and_when_and_is_bounded() -> None:
+    server, queue = Server(), ApprovalQueue()
+    async with server.connect(queue) as session, anyio.create_task_group() as group:
+        for n in range(120):
+            group.start_soon(outcome, session, n, {})
+        pending = await until_pending(queue, 120)
+        for one in pending:
+            queue.decide(one.id, Deny("no"), by="bo")
+    assert len(queue.decided) == 100
+    last = queue.decided[-1]
+    assert (last.id, last.call.arguments) == (pending[-1].id, pending[-1].call.arguments)
+    assert (last.answer.by, last.answer.reason) == ("bo", "no")
+    assert last.decided_at >= last.asked_at
+
+
+async def test_large_calls_are_not_kept_for_long() -> None:
+    server, queue = Server(), ApprovalQueue()
+    async with server.connect(queue) as session, anyio.create_task_group() as group:
+        for n in range(4):
+            call = functools.partial(session.call_tool, "t", {"n": n, "text": "x" * 600_000})
+            group.start_soon(call)
+        for one in await until_pending(queue, 4):
+            queue.decide(one.id, Allow())
+    assert len(queue.decided) == 1
+
+
+# -------------------------------------------------------------------- as a hook
+
+
+@pytest.mark.parametrize("wrap", [lambda queue: Rules([], ask=queue), one_at_a_time])
+async def test_a_queue_is_a_hook_like_any_other(wrap: Callable[[Any], Any]) -> None:
+    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    assert not isinstance(queue, Policy), "a policy is asked before remembered answers"
+    async with server.connect(wrap(queue)) as session, anyio.create_task_group() as group:
+        for n in range(3):
+            group.start_soon(outcome, session, n, said)
+        with queue.changes() as changes:
+            async for pending in changes:
+                for one in pending:
+                    queue.decide(one.id, Allow())
+                if len(queue.decided) == 3:
+                    break
+    assert len(server.ran) == 3
+
+
+async def test_a_yes_for_the_session_is_remembered() -> None:
+    server, queue, said = Server(), ApprovalQueue(), dict[int, str]()
+    async with server.connect(queue) as session, anyio.create_task_group() as group:
+        group.start_soon(outcome, session, 1, said)
+        (pending,) = await until_pending(queue, 1)
+        queue.decide(pending.id, Allow(remember=Remember("session")), by="ana")
+        while not said:
+            await checkpoint()
+        await session.call_tool("t", {"n": 2})
+    assert len(queue.decided) == 1
+    assert len(server.ran) == 2
+
+
+# ------------------------------------------------------------------- many at once
+
+
+def loop_of(backend: str, story: Callable[[], Any]) -> Callable[[], None]:
+    def run() -> None:
+        async def main() -> None:
+            as_in_plain_asyncio()
+            await story()
+
+        anyio.run(main, backend=backend)
+
+    return run
+
+
+@pytest.mark.parametrize("backends", [("asyncio", "asyncio"), ("trio", "asyncio")])
+def test_a_thousand_calls_of_two_event_loops_are_decided_once_each_by_eight_threads(
+    backends: tuple[str, str],
+) -> None:
+    calls, tasks = 1_000, 20
+    queue, server = ApprovalQueue(), Server()
+    allowed: set[int] = set()
+    said: dict[int, str] = {}
+    too_soon: list[int] = []
+    lost = threading.Lock()
+    taken: list[int] = []
+    done = threading.Event()
+
+    def handle(message: dict[str, Any]) -> Any:
+        if message["method"] == "tools/call":
+            n = message["params"]["arguments"]["n"]
+            if n not in allowed:
+                too_soon.append(n)
+        return server.handle(message)
+
+    async def story(first: int) -> None:
+        async def some(start: int) -> None:
+            for n in range(start, calls, tasks):
+                await outcome(session, n, said)
+
+        async with (
+            mcp_client.connect(mcp_client.MemoryServer(handle), approval=queue) as session,
+            anyio.create_task_group() as group,
+        ):
+            for start in range(first, first + tasks // 2):
+                group.start_soon(some, start)
+
+    def decide() -> None:
+        with queue.changes() as changes:
+            watching.append(changes)
+            for pending in changes:
+                for one in pending:
+                    n = one.call.arguments["n"]
+                    if n % 3:
+                        with lost:  # what is sent must have been allowed before
+                            allowed.add(n)
+                    try:
+                        queue.decide(one.id, Allow() if n % 3 else Deny("third"), by="a thread")
+                    except LookupError:
+                        continue
+                    with lost:
+                        taken.append(n)
+
+    watching: list[Any] = []
+    deciders = [threading.Thread(target=decide) for _ in range(8)]
+    loops = [
+        threading.Thread(target=loop_of(backend, functools.partial(story, part * tasks // 2)))
+        for part, backend in enumerate(backends)
+    ]
+    for thread in (*deciders, *loops):
+        thread.start()
+    for thread in loops:
+        thread.join(2 * PATIENCE)
+    done.set()
+    for changes in watching:
+        changes.close()
+    for thread in deciders:
+        thread.join(PATIENCE)
+    assert not any(thread.is_alive() for thread in (*deciders, *loops))
+    assert sorted(taken) == list(range(calls)), "each is decided once, and none is lost"
+    assert queue.pending == ()
+    assert too_soon == []
+    assert sorted(ran["n"] for ran in server.ran) == [n for n in range(calls) if n % 3]
+    assert set(said) == set(range(calls))
+    assert all(said[n] == ("ran" if n % 3 else "person a thread: third") for n in said)
+    gc.collect()
+    assert queue._watchers == set()
