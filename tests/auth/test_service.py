@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import inspect
 import json
 import logging
 import time
@@ -33,7 +34,12 @@ from mcp_client import (
 from mcp_client.auth.enterprise import enterprise
 from mcp_client.auth.flow import Login, LoginRequest
 from mcp_client.auth.keys import PrivateKey
-from mcp_client.auth.service import ServiceClient, client_credentials, workload_identity
+from mcp_client.auth.service import (
+    ClientOptions,
+    ServiceClient,
+    client_credentials,
+    workload_identity,
+)
 from mcp_client.auth.steps import AskHost, Flow
 from mcp_client.auth.tokens import Key, Source
 from mcp_client.protocol.www_authenticate import Challenge
@@ -361,6 +367,18 @@ def test_invalid_options_are_refused_when_they_are_given(case: str) -> None:
     with pytest.raises(ConfigError) as caught:
         make()
     assert reason in str(caught.value)
+    assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [ClientCredentials, EnterpriseAuthorization])
+def test_the_shared_options_are_named_in_the_signature_and_others_are_refused(kind: Any) -> None:
+    parameters = inspect.signature(kind).parameters
+    shared = [name for name in parameters if parameters[name].default is None]
+    assert shared == list(ClientOptions.__annotations__)
+    assert {parameters[name].kind for name in shared} == {inspect.Parameter.KEYWORD_ONLY}
+    own = [PROVIDER, "the-client"] if "provider" in parameters else ["the-client"]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'secret'") as caught:
+        kind(*own, secret="s-SECRET")
     assert "SECRET" not in str(caught.value)
 
 
