@@ -14,6 +14,7 @@ from tests.interop import peers
 
 __all__ = [
     "asking",
+    "authlib",
     "everything",
     "growing",
     "guarded",
@@ -66,6 +67,14 @@ async def oidc_provider() -> AsyncIterator[str]:
     """The issuer of an oidc-provider that knows no client yet."""
     port = _free_port()
     async with _running(peers.oidc_provider(port), port):
+        yield f"http://127.0.0.1:{port}"
+
+
+@asynccontextmanager
+async def authlib(grant: str = "jwt-bearer") -> AsyncIterator[str]:
+    """The issuer of an Authlib server that knows no client yet; ``grant`` is for assertions."""
+    port = _free_port()
+    async with _running(peers.authlib(port, grant), port):
         yield f"http://127.0.0.1:{port}"
 
 

@@ -45,6 +45,8 @@ SDKS: dict[str, tuple[str, ...]] = {
 }
 """Versions of the official Python SDK, each with what is installed for it."""
 
+AUTHLIB = ("authlib==1.9.9", "flask==3.1.3")
+
 _MACHINE = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}.get(
     platform.machine().lower(), platform.machine().lower()
 )
@@ -96,22 +98,24 @@ def main() -> int:
             several.submit(_install_packages, "npm-types", _TYPES_PACKAGES),
         ]
         jobs.append(several.submit(_install_browser))
-        jobs += [several.submit(_install_sdk, version) for version in SDKS]
+        pythons = {f"sdk-{version}": wanted for version, wanted in SDKS.items()}
+        pythons["authlib"] = AUTHLIB
+        jobs += [several.submit(_install_python, *each) for each in pythons.items()]
     failures = [str(error) for job in jobs if (error := job.exception()) is not None]
     for failure in failures:
         print(failure, file=sys.stderr)
     return 1 if failures else 0
 
 
-def _install_sdk(version: str) -> None:
-    home, wanted = PEERS / f"sdk-{version}", "\n".join(SDKS[version])
+def _install_python(name: str, packages: Sequence[str]) -> None:
+    home, wanted = PEERS / name, "\n".join(packages)
     if _is_there(home, wanted):
         return
     shutil.rmtree(home, ignore_errors=True)
     started = time.monotonic()
     _run([sys.executable, "-m", "venv", str(home)])
     pip = [str(home / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
-    _fetch([*pip, "install", "--quiet", "--no-input", *SDKS[version]])
+    _fetch([*pip, "install", "--quiet", "--no-input", *packages])
     _mark(home, wanted, started)
 
 

@@ -24,6 +24,7 @@ from tests.interop.install import (
 
 __all__ = [
     "asking",
+    "authlib",
     "chromium",
     "conformance",
     "everything",
@@ -64,6 +65,12 @@ def oidc_provider(port: int) -> list[str]:
     modules = PEERS / "npm-login" / "node_modules"
     _found(modules / OIDC_PROVIDER / "package.json", OIDC_PROVIDER)
     return [str(node()), str(_SERVERS / "login_oidc.mjs"), str(port), str(modules)]
+
+
+def authlib(port: int, grant: str) -> list[str]:
+    """The words that run an authorization server on Authlib."""
+    python = _found(PEERS / "authlib" / "bin" / "python", "Authlib")
+    return [str(python), str(_SERVERS / "login_authlib.py"), str(port), grant]
 
 
 def chromium() -> tuple[Path, Path, dict[str, str]]:
