@@ -163,7 +163,9 @@ class AuthorizationRequest:
         name, iss, error = shown(server.issuer), params.get("iss"), params.get("error")
         sent = {self.state, params.get("code", ""), *secrets_sent(self.discovered.resource, ())}
         if iss is None and (server.promises_iss or self.options.require_iss):
-            raise AuthError(f"the redirect has no iss, so it may not come from {name}: not used")
+            # Shown, the error of another server would be its message to the person.
+            what = "used" if error is None else "used, and the error in it is not shown"
+            raise AuthError(f"the redirect has no iss, so it may not come from {name}: not {what}")
         if iss is not None and iss not in (server.issuer, server.named):
             other = safe_text(mask(shown(iss), sent), 100)
             raise AuthError(f"the redirect comes from {other!r}, not from {name}: not used")

@@ -25,7 +25,8 @@ from .service import (
     trusted_server,
 )
 from .steps import Flow
-from .token_endpoint import ClientAuthentication, token_request
+from .token_endpoint import ClientAuthentication, first_token_request
+from .tokens import Registration
 from .url_policy import refused_url
 
 __all__ = ["EnterpriseAuthorization", "IdentityProvider", "enterprise"]
@@ -65,8 +66,9 @@ class IdentityProvider:
 
     @property
     def authentication(self) -> ClientAuthentication:
-        method = "none" if self.client_secret is None else "client_secret_basic"
-        return ClientAuthentication(self.client_id, method, self.client_secret)
+        secret = self.client_secret
+        methods = ["client_secret_basic", "client_secret_post"]
+        return ClientAuthentication.of(Registration(self.client_id, secret), methods)
 
 
 class EnterpriseAuthorization(Authorization):
@@ -121,7 +123,7 @@ def enterprise(
         "subject_token_type": provider.subject_token_type,
         **scope_field(scopes_for(request, discovered, client)),
     }
-    response = yield from token_request(
+    response, _ = yield from first_token_request(
         provider.token_endpoint, form, provider.authentication, what=_WHAT
     )
     kind, grant = response.get("issued_token_type"), response["access_token"]

@@ -33,7 +33,13 @@ from .steps import (
     Redirected,
     TakeTurn,
 )
-from .token_endpoint import UNKNOWN_CLIENT, ClientAuthentication, post_form, token_request
+from .token_endpoint import (
+    UNKNOWN_CLIENT,
+    ClientAuthentication,
+    first_token_request,
+    post_form,
+    token_request,
+)
 from .tokens import Key, Registration, Source, Token
 
 if TYPE_CHECKING:
@@ -129,7 +135,7 @@ def authorize(
     prover = request.new_prover(discovered)
     scopes = scopes_wanted(request, discovered, options.scopes)
     yield TakeTurn(discovered.server.issuer)
-    known = yield from known_client(discovered, client, request.now())
+    known = yield from known_client(discovered, client, request.now(), scopes)
     if known is not None:
         login = yield from _stored_login(
             request, discovered, known, scopes, dpop=prover is not None
@@ -247,7 +253,9 @@ def _log_in(request: LoginRequest, attempt: AuthorizationRequest) -> Flow[Login]
         "code_verifier": attempt.verifier,
         **attempt.options.resource_field(discovered.resource),
     }
-    payload = yield from token_request(endpoint, form, authentication, dpop=prover)
+    payload, authentication = yield from first_token_request(
+        endpoint, form, authentication, dpop=prover
+    )
     bound = None if prover is None else prover.text
     token = Token.from_response(payload, request.now(), attempt.scopes, dpop_key=bound)
     key = Key(discovered.server.issuer, discovered.resource, identity.registration.client_id)

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..errors import AuthError, ConfigError
+from ..protocol.www_authenticate import scopes_of
 from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
@@ -90,11 +91,16 @@ class ClientIdentity:
 
 
 def known_client(
-    discovered: DiscoveredServer, client: RegisteredClient, now: float
+    discovered: DiscoveredServer,
+    client: RegisteredClient,
+    now: float,
+    scopes: frozenset[str] = frozenset(),
 ) -> Flow[Registration | None]:
     """The client we have at an authorization server, by the specification's order of preference.
 
-    None if one has to be registered. Raises ``AuthError`` if the host's client is for another one.
+    None if one has to be registered, also because the stored one may not request ``scopes``: many
+    servers then grant fewer without an error. Raises ``AuthError`` if the host's client is for
+    another one.
     """
     server = discovered.server
     if client.client_id is not None:
@@ -111,7 +117,7 @@ def known_client(
     kept: Registration | None = yield LoadRegistration(server.issuer)
     if kept is None or kept.issuer != server.issuer or not kept.usable(now):
         return None
-    return kept
+    return kept if kept.may_request(scopes) else None
 
 
 def identify(
@@ -174,7 +180,7 @@ def _register(
         if not scopes or error.oauth_error not in _SCOPE_REFUSED:
             raise
         document = yield from _post_registration(server, client, redirect_uri, frozenset())
-    registration = _read(document, server, redirect_uri)
+    registration = _read(document, server, redirect_uri, scopes)
     yield SaveRegistration(registration)
     return registration
 
@@ -224,11 +230,16 @@ def _authentication_method(server: ServerMetadata) -> str:
     return "none"
 
 
-def _read(document: Mapping[str, Any], server: ServerMetadata, redirect_uri: str) -> Registration:
+def _read(
+    document: Mapping[str, Any],
+    server: ServerMetadata,
+    redirect_uri: str,
+    asked: frozenset[str],
+) -> Registration:
     client_id, secret = document.get("client_id"), document.get("client_secret")
     if not isinstance(client_id, str) or not client_id:
         raise AuthError(f"{shown(server.issuer)} registered a client without a client_id")
-    method = document.get("token_endpoint_auth_method")
+    method, scope = document.get("token_endpoint_auth_method"), document.get("scope")
     return Registration(
         client_id=client_id,
         client_secret=secret if isinstance(secret, str) and secret else None,
@@ -236,6 +247,8 @@ def _read(document: Mapping[str, Any], server: ServerMetadata, redirect_uri: str
         secret_expires_at=_expiry(document.get("client_secret_expires_at")),
         redirect_uris=(redirect_uri,),
         issuer=server.issuer,
+        # With what was asked for: asking for it again would be answered in the same way.
+        scopes=scopes_of(scope) | asked if isinstance(scope, str) else None,
     )
 
 

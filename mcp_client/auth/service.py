@@ -33,7 +33,7 @@ from .keys import PrivateKey
 from .registration import scope_field
 from .safe_fetch import FetchPolicy
 from .steps import AskHost, Flow
-from .token_endpoint import ClientAuthentication, token_request
+from .token_endpoint import ClientAuthentication, first_token_request
 from .tokens import Key, Registration, Source, Token, TokenStore
 
 if TYPE_CHECKING:
@@ -379,7 +379,9 @@ def request_token(
     scopes = scopes_for(request, discovered, client)
     authentication = client.authentication(server, request.now)
     form = {**grant, "resource": discovered.resource, **scope_field(scopes)}
-    payload = yield from token_request(server.token_endpoint, form, authentication, dpop=prover)
+    payload, authentication = yield from first_token_request(
+        server.token_endpoint, form, authentication, dpop=prover
+    )
     bound = None if prover is None else prover.text
     token = Token.from_response(payload, request.now(), scopes, dpop_key=bound)
     key = Key(server.issuer, discovered.resource, client.client_id)

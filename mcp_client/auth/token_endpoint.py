@@ -15,7 +15,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, urlencode
 
@@ -34,6 +34,7 @@ __all__ = [
     "UNKNOWN_CLIENT",
     "ClientAuthentication",
     "auth_method",
+    "first_token_request",
     "post_form",
     "refusal",
     "token_request",
@@ -42,7 +43,8 @@ __all__ = [
 UNKNOWN_CLIENT = frozenset({"invalid_client", "unauthorized_client"})
 """The error codes for a client that the authorization server does not know, or no longer."""
 JWT_BEARER = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-_KNOWN = ("client_secret_basic", "client_secret_post", "none", "private_key_jwt")
+_BASIC, _POST = "client_secret_basic", "client_secret_post"
+_WHAT = "the token endpoint"
 _ERROR_CODE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,80}")
 _SECRET_FIELDS = frozenset(
     {
@@ -71,14 +73,24 @@ class ClientAuthentication:
     secret: str | None = field(default=None, repr=False)
     sign: Callable[[], str] | None = field(default=None, repr=False)
     """Makes an assertion for "private_key_jwt"; each request needs a new one."""
+    other_method: str | None = None
+    """To be tried if ``method`` is refused: the server supports both, and which of them this client
+    is registered for is not known."""
 
     @classmethod
     def of(
         cls, registration: Registration, supported: Iterable[str] | None = None
     ) -> ClientAuthentication:
         """By the method that ``auth_method`` chooses."""
-        method = auth_method(registration, supported)
-        return cls(registration.client_id, method, registration.client_secret)
+        offered = list(supported or ())
+        method, other = auth_method(registration, supported), None
+        if (
+            registration.token_endpoint_auth_method is None
+            and method == _BASIC
+            and _POST in offered
+        ):
+            other = _POST
+        return cls(registration.client_id, method, registration.client_secret, other_method=other)
 
     def apply_to(self, form: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
         """The form and the headers of one request."""
@@ -132,7 +144,7 @@ def token_request(
     authentication: ClientAuthentication,
     *,
     dpop: Prover | None = None,
-    what: str = "the token endpoint",
+    what: str = _WHAT,
 ) -> Flow[dict[str, Any]]:
     """Request a token from ``endpoint``; returns the JSON object of the response, which has one.
 
@@ -145,6 +157,32 @@ def token_request(
     if payload is not None and _is_success(response.status, payload):
         return payload
     raise refusal(f"{what} {shown(endpoint)}", response, secrets)
+
+
+def first_token_request(
+    endpoint: str,
+    form: Mapping[str, str],
+    authentication: ClientAuthentication,
+    *,
+    dpop: Prover | None = None,
+    what: str = _WHAT,
+) -> Flow[tuple[dict[str, Any], ClientAuthentication]]:
+    """``token_request`` of a client that may have to authenticate by another method.
+
+    Returns the authentication that succeeded, too. A server authenticates the client before it
+    uses the grant (RFC 6749 section 3.2.1), so that the grant is not spent by the first request.
+    """
+    other = authentication.other_method
+    try:
+        payload = yield from token_request(endpoint, form, authentication, dpop=dpop, what=what)
+    except AuthError as error:
+        if other is None or error.oauth_error != "invalid_client":
+            raise
+    else:
+        return payload, authentication
+    authentication = replace(authentication, method=other, other_method=None)
+    payload = yield from token_request(endpoint, form, authentication, dpop=dpop, what=what)
+    return payload, authentication
 
 
 def post_form(

@@ -168,6 +168,8 @@ class Registration:
     redirect_uris: tuple[str, ...] = ()
     issuer: str = ""
     """The authorization server it belongs to, byte for byte."""
+    scopes: frozenset[str] | None = None
+    """The scopes it may request, with those that were asked for; None if the server did not say."""
     doubtful: bool = False
     """Whether a login with it ended without a redirect, so that the server may have forgotten it.
     It still serves to refresh the tokens it got."""
@@ -178,6 +180,10 @@ class Registration:
             self.secret_expires_at is None or now < self.secret_expires_at
         )
 
+    def may_request(self, scopes: frozenset[str]) -> bool:
+        """Whether a login with it can lead to ``scopes``, as far as is known."""
+        return self.scopes is None or scopes <= self.scopes
+
     def to_wire(self) -> dict[str, Any]:
         return {
             "client_id": self.client_id,
@@ -186,6 +192,7 @@ class Registration:
             "secret_expires_at": self.secret_expires_at,
             "redirect_uris": list(self.redirect_uris),
             "issuer": self.issuer,
+            **({} if self.scopes is None else {"scope": " ".join(sorted(self.scopes))}),
             **({"doubtful": True} if self.doubtful else {}),
         }
 
@@ -196,6 +203,7 @@ class Registration:
         uris = read.maybe("redirect_uris", list) or []
         if not all(isinstance(uri, str) for uri in uris):
             raise ValueError("the redirect_uris of a registration are not strings")
+        scope = read.maybe("scope", str)
         return cls(
             client_id=read.needed("client_id", str),
             client_secret=read.maybe("client_secret", str),
@@ -203,6 +211,7 @@ class Registration:
             secret_expires_at=read.time("secret_expires_at"),
             redirect_uris=tuple(uris),
             issuer=read.needed("issuer", str),
+            scopes=None if scope is None else frozenset(scope.split()),
             doubtful=bool(read.maybe("doubtful", bool)),
         )
 

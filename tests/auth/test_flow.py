@@ -138,6 +138,12 @@ def test_an_error_of_another_server_is_not_shown() -> None:
         logged_in(world)
     assert caught.value.oauth_error is None
     assert "call me" not in str(caught.value)
+    promised = metadata(authorization_response_iss_parameter_supported=True)
+    world = World({METADATA: promised}, error="call_me", error_description="call me")
+    with pytest.raises(AuthError, match=r"no iss.* the error in it is not shown") as caught:
+        logged_in(world)
+    assert caught.value.oauth_error is None
+    assert "call" not in str(caught.value)
 
 
 # ------------------------------------------------------------------ the server

@@ -138,9 +138,15 @@ async def test_a_server_that_grants_only_registered_scopes_is_logged_in_to() -> 
         assert client["scope"] == "read write"
 
 
-async def test_a_scope_that_was_not_registered_registers_another_client() -> None:
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_scope_that_was_not_registered_registers_another_client(named: bool) -> None:
     store = MemoryTokens()
-    async with guarded(scope="read", valid_scopes=frozenset({"read", "write"})) as world:
+
+    def registration(document: dict[str, Any]) -> dict[str, Any]:
+        return document if named else {**document, "scope": None}
+
+    valid = frozenset({"read", "write"})
+    async with guarded(scope="read", valid_scopes=valid, registration=registration) as world:
         await call(world, OAuth(store=store, on_url=world.agree))
         world.revoke()
         world.refresh_tokens.clear()

@@ -29,9 +29,11 @@ def discovered(**server: Any) -> DiscoveredServer:
     return DiscoveredServer(SERVER, ServerMetadata(ISSUER, f"{ISSUER}/token", **fields))
 
 
-def identified(world: World, where: DiscoveredServer, client: RegisteredClient) -> ClientIdentity:
-    known = world.run(known_client(where, client, NOW))
-    identity = world.run(identify(where, client, known))
+def identified(
+    world: World, where: DiscoveredServer, client: RegisteredClient, *scopes: str
+) -> ClientIdentity:
+    known = world.run(known_client(where, client, NOW, frozenset(scopes)))
+    identity = world.run(identify(where, client, known, frozenset(scopes)))
     assert isinstance(identity, ClientIdentity)
     return identity
 
@@ -122,6 +124,26 @@ def test_a_secret_that_never_expires_is_written_as_0() -> None:
     assert (
         identified(world, discovered(), RegisteredClient()).registration.secret_expires_at is None
     )
+
+
+def test_a_stored_client_that_may_not_request_a_scope_is_replaced_by_one_that_asks_for_it() -> None:
+    world = World({f"{ISSUER}/register": {"client_id": "first", "scope": "read"}})
+    first = identified(world, discovered(), RegisteredClient(), "read")
+    assert identified(world, discovered(), RegisteredClient(), "read").registration == (
+        first.registration
+    )
+    world.pages[f"{ISSUER}/register"] = {"client_id": "second", "scope": "read"}
+    second = identified(world, discovered(), RegisteredClient(), "read", "write")
+    assert second.registration.client_id == "second"
+    # The server did not grant it, and would not the next time: one more client would not help.
+    assert identified(world, discovered(), RegisteredClient(), "read", "write").kept
+    assert len(world.fetched) == 2
+
+
+def test_a_client_of_a_server_that_names_no_scopes_may_request_every_scope() -> None:
+    world = World()
+    identified(world, discovered(), RegisteredClient(), "read")
+    assert identified(world, discovered(), RegisteredClient(), "write").kept
 
 
 OUTDATED = [

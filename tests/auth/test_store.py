@@ -38,7 +38,9 @@ OTHERS = [
     Key(ISSUER, KEY.resource, "another"),
 ]
 TOKEN = Token("at-SECRET", "Bearer", 1_800_000_000.5, 3600.0, "rt-SECRET", frozenset("ab"))
-CLIENT = Registration("the-client", "cs-SECRET", "none", 1.5, ("http://127.0.0.1/cb",), ISSUER)
+CLIENT = Registration(
+    "the-client", "cs-SECRET", "none", 1.5, ("http://127.0.0.1/cb",), ISSUER, frozenset({"read"})
+)
 SOURCE = Source(KEY, "https://as.example/token", "client_secret_basic")
 
 

@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 
 from mcp_client import AuthError
 from mcp_client.auth.steps import Fetch, Fetched, Unreachable
-from mcp_client.auth.token_endpoint import ClientAuthentication, auth_method, token_request
+from mcp_client.auth.token_endpoint import (
+    ClientAuthentication,
+    auth_method,
+    first_token_request,
+    token_request,
+)
 from mcp_client.auth.tokens import Registration
 from tests.properties import examples
 
@@ -130,6 +135,44 @@ def test_how_a_client_authenticates_is_what_its_registration_or_the_metadata_say
     client = Registration("c", secret, registered)
     assert auth_method(client, supported) == expected
     assert ClientAuthentication.of(client, supported).method == expected
+
+
+BOTH = ["client_secret_basic", "client_secret_post"]
+
+
+def test_a_client_of_unknown_method_tries_the_other_one_that_the_server_supports() -> None:
+    given = ClientAuthentication.of(Registration("c", "cs-SECRET"), BOTH)
+    flow = first_token_request(ENDPOINT, FORM, given)
+    first = next(flow)
+    assert isinstance(first, Fetch)
+    assert "authorization" in first.headers
+    second = flow.send(answer({"error": "invalid_client"}, 401))
+    assert isinstance(second, Fetch)
+    assert "authorization" not in second.headers
+    assert form_of(second) == {**FORM, "client_id": "c", "client_secret": "cs-SECRET"}
+    with pytest.raises(StopIteration) as done:
+        flow.send(answer(GRANTED))
+    payload, used = done.value.value
+    assert (payload, used.method) == (GRANTED, "client_secret_post")
+
+
+@pytest.mark.parametrize(
+    ("client", "supported", "error"),
+    [
+        (Registration("c", "cs-SECRET"), BOTH, "invalid_grant"),
+        (Registration("c", "cs-SECRET"), BOTH[:1], "invalid_client"),
+        (Registration("c", "cs-SECRET"), None, "invalid_client"),
+        (Registration("c", "cs-SECRET", BOTH[0]), BOTH, "invalid_client"),
+        (Registration("c"), BOTH, "invalid_client"),
+    ],
+)
+def test_a_refusal_that_no_other_method_can_cure_is_final(
+    client: Registration, supported: list[str] | None, error: str
+) -> None:
+    flow = first_token_request(ENDPOINT, FORM, ClientAuthentication.of(client, supported))
+    next(flow)
+    with pytest.raises(AuthError, match=error):
+        flow.send(answer({"error": error}, 400))
 
 
 def test_a_server_that_supports_no_method_for_a_secret_is_an_error_that_names_its_methods() -> None:

@@ -63,10 +63,10 @@ async def guarded() -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def oidc_provider() -> AsyncIterator[str]:
-    """The issuer of an oidc-provider that knows no client yet."""
+async def oidc_provider(requires: str = "nothing") -> AsyncIterator[str]:
+    """The issuer of an oidc-provider that knows no client yet; ``requires`` is of its script."""
     port = _free_port()
-    async with _running(peers.oidc_provider(port), port):
+    async with _running(peers.oidc_provider(port, requires), port):
         yield f"http://127.0.0.1:{port}"
 
 

@@ -85,9 +85,11 @@ def _thumbprint_of(proof: str, token: str) -> str | None:
     """The thumbprint of the key (RFC 7638) that signed a proof for ``token``."""
     jwk = jwt.get_unverified_header(proof)["jwk"]
     claims = jwt.decode(proof, jwt.PyJWK(jwk).key, ["ES256"])
-    return _hash(json.dumps(jwk, separators=(",", ":"), sort_keys=True)) if (
-        claims["ath"] == _hash(token)
-    ) else None
+    return (
+        _hash(json.dumps(jwk, separators=(",", ":"), sort_keys=True))
+        if (claims["ath"] == _hash(token))
+        else None
+    )
 
 
 def _hash(text: str) -> str:

@@ -60,11 +60,11 @@ def guarded(port: int) -> list[str]:
     return [str(python), str(_SERVERS / "login_2.py"), str(port)]
 
 
-def oidc_provider(port: int) -> list[str]:
+def oidc_provider(port: int, requires: str) -> list[str]:
     """The words that run the authorization server oidc-provider."""
     modules = PEERS / "npm-login" / "node_modules"
     _found(modules / OIDC_PROVIDER / "package.json", OIDC_PROVIDER)
-    return [str(node()), str(_SERVERS / "login_oidc.mjs"), str(port), str(modules)]
+    return [str(node()), str(_SERVERS / "login_oidc.mjs"), str(port), str(modules), requires]
 
 
 def authlib(port: int, grant: str) -> list[str]:
