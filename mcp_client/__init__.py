@@ -4,7 +4,7 @@ run that was not approved.
 One folder a subject; imports go down this list only::
 
     sync.py      the same for programs without an event loop, and for threads
-    host/        many servers as one set of tools: Host, naming, filters, status, config files
+    host/        many servers as one set of tools: Host, naming, filters, status
     session/     connect, Session, and the life of one tool call, top to bottom
     handlers/    what a server may ask of the host: elicitation, sampling, roots; its log
     approval/    the gate every call passes: rules, remembered answers, the approval hook
@@ -116,11 +116,10 @@ if TYPE_CHECKING:
         SamplingResult,
     )
     from .handlers.terminal import elicit_on_terminal
-    from .host.config import Config, load_config
-    from .host.config_places import ConfigFile, find_configs
-    from .host.config_problem import ConfigProblem
+    from .host.changes import HostToolWatch
+    from .host.host import Host
     from .host.server_config import ServerConfig
-    from .host.start_request import StartRequest
+    from .host.status import ServerStatus, StatusWatch
     from .protocol.elicitation import Choice, FormField
     from .protocol.prompts import Completion, Prompt, PromptArgument, PromptMessage
     from .protocol.resources import Resource, ResourceContents, ResourceTemplate, ResourceUpdate
@@ -150,10 +149,7 @@ __all__ = [
     "Choice",
     "ClientCredentials",
     "Completion",
-    "Config",
     "ConfigError",
-    "ConfigFile",
-    "ConfigProblem",
     "ConnectError",
     "ConnectionLost",
     "ContentBlock",
@@ -169,6 +165,8 @@ __all__ = [
     "FormField",
     "Handlers",
     "Hints",
+    "Host",
+    "HostToolWatch",
     "HttpServer",
     "IdentityProvider",
     "ImageContent",
@@ -222,8 +220,9 @@ __all__ = [
     "SamplingResult",
     "ServerConfig",
     "ServerError",
+    "ServerStatus",
     "Session",
-    "StartRequest",
+    "StatusWatch",
     "StdioServer",
     "TextContent",
     "Timeouts",
@@ -247,8 +246,6 @@ __all__ = [
     "connect",
     "deny_all",
     "elicit_on_terminal",
-    "find_configs",
-    "load_config",
     "one_at_a_time",
     "safe_text",
     "verify_audit",
@@ -285,11 +282,10 @@ _LATER = {
         "SamplingRequest",
         "SamplingResult",
     ),
-    "host.config": ("Config", "load_config"),
-    "host.config_places": ("ConfigFile", "find_configs"),
-    "host.config_problem": ("ConfigProblem",),
+    "host.changes": ("HostToolWatch",),
+    "host.host": ("Host",),
     "host.server_config": ("ServerConfig",),
-    "host.start_request": ("StartRequest",),
+    "host.status": ("ServerStatus", "StatusWatch"),
     "catalog.pins": ("Drift", "Pins"),
     "catalog.prompts": ("PromptResult",),
     "protocol.elicitation": ("Choice", "FormField"),

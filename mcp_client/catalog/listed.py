@@ -21,6 +21,8 @@ class Rejected:
     name: str
     """Its name or URI, made safe to show; empty where it has none."""
     reason: str
+    server: str | None = None
+    """The name the host gave the server, in a list over the servers of a ``Host``."""
 
 
 class Listed(Sequence[T], Generic[T]):
@@ -42,6 +44,11 @@ class Listed(Sequence[T], Generic[T]):
     @property
     def findings(self) -> tuple[str, ...]:
         """What a person should look at."""
+        return self._findings
+
+    @property
+    def own_findings(self) -> tuple[str, ...]:
+        """Those of ``findings`` that are about the list as a whole."""
         return self._findings
 
     @overload

@@ -57,7 +57,6 @@ class ChangeSignal:
     """Wakes every task that waits for something to happen to one topic."""
 
     def __init__(self) -> None:
-        self._backend = current()
         self._waiters: set[Waiter] = set()
 
     def notify(self) -> None:
@@ -68,7 +67,7 @@ class ChangeSignal:
 
     async def wait(self, seconds: float) -> None:
         """Wait for the next ``notify``, at most ``seconds``."""
-        waiter = self._backend.waiter()
+        waiter = current().waiter()
         self._waiters.add(waiter)
         try:
             with anyio.move_on_after(seconds):

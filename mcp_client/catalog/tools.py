@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -52,10 +53,14 @@ class Catalog(PagedCache[ToolList]):
         subscription: ListSubscription,
         trusted: Trust,
         pins: Pins | None = None,
+        *,
+        why_left_out: Callable[[str], str | None] | None = None,
     ) -> None:
+        """``why_left_out`` tells of a tool's name why the host does not want it, or None."""
         super().__init__(source, subscription)
         self._trusted = trusted
         self._pins = pins
+        self._why_left_out = why_left_out
         # Of its own, because the program may have all threads of the default limiter waiting.
         self._thread = anyio.CapacityLimiter(1)
 
@@ -129,6 +134,11 @@ class Catalog(PagedCache[ToolList]):
             differences = await anyio.to_thread.run_sync(
                 compare, self._server, tools, limiter=self._thread
             )
+        if self._why_left_out is not None:
+            reasons = [self._why_left_out(tool.name) for tool in tools]
+            pairs = list(zip(tools, reasons, strict=True))
+            rejected += [Rejected(safe_text(t.name, 128), why) for t, why in pairs if why]
+            tools = [tool for tool, why in pairs if not why]
         return ToolList(tools, rejected, differences)
 
     async def _faults(self, found: list[Any], names: list[str]) -> dict[int, str]:

@@ -3,7 +3,7 @@
 Callers ask for the ``live`` connection each time and never keep one. A server process that has died
 is started again (2026-07-28 ``basic/transports/stdio``), and a session that the server has ended is
 opened again (2025-11-25 ``basic/transports``, session management), both at most ``Limits.restarts``
-times a minute.
+times a minute, unless another ``RestartPolicy`` is in charge.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable
+from typing import Protocol
 from weakref import WeakSet
 
 import anyio
@@ -25,11 +26,21 @@ from ..transports.base import Transport
 from .establish import ConnectionAttempt
 from .rpc import RpcConnection
 
-__all__ = ["Connection", "session_ended"]
+__all__ = ["Connection", "RestartPolicy", "session_ended"]
 
 _log = logging.getLogger("mcp_client")
 _MINUTE = 60.0
 _SIGN_OF_LIFE = Timeouts(idle=2.0, total=2.0)
+
+
+class RestartPolicy(Protocol):
+    """Decides whether a lost connection may be established again now."""
+
+    def begin(self) -> None:
+        """It is about to be established. Raises ``ConnectError`` where that must not be."""
+
+    def end(self, error: BaseException | None) -> None:
+        """It was established; or it was not, because of ``error``."""
 
 
 class Connection:
@@ -58,7 +69,10 @@ class Connection:
         self._unasked = unasked
         self._connected = connected
         self._ids = itertools.count(1)
-        self._starts: list[float] = []
+        self.restarts: RestartPolicy = _RestartLimit(context)
+        self.on_lost: Callable[[McpError], None] | None = None
+        """Called when the connection in use has ended, in a loop callback or any task; only where
+        all requests share one line, for others have no connection to lose."""
         self._retired: WeakSet[Transport] = WeakSet()
 
     def agreed(self) -> RpcConnection:
@@ -70,7 +84,6 @@ class Connection:
     async def open(self) -> None:
         self._turn = anyio.Lock()
         backend = current()
-        self._now = backend.now
         self._loop, self._running_loop = backend.loop, backend.running_loop
         self.wire = await self._open()
 
@@ -96,11 +109,16 @@ class Connection:
             if not wire.transport.alive:
                 self._retired.add(wire.transport)
                 await wire.transport.retire()
-                self._may_restart()
+                self.restarts.begin()
                 self._context.stats.restarts += 1
                 _log.warning("%s: the connection was lost and is established again", self._name)
                 self.transport = wire.transport.fresh()
-                wire = self.wire = await self._open()
+                try:
+                    wire = self.wire = await self._open()
+                except BaseException as error:
+                    self.restarts.end(error)
+                    raise
+                self.restarts.end(None)
             return wire
 
     def stands(self, wire: RpcConnection) -> bool:
@@ -122,6 +140,7 @@ class Connection:
             pin=self._pin,
             ids=self._ids,
             unasked=self._unasked,
+            ended=self._ended,
         )
         wire = await opening.run()
         self.transport = wire.transport
@@ -135,16 +154,31 @@ class Connection:
         self._connected(wire)
         return wire
 
-    def _may_restart(self) -> None:
-        now = self._now()
+    def _ended(self, transport: Transport, error: McpError) -> None:
+        wire = self.wire
+        if self.on_lost and wire is not None and wire.transport is transport and not self.closed:
+            self.on_lost(error)
+
+
+class _RestartLimit:
+    """At most ``Limits.restarts`` times a minute."""
+
+    def __init__(self, context: SessionContext) -> None:
+        self._context = context
+        self._starts: list[float] = []
+
+    def begin(self) -> None:
+        now = current().now()
         self._starts = [start for start in self._starts if now - start < _MINUTE]
         if len(self._starts) >= self._context.limits.restarts:
             raise ConnectError(
                 f"the server keeps dying, or ending our session: it was started again "
                 f"{len(self._starts)} times within a minute (Limits.restarts)",
-                server=self._name,
+                server=self._context.server,
             )
         self._starts.append(now)
+
+    def end(self, error: BaseException | None) -> None: ...
 
 
 async def _answers(wire: RpcConnection) -> bool:

@@ -70,6 +70,7 @@ class ConnectionAttempt:
         pin: str | None,
         ids: itertools.count[int],
         unasked: Callable[[Transport, Request | Notification], None],
+        ended: Callable[[Transport, McpError], None],
     ) -> None:
         self._transport = transport
         self._client = client
@@ -79,6 +80,7 @@ class ConnectionAttempt:
         self._stats = context.stats
         self._ids = ids
         self._unasked = unasked
+        self._ended = ended
         self._watch = PausableClock(current().now)
         self._now = self._watch.now
         self._silent: Exchange | None = None
@@ -141,6 +143,7 @@ class ConnectionAttempt:
             self._timeouts,
             self._stats,
             self._watch,
+            lambda error: self._ended(transport, error),
         )
         await transport.open(link)
 

@@ -19,7 +19,7 @@ from ..catalog.subscriptions import Subscriptions
 from ..catalog.tool import Tool, ToolList
 from ..catalog.tools import Catalog
 from ..connection.cancellation import CancelToken
-from ..connection.connection import Connection
+from ..connection.connection import Connection, RestartPolicy
 from ..connection.rpc import REPEATABLE, OnProgress, RpcConnection
 from ..errors import CallTimeout, ConfigError, McpError
 from ..handlers.dispatcher import Dispatcher
@@ -74,6 +74,7 @@ class Session:
         self._limits = setup.limits
         self._origin = os.urandom(4).hex()
         self._opened = False
+        self._why_left_out: Callable[[str], str | None] | None = None
         self._connection = Connection(
             transport,
             self._context,
@@ -94,6 +95,10 @@ class Session:
         return f"<Session {self.name!r}, {state}>"
 
     # --------------------------------------------------------------- what it is
+
+    @property
+    def closed(self) -> bool:
+        return self._connection.closed
 
     @property
     def generation(self) -> int:
@@ -364,6 +369,28 @@ class Session:
             last.push_async_callback(self._connection.aclose)
             await self._answering.aclose()
 
+    # ----------------------------------------------------- as one session of a ``Host``
+
+    def _supervise(
+        self,
+        restarts: RestartPolicy,
+        on_lost: Callable[[McpError], None],
+        why_left_out: Callable[[str], str | None] | None,
+    ) -> None:
+        """Before it is opened: see ``Connection`` and ``Catalog``."""
+        self._connection.restarts, self._connection.on_lost = restarts, on_lost
+        self._why_left_out = why_left_out
+
+    def _fresh_tools(self) -> ToolList | None:
+        """What ``list_tools`` would return without waiting; None where it would have to wait."""
+        wire, tools = self._connection.wire, self._catalog.known
+        if tools is None or wire is None or not self._connection.stands(wire):
+            return None
+        if not self._catalog.fresh:
+            return None
+        self._subscriptions.tools.use()
+        return tools
+
     # -------------------------------------------------------------- connecting
 
     async def _open(self) -> Session:
@@ -384,7 +411,13 @@ class Session:
             self._reads.repeats_in_headers,
         )
         self._subscriptions = Subscriptions(self.name, self._timeouts, self._limits)
-        self._catalog = Catalog(self._source, self._subscriptions.tools, setup.trusted, setup.pins)
+        self._catalog = Catalog(
+            self._source,
+            self._subscriptions.tools,
+            setup.trusted,
+            setup.pins,
+            why_left_out=self._why_left_out,
+        )
         self._caller = Caller(
             self._connection,
             self._catalog,

@@ -26,7 +26,7 @@ from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
 from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
-from ..errors import ConnectError
+from ..errors import ConnectError, McpError
 from ..protocol.era import Era
 from ..protocol.jsonrpc import ErrorResponse, Id, Notification, Request, Response
 from ..runtime.limits import Limits, Timeouts
@@ -74,6 +74,9 @@ class TransportContext(NamedTuple):
     stats: Stats
     clock: PausableClock | None = None
     """The connection's own; None for one that nothing pauses."""
+    ended: Callable[[McpError], None] | None = None
+    """Called when a shared line has ended, by itself or because it was closed, maybe more than
+    once, with what its requests fail with. Must not wait or raise."""
 
 
 class AnnouncedSilence(NamedTuple):

@@ -166,6 +166,8 @@ class Multiplexer:
         self._stop_timer()
         for exchange in list(self._exchanges.values()):
             exchange.fail(error())
+        if self._context.ended is not None:
+            self._context.ended(error())
 
     # ------------------------------------------------------------------- bytes
 

@@ -1,0 +1,487 @@
+"""Many servers as one set of tools.
+
+Each server is opened, listed and kept up on its own (``server``); their tools have one name each
+(``naming``) under which they are looked up (``directory``). A call goes to the session of its
+server, and so through its gate. Nothing here takes a task for a call, and nothing polls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable, Iterable, Mapping
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+
+import anyio
+
+from ..catalog.listed import Listed
+from ..catalog.result import ToolResult
+from ..catalog.subscription import ChangeSignal
+from ..catalog.tool import Tool, ToolList
+from ..connection.cancellation import CancelToken
+from ..connection.rpc import OnProgress
+from ..errors import ConfigError, ConnectError, McpError, UnknownTool
+from ..runtime.background import BackgroundTasks
+from ..runtime.event_loop import LoopEvent, current
+from ..runtime.limits import Timeouts
+from ..runtime.safe_text import safe_text
+from ..session.retry import Retry
+from ..session.session import Session
+from ..session.tool_validation import Strictness
+from .changes import HostToolWatch
+from .directory import Directory, Entry
+from .gathering import gather
+from .naming import Names, Naming, naming_of
+from .options import HostOptions, SharedOptions
+from .server import HostedServer
+from .server_config import AnyServer, ServerConfig, StartGate
+from .status import ServerStatus, StatusEvents, StatusWatch
+from .waiting import wait_for_most
+
+if TYPE_CHECKING:
+    from ..catalog.prompts import PromptResult
+    from ..catalog.resources import ResourceResult
+    from ..protocol.prompts import Prompt
+    from ..protocol.resources import Resource
+    from .search import ToolIndex
+
+__all__ = ["Host"]
+
+_USE = "use 'async with Host(...) as host', or 'host = await Host(...)'"
+T = TypeVar("T")
+
+
+class Host:
+    """Many servers as one set of tools: ``async with Host({"weather": server, ...}) as host``.
+
+    Its methods may be called from any number of tasks at once, and any task may close it.
+    """
+
+    def __init__(
+        self,
+        servers: Mapping[str, AnyServer | ServerConfig],
+        *,
+        naming: Naming = "prefix",
+        required: Iterable[str] = (),
+        **options: Unpack[HostOptions],
+    ) -> None:
+        """``servers`` are by the name they go by from here on, each whatever ``connect`` takes or a
+        ``ServerConfig``. ``naming`` is how their tools are called: see ``mcp_client.host.naming``.
+        ``required`` names those without which entering raises. The other options are those of
+        ``connect``, for all servers: one approval hook, one audit log, one lock file of pins.
+
+        Entering opens all servers side by side, but lazy ones. One that fails costs only its own
+        tools, and is tried again later and later. One that is slow is waited for, up to ten
+        seconds after the others are there; then it goes on in the background.
+
+        Raises ``ConfigError`` for a wrong option, at once; entering, ``ConnectError`` for a
+        required server, and ``ConfigError`` where the file of pins cannot be used.
+        """
+        if not isinstance(servers, Mapping):
+            raise ConfigError(f"Host({type(servers).__name__}): give a mapping of names to servers")
+        self._options = SharedOptions(dict(options))
+        self._events = StatusEvents(ChangeSignal())
+        self._servers: dict[str, HostedServer] = {}
+        self._names = Names(naming_of(naming), authority=self._authority)
+        self._directory = Directory(self._names)
+        self._opened = self._closed = False
+        self._closing: LoopEvent | None = None
+        self._watches: set[HostToolWatch] = set()
+        self._index: ToolIndex | None = None
+        self._indexed: ToolList | None = None
+        for name, server in servers.items():
+            self._register(name, server)
+        self._required = self._checked_required(required)
+
+    # ------------------------------------------------------------------- opening
+
+    def __await__(self) -> Generator[Any, Any, Host]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Host:
+        return await self._open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def _open(self) -> Host:
+        if self._opened:
+            raise ConfigError("a Host can be entered or awaited once; make another one")
+        self._backend = current()
+        self._opened = True
+        try:
+            if self._options.pins is not None:
+                pinned = await anyio.to_thread.run_sync(self._options.pins.read)
+                for name in self._servers.keys() & pinned.keys():
+                    self._directory.know(self._servers[name], pinned[name])
+            for server in self._servers.values():
+                server.open(self._backend)
+            started = [
+                server
+                for server in self._servers.values()
+                if not server.config.lazy or server.name in self._required
+            ]
+            for server in started:
+                server.start()
+            await self._settled(started, self._required)
+            for name in self._required:
+                server = self._servers[name]
+                if server.session is None:
+                    raise server.refusal()
+            await self._take_lists()
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self.aclose()
+            raise
+        return self
+
+    def _register(self, name: object, given: AnyServer | ServerConfig) -> HostedServer:
+        if not isinstance(name, str) or not name:
+            raise ConfigError(f"the name of a server is {name!r}: give a text that is not empty")
+        if name in self._servers:
+            raise ConfigError(f"there is a server {safe_text(name, 60)!r} already", server=name)
+        config = given if isinstance(given, ServerConfig) else ServerConfig(given)
+        server = HostedServer(name, config, self._options, self._events)
+        self._servers[name] = server
+        return server
+
+    def _checked_required(self, required: Iterable[str]) -> frozenset[str]:
+        if isinstance(required, str | bytes):
+            raise ConfigError(f"required={required!r}: give a list of names")
+        names = frozenset(required)
+        for name in names:
+            if self._server(name).state == "disabled":
+                raise ConfigError(f"the server {name!r} is required, and disabled", server=name)
+        return names
+
+    def _authority(self, server: str) -> str | None:
+        known = self._servers.get(server)
+        return None if known is None else known.authority
+
+    def _set_start_gate(self, name: str, gate: StartGate) -> None:
+        """Before entering: ``gate`` is asked before the server is started for the first time."""
+        self._server(name).gate = gate
+
+    # -------------------------------------------------------------------- closing
+
+    async def aclose(self) -> None:
+        """End all servers, within bounded time. From any task, any number of times."""
+        if self._closing is not None:
+            await self._closing.wait()
+            return
+        self._closing = LoopEvent()
+        self._closed = True
+        try:
+            if self._opened:
+                await self._close_all(list(self._servers.values()))
+        finally:
+            self._events.closed = True
+            self._events.changed()
+            self._closing.set()
+
+    async def _close_all(self, servers: list[HostedServer]) -> None:
+        # Tasks of their own, because the caller's may be cancelled while they end the processes.
+        closing = BackgroundTasks(self._backend, "host")
+        for server in servers:
+            closing.start(server.aclose)
+        longest = max((server.closes_within for server in servers), default=0.0)
+        with anyio.move_on_after(longest, shield=True):
+            await closing.none_left()
+
+    # -------------------------------------------------------------------- servers
+
+    @property
+    def sessions(self) -> Mapping[str, Session]:
+        """The sessions of the servers that are connected, by name, at this moment."""
+        found = {name: server.status().session for name, server in self._servers.items()}
+        return MappingProxyType({name: one for name, one in found.items() if one is not None})
+
+    def status(self) -> Mapping[str, ServerStatus]:
+        """How each server is doing, at this moment."""
+        return MappingProxyType({name: one.status() for name, one in self._servers.items()})
+
+    def status_changes(self) -> StatusWatch:
+        """Each change of a server's status from now on: an async iterator of ``ServerStatus``, and
+        a context manager to let go of it."""
+        return StatusWatch(self._events)
+
+    async def session(self, name: str) -> Session:
+        """The session of a server, which is connected if it was not. Raises ``ConnectError``."""
+        self._check_open()
+        return await self._server(name).usable(ask_again=True)
+
+    async def add(self, name: str, server: AnyServer | ServerConfig) -> ServerStatus:
+        """Add a server, connect it unless it is lazy, and tell how that went.
+
+        One that fails is tried again as when entering. Raises ``ConfigError`` where the name is in
+        use or an option is wrong.
+        """
+        self._check_open()
+        added = self._register(name, server)
+        added.open(self._backend)
+        self._events.tell(added.status())
+        if self._watches:
+            added.listing.watch(True)
+        if not added.config.lazy:
+            added.start()
+            await self._settled([added])
+            await self._take_lists()
+        return added.status()
+
+    async def remove(self, name: str) -> None:
+        """End a server and forget its tools. Their names go to no other tool."""
+        self._check_open()
+        server = self._server(name)
+        del self._servers[name]
+        self._directory.forget(server)
+        self._events.changed()
+        await self._close_all([server])
+
+    async def reconnect(self, name: str) -> Session:
+        """Connect a server again at once: after a login, or one that has failed. Calls that are
+        under way raise ``ConnectionLost``. Raises ``ConnectError``."""
+        self._check_open()
+        return await self._server(name).reconnect()
+
+    # ---------------------------------------------------------------------- tools
+
+    async def list_tools(self, *, refresh: bool = False) -> ToolList:
+        """The tools of all servers, by ``qualified_name``, each list as in ``Session.list_tools``.
+
+        A server that is not connected costs only its own tools: ``.findings`` says which servers
+        are missing, and why. Lazy servers are not started for it.
+        """
+        self._check_open()
+        await self._list(refresh)
+        return self._listed()
+
+    async def get_tool(self, name: str) -> Tool:
+        """The tool of that qualified name. Raises ``UnknownTool``, which names what is close."""
+        entry = await self._entry(name)
+        server = entry.server
+        session = server.session or await server.usable()
+        try:
+            tool = await session.get_tool(entry.tool_name)
+        except UnknownTool as error:
+            raise await self._gone(name, error) from None
+        if entry.source is not tool:
+            await self._list(refresh=False)
+            entry = await self._entry(name)
+        assert entry.tool is not None
+        return entry.tool
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | Timeouts | None = None,
+        on_progress: OnProgress | None = None,
+        meta: Mapping[str, Any] | None = None,
+        validation: Strictness | None = None,
+        cancel: CancelToken | None = None,
+        context: Hashable = None,
+        retry: Retry | None = None,
+    ) -> ToolResult:
+        """Call the tool of that qualified name, as ``Session.call_tool`` does.
+
+        Raises what that raises; ``UnknownTool`` names what is close, and ``ConnectError`` is for a
+        known tool whose server is down. A lazy server is started.
+        """
+        entry = self._directory.entries.get(name)
+        if entry is None:
+            entry = await self._entry(name)
+        server = entry.server
+        session = server.session
+        if session is None or session.closed:
+            session = await server.usable()
+        try:
+            result = await session.call_tool(
+                entry.tool_name,
+                arguments,
+                timeout=timeout,
+                on_progress=on_progress,
+                meta=meta,
+                validation=validation,
+                cancel=cancel,
+                context=context,
+                retry=retry,
+            )
+        except UnknownTool as error:
+            raise await self._gone(name, error) from None
+        except McpError as error:
+            server.note(error)
+            raise
+        if server.state != "connected":
+            server.works()
+        return result
+
+    async def search_tools(self, query: str, *, limit: int = 8) -> list[Tool]:
+        """The tools that fit a query in plain words best, the best first: BM25 over names, titles,
+        descriptions and names of parameters. For a model that should not be given thousands."""
+        await self.list_tools()
+        listed = self._listed()
+        if self._index is None:
+            from .search import ToolIndex
+
+            self._index = ToolIndex()
+        if self._indexed is not listed:
+            self._indexed = listed
+            self._index.update({tool.qualified_name: tool for tool in listed})
+        return self._index.search(query, limit=limit)
+
+    def tool_changes(self) -> HostToolWatch:
+        """What is added, removed and changed from now on, in the tools of all servers.
+
+        An async iterator of ``ToolChanges``, and a context manager to let go of it. Tools of a
+        server that is down are removed, and added again when it is back.
+        """
+        self._check_open()
+        return HostToolWatch(self)
+
+    # ------------------------------------------------------ resources and prompts
+
+    async def list_resources(self, *, refresh: bool = False) -> Listed[Resource]:
+        """The resources of all connected servers that have some; each says its ``.server``."""
+        self._check_open()
+        servers, signal = list(self._servers.values()), self._events.signal
+        return await gather(
+            servers, signal, "resources", lambda one: one.list_resources(refresh=refresh)
+        )
+
+    async def list_prompts(self, *, refresh: bool = False) -> Listed[Prompt]:
+        """The prompts of all connected servers that have some; each says its ``.server``."""
+        self._check_open()
+        servers, signal = list(self._servers.values()), self._events.signal
+        return await gather(
+            servers, signal, "prompts", lambda one: one.list_prompts(refresh=refresh)
+        )
+
+    async def read_resource(
+        self, uri: str, *, server: str, timeout: float | Timeouts | None = None
+    ) -> ResourceResult:
+        """The current contents of a resource of that server."""
+        session = await self.session(server)
+        return await session.read_resource(uri, timeout=timeout)
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        server: str,
+        timeout: float | Timeouts | None = None,
+    ) -> PromptResult:
+        """The messages of a prompt of that server."""
+        session = await self.session(server)
+        return await session.get_prompt(name, arguments, timeout=timeout)
+
+    # -------------------------------------------------------------------- private
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ConnectError("the host is closed")
+        if not self._opened:
+            raise ConfigError(f"the host is not open yet: {_USE}")
+
+    def _server(self, name: str) -> HostedServer:
+        server = self._servers.get(name)
+        if server is not None:
+            return server
+        names = ", ".join(safe_text(one, 60) for one in list(self._servers)[:20]) or "none"
+        raise ConfigError(f"there is no server {safe_text(name, 60)!r}; there are: {names}")
+
+    async def _entry(self, name: str) -> Entry:
+        """What is called ``name``, after listing whatever is not listed or may be out of date."""
+        self._check_open()
+        if not isinstance(name, str):
+            raise UnknownTool(f"the name of a tool is a {type(name).__name__}: give a text")
+        entry = self._directory.entries.get(name)
+        if entry is None:
+            await self._list(refresh=False)
+            entry = self._directory.entries.get(name)
+        if entry is None:
+            raise self._directory.unknown(name, list(self._servers.values()))
+        return entry
+
+    async def _gone(self, name: str, error: UnknownTool) -> UnknownTool:
+        """The session's error, in terms of this host: its tool is not there any more."""
+        await self._list(refresh=False)
+        if name in self._directory.entries:
+            return error
+        return self._directory.unknown(name, list(self._servers.values()))
+
+    async def _list(self, refresh: bool) -> None:
+        """Bring the lists of connected servers up to date, side by side."""
+        asked = []
+        for server in self._servers.values():
+            session = server.session
+            if session is None or server.state not in ("connected", "connecting"):
+                continue
+            fresh = None if refresh else session._fresh_tools()
+            if fresh is not None:
+                server.listing.take(fresh)
+            else:
+                server.listing.fetch(refresh=refresh)
+                asked.append(server)
+        if asked:
+            await self._settled(asked)
+        await self._take_lists()
+
+    async def _settled(
+        self, servers: list[HostedServer], required: frozenset[str] = frozenset()
+    ) -> None:
+        def is_required(server: HostedServer) -> bool:
+            return server.name in required
+
+        await wait_for_most(
+            self._events.signal,
+            self._backend.now,
+            lambda: [one for one in servers if one.busy or (one.is_asking and is_required(one))],
+            lambda server: server.busy_since,
+            is_required,
+        )
+
+    async def _take_lists(self) -> bool:
+        """Name the tools of lists that are new. Returns whether a tool is another one."""
+        changed = False
+        for server in list(self._servers.values()):
+            if await self._directory.take(server):
+                changed = True
+                self._events.changed()
+        return changed
+
+    def _listed(self) -> ToolList:
+        return self._directory.listing(self._servers.values(), self._events.version)
+
+    def _add_watch(self, watch: HostToolWatch) -> None:
+        self._watches.add(watch)
+        for server in self._servers.values():
+            server.listing.watch(True)
+
+    def _remove_watch(self, watch: HostToolWatch) -> None:
+        self._watches.discard(watch)
+        if not self._watches:
+            for server in self._servers.values():
+                server.listing.watch(False)
+
+    async def _follow_changes(self) -> float:
+        """Fetch the lists that servers say have changed. Returns the seconds after which a server
+        may be asked again that announces changes and changes nothing; 0 where there is no such."""
+        outdated = [server for server in self._servers.values() if server.listing.outdated]
+        for server in outdated:
+            server.listing.fetch()
+        if outdated:
+            await self._settled(outdated)
+        pause = 0.0
+        for server in outdated:
+            changed = await self._directory.take(server)
+            if changed:
+                self._events.changed()
+            pause = max(pause, server.listing.fetched(changed))
+        await self._take_lists()
+        return pause

@@ -1,0 +1,218 @@
+"""What each tool of many servers is called: unique names, which last whatever servers do.
+
+The ways, by the ``naming`` of a ``Host``:
+
+- "prefix": ``server__tool``. Made from the two names alone, so that it is the same in every run and
+  whichever other servers there are. Only letters, digits, ``_`` and ``-``, at most 64 characters,
+  as model providers demand.
+- "bare": ``tool``, where no server has taken that name before; otherwise as with "prefix".
+- "random": as "prefix", with five random characters for each server in place of its name.
+- "uri": ``weather.example.com:tool``, with the host of the server's URL, or the server's name.
+- a function from server and tool to the name.
+
+A name that would have to be cut or altered gets a suffix, eight hexadecimal digits of a hash of
+what it stands for; and so does a name that looks as if it had one, so that no tool can be named
+like another with its suffix. The server's part never contains ``__`` and never ends with ``_``.
+So names with a prefix are different wherever server or tool are, by construction: no list of names
+has to be consulted, and no server can take a name from another.
+
+The other ways share one space of names. There the first to have a name keeps it, in the order in
+which the host was given its servers; it stays theirs while the host lives, even when the tool or
+the server has gone. Names are looked up and never taken apart: what is before ``__`` proves
+nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
+
+from ..errors import ConfigError
+from ..runtime.safe_text import invisible, safe_text
+
+__all__ = ["Names", "Naming", "naming_of", "prefixed"]
+
+Naming: TypeAlias = Literal["prefix", "bare", "random", "uri"] | Callable[[str, str], str]
+
+LONGEST = 64
+"""Characters that every model provider accepts."""
+_LONGEST_PREFIX = 32
+_ALTERED = re.compile(r"[^A-Za-z0-9_-]+")
+_HAS_SUFFIX = re.compile(r"_[0-9a-f]{8}\Z")
+_HASH = 8
+_LETTERS = "abcdefghijkmnpqrstuvwxyz"
+_LETTERS_AND_DIGITS = _LETTERS + "23456789"
+_LONGEST_GIVEN = 256
+_MOST_TAKEN = 50_000
+"""Names that one server may take where names are in one space; a bare tool beyond them gets a name
+with a prefix."""
+
+
+def prefixed(prefix: str, server: str, tool: str) -> str:
+    """``prefix__tool``, for a prefix that ``server_part`` made."""
+    room = LONGEST - len(prefix) - 2
+    return f"{prefix}__{_part(tool, room, server, tool)}"
+
+
+def server_part(server: str) -> str:
+    """What stands for a server in names: its name, where that can be told from what follows."""
+    if "__" in server or server.endswith("_"):
+        return _with_suffix(server, _LONGEST_PREFIX, server)
+    return _part(server, _LONGEST_PREFIX, server)
+
+
+def _part(text: str, room: int, *whole: str) -> str:
+    legal = text and len(text) <= room and not _ALTERED.search(text)
+    if legal and not _HAS_SUFFIX.search(text):
+        return text
+    return _with_suffix(text, room, *whole)
+
+
+def _with_suffix(text: str, room: int, *whole: str) -> str:
+    stem = re.sub("_+", "_", _ALTERED.sub("_", text[: 4 * LONGEST]))[: room - _HASH - 1].strip("_")
+    return f"{stem or 'x'}_{_hash(*whole)}"
+
+
+def _hash(*whole: str) -> str:
+    lengths = ",".join(str(len(part)) for part in whole)
+    text = "\0".join((lengths, *whole)).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(text).hexdigest()[:_HASH]
+
+
+def naming_of(naming: object) -> Naming:
+    """Raises ``ConfigError`` for anything else."""
+    if naming in ("prefix", "bare", "random", "uri") or callable(naming):
+        return naming
+    raise ConfigError(
+        f"naming={naming!r}: give 'prefix', 'bare', 'random', 'uri', or a function (server, tool) "
+        "-> str"
+    )
+
+
+class Names:
+    """The names that one host has given, and to what. They are never taken back."""
+
+    def __init__(
+        self,
+        naming: Naming,
+        *,
+        authority: Callable[[str], str | None] = lambda server: None,
+        choose: Callable[[Sequence[str]], str] = secrets.choice,
+        most: int = _MOST_TAKEN,
+    ) -> None:
+        """``authority`` tells the host and port of a server's URL; ``choose`` is the randomness;
+        ``most`` names are one server's in a shared space."""
+        self._naming = naming
+        self._authority = authority
+        self._choose = choose
+        self._most = most
+        self._parts: dict[str, str] = {}
+        self._servers: dict[str, str] = {}
+        self._taken: dict[str, tuple[str, str]] = {}
+        self._counts: dict[str, int] = {}
+
+    def of(self, server: str, tool: str) -> str:
+        """The name of a tool: the same each time. Raises ``ValueError``, with the reason, where a
+        naming function gives none that can be used."""
+        naming = self._naming
+        if naming in ("prefix", "random"):
+            return prefixed(self._part(server), server, tool)
+        if naming == "bare":
+            return self._bare(server, tool)
+        if naming == "uri":
+            return self._by_authority(server, tool)
+        return self._by_function(server, tool)
+
+    def would_be(self, server: str, tool: str, name: str) -> bool:
+        """Whether ``name`` is what a tool that was left out would be called, or may have been
+        taken for. Takes no name."""
+        if self._naming in ("prefix", "random"):
+            part = self._parts.get(server) or server_part(server)
+            return name == prefixed(part, server, tool)
+        if self._taken.get(name) == (server, tool):
+            return True
+        if self._naming == "bare":
+            return name in (tool, prefixed(server_part(server), server, tool))
+        if self._naming == "uri":
+            plain, altered = self._with_authority(server, tool)
+            return name in (tool, plain, altered)
+        return name == tool
+
+    def _part(self, server: str) -> str:
+        part = self._parts.get(server)
+        if part is None:
+            part = self._random_part() if self._naming == "random" else server_part(server)
+            if self._servers.setdefault(part, server) != server:
+                raise ValueError("the name of its server cannot be told from that of another")
+            self._parts[server] = part
+        return part
+
+    def _random_part(self) -> str:
+        while True:
+            rest = [self._choose(_LETTERS_AND_DIGITS) for _ in range(4)]
+            part = "".join([self._choose(_LETTERS), *rest])
+            if part not in self._servers:
+                return part
+
+    # ------------------------------------------------------- one space for all
+
+    def _bare(self, server: str, tool: str) -> str:
+        # A plain name has no "__", and one with a prefix always has.
+        is_plain = "__" not in tool and _part(tool, LONGEST, server, tool) == tool
+        if is_plain and self._take(tool, server, tool):
+            return tool
+        return prefixed(self._part(server), server, tool)
+
+    def _by_authority(self, server: str, tool: str) -> str:
+        plain, altered = self._with_authority(server, tool)
+        if plain and self._take(plain, server, tool):
+            return plain
+        if self._take(altered, server, tool):
+            return altered
+        raise ValueError("its name cannot be told from that of another tool")
+
+    def _with_authority(self, server: str, tool: str) -> tuple[str, str]:
+        """The plain name, empty where there can be none, and the one with a suffix."""
+        label = self._authority(server) or server_part(server)
+        if len(label) > _LONGEST_PREFIX or invisible(label):
+            label = server_part(server)
+        altered = f"{label}:{_with_suffix(tool, LONGEST - len(label) - 1, server, tool)}"
+        plain = f"{label}:{tool}"
+        is_plain = ":" not in tool and not invisible(tool) and not _HAS_SUFFIX.search(tool)
+        return plain if is_plain and len(plain) <= LONGEST else "", altered
+
+    def _take(self, name: str, server: str, tool: str) -> bool:
+        """Whether the name is this tool's, now or from before."""
+        owner = self._taken.get(name)
+        if owner is not None:
+            return owner == (server, tool)
+        count = self._counts.get(server, 0)
+        if count >= self._most:
+            return False
+        self._counts[server] = count + 1
+        self._taken[name] = server, tool
+        return True
+
+    def _by_function(self, server: str, tool: str) -> str:
+        assert callable(self._naming)
+        try:
+            name = self._naming(server, tool)
+        except Exception as error:  # the host's own function
+            raise ValueError(f"the naming function raised {type(error).__name__}") from error
+        if not isinstance(name, str) or not name or name.isspace():
+            raise ValueError(f"the naming function gave {safe_text(repr(name), 60)}, not a name")
+        if len(name) > _LONGEST_GIVEN or invisible(name):
+            raise ValueError(
+                f"the naming function gave {safe_text(repr(name), 60)}: a name is at most "
+                f"{_LONGEST_GIVEN} characters that can be seen"
+            )
+        if self._take(name, server, tool):
+            return name
+        owner = self._taken.get(name)
+        if owner is None:
+            raise ValueError(f"this server has had {self._most} names already")
+        shown = safe_text(f"{owner[0]}/{owner[1]}", 128)
+        raise ValueError(f"the naming function gave {safe_text(name, 60)!r}, the name of {shown}")

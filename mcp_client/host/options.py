@@ -1,0 +1,108 @@
+"""From what a ``Host`` is given to the session of one of its servers.
+
+The options are those of ``connect``, for all servers; a ``ServerConfig`` overrides some of them.
+What is one for all is made once: the audit log, the lock file of pins, the file of answers.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from ..approval.decision import ApprovalHook, Policy
+from ..approval.remembered import Answers
+from ..catalog.trust import Trust
+from ..errors import ConfigError
+from ..protocol.capabilities import Implementation
+from ..runtime.limits import Limits, Timeouts
+from ..session.connect import connect
+from ..session.retry import Retry
+from ..session.session import Session
+from ..session.tool_validation import Strictness
+from .server_config import ServerConfig
+
+if TYPE_CHECKING:
+    from ..audit import AuditTo, OnAuditFailure, Redaction
+    from ..catalog.pins import Pins
+    from ..handlers.handlers import Handlers
+
+__all__ = ["HostOptions", "SharedOptions"]
+
+_OF_ONE_SERVER = frozenset({"name", "revision", "record"})
+_OVERRIDES = ("trusted", "approval", "handlers", "timeouts", "limits", "validation")
+
+
+class HostOptions(TypedDict, total=False):
+    """The options of ``connect`` that hold for all servers of a host; see there."""
+
+    trusted: Trust
+    approval: ApprovalHook | Policy | None
+    audit: AuditTo | None
+    audit_failure: OnAuditFailure
+    redaction: Redaction | Callable[[Any], Any] | None
+    answers: Answers | str | os.PathLike[str] | None
+    timeouts: Timeouts | None
+    limits: Limits | None
+    validation: Strictness
+    argument_validation: Strictness
+    pins: Pins | str | os.PathLike[str] | None
+    handlers: Handlers | None
+    client_info: Implementation | None
+    extensions: Any
+    retry: Retry | None
+
+
+class SharedOptions:
+    """What a host was given, checked, with its stores made once."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        known = _options_of_connect()
+        for name in options:
+            if name in _OF_ONE_SERVER or name not in known:
+                advice = "give it to ServerConfig(...)" if name == "revision" else "see connect"
+                raise TypeError(f"Host() has no option {name!r}: {advice}")
+        self._options = dict(options)
+        if options.get("audit") is not None:
+            self._options["audit"] = _logs(options["audit"])
+        self._options["answers"] = Answers.of(options.get("answers"))
+        self.pins: Pins | None = None
+        if options.get("pins") is not None:
+            from ..catalog.pins import Pins
+
+            self.pins = self._options["pins"] = Pins.of(options["pins"])
+
+    def timeouts(self, config: ServerConfig) -> Timeouts:
+        return config.timeouts or self._options.get("timeouts") or Timeouts()
+
+    def session(self, name: str, server: Any, config: ServerConfig) -> Session:
+        """A session that is not open yet. Raises ``ConfigError``, which names the server."""
+        options = {**self._options, "revision": config.revision}
+        for option in _OVERRIDES:
+            value = getattr(config, option)
+            if value is not None:
+                options[option] = value
+        try:
+            return connect(server, name=name, **options)._session
+        except ConfigError as error:
+            error.server = error.server or name
+            raise
+
+
+@cache
+def _options_of_connect() -> frozenset[str]:
+    parameters = inspect.signature(connect).parameters.values()
+    return frozenset(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
+
+
+def _logs(audit: Any) -> Any:
+    """``audit`` with one ``AuditLog`` for each path: sessions that share it write one chain."""
+    from ..audit import AuditLog
+
+    if isinstance(audit, str | os.PathLike):
+        return AuditLog(audit)
+    if isinstance(audit, Sequence) and not callable(audit):
+        return [AuditLog(one) if isinstance(one, str | os.PathLike) else one for one in audit]
+    return audit

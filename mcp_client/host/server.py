@@ -1,0 +1,460 @@
+"""The life of one server of a host: started, listed, lost, started again, closed.
+
+Everything that takes time runs in a background task of the server's own, at most one of a kind:
+asking whether it may be started, connecting, listing its tools. So no caller's cancellation ends
+what others wait for, and nothing runs for a server that is up or down and not being worked on.
+
+The session is made anew until it stands for the first time; from then on it is the same one, and
+its lost connection is replaced within it. Its ``Connection`` asks here whether that may be done now
+(``begin``) and tells how it went (``end``), whoever needed it.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ..errors import AuthError, ConfigError, ConnectError, McpError, OutcomeUnknown, ServerError
+from ..runtime.background import BackgroundTasks
+from ..runtime.event_loop import Backend, Handle, LoopEvent
+from ..runtime.safe_text import safe_text
+from ..session.session import Session
+from .backoff import Backoff
+from .listing import ServerListing
+from .options import SharedOptions
+from .server_config import ServerConfig, StartGate, ToolFilter
+from .status import ServerState, ServerStatus, StatusEvents
+
+if TYPE_CHECKING:
+    from ..transports.base import Transport
+
+__all__ = ["HostedServer"]
+
+_log = logging.getLogger("mcp_client")
+_PROBE_SECONDS = 10.0
+_EARLY = 0.01
+"""Seconds by which a timer may ring too early."""
+_PORTS = {"http": 80, "https": 443}
+_GATEWAY = frozenset({502, 503, 504})
+
+
+class HostedServer:
+    """One server, by the name the host gave it."""
+
+    def __init__(
+        self,
+        name: str,
+        config: ServerConfig,
+        options: SharedOptions,
+        events: StatusEvents,
+        *,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        """Raises ``ConfigError`` for an invalid option. Nothing is started."""
+        self.name = name
+        self.config = config
+        self.state: ServerState = "idle" if config.enabled else "disabled"
+        self.error: McpError | None = None
+        self.session: Session | None = None
+        """The one to use, connected or about to be again; None before the first stands."""
+        self.closed = False
+        self.busy_since = 0.0
+        self.gate: StartGate | None = None
+        """Asked before the first start, until it says yes."""
+        self._options = options
+        self._timeouts = options.timeouts(config)
+        self._events = events
+        self._filter = ToolFilter(config.include, config.exclude)
+        self._backoff = Backoff(jitter)
+        self._prepared: Session | None = options.session(name, config.server, config)
+        self._transport = self._prepared._connection.transport
+        self._attempt: LoopEvent | None = None
+        self._asking: LoopEvent | None = None
+        self._timer: Handle | None = None
+        self.listing = ServerListing(self, events)
+
+    def open(self, backend: Backend) -> None:
+        self._backend, self.now = backend, backend.now
+        self._tasks = BackgroundTasks(backend, self.name)
+
+    # --------------------------------------------------------------- what it is
+
+    @property
+    def transport(self) -> Transport:
+        return self._transport
+
+    @property
+    def authority(self) -> str | None:
+        """Host and port of its URL; None for one that has none."""
+        identity = self._transport.identity
+        if not isinstance(identity, tuple) or identity[0] != "http":
+            return None
+        _, scheme, host, port = identity
+        return host if port == _PORTS.get(scheme) else f"{host}:{port}"
+
+    @property
+    def closes_within(self) -> float:
+        """Seconds that closing it takes at most."""
+        return 8 * self._timeouts.close + 5
+
+    @property
+    def is_connected(self) -> bool:
+        return self.state == "connected" and self.session is not None
+
+    @property
+    def retry_in(self) -> float | None:
+        if self.state != "failed" or self._timer is None:
+            return None
+        return self._backoff.wait(self._backend.now())
+
+    @property
+    def busy(self) -> bool:
+        """Whether it is being connected or listed."""
+        return self._attempt is not None or self.listing.fetching is not None
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether somebody is being asked whether it may be started."""
+        return self._asking is not None
+
+    @property
+    def offers_tools(self) -> bool:
+        """Whether its tools are among the host's: it is connected, or was and is being again."""
+        has_tools = self.listing.tools is not None
+        return has_tools and self.state in ("connected", "connecting")
+
+    def status(self) -> ServerStatus:
+        session = self.session
+        state = self.state
+        if session is not None and session.closed and state == "connected":
+            state = "closed"
+        return ServerStatus(
+            self.name,
+            state,
+            self.error or self.listing.error,
+            self.retry_in,
+            self.listing.count,
+            session if state == "connected" else None,
+            self.config.description,
+        )
+
+    def why_missing(self) -> str | None:
+        """Why its tools are not among the host's; None where they are, or are not wanted."""
+        if self.offers_tools or self.state == "disabled":
+            return None
+        error = self.error or self.listing.error
+        why = "" if error is None else f": {safe_text(error.message, 500)}"
+        match self.state:
+            case "connected":
+                return f"its tools could not be listed{why}" if why else "its tools are not listed"
+            case "connecting":
+                return "it is still being connected"
+            case "needs_login":
+                return f"it needs a login{why}"
+            case "idle" if error is not None or self.is_asking:
+                return f"it was not started{why or ': it waits to be allowed'}"
+            case "idle":
+                return "it is not started yet: it is lazy, and starts at its first use"
+            case _:
+                return f"it is not connected{why}"
+
+    def refusal(self) -> ConnectError:
+        """What a use of it raises now: it is not connected, and why."""
+        error = self.error
+        if error is None:
+            return ConnectError(f"the server is {self.state}", server=self.name)
+        kind = type(error) if isinstance(error, ConnectError) else ConnectError
+        fields = vars(error) if isinstance(error, ConnectError) else {}
+        retry_in = self.retry_in
+        text = f"the server is not connected: {error.message}"
+        if isinstance(error, AuthError):
+            text += f"; log in, then reconnect({self.name!r})"
+        elif retry_in is not None:
+            text += f"; it is tried again in {retry_in:.1f} s"
+            fields = {**fields, "retryable": True, "retry_after": retry_in}
+        return kind(text, **{**fields, "server": self.name, "tool": None, "attempts": 1})
+
+    def leaves_out(self, tool: str) -> str | None:
+        """Why the host does not want a tool of that name; None where it does."""
+        return self._filter.why_left_out(tool)
+
+    # ------------------------------------------------------------------ starting
+
+    def start(self) -> LoopEvent | None:
+        """Connect it, in the background: after asking whether it may be started, if that was not
+        allowed yet. What it returns is set when that is over, one way or the other."""
+        if self.closed or self.state == "disabled":
+            return None
+        if self.gate is not None:
+            if self._asking is None:
+                return self.job(self._ask, self._asking_is)
+            return self._asking
+        return self._begin()
+
+    async def usable(self, *, ask_again: bool = False) -> Session:
+        """Its session; the server is started if it was not. Raises ``ConnectError``.
+
+        ``ask_again``: also where it was not allowed to be started when that was asked last.
+        """
+        session = self.session
+        if session is not None and not session.closed:
+            return session
+        if self.closed:
+            raise ConnectError("the host is closed", server=self.name)
+        if self.state == "disabled":
+            raise ConnectError("the server is disabled: ServerConfig(enabled=False)", **self._by)
+        if self.gate is not None:
+            if self._asking is None and self.error is not None and not ask_again:
+                raise self.refusal()
+            await self._wait(self.start(), self._timeouts.approval)
+            if self.gate is not None:
+                raise self.refusal()
+        if self._attempt is None:
+            waiting = self._backoff.wait(self._backend.now())
+            if self.state == "needs_login" or (self.state == "failed" and waiting > _EARLY):
+                raise self.refusal()
+        await self._wait(self._begin(), self._timeouts.connect + _PROBE_SECONDS)
+        if self.session is None or self.session.closed:
+            raise self.refusal()
+        return self.session
+
+    async def reconnect(self) -> Session:
+        """Connect it again, at once. Raises ``ConnectError``."""
+        if self._attempt is not None:
+            await self._wait(self._attempt, self._timeouts.connect + _PROBE_SECONDS)
+        self._backoff.reset()
+        session = self.session
+        if session is None or session.closed or self.state == "disabled":
+            if self.state in ("failed", "needs_login"):
+                self._set("idle", None)
+            return await self.usable(ask_again=True)
+        self._set("connecting", None)
+        await session._connection.transport.aclose()
+        await self._wait(self._begin(), self._timeouts.connect + _PROBE_SECONDS)
+        if self.state != "connected":
+            raise self.refusal()
+        return session
+
+    @property
+    def _by(self) -> dict[str, Any]:
+        return {"server": self.name}
+
+    async def _wait(self, event: LoopEvent | None, seconds: float) -> None:
+        if event is not None and not event.is_set():
+            with anyio.move_on_after(seconds):
+                await event.wait()
+
+    def _asking_is(self, over: LoopEvent | None) -> None:
+        self._asking = over
+
+    def _attempt_is(self, over: LoopEvent | None) -> None:
+        self._attempt = over
+
+    def job(
+        self, work: Callable[[], Awaitable[None]], keep: Callable[[LoopEvent | None], None]
+    ) -> LoopEvent:
+        """Run ``work`` in the background. ``keep`` gets the event that is set when it is over, and
+        then None."""
+        over = LoopEvent()
+        if not self.busy:
+            self.busy_since = self._backend.now()
+
+        async def run() -> None:
+            try:
+                await work()
+            finally:
+                keep(None)
+                over.set()
+                self._events.signal.notify()
+
+        keep(over)
+        self._tasks.start(run)
+        return over
+
+    async def _ask(self) -> None:
+        assert self.gate is not None
+        self._set("idle", None)
+        try:
+            refused = await self.gate()
+        except McpError as error:
+            refused = error
+        except Exception as error:  # noqa: BLE001 - any failure means no
+            _log.warning("%s: asking whether it may be started failed", self.name, exc_info=True)
+            refused = ConfigError(
+                f"asking whether it may be started failed: {type(error).__name__}"
+            )
+        if refused is not None:
+            self._set("idle", refused)
+            return
+        self.gate = None
+        if not self.closed:
+            await self._begin().wait()
+
+    # ---------------------------------------------------------------- connecting
+
+    def _begin(self) -> LoopEvent:
+        """Connect in the background, unless that is being done. From loop callbacks, too."""
+        if self._attempt is None:
+            self._stop_timer()
+            self._set("connecting", self.error)
+            return self.job(self._connect, self._attempt_is)
+        return self._attempt
+
+    async def _connect(self) -> None:
+        session = self.session
+        try:
+            if session is None or session.closed:
+                session = await self._open_session()
+            else:
+                await session._connection.live()
+                if session._connection.transport.is_remote:
+                    await self._probe(session)
+        except McpError as error:
+            if self.state == "connecting":  # otherwise ``end`` has told already
+                self._is_down(error)
+        except Exception as error:  # noqa: BLE001 - a fault of the host's own transport, or ours
+            _log.warning("%s: connecting failed", self.name, exc_info=True)
+            self._is_down(ConnectError(f"connecting failed: {type(error).__name__}", **self._by))
+        else:
+            self._is_up(session)
+
+    async def _open_session(self) -> Session:
+        session, self._prepared = self._prepared, None
+        if session is None:
+            transport = self._transport = self._transport.fresh()
+            session = self._options.session(self.name, transport, self.config)
+        session._supervise(self, self._lost, self._filter.why_left_out if self._filter else None)
+        self._backoff.started(self._backend.now())
+        await session._open()
+        return session
+
+    async def _probe(self, session: Session) -> None:
+        """Over HTTP there is no connection to lose: only an answer shows that the server is up."""
+        try:
+            await session.ping(timeout=min(_PROBE_SECONDS, self._timeouts.connect))
+        except ServerError:
+            return
+        except OutcomeUnknown as error:
+            raise ConnectError(error.message, **self._by) from None
+
+    def _is_up(self, session: Session) -> None:
+        if self.closed:
+            return
+        self._backoff.up(self._backend.now())
+        is_new = session is not self.session
+        self.session = session
+        if is_new:
+            self.listing.has_session(session)
+        self._set("connected", None)
+        if not session._connection.transport.alive:
+            self._lost(ConnectError("the server closed the connection", **self._by))
+        elif is_new or self.listing.tools is None:
+            self.listing.fetch()
+
+    def _is_down(self, error: McpError) -> None:
+        if self.closed:
+            return
+        now = self._backend.now()
+        self._backoff.down(now, getattr(error, "retry_after", None))
+        self._stop_timer()
+        if isinstance(error, AuthError):
+            self._set("needs_login", error)
+            return
+        self._timer = self._backend.call_at(now + self._backoff.wait(now), self._ring)
+        self._set("failed", error)
+
+    def _ring(self) -> None:
+        self._timer = None
+        if not self.closed:
+            self._begin()
+
+    def _lost(self, lost: McpError) -> None:
+        """The connection has ended. In a loop callback, or in any task."""
+        if self.closed or self.state != "connected":
+            return
+        text = lost.message.split(" while the request was under way")[0]
+        fields = {name: getattr(lost, name, None) for name in ("exit_code", "stderr_tail")}
+        fields["stderr_tail"] = fields["stderr_tail"] or ""
+        error = ConnectError(text, retryable=True, **self._by, **fields)
+        now = self._backend.now()
+        self._backoff.down(now)
+        if self._backoff.wait(now) > 0:
+            self._stop_timer()
+            self._timer = self._backend.call_at(now + self._backoff.wait(now), self._ring)
+            self._set("failed", error)
+        else:
+            self.error = error
+            self._begin()
+
+    def _stop_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    # The policy of its connection, which asks and tells in the task that needs it.
+
+    def begin(self) -> None:
+        if self.closed:
+            raise ConnectError("the host is closed", server=self.name)
+        now = self._backend.now()
+        if self._backoff.wait(now) > _EARLY or self.state == "needs_login":
+            raise self.refusal()
+        self._backoff.started(now)
+
+    def end(self, error: BaseException | None) -> None:
+        if error is None:
+            if self.session is not None:
+                self._is_up(self.session)
+        elif isinstance(error, McpError):
+            self._is_down(error)
+        else:
+            self._is_down(
+                ConnectError("its caller was cancelled while it connected", retryable=True)
+            )
+
+    # --------------------------------------------------------- what calls find out
+
+    def note(self, error: McpError) -> None:
+        """A use of its session failed: over HTTP that may be how one learns that it is down."""
+        session = self.session
+        if self.closed or session is None or not isinstance(error, ConnectError):
+            return
+        if self.state != "connected" or not session._connection.transport.is_remote:
+            return
+        if (
+            isinstance(error, AuthError)
+            or error.http_status is None
+            or error.http_status in _GATEWAY
+        ):
+            self._is_down(error)
+
+    def works(self) -> None:
+        """A call of it succeeded although it counted as down."""
+        if self.session is not None and self.state in ("failed", "needs_login"):
+            self._stop_timer()
+            self._is_up(self.session)
+
+    # -------------------------------------------------------------------- closing
+
+    async def aclose(self) -> None:
+        """End it, within bounded time."""
+        self.closed = True
+        self._stop_timer()
+        self.listing.close()
+        await self._tasks.aclose(3 * self._timeouts.close + 1)
+        session, self.session = self.session, None
+        if session is not None:
+            await session.aclose()
+        self._set("closed", None)
+
+    def _set(self, state: ServerState, error: McpError | None) -> None:
+        if self.closed and state != "closed":
+            return
+        if state == self.state and error is self.error:
+            return
+        self.state, self.error = state, error
+        self._events.tell(self.status())
