@@ -13,15 +13,17 @@ import functools
 import inspect
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from hypothesis import HealthCheck, settings
+from trio.testing import MockClock
 
 from mcp_client.connection import establish
+from tests.clock import Clock, clock_of_the_loop
 from tests.ledger import Ledger
 from tests.properties import EXAMPLES
 from tests.runners import as_in_plain_asyncio, watch_loop_callbacks
@@ -68,18 +70,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         and test.get_closest_marker("one_backend")
         and not test.get_closest_marker("both_backends")
     ):
-        test.add_marker(pytest.mark.parametrize("anyio_backend", ["asyncio"]))
+        test.add_marker(pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
     test = pyfuncitem.obj
     if inspect.iscoroutinefunction(test):
+        bound = 10 * BOUND if "clock" in pyfuncitem.fixturenames else BOUND
 
         @functools.wraps(test)
         async def bounded(*args: Any, **kwargs: Any) -> None:
             as_in_plain_asyncio()
-            with watch_loop_callbacks() as created, anyio.fail_after(BOUND):
+            with watch_loop_callbacks() as created, anyio.fail_after(bound):
                 await test(*args, **kwargs)
             assert not created, created
 
@@ -87,9 +90,31 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
 
 
 @pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
+def anyio_backend(request: pytest.FixtureRequest) -> str | tuple[str, dict[str, Any]]:
     backend: str = request.param
+    if backend == "trio" and "clock" in request.fixturenames:
+        return backend, {"clock": MockClock(rate=1.0)}
     return backend
+
+
+@pytest.fixture
+async def clock(anyio_backend: Any) -> AsyncIterator[Clock]:
+    clock = clock_of_the_loop()
+    yield clock
+    clock.resume()
+
+
+@pytest.fixture
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``time.sleep`` returns at once, and ``time.monotonic`` says that it did not."""
+    slept = [0.0]
+    monotonic = time.monotonic
+
+    def sleep(seconds: float) -> None:
+        slept[0] += seconds
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + slept[0])
 
 
 @pytest.fixture(autouse=True)
@@ -111,7 +136,7 @@ def ledger(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 def no_process_left() -> Iterator[None]:
     before = _children()
     yield
-    until = time.monotonic() + 2
+    until = time.monotonic() + 20
     while (left := _children() - before) and time.monotonic() < until:
         time.sleep(0.01)
     assert not left, f"processes left behind: {left}"

@@ -33,7 +33,7 @@ from mcp_client import (
 )
 from mcp_client.approval.constraints import Constraints
 from mcp_client.approval.gate import Gate, Verdict
-from mcp_client.approval.remembered import RECONNECTED
+from mcp_client.approval.remembered import RECONNECTED, ApprovalMemory
 from mcp_client.catalog.tool import fingerprint_of
 from mcp_client.protocol.canonical_json import canonical
 from tests.properties import examples
@@ -327,7 +327,7 @@ PLACES: dict[str, Callable[[BaseException], tuple[dict[str, Any], list[Any]]]] =
     ),
     "what the session remembers": lambda error: (
         {"approval": remembering("session")},
-        [patch("mcp_client.approval.remembered.ApprovalMemory.recall", raises(error))],
+        [patch.object(ApprovalMemory, "recall", raises(error))],
     ),
     "the store, looked into": lambda error: (
         {"approval": remembering("always"), "answers": Answers()},

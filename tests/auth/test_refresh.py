@@ -16,6 +16,7 @@ from mcp_client import AuthError, ConfigError, HttpServer, OAuth, connect
 from mcp_client.auth.refresh import refresh_once
 from mcp_client.auth.store import FileTokens, MemoryTokens
 from mcp_client.auth.tokens import Key, Token, TokenStore
+from tests.clock import Clock, quickly
 from tests.server.authorization import World, guarded
 from tests.server.http_server import Reply, Request
 
@@ -151,13 +152,12 @@ async def test_a_refresh_that_is_under_way_is_not_lost_when_its_caller_is_cancel
 
 
 async def test_a_refresh_without_a_response_ends_soon_after_its_caller(
-    store: TokenStore, monkeypatch: pytest.MonkeyPatch
+    store: TokenStore, clock: Clock
 ) -> None:
-    monkeypatch.setattr("mcp_client.auth.refresh._GRACE", 0.05)
     await store.save(KEY, FIRST)
     endpoint = Endpoint()
     endpoint.resume = anyio.Event()
-    async with anyio.create_task_group() as tasks:
+    async with quickly(clock), anyio.create_task_group() as tasks:
         tasks.start_soon(refresh_once, store, KEY, FIRST, endpoint)
         await endpoint.at_work.wait()
         tasks.cancel_scope.cancel()
@@ -269,6 +269,7 @@ async def test_the_mark_of_a_process_that_died_runs_out(tmp_path: Path) -> None:
 CALLS = """
 import sys, anyio
 from mcp_client import FileTokens, HttpServer, OAuth, Timeouts, connect
+from tests.clock import Clock, quickly
 async def nobody(url):
     raise SystemExit("a person was asked")
 async def main(url, path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -377,7 +379,7 @@ def test_a_reader_sees_the_old_file_or_the_new_one_and_never_a_part(
         assert lock.read_text() == before
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("mcp_client.runtime.atomic_file.os.replace", crash)
+    monkeypatch.setattr(os, "replace", crash)
     with pytest.raises(ConfigError, match="No space left"):
         pins.accept("b", [])
     assert lock.read_text() == before
@@ -399,11 +401,15 @@ def test_a_definition_that_is_still_as_written_is_no_drift_though_a_newer_one_is
 
 
 def test_waiting_for_a_lock_that_is_never_released_is_bounded(
-    lock: Path, monkeypatch: pytest.MonkeyPatch
+    lock: Path, without_pauses: None
 ) -> None:
-    monkeypatch.setattr("mcp_client.runtime.atomic_file.PATIENCE", 0.02)
-    with Pins(lock)._file.locked(), pytest.raises(ConfigError, match="another process"):
-        Pins(lock).accept("a", [])
+    directory = os.open(lock.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        with pytest.raises(ConfigError, match="another process"):
+            Pins(lock).accept("a", [])
+    finally:
+        os.close(directory)
 
 
 # --------------------------------------------------------- compared at the time of the call

@@ -18,6 +18,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.transports.multiplexer import LineExchange
+from tests.clock import Clock, quickly
 
 ID = "io.modelcontextprotocol/subscriptionId"
 CHANGED = "notifications/tools/list_changed"
@@ -25,8 +26,8 @@ CANCELLED = "notifications/cancelled"
 
 
 @pytest.fixture(autouse=True)
-def no_watch_looks_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_client.catalog.watch._LOOK", 3_600.0)
+async def no_change_is_found_by_the_clock(clock: Clock) -> None:
+    clock.stop()
 
 
 class Server:
@@ -294,7 +295,10 @@ async def test_the_stream_stays_where_a_list_is_relied_on() -> None:
 
 
 @pytest.mark.parametrize("which", ["watch", "session"])
-async def test_a_task_that_waits_for_a_change_is_released_at_the_close(which: str) -> None:
+async def test_a_task_that_waits_for_a_change_is_released_at_the_close(
+    which: str, clock: Clock
+) -> None:
+    clock.resume()
     server = Server("a")
     session = await connect(MemoryServer(server))
     changes = session.tool_changes()
@@ -387,12 +391,12 @@ async def test_a_server_without_the_method_is_asked_once() -> None:
     assert server.count(CANCELLED) == 0
 
 
-async def test_a_server_that_never_acknowledges_blocks_nothing() -> None:
+async def test_a_server_that_never_acknowledges_blocks_nothing(clock: Clock) -> None:
     server = Server("a")
     server.acknowledges = False
     async with connect(MemoryServer(server), timeouts=Timeouts(connect=1)) as session:
         pauses = Pauses(session)
-        async with session.tool_changes():
+        async with quickly(clock), session.tool_changes():
             pass
         assert server.count("tools/list") == 1
         assert len(pauses.asked) <= 1
@@ -419,13 +423,14 @@ async def test_a_change_said_before_the_acknowledgement_is_found_all_the_same() 
         await changes.aclose()
 
 
-async def test_a_restarted_server_is_subscribed_to_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("mcp_client.catalog.watch._LOOK", 0.01)
+async def test_a_restarted_server_is_subscribed_to_again(clock: Clock) -> None:
     server = Server("a")
     transport = MemoryServer(server)
-    async with connect(transport) as session, session.tool_changes() as changes:
+    async with (
+        connect(transport) as session,
+        session.tool_changes() as changes,
+        quickly(clock),
+    ):
         transport.end()
         server.tools = {"b": ""}
         assert names(await anext(changes)) == (["b"], ["a"], [])

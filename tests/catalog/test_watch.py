@@ -23,6 +23,7 @@ from mcp_client import (
 )
 from mcp_client.transports.memory import JsonRpcError
 from tests.catalog.test_resources import library, reading
+from tests.clock import Clock, quickly
 from tests.server.http_server import Reply, Request, serving
 from tests.server.library import ID, Handshake, Library, Refused, Stateless
 from tests.server.library_http import LibraryApp
@@ -33,8 +34,8 @@ EMMA, ULYSSES = "book:emma", "book:ulysses"
 
 
 @pytest.fixture(autouse=True)
-def no_watch_looks_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_client.catalog.watch._LOOK", 3_600.0)
+async def no_change_is_found_by_the_clock(clock: Clock) -> None:
+    clock.stop()
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -77,13 +78,14 @@ async def test_what_is_asked_for_is_one_resource_and_nothing_else() -> None:
     assert request["params"]["notifications"] == {"resourceSubscriptions": [EMMA]}
 
 
-async def test_updates_that_were_not_taken_yet_come_as_one(library: Library) -> None:
+async def test_updates_that_were_not_taken_yet_come_as_one(library: Library, clock: Clock) -> None:
     async with reading(library) as session, session.subscribe_resource(EMMA) as updates:
         for _ in range(1_000):
             library.updated(EMMA)
         assert await anext(updates) == ResourceUpdate(EMMA)
-        with anyio.move_on_after(0.01) as nothing:
-            await anext(updates)
+        async with quickly(clock):
+            with anyio.move_on_after(0.1) as nothing:
+                await anext(updates)
         assert nothing.cancelled_caught
         library.updated(EMMA)
         assert await anext(updates) == ResourceUpdate(EMMA)
@@ -162,10 +164,13 @@ async def test_a_watch_that_is_closed_by_another_task_ends(library: Library) -> 
 
 
 async def test_a_lost_connection_is_replaced_while_a_task_waits_and_counts_as_a_change(
-    library: Library, monkeypatch: pytest.MonkeyPatch
+    library: Library, clock: Clock
 ) -> None:
-    monkeypatch.setattr("mcp_client.catalog.watch._LOOK", 0.01)
-    async with reading(library) as session, session.subscribe_resource(EMMA) as updates:
+    async with (
+        reading(library) as session,
+        session.subscribe_resource(EMMA) as updates,
+        quickly(clock),
+    ):
         library.streams.clear()
         library.subscribed.clear()
         lose(session)
@@ -176,10 +181,13 @@ async def test_a_lost_connection_is_replaced_while_a_task_waits_and_counts_as_a_
         assert await anext(updates) == ResourceUpdate(EMMA)
 
 
-async def test_a_stream_that_ends_is_opened_again_and_counts_as_a_change() -> None:
+async def test_a_stream_that_ends_is_opened_again_and_counts_as_a_change(clock: Clock) -> None:
     library = Stateless()
-    async with reading(library) as session, session.subscribe_resource(EMMA) as updates:
-        session._subscriptions._watched[EMMA]._sleep = lambda seconds: anyio.sleep(0)
+    async with (
+        reading(library) as session,
+        session.subscribe_resource(EMMA) as updates,
+        quickly(clock),
+    ):
         ((id, (_, say)),) = library.streams.items()
         library.streams.clear()
         result = {"resultType": "complete", "_meta": {ID: id}}
@@ -188,13 +196,11 @@ async def test_a_stream_that_ends_is_opened_again_and_counts_as_a_change() -> No
         assert holds(library, EMMA)
 
 
-async def test_a_server_that_keeps_dying_ends_the_waiting(
-    library: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mcp_client.catalog.watch._LOOK", 0.01)
+async def test_a_server_that_keeps_dying_ends_the_waiting(library: Library, clock: Clock) -> None:
     async with (
         reading(library, limits=Limits(restarts=2)) as session,
         session.subscribe_resource(EMMA) as updates,
+        quickly(clock),
     ):
         for _ in range(2):
             lose(session)
@@ -204,19 +210,21 @@ async def test_a_server_that_keeps_dying_ends_the_waiting(
             await anext(updates)
 
 
-async def test_a_subscription_that_failed_to_open_holds_nothing(library: Library) -> None:
+async def test_a_subscription_that_failed_to_open_holds_nothing(
+    library: Library, clock: Clock
+) -> None:
     unwilling = Unwilling(library)
-    async with reading(library) as session:
+    async with reading(library, timeouts=Timeouts(connect=5)) as session:
         with pytest.raises(ServerError):
             async with session.subscribe_resource(EMMA):
                 raise AssertionError
         unwilling.refuses = lambda message, say: None
-        session._subscriptions._timeouts = Timeouts(connect=0.1)
-        with anyio.move_on_after(0.01):
-            async with session.subscribe_resource(EMMA):
-                raise AssertionError
-        assert not session._subscriptions._watched[EMMA].is_watched
-        await until(lambda: not session._subscriptions._watched[EMMA].in_use)
+        async with quickly(clock):
+            with anyio.move_on_after(0.1):
+                async with session.subscribe_resource(EMMA):
+                    raise AssertionError
+            assert not session._subscriptions._watched[EMMA].is_watched
+            await until(lambda: not session._subscriptions._watched[EMMA].in_use)
 
 
 class Unwilling:
@@ -268,11 +276,10 @@ async def test_a_server_that_does_not_agree_to_all_of_it_is_not_waited_for(agree
             await anext(session.subscribe_resource(EMMA))
 
 
-async def test_a_server_that_says_nothing_is_not_waited_for(library: Library) -> None:
+async def test_waiting_for_an_acknowledgement_is_bounded(library: Library, clock: Clock) -> None:
     unwilling = Unwilling(library)
     unwilling.refuses = lambda message, say: None
-    async with reading(library) as session:
-        session._subscriptions._timeouts = Timeouts(connect=0.02)
+    async with reading(library, timeouts=Timeouts(connect=5)) as session, quickly(clock):
         with pytest.raises(McpError) as caught:
             await anext(session.subscribe_resource(EMMA))
     assert isinstance(caught.value, CallTimeout)

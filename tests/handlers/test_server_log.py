@@ -23,6 +23,7 @@ from mcp_client import (
 )
 from mcp_client.protocol.capabilities import ClientDeclaration, Implementation, ServerFacts
 from mcp_client.protocol.stateless import StatelessEra
+from tests.clock import Clock
 from tests.server.asking import LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
 
 pytestmark = pytest.mark.one_backend
@@ -201,7 +202,7 @@ async def test_a_malformed_log_line_is_dropped_and_counted() -> None:
 
 
 async def test_a_flood_of_log_lines_is_cut_each_second_and_counted(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    caplog: pytest.LogCaptureFixture, clock: Clock
 ) -> None:
     caplog.set_level(logging.DEBUG)
     flood = [{"level": "info", "data": str(n)} for n in range(2_000)]
@@ -209,10 +210,10 @@ async def test_a_flood_of_log_lines_is_cut_each_second_and_counted(
     async with connect(
         MemoryServer(server), name="desk", approval=allow_all, limits=Limits(log_lines=10)
     ) as session:
-        monkeypatch.setattr(session._logs, "_now", lambda: 5.0)
+        clock.stop()
         await session.call_tool("ask")
         assert session.stats.dropped_notices == 1_990
-        monkeypatch.setattr(session._logs, "_now", lambda: 6.0)
+        clock.jump(1)
         await session.call_tool("ask")
     texts = [r.getMessage() for r in caplog.records if r.name == "mcp_client.server.desk"]
     assert texts == [str(n) for n in range(10)] * 2

@@ -489,7 +489,7 @@ async def test_a_full_disk_refuses_the_call_and_leaves_no_half_line(
         return write(file, data[:50])
 
     with monkeypatch.context() as patch:
-        patch.setattr("mcp_client.audit.log_file.os.write", full)
+        patch.setattr(os, "write", full)
         assert "No space left on device" in await refused(path)
         assert path.read_bytes() == before
     AuditLog(path).append(entry(2))
@@ -524,7 +524,7 @@ async def test_a_disk_that_fails_to_sync_refuses_the_call(
     def fails(file: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr("mcp_client.audit.log_file.os.fsync", fails)
+    monkeypatch.setattr(os, "fsync", fails)
     assert "Input/output error" in await refused(AuditLog(path, fsync=True))
 
 
@@ -656,10 +656,7 @@ async def test_the_caller_is_told_of_lines_that_are_gone(path: Path) -> None:
     assert verify_audit(path).lost == 1
 
 
-def test_a_lock_that_is_kept_does_not_stop_a_verification(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mcp_client.audit.hash_chain._PATIENCE", 0.02)
+def test_a_lock_that_is_kept_does_not_stop_a_verification(path: Path, without_pauses: None) -> None:
     written(path, 1)
     held = os.open(path, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)

@@ -25,7 +25,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.transports import http_client
-from mcp_client.transports import http_response as http_reply
+from tests.clock import Clock, quickly
 from tests.server.http_apps import Handshake, Stateless, answer, text
 from tests.server.http_server import Reply, Request, serving
 
@@ -229,8 +229,8 @@ async def test_nothing_is_read_past_the_answer(era: Any) -> None:
         assert session.stats.stray_answers == 0
 
 
-async def test_streams_held_open_after_their_answers_cost_little_and_are_closed(
-    monkeypatch: pytest.MonkeyPatch,
+async def test_streams_held_open_after_their_answers_delay_three_calls_and_are_closed(
+    clock: Clock,
 ) -> None:
     async def work(arguments: Any, request: Request, reply: Reply) -> None:
         await reply.stream()
@@ -239,10 +239,13 @@ async def test_streams_held_open_after_their_answers_cost_little_and_are_closed(
 
     async with serving(Stateless(work=work)) as server, _connect(server.url) as session:
         await session.list_tools()
-        monkeypatch.setattr(http_reply, "_TAIL", 1.0)
-        with anyio.fail_after(20):  # and not 40 times as long
-            for _ in range(40):
+        clock.stop()
+        async with quickly(clock):  # for the ends of the first streams we do wait
+            for _ in range(3):
                 assert (await session.call_tool("work")).text == "done"
+        for _ in range(37):
+            assert (await session.call_tool("work")).text == "done"
+        clock.resume()
         with anyio.fail_after(20):
             while server.hangups < 40:
                 await anyio.sleep(0.01)

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from mcp_client import NegotiationError, Timeouts, allow_all, connect
-from mcp_client.connection import establish as opening
+from tests.clock import Clock, quickly
 from tests.server.start import scripted
 
 
@@ -19,17 +19,17 @@ async def _spoken(*options: str, **rest: str) -> str:
         return session.protocol_version
 
 
-async def test_a_server_that_ignores_what_it_does_not_know_costs_a_second_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_server_that_ignores_the_probe_is_waited_for_once(clock: Clock) -> None:
     fresh = str(time.monotonic_ns() % 1000)  # a command line that is not remembered yet
     options = ("--ignore-unknown", "--version", "2025-06-18", "--stderr-flood", fresh)
+    clock.stop()
     began = anyio.current_time()
-    assert await _spoken(*options) == "2025-06-18"
-    assert anyio.current_time() >= began + 1.0
-    monkeypatch.setattr(opening, "_PATIENCE", 60.0)
-    with anyio.fail_after(20):
+    async with quickly(clock):
         assert await _spoken(*options) == "2025-06-18"
+    waited = anyio.current_time()
+    assert waited >= began + 1
+    assert await _spoken(*options) == "2025-06-18"
+    assert anyio.current_time() == waited
 
 
 async def test_a_slow_start_is_not_taken_for_silence() -> None:
