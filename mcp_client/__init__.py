@@ -4,7 +4,7 @@ run that was not approved.
 One folder a subject; imports go down this list only::
 
     sync.py      the same for programs without an event loop, and for threads
-    host/        many servers as one set of tools: Host, naming, filters, status
+    host/        many servers as one set of tools: Host, naming, filters, status, config files
     session/     connect, Session, and the life of one tool call, top to bottom
     handlers/    what a server may ask of the host: elicitation, sampling, roots; its log
     approval/    the gate every call passes: rules, remembered answers, the approval hook
@@ -117,8 +117,12 @@ if TYPE_CHECKING:
     )
     from .handlers.terminal import elicit_on_terminal
     from .host.changes import HostToolWatch
+    from .host.config import Config, load_config
+    from .host.config_places import ConfigFile, find_configs
+    from .host.config_problem import ConfigProblem
     from .host.host import Host
     from .host.server_config import ServerConfig
+    from .host.start_request import StartRequest
     from .host.status import ServerStatus, StatusWatch
     from .protocol.elicitation import Choice, FormField
     from .protocol.prompts import Completion, Prompt, PromptArgument, PromptMessage
@@ -149,7 +153,10 @@ __all__ = [
     "Choice",
     "ClientCredentials",
     "Completion",
+    "Config",
     "ConfigError",
+    "ConfigFile",
+    "ConfigProblem",
     "ConnectError",
     "ConnectionLost",
     "ContentBlock",
@@ -222,6 +229,7 @@ __all__ = [
     "ServerError",
     "ServerStatus",
     "Session",
+    "StartRequest",
     "StatusWatch",
     "StdioServer",
     "TextContent",
@@ -246,6 +254,8 @@ __all__ = [
     "connect",
     "deny_all",
     "elicit_on_terminal",
+    "find_configs",
+    "load_config",
     "one_at_a_time",
     "safe_text",
     "verify_audit",
@@ -282,9 +292,13 @@ _LATER = {
         "SamplingRequest",
         "SamplingResult",
     ),
+    "host.config": ("Config", "load_config"),
+    "host.config_places": ("ConfigFile", "find_configs"),
+    "host.config_problem": ("ConfigProblem",),
+    "host.server_config": ("ServerConfig",),
+    "host.start_request": ("StartRequest",),
     "host.changes": ("HostToolWatch",),
     "host.host": ("Host",),
-    "host.server_config": ("ServerConfig",),
     "host.status": ("ServerStatus", "StatusWatch"),
     "catalog.pins": ("Drift", "Pins"),
     "catalog.prompts": ("PromptResult",),

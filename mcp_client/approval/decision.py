@@ -24,6 +24,7 @@ __all__ = [
 
 Scope: TypeAlias = Literal["call", "session", "always"]
 _SCOPES = ("call", "session", "always")
+_LONGEST = 1e10
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,13 @@ class Remember:
     arguments and ``_meta`` of this call, which are kept as a digest only. They hold for the same
     server, the same definition of the tool, the same trust and an equal context, and for no call
     with a finding that this one did not have. A call whose arguments the approver edited is
-    remembered in neither way.
+    remembered in neither way. ``seconds`` limits how long they hold.
     """
 
     scope: Scope
     where: Mapping[str, Any] | None = None
     exact: bool = False
+    seconds: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.scope, str) or self.scope not in _SCOPES:
@@ -59,6 +61,13 @@ class Remember:
         if type(self.exact) is not bool or (self.exact and (where or self.scope == "call")):
             raise ConfigError(
                 "Remember(exact=True) is for 'session' and 'always', and takes no where="
+            )
+        seconds = self.seconds
+        if seconds is not None and (
+            type(seconds) not in (int, float) or not 0 < seconds < _LONGEST or self.scope == "call"
+        ):
+            raise ConfigError(
+                f"Remember(seconds={seconds!r}): give seconds above 0, for 'session' or 'always'"
             )
         object.__setattr__(self, "where", where)
 
@@ -83,6 +92,9 @@ class Allow:
     """What kind of approver decided, for the record: "hook", "person", "rule" or "memory"."""
     by: str | None = None
     """Who decided, by the host's own name for them, for the record: ``decision.by``."""
+    expires: float | None = None
+    """Until when what allows the call holds, for the record: seconds since the beginning of 1970.
+    It limits nothing; see ``Remember(seconds=...)`` and ``Rule(expires=...)``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +117,8 @@ class Verdict(NamedTuple):
     for_good: bool = False
     """Whether it was a yes for always, which also accepts a changed definition."""
     by: str | None = None
+    expires: float | None = None
+    """Until when the yes holds, where it is for more than this call."""
 
 
 Answer: TypeAlias = Allow | Deny

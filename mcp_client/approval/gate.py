@@ -17,6 +17,7 @@ operations, and show the inputs before calling.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -41,8 +42,9 @@ from .decision import (
     allow_all,
     deny_all,
 )
+from .one_call import OneCallApproval
 from .questions import Question, current_question, in_thread, invoke_hook
-from .remembered import ApprovalMemory, OneCallApproval
+from .remembered import ApprovalMemory
 
 __all__ = [
     "Allow",
@@ -96,11 +98,16 @@ class Gate:
         if kind is Allow:
             approved = call if answer.arguments is None else _edited(call, answer.arguments)
             if answer.remember is None:
-                return Verdict(approved, answer.source, answer.reason, by=answer.by)
+                return Verdict(
+                    approved, answer.source, answer.reason, by=answer.by, expires=answer.expires
+                )
             remember = _remember(call, answer.remember)
             await self._keep(call, answer, remember, approved, once)
             for_good = remember.scope == "always" and not approved.edited
-            return Verdict(approved, answer.source, answer.reason, for_good, answer.by)
+            expires = answer.expires
+            if expires is None and remember.seconds is not None:
+                expires = time.time() + remember.seconds
+            return Verdict(approved, answer.source, answer.reason, for_good, answer.by, expires)
         if kind is Deny:
             reason = safe_text(answer.reason, 500)
             raise _denied(call, f"not approved: {reason}", reason, answer.source, answer.by)
@@ -261,11 +268,11 @@ class Gate:
         try:
             if self.memory.waits and remember.scope == "always":
                 with anyio.move_on_after(_KEEP_SECONDS) as scope:
-                    await in_thread(self.memory.keep, call, remember)
+                    await in_thread(self.memory.keep, call, remember, answer.by)
                 if scope.cancelled_caught:
                     _log.warning("%s: the answer is not remembered: writing it hangs", call.server)
             else:
-                self.memory.keep(call, remember)
+                self.memory.keep(call, remember, answer.by)
         except ConfigError as error:
             _log.warning("%s: the answer is not remembered: %s", call.server, error)
         except Exception as error:

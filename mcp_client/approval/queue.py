@@ -31,11 +31,11 @@ from typing import Any, Self
 import anyio
 from anyio.lowlevel import checkpoint
 
+from ..catalog.call_context import same_context
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError, InvalidArguments, NotPending
 from ..protocol.canonical_json import NotJson
 from ..runtime.event_loop import LoopEvent, current, in_event_loop
-from .call_context import same_context
 from .decision import Allow, Answer, Deny, Remember
 
 __all__ = ["ApprovalQueue", "DecidedApproval", "PendingApproval", "PendingChanges"]

@@ -39,12 +39,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakSet
 
+from ..catalog.call_context import context_from_json, context_key, is_storable, same_context
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError
 from ..protocol.canonical_json import canonical_of, plain, sha256
 from ..runtime.keyed_digest import keyed
 from ..runtime.safe_text import safe_text
-from .call_context import context_from_json, context_key, is_storable, same_context
 from .decision import Allow, Remember
 
 if TYPE_CHECKING:
@@ -53,10 +53,7 @@ if TYPE_CHECKING:
     from ..runtime.atomic_file import OwnFile, Stamp
     from .constraints import Constraints
 
-__all__ = ["RECONNECTED", "Answers", "ApprovalMemory", "OneCallApproval", "Remembered"]
-
-RECONNECTED = "the connection was lost and made again while approval was asked for"
-"""The finding of a call that is otherwise the one that was asked about."""
+__all__ = ["Answers", "ApprovalMemory", "Remembered"]
 
 _log = logging.getLogger("mcp_client.approval")
 _VERSION = 1
@@ -86,6 +83,10 @@ class Remembered:
     """Whose calls it is for: those of an equal context."""
     when: float
     """Seconds since the beginning of 1970, UTC."""
+    by: str | None = None
+    """Who gave the answer, where it named a person."""
+    expires: float | None = None
+    """When it ends; None where only its scope limits it."""
     findings: tuple[str, ...] = ()
     """Digests of what was found when the answer was given."""
     _constraints: Constraints = field(init=False, repr=False, compare=False)
@@ -108,8 +109,13 @@ class Remembered:
             and same_context(self.context, call.context)
             and all(keyed(_digest(one), key) in self.findings for one in call.findings)
             and (self.exact is None or self.exact == keyed(_exactly(call), key))
+            and not self.has_expired
             and (not self._constraints or self._constraints.hold(call.arguments) is True)
         )
+
+    @property
+    def has_expired(self) -> bool:
+        return self.expires is not None and time.time() >= self.expires
 
     def replaces(self, other: Remembered) -> bool:
         """Whether both are answers to the same question, so that only the newer one counts."""
@@ -142,7 +148,8 @@ class _Book:
         return not self._answers
 
     def all(self) -> tuple[Remembered, ...]:
-        return tuple(self._answers.values())
+        """Those that have not expired."""
+        return tuple(answer for answer in self._answers.values() if not answer.has_expired)
 
     def add(self, answer: Remembered) -> None:
         question = answer._question
@@ -223,10 +230,12 @@ class Answers:
         *,
         server: str | None = None,
         tool: str | None = None,
+        by: str | None = None,
     ) -> int:
         """Forget one answer of the list, or all about a server, a tool, or a tool of a server.
 
-        The next such call is asked about again. Returns how many were forgotten.
+        The next such call is asked about again. ``by`` is who revokes them, for the record. Returns
+        how many were forgotten.
         """
         if answer is None and server is None and tool is None:
             raise ConfigError(
@@ -237,12 +246,13 @@ class Answers:
                 (answer is None or one == answer)
                 and (server is None or one.server == server)
                 and (tool is None or one.tool == tool)
-            )
+            ),
+            by,
         )
 
-    def clear(self) -> int:
+    def clear(self, *, by: str | None = None) -> int:
         """Forget everything. Returns how many answers that were."""
-        return self._drop(lambda one: True)
+        return self._drop(lambda one: True, by)
 
     def find(self, call: ToolCall, identity: str) -> Remembered | None:
         """The answer that covers ``call`` of the server with this ``lasting_identity``."""
@@ -257,7 +267,7 @@ class Answers:
             else:
                 self._write(book.key, (*book.all(), answer))
 
-    def _drop(self, is_unwanted: Callable[[Remembered], bool]) -> int:
+    def _drop(self, is_unwanted: Callable[[Remembered], bool], by: str | None) -> int:
         with self._changing():
             book = self._book()
             before = book.all()
@@ -265,7 +275,7 @@ class Answers:
             if revoked:
                 self._write(book.key, tuple(one for one in before if one not in revoked))
         for observer in list(self.observers) if revoked else ():
-            observer.revoked(revoked)
+            observer.revoked(revoked, by)
         return len(revoked)
 
     @contextmanager
@@ -328,8 +338,9 @@ class Answers:
         for name, value in entry.items():
             if _TYPES[name] and type(value) not in _TYPES[name]:
                 raise self._file.unusable(f"answer {number} has a {name} of the wrong type")
-        if not 0 <= entry["when"] < _LATEST:
-            raise self._file.unusable(f"answer {number} has a when that is not a time")
+        for name in ("when", "expires"):
+            if name in entry and not 0 <= entry[name] < _LATEST:
+                raise self._file.unusable(f"answer {number} has a {name} that is not a time")
         if entry["scope"] != "always" or not all(type(one) is str for one in entry["findings"]):
             raise self._file.unusable(f"answer {number} is not one that is kept in a file")
         try:
@@ -341,7 +352,7 @@ class Answers:
 
 
 _KEY = re.compile(r"[0-9a-f]{64}")
-_OPTIONAL = {"exact", "context"}
+_OPTIONAL = {"exact", "context", "by", "expires"}
 _TYPES: dict[str, tuple[type, ...]] = {
     "server": (str,),
     "identity": (str,),
@@ -353,6 +364,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "exact": (str,),
     "context": (),
     "when": (int, float),
+    "by": (str,),
+    "expires": (int, float),
     "findings": (list,),
 }
 
@@ -388,10 +401,15 @@ class ApprovalMemory:
         if found is None:
             return None
         day = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(found.when))
-        return Allow(reason=f"remembered for this tool, {found.scope}, on {day}", source="memory")
+        return Allow(
+            reason=f"remembered for this tool, {found.scope}, on {day}",
+            source="memory",
+            by=found.by,
+            expires=found.expires,
+        )
 
-    def keep(self, call: ToolCall, remember: Remember) -> None:
-        """Raises ``ConfigError`` where the store cannot be written."""
+    def keep(self, call: ToolCall, remember: Remember, by: str | None = None) -> None:
+        """The answer of ``by``. Raises ``ConfigError`` where the store cannot be written."""
         identity = self._identity()
         where = remember.where
         exact = remember.exact
@@ -404,6 +422,7 @@ class ApprovalMemory:
             if missing is not None:
                 store = None
                 self._warn_once(call, missing)
+        now = time.time()
         (store or self.session).add(
             Remembered(
                 server=call.server,
@@ -415,7 +434,9 @@ class ApprovalMemory:
                 where=where,
                 exact=_exactly(call) if exact else None,
                 context=call.context,
-                when=float(int(time.time())),
+                when=float(int(now)),
+                by=None if by is None else safe_text(by, 200),
+                expires=None if remember.seconds is None else now + remember.seconds,
                 findings=tuple({_digest(finding) for finding in call.findings}),
             )
         )
@@ -435,43 +456,6 @@ class ApprovalMemory:
             _log.warning(
                 "%s: an answer for always is kept until the session ends: %s", call.server, why
             )
-
-
-class OneCallApproval:
-    """The yes to one call, for when that same call has to be made again: the server did not run
-    it, or was restarted before it was sent."""
-
-    __slots__ = ("_asked", "_by", "_edited_to")
-
-    def __init__(self) -> None:
-        self._asked: ToolCall | None = None
-
-    def keep(self, asked: ToolCall, approved: ToolCall, by: str | None = None) -> None:
-        """``approved`` is ``asked`` as ``by`` allowed it, with the arguments the approver gave."""
-        self._asked, self._by = asked, by
-        # The text, and not the hook's own mapping, which the hook may change afterwards.
-        self._edited_to = approved.arguments_json if approved.edited else None
-
-    def recall(self, call: ToolCall) -> Allow | None:
-        old = self._asked
-        if old is None or not _same_call(old, call):
-            return None
-        if not set(call.findings) <= {*old.findings, RECONNECTED}:
-            return None
-        reason = "this very call was allowed, and the server has not run it"
-        arguments = None if self._edited_to is None else json.loads(self._edited_to)
-        return Allow(arguments, reason=reason, source="memory", by=self._by)
-
-
-def _same_call(one: ToolCall, other: ToolCall) -> bool:
-    return (
-        one.server == other.server
-        and one.arguments_json == other.arguments_json
-        and one.meta_json == other.meta_json
-        and one.trusted is other.trusted
-        and one.tool.fingerprint == other.tool.fingerprint
-        and same_context(one.context, other.context)
-    )
 
 
 def _digest(finding: str) -> str:

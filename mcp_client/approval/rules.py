@@ -25,6 +25,9 @@ matches when everything it says holds:
 - ``context`` is equal to the call's, the host's word on whose call it is.
 - ``findings``, for a rule that asks or denies: True, calls with findings; False, those without;
   None, both. A rule that allows matches no call with findings, unless it says ``findings=True``.
+- ``expires`` has not come: a time, or a day, which counts to its end, UTC.
+
+``reason`` says why there is the rule; refusals and the audit have it.
 
 A rule that allows matches only what certainly meets its constraints. A rule that asks or denies
 matches everything that might: also where there is no such argument, where it has another type
@@ -42,13 +45,14 @@ import os
 import tomllib
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Literal, TypeAlias, get_args
 
+from ..catalog.call_context import context_from_json, same_context
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError
 from ..runtime.atomic_file import access_problem
 from ..runtime.safe_text import safe_text
-from .call_context import context_from_json, same_context
 from .constraints import Constraints, glob
 from .decision import Allow, Answer, ApprovalHook, Deny
 
@@ -80,6 +84,12 @@ class Rule:
     context: Hashable = None
     """None for calls of any context; lists in a file of rules are tuples."""
     findings: bool | None = None
+    reason: str | None = None
+    """Why there is this rule, for refusals and the audit."""
+    expires: datetime | date | str | None = None
+    """When the rule ends: a time with its offset, or a day, which counts to its end, UTC. A text
+    is ISO 8601. Afterwards it matches no call."""
+    _ends: datetime | None = field(default=None, init=False, repr=False, compare=False)
     _globs: tuple[tuple[str, Callable[[str], object]], ...] = field(
         default=(), init=False, repr=False, compare=False
     )
@@ -94,7 +104,7 @@ class Rule:
     def __post_init__(self) -> None:
         if not isinstance(self.outcome, str) or self.outcome not in _OUTCOMES:
             raise ConfigError(f"outcome {self.outcome!r}: give 'allow', 'ask' or 'deny'")
-        for name in (*_GLOBS, "fingerprint"):
+        for name in (*_GLOBS, "fingerprint", "reason"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value):
                 glob_too = ", which may be a glob such as 'read_*'" if name in _GLOBS else ""
@@ -110,17 +120,22 @@ class Rule:
             raise ConfigError(
                 "an 'allow' without a condition allows everything: if that is meant, say tool='*'"
             )
+        ends = _end_of(self.expires)
         globs = ((name, getattr(self, name)) for name in _GLOBS)
         hints = ((name, getattr(self, name)) for name in _HINTS)
         set = object.__setattr__
         set(self, "arguments", constraints.wanted or None)
         set(self, "_constraints", constraints)
+        set(self, "_ends", ends)
         set(self, "meta", meta.wanted or None)
         set(self, "_meta", meta)
         set(self, "_globs", tuple((name, glob(text)) for name, text in globs if text is not None))
         set(self, "_hints", tuple((name, value) for name, value in hints if value is not None))
 
-    def matches(self, call: ToolCall) -> bool:
+    def matches(self, call: ToolCall, at: datetime | None = None) -> bool:
+        """Whether the rule is about ``call``; ``at`` is another time than now."""
+        if self._ends is not None and (at or datetime.now(UTC)) >= self._ends:
+            return False
         for name, match in self._globs:
             if not match(call.server if name == "server" else call.tool.name):
                 return False
@@ -160,7 +175,10 @@ class Rule:
             words.append(f"where _meta {self._meta}")
         if self.findings is not None:
             words.append(f"findings={self.findings}")
-        return safe_text(" ".join([self.outcome, *(words or ["everything"])]), 500)
+        if self._ends is not None:
+            words.append(f"until {self._ends.isoformat()}")
+        text = safe_text(" ".join([self.outcome, *(words or ["everything"])]), 500)
+        return text if self.reason is None else f"{text}: {safe_text(self.reason, 300)}"
 
     def _says(self) -> list[tuple[str, Any]]:
         names = (*_GLOBS, "fingerprint", "trusted", *_HINTS, "context")
@@ -243,9 +261,16 @@ class Rules:
         """
         return cls(_read(path), ask)
 
-    def explain(self, call: ToolCall) -> Explanation:
-        """Which rule decides ``call``, and what it decides."""
-        number = self._first(call)
+    def explain(self, call: ToolCall, *, at: datetime | None = None) -> Explanation:
+        """Which rule decides ``call``, and what it decides; ``at`` another time than now.
+
+        For a policy's own tests, with ``ToolCall.example``.
+        """
+        if at is not None and at.tzinfo is None:
+            raise ConfigError(
+                f"explain(at={at}): give the time with its offset, tzinfo=timezone.utc"
+            )
+        number = self._first(call, at)
         return _NONE if number is None else self._explained[number]
 
     def decide(self, call: ToolCall) -> Answer | None:
@@ -285,9 +310,9 @@ class Rules:
     def __repr__(self) -> str:
         return f"<Rules, {len(self.rules)} of them>"
 
-    def _first(self, call: ToolCall) -> int | None:
+    def _first(self, call: ToolCall, at: datetime | None = None) -> int | None:
         for number, rule in enumerate(self.rules):
-            if rule.matches(call):
+            if rule.matches(call, at):
                 return number
         return None
 
@@ -311,13 +336,36 @@ def _check_context(context: Any) -> None:
         ) from None
 
 
+def _end_of(expires: Any) -> datetime | None:
+    if expires is None:
+        return None
+    if isinstance(expires, str):
+        try:
+            expires = (
+                date.fromisoformat(expires)
+                if len(expires) == 10
+                else datetime.fromisoformat(expires)
+            )
+        except ValueError:
+            expires = None
+    if isinstance(expires, datetime) and expires.tzinfo is not None:
+        return expires
+    if isinstance(expires, date) and not isinstance(expires, datetime) and expires < date.max:
+        return datetime.combine(expires + timedelta(days=1), time(), UTC)
+    raise ConfigError(
+        "expires: give a time with its offset, such as 2026-12-31T18:00:00Z, or a day, which "
+        "counts to its end, UTC"
+    )
+
+
 def _meta_of(call: ToolCall) -> Any:
     return {} if call.meta_json is None else json.loads(call.meta_json)
 
 
 def _answer(rule: Rule, text: str) -> Answer | None:
     if rule.outcome == "allow":
-        return Allow(reason=text, source="rule")
+        expires = None if rule._ends is None else rule._ends.timestamp()
+        return Allow(reason=text, source="rule", expires=expires)
     return Deny(text, source="rule") if rule.outcome == "deny" else None
 
 

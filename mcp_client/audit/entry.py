@@ -25,7 +25,7 @@ from ..errors import (
 )
 from ..protocol.canonical_json import NotJson, canonical
 from ..runtime.safe_text import safe_text
-from .hash_chain import now
+from .hash_chain import now, timestamp
 from .redaction import Redaction, Shown, marked
 from .sinks import Digested, Record, Sink, failure_reason
 
@@ -141,10 +141,17 @@ class Entry:
         self._marks["asking"] = self._audit.clock()
 
     def decided(
-        self, call: ToolCall, source: str, reason: str | None, by: str | None = None
+        self,
+        call: ToolCall,
+        source: str,
+        reason: str | None,
+        by: str | None = None,
+        expires: float | None = None,
     ) -> None:
         """The gate approved ``call``, which may have the approver's arguments."""
-        self._decide("allow", source, reason, by)
+        decision = self._decide("allow", source, reason, by)
+        if expires is not None:
+            decision["expires"] = timestamp(expires)
         if call.edited:
             self._call = call
             before = None if self._first is None else self._first["arguments_digest"]
@@ -194,13 +201,14 @@ class Entry:
 
     # ------------------------------------------------------------------ records
 
-    def _decide(self, answer: str, source: str, reason: str | None, by: str | None) -> None:
+    def _decide(self, answer: str, source: str, reason: str | None, by: str | None) -> Record:
         if "asking" in self._marks:
             self._marks.setdefault("answered", self._audit.clock())
         text = None if reason is None else self._safe(reason)
         self._decision = {"answer": answer, "source": self._safe(source, 32), "reason": text}
         if by is not None:
             self._decision["by"] = self._safe(safe_text(by, 200), 220)
+        return self._decision
 
     def _about(self, event: str) -> Record:
         return {

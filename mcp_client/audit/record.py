@@ -32,11 +32,13 @@ arguments: the digests ``from`` and ``to``, the ``paths`` that differ, and the n
 ``outcome`` is "ok", "tool_error" (the tool says that it failed) or the class of the error, whose
 text is in ``error``. ``delivery`` is "not_sent" (nothing can have happened), "answered" or
 "unknown" (it may have run). ``decision`` is null where there was no answer, and has ``by`` where
-the answer names a person. An ``opened`` without its ``closed`` is a call that runs, or whose
-process was killed.
+the answer names a person: with the source "memory", the one whose yes is remembered. It has
+``expires`` where the yes is for more calls than this one, and ends then. An ``opened`` without its
+``closed`` is a call that runs, or whose process was killed.
 
 A third event, ``revoked``, is a remembered answer that was forgotten: its ``tool``,
-``fingerprint``, ``scope``, ``context`` and the time it was ``given``.
+``fingerprint``, ``scope``, ``context``, the time it was ``given`` and by whom (``given_by``), and
+``by`` whom it was revoked.
 
 The first record is made once it is known which definition and which arguments the approver will
 be asked about, for only the definition tells which arguments are secret. If it cannot be
@@ -63,6 +65,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 from ..errors import ConfigError
+from ..runtime.safe_text import safe_text
 from .entry import Entry
 from .hash_chain import now, timestamp
 from .log_file import AuditLog
@@ -94,6 +97,8 @@ class RevokedAnswer(Protocol):
     def context(self) -> Hashable: ...
     @property
     def when(self) -> float: ...
+    @property
+    def by(self) -> str | None: ...
 
 
 class Audit:
@@ -167,8 +172,8 @@ class Audit:
         """A call's context as a record may show it; an object of the host's own is its type."""
         return None if context is None else Redaction.show(self.redaction, context).value
 
-    def revoked(self, answers: Iterable[RevokedAnswer]) -> None:
-        """Remembered answers were forgotten. From any thread.
+    def revoked(self, answers: Iterable[RevokedAnswer], by: str | None = None) -> None:
+        """Remembered answers were forgotten, at the word of ``by``. From any thread.
 
         Written at once where that needs no waiting, else before the next record.
         """
@@ -184,12 +189,17 @@ class Audit:
                 "scope": answer.scope,
                 "context": self.shown_context(answer.context),
                 "given": timestamp(answer.when),
+                "given_by": self._shown_person(answer.by),
+                "by": self._shown_person(by),
             }
             for answer in answers
             if answer.server == self.server
         ]
         for sink in self.sinks if records else ():
             sink.offer(records)
+
+    def _shown_person(self, name: str | None) -> str | None:
+        return None if name is None else Redaction.text(self.redaction, safe_text(name, 200), 220)
 
     async def flush(self) -> None:
         """Try to write what is pending: records that could not be written, and revocations."""

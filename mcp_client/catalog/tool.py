@@ -7,13 +7,15 @@ attributes are copies, so that changing one does not change the definition in fo
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from ..protocol.canonical_json import canonical, frozen, sha256
+from ..errors import ConfigError
+from ..protocol.canonical_json import NotJson, canonical, frozen, plain, sha256
 from ..protocol.headers import HeaderParam, header_params_of
 from ..runtime.safe_text import safe_text
+from .call_context import context_text
 from .hints import HINTS, Hints, HintSource, hint_findings, hints_from
 from .inspection import definition_findings
 from .listed import Listed, Rejected
@@ -261,14 +263,77 @@ class ToolCall:
         """Digest of server, definition, arguments, ``_meta`` and context: equal for the same call
         made again, also after a reconnect.
 
-        A context is told by its ``repr``, so it should have one that says what it equals.
+        Also in another process where the context is text, a number, a boolean or a tuple of them;
+        any other context only in this one.
         """
         same = [self.server, self.tool.fingerprint, self.arguments_json, self.meta_json]
-        return "sha256:" + sha256(canonical([*same, repr(self.context)]))
+        return "sha256:" + sha256(canonical([*same, context_text(self.context)]))
 
     def with_arguments(self, arguments: Any) -> ToolCall:
         """The same call with other arguments, marked as edited. Raises ``NotJson``."""
         return replace(self, arguments_json=canonical(arguments), edited=True)
+
+    @classmethod
+    def example(
+        cls,
+        tool: str | Mapping[str, Any] | Tool = "example",
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        server: str = "example",
+        trusted: bool | None = None,
+        read_only: bool | None = None,
+        destructive: bool | None = None,
+        idempotent: bool | None = None,
+        open_world: bool | None = None,
+        meta: Mapping[str, Any] | None = None,
+        findings: Sequence[str] = (),
+        context: Hashable = None,
+    ) -> ToolCall:
+        """A call for testing hooks and policies: ``Rules.explain(ToolCall.example(...))``.
+
+        ``tool`` is a name, a definition as servers list it, or a ``Tool``, which has its server and
+        trust already. The hints are what the server says of the tool; as they count only where it
+        is trusted, giving one makes it so, unless ``trusted=False``. ``findings`` are added to
+        those of the definition. Raises ``ConfigError`` for what is not JSON.
+        """
+        said = {
+            "readOnlyHint": read_only,
+            "destructiveHint": destructive,
+            "idempotentHint": idempotent,
+            "openWorldHint": open_world,
+        }
+        hints = {name: value for name, value in said.items() if value is not None}
+        try:
+            if not isinstance(tool, Tool):
+                trusted = bool(hints) if trusted is None else trusted
+                tool = Tool(*_example_of(tool, hints, server, trusted))
+            elif hints or trusted is not None:
+                raise ConfigError("ToolCall.example(): a Tool has its hints and its trust already")
+            return cls(
+                id="example-1",
+                server=tool.server,
+                tool=tool,
+                arguments_json=canonical({} if arguments is None else arguments),
+                meta_json=None if meta is None else canonical(meta),
+                hints=tool.hints,
+                findings=(*findings, *tool.findings),
+                generation=1,
+                context=context,
+            )
+        except NotJson as error:
+            raise ConfigError(f"ToolCall.example(): {error}") from None
+
+
+def _example_of(
+    tool: str | Mapping[str, Any], hints: dict[str, bool], server: str, trusted: bool
+) -> tuple[str, str, bool, dict[str, Any]]:
+    definition: dict[str, Any] = plain({"name": tool} if isinstance(tool, str) else tool)
+    if not isinstance(definition.get("name"), str):
+        raise ConfigError("ToolCall.example(): the definition of the tool has no name")
+    definition.setdefault("inputSchema", {"type": "object"})
+    if hints:
+        definition["annotations"] = {**(definition.get("annotations") or {}), **hints}
+    return definition["name"], server, trusted, definition
 
 
 def _copy(value: Any) -> Any:

@@ -27,7 +27,7 @@ from typing import Any, NewType
 
 import anyio
 
-from ..approval.remembered import RECONNECTED
+from ..approval.one_call import RECONNECTED
 from ..catalog.result import ToolResult
 from ..catalog.tool import ToolCall
 from ..catalog.tools import Catalog
@@ -340,7 +340,7 @@ class Caller:
             with call.span.approval():
                 verdict = await self._gate.approve(frozen, call.once)
         approved = verdict.call
-        call.entry.decided(approved, verdict.source, verdict.reason, verdict.by)
+        call.entry.decided(approved, verdict.source, verdict.reason, verdict.by, verdict.expires)
         if approved.edited:
             arguments = _loads(approved.arguments_json)
             if not self._validation.arguments_fit(approved.tool, arguments):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..approval.remembered import OneCallApproval
+from ..approval.one_call import OneCallApproval
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, ToolCall
 from ..connection.cancellation import CancelToken
@@ -66,7 +66,12 @@ class NotRecorded:
     def asking(self) -> None: ...
 
     def decided(
-        self, call: ToolCall, source: str, reason: str | None, by: str | None = None
+        self,
+        call: ToolCall,
+        source: str,
+        reason: str | None,
+        by: str | None = None,
+        expires: float | None = None,
     ) -> None: ...
 
     def sending(self) -> None: ...

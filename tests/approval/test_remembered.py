@@ -36,7 +36,7 @@ from mcp_client import (
     one_at_a_time,
 )
 from mcp_client.approval.gate import Gate
-from mcp_client.approval.remembered import OneCallApproval
+from mcp_client.approval.one_call import OneCallApproval
 from mcp_client.protocol.canonical_json import canonical
 from mcp_client.session.connect import _transport
 from tests.desk import call_of
@@ -855,3 +855,57 @@ def test_looking_an_answer_up_does_not_look_at_the_answers_to_other_questions(
     assert store.find(call_of(), "files sha256:00") is None
     assert store.find(call_of(name="unknown"), "files sha256:00") is None
     assert len(looked) <= 2
+
+
+# --------------------------------------------------------------- whose, and how long
+
+
+@pytest.mark.parametrize("scope", ["session", "always"])
+async def test_a_remembered_answer_says_whose_it_is(scope: Any, tmp_path: Path) -> None:
+    server, file = Server(), tmp_path / "answers.json"
+
+    def approve(call: ToolCall) -> Allow:
+        return Allow(remember=scope, by="ana\u202e")
+
+    async with server.connect(approval=approve, answers=file) as session:
+        await session.call_tool("a")
+        kept = session.answers.list() if scope == "session" else Answers(file).list()
+        assert [answer.by for answer in kept] == ["ana\\u{202e}"]
+
+
+async def test_a_yes_for_some_time_ends_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, now = Server(), 1_700_000_000.0
+    monkeypatch.setattr("time.time", lambda: now)
+    server.remember = Remember("session", seconds=60)
+    async with server.connect() as session:
+        await session.call_tool("a")
+        now += 59
+        await session.call_tool("a")
+        assert len(server.asked) == 1
+        assert len(session.answers.list()) == 1
+        now += 1
+        assert session.answers.list() == ()
+        await session.call_tool("a")
+        assert len(server.asked) == 2
+
+
+def test_an_answer_that_has_expired_leaves_the_file_with_the_next_change(tmp_path: Path) -> None:
+    file = tmp_path / "answers.json"
+    store = Answers(file)
+    store.add(an_answer(expires=1.0, by="ana"))
+    store.add(an_answer(tool="write", expires=9e10))
+    assert len(store.list()) == 1
+    store.add(an_answer(tool="list"))
+    kept = text_of(file)["answers"]
+    assert [(answer["tool"], answer.get("expires")) for answer in kept] == [
+        ("write", 9e10),
+        ("list", None),
+    ]
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "60", True])
+def test_a_time_that_cannot_be_kept_is_refused(seconds: Any) -> None:
+    with pytest.raises(ConfigError, match="seconds"):
+        Remember("session", seconds=seconds)
+    with pytest.raises(ConfigError, match="seconds"):
+        Remember("call", seconds=60)

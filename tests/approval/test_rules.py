@@ -6,6 +6,7 @@ import copy
 import json
 import sys
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -535,7 +536,7 @@ async def test_a_hook_of_ones_own_may_ask_rules() -> None:
 
 
 async def test_a_rule_that_breaks_means_no(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: Rule, call: ToolCall) -> bool:
+    def broken(self: Rule, call: ToolCall, at: object) -> bool:
         raise RecursionError("too deep")
 
     monkeypatch.setattr(Rule, "matches", broken)
@@ -623,3 +624,86 @@ def test_a_file_of_rules_that_others_may_write_is_refused(mode: int, tmp_path: P
     assert str(file) in str(caught.value)
     file.chmod(mode & 0o755)
     assert len(Rules.from_file(file)) == 1
+
+
+# ------------------------------------------------------------- why, and until when
+
+
+def test_a_rule_says_why_in_the_list_and_in_what_it_decides() -> None:
+    rules = Rules(
+        [
+            Rule("deny", tool="delete_*", reason="backups run\u202e first"),
+            Rule("allow", tool="*", reason="seen by Ana"),
+        ]
+    )
+    call = ToolCall.example("delete_file")
+    text = "rule 1: deny tool='delete_*': backups run\\u{202e} first"
+    assert rules.explain(call).text == text
+    assert rules.decide(call) == Deny(text, source="rule")
+    allowed = rules.decide(ToolCall.example("read_file"))
+    assert allowed == Allow(reason="rule 2: allow tool='*': seen by Ana", source="rule")
+    assert "seen by Ana" in str(rules)
+
+
+@pytest.mark.parametrize(
+    ("expires", "last", "over"),
+    [
+        ("2026-12-31T18:00:00Z", "2026-12-31T17:59:59Z", "2026-12-31T18:00:00Z"),
+        ("2026-12-31T18:00:00+02:00", "2026-12-31T15:59:59Z", "2026-12-31T16:00:00Z"),
+        (date(2026, 12, 31), "2026-12-31T23:59:59Z", "2027-01-01T00:00:00Z"),
+        ("2026-12-31", "2026-12-31T23:59:59Z", "2027-01-01T00:00:00Z"),
+        (datetime(2026, 12, 31, tzinfo=UTC), "2026-12-30T23:59:59Z", "2026-12-31T00:00:00Z"),
+    ],
+)
+def test_a_rule_matches_until_it_expires(expires: Any, last: str, over: str) -> None:
+    rules = Rules([Rule("allow", tool="*", expires=expires)])
+    call = ToolCall.example()
+    assert rules.explain(call, at=datetime.fromisoformat(last)).outcome == "allow"
+    assert rules.explain(call, at=datetime.fromisoformat(over)).outcome == "ask"
+    with pytest.raises(ConfigError, match="offset"):
+        rules.explain(call, at=datetime(2026, 1, 1))
+
+
+def test_a_rule_that_has_expired_decides_nothing_and_one_that_has_not_says_when() -> None:
+    call = ToolCall.example()
+    over = Rule("allow", tool="*", expires="2020-01-01")
+    far = Rule("allow", tool="*", expires="2999-01-01T00:00:00Z")
+    assert Rules([over]).decide(call) is None
+    answer = Rules([over, far]).decide(call)
+    assert isinstance(answer, Allow)
+    assert answer.expires == datetime(2999, 1, 1, tzinfo=UTC).timestamp()
+    assert "until 2999-01-01T00:00:00+00:00" in str(far)
+
+
+@pytest.mark.parametrize(
+    "odd", ["soon", "2026-12-31T18:00:00", datetime(2026, 1, 1), 5, date.max, "", True]
+)
+def test_an_expiry_that_does_not_say_when_is_refused(odd: Any) -> None:
+    with pytest.raises(ConfigError, match="expires"):
+        Rule("deny", expires=odd)
+
+
+def test_a_reason_that_is_no_text_is_refused() -> None:
+    for odd in ("", 5):
+        with pytest.raises(ConfigError, match="reason"):
+            Rule("deny", reason=odd)  # type: ignore[arg-type]
+
+
+def test_a_file_of_rules_says_why_and_until_when(tmp_path: Path) -> None:
+    (tmp_path / "rules.toml").write_text(
+        '[[rules]]\noutcome = "deny"\nreason = "it is the holidays"\nexpires = 2026-12-31\n'
+        '[[rules]]\noutcome = "deny"\nexpires = 2026-12-31T18:00:00Z\n'
+    )
+    as_json = [
+        {"outcome": "deny", "reason": "it is the holidays", "expires": "2026-12-31"},
+        {"outcome": "deny", "expires": "2026-12-31T18:00:00Z"},
+    ]
+    (tmp_path / "rules.json").write_text(json.dumps({"rules": as_json}))
+    toml, other = (Rules.from_file(tmp_path / f"rules.{kind}") for kind in ("toml", "json"))
+    assert str(toml) == str(other)
+    assert "until 2027-01-01T00:00:00+00:00: it is the holidays" in str(toml)
+    (tmp_path / "rules.toml").write_text(
+        '[[rules]]\noutcome = "deny"\nexpires = 2026-12-31T18:00:00\n'
+    )
+    with pytest.raises(ConfigError, match=r"rule 1: expires: give a time with its offset"):
+        Rules.from_file(tmp_path / "rules.toml")

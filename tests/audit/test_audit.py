@@ -35,6 +35,7 @@ from mcp_client import (
     JsonRpcError,
     MemoryServer,
     Redaction,
+    Remember,
     ServerError,
     Session,
     Timeouts,
@@ -343,6 +344,7 @@ class Forgotten(NamedTuple):
     scope: str = "always"
     context: str = "ana"
     when: float = 0.0
+    by: str | None = "bo\u202e"
 
 
 @pytest.mark.parametrize("fsync", [False, True])
@@ -351,7 +353,7 @@ async def test_revoked_answers_are_in_the_record_before_the_next_call(
 ) -> None:
     book, log = Book(), AuditLog(tmp_path / "calls.jsonl", fsync=fsync)
     audit = Audit.of("s", [book, log], identity=lambda: "what it is")
-    audit.revoked([Forgotten(), Forgotten(server="another")])
+    audit.revoked([Forgotten(), Forgotten(server="another")], "carl")
     assert log.path.exists() is not fsync, "what waits for the disk waits for the next record"
     await audit.entry("c-1", "echo", {}).failed(UnknownTool("no such tool"))
     await audit.flush()
@@ -368,6 +370,7 @@ async def test_revoked_answers_are_in_the_record_before_the_next_call(
             "context": "ana",
         }
         assert revoked["given"] == "1970-01-01T00:00:00Z"
+        assert (revoked["given_by"], revoked["by"]) == ("bo\\u{202e}", "carl")
 
 
 async def test_an_answer_that_is_revoked_is_in_the_record_of_its_server(tmp_path: Path) -> None:
@@ -375,7 +378,7 @@ async def test_an_answer_that_is_revoked_is_in_the_record_of_its_server(tmp_path
     path = tmp_path / "calls.jsonl"
 
     def always(call: ToolCall) -> Allow:
-        return Allow(remember="session")
+        return Allow(remember="session", by="ana")
 
     async with (
         Server().connect(path, always, name="one", answers=answers) as session,
@@ -383,10 +386,27 @@ async def test_an_answer_that_is_revoked_is_in_the_record_of_its_server(tmp_path
     ):
         await session.call_tool("echo")
         assert session.answers.revoke(tool="fails") == 0
-        assert session.answers.revoke(tool="echo") == 1
-        events = [json.loads(line)["event"] for line in path.read_text().splitlines()]
-        assert events == ["begun", "opened", "closed", "revoked"]
+        assert session.answers.revoke(tool="echo", by="bo") == 1
+        records = [json.loads(line) for line in path.read_text().splitlines()]
+        assert [one["event"] for one in records] == ["begun", "opened", "closed", "revoked"]
+        assert (records[-1]["given_by"], records[-1]["by"]) == ("ana", "bo")
     assert other == []
+
+
+async def test_a_call_let_through_by_memory_names_whose_yes_it_was_and_when_that_ends() -> None:
+    book = Book()
+
+    def approve(call: ToolCall) -> Allow:
+        return Allow(remember=Remember("session", seconds=3600), source="person", by="ana")
+
+    async with Server().connect(book, approve) as session:
+        await session.call_tool("echo")
+        await session.call_tool("echo")
+    asked, remembered = (record["decision"] for record in book if record["event"] == "closed")
+    assert (asked["source"], asked["by"]) == ("person", "ana")
+    assert (remembered["source"], remembered["by"]) == ("memory", "ana")
+    assert asked["expires"][:16] == remembered["expires"][:16]
+    assert asked["expires"] > book[0]["time"]
 
 
 async def test_revoking_an_answer_does_not_fail_where_the_record_cannot_be_written(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import Hints, Rejected, Tool, ToolCall, ToolList
+from mcp_client import ConfigError, Hints, Rejected, Tool, ToolCall, ToolList
 from mcp_client.protocol.canonical_json import NotJson, canonical
 from tests.desk import call_of
 
@@ -249,3 +252,111 @@ def test_the_key_of_a_call_is_equal_for_the_same_call_made_again_and_different_f
     ]
     assert len({call.key, *(other.key for other in others)}) == 10
     assert replace(call, context=("a", 1)).key == replace(call, context=("a", 1)).key
+
+
+class Person:
+    """A context whose ``repr`` says nothing of what it equals."""
+
+    def __init__(self, name: str, shown: str = "a person") -> None:
+        self.name, self.shown = name, shown
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Person) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return self.shown
+
+
+def test_a_key_tells_contexts_by_what_they_equal_and_not_by_what_they_look_like() -> None:
+    def key(context: Any) -> str:
+        return replace(call_of(), context=context).key
+
+    assert key(Person("ana")) != key(Person("bo"))
+    assert key(Person("ana", "one")) == key(Person("ana", "other"))
+    assert key(frozenset({"a", "b", "c"})) == key(frozenset({"c", "b", "a"}))
+    assert key(1) == key(1.0)
+    assert key(("a", "b")) != key(("a, b",))
+    assert key(("a",)) != key("a")
+
+
+def test_the_key_of_a_call_with_a_plain_context_is_the_same_in_another_process() -> None:
+    program = (
+        "from mcp_client import ToolCall; "
+        "print(ToolCall.example('t', {'n': 1}, context=('ana', 1, True)).key)"
+    )
+    keys = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert keys == {ToolCall.example("t", {"n": 1}, context=("ana", 1, True)).key + "\n"}
+
+
+def test_only_so_many_contexts_that_cannot_be_stored_are_known_at_once() -> None:
+    first = replace(call_of(), context=Person("the first"))
+    before = first.key
+    for n in range(1_000):
+        assert replace(call_of(), context=Person(f"number {n}")).key
+    assert first.key != before, "what was bound to it does not hold any more"
+
+
+# --------------------------------------------------------------------- examples
+
+
+def test_an_example_is_a_call_of_a_tool_that_nobody_trusts() -> None:
+    call = ToolCall.example("delete_file", {"path": "/srv/a"}, server="files", context="ana")
+    assert (call.server, call.tool.name, call.arguments) == (
+        "files",
+        "delete_file",
+        {"path": "/srv/a"},
+    )
+    assert call.context == "ana"
+    assert not call.trusted
+    assert call.hints.destructive
+    assert call.findings == ()
+    assert ToolCall.example().arguments == {}
+
+
+def test_the_hints_of_an_example_count_as_those_of_a_trusted_server() -> None:
+    call = ToolCall.example("read", read_only=True, open_world=False)
+    assert call.trusted
+    assert (call.hints.read_only, call.hints.destructive, call.hints.open_world) == (
+        True,
+        False,
+        False,
+    )
+    untrusted = ToolCall.example("read", read_only=True, trusted=False)
+    assert not untrusted.hints.read_only
+    assert ToolCall.example("read", trusted=True).hints.destructive
+
+
+def test_an_example_may_be_of_a_definition_or_of_a_tool() -> None:
+    hidden = {"name": "read", "description": "Reads.\u200b", "inputSchema": {"type": "object"}}
+    call = ToolCall.example(hidden, meta={"a": 1}, findings=["drifted"])
+    assert call.findings[0] == "drifted"
+    assert len(call.findings) == 2
+    assert call.meta_json == '{"a":1}'
+    assert ToolCall.example(call.tool).tool is call.tool
+    assert ToolCall.example({"name": "a", "annotations": None}, read_only=True).hints.read_only
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ToolCall.example("t", {"n": float("nan")}),
+        lambda: ToolCall.example("t", meta={"n": {1}}),
+        lambda: ToolCall.example({"title": "no name"}),
+        lambda: ToolCall.example(call_of().tool, read_only=True),
+    ],
+)
+def test_an_example_that_cannot_be_made_says_why(make: Any) -> None:
+    with pytest.raises(ConfigError, match=r"ToolCall\.example"):
+        make()

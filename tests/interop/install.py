@@ -3,9 +3,9 @@
 ``python tests/interop/install.py`` needs Python with venv, and npm. What it installs goes into the
 git-ignored ``.interop/`` at the root of the repository; what is there already is left alone.
 
-Chromium and its driver are Debian's. Where they are not installed they are unpacked beside the
-other peers, with the libraries that the system lacks, which takes no rights and changes nothing
-else; that needs ``apt-get`` and ``dpkg``.
+Chromium with its driver, and GNOME Keyring with D-Bus, are Debian's. Where they are not installed
+they are unpacked beside the other peers, with the libraries that the system lacks, which takes no
+rights and changes nothing else; that needs ``apt-get`` and ``dpkg``.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ __all__ = [
     "SUITE",
     "browser",
     "browser_env",
+    "keyring",
+    "keyring_env",
 ]
 
 COMMAND = "python tests/interop/install.py"
@@ -62,31 +64,46 @@ _PACKAGES = {EVERYTHING: "2026.8.31", SUITE: "0.2.0-alpha.12", NODE: "22.23.3"}
 
 
 _BROWSER = PEERS / "chromium"
+_KEYRING = PEERS / "gnome-keyring"
 
 
 def browser() -> tuple[Path, Path] | None:
     """Chromium and its driver: the system's, or the unpacked ones; None without them."""
-    root = _BROWSER / "root" / "usr"
-    found = [
-        Path(system) if (system := shutil.which(name)) else root / place
-        for name, place in (
-            ("chromium", "lib/chromium/chromium"),
-            ("chromedriver", "bin/chromedriver"),
-        )
-    ]
-    return (found[0], found[1]) if all(path.is_file() for path in found) else None
+    return _programs(_BROWSER, chromium="lib/chromium/chromium", chromedriver="bin/chromedriver")
 
 
 def browser_env() -> dict[str, str]:
     """What those that were unpacked need to find their libraries and fonts."""
     root = _BROWSER / "root"
-    if not root.is_dir():
-        return {}
-    places = {path.parent for path in root.rglob("*.so*")} - {root / "usr" / "lib" / "chromium"}
-    env = {"LD_LIBRARY_PATH": ":".join(sorted(map(str, places)))}
-    if not Path("/etc/fonts/fonts.conf").exists():
+    env = _libraries(_BROWSER, root / "usr" / "lib" / "chromium")
+    if env and not Path("/etc/fonts/fonts.conf").exists():
         env["FONTCONFIG_PATH"] = str(root / "etc" / "fonts")
     return env
+
+
+def keyring() -> tuple[Path, Path] | None:
+    """The D-Bus daemon and GNOME Keyring's: the system's, or the unpacked ones."""
+    names = {name: f"bin/{name}" for name in ("dbus-daemon", "gnome-keyring-daemon")}
+    return _programs(_KEYRING, **names)
+
+
+def keyring_env() -> dict[str, str]:
+    """What those that were unpacked need to find their libraries."""
+    return _libraries(_KEYRING)
+
+
+def _programs(home: Path, **places: str) -> tuple[Path, Path] | None:
+    """Two programs by name, each the system's or the one below ``home``."""
+    found = [
+        Path(system) if (system := shutil.which(name)) else home / "root" / "usr" / place
+        for name, place in places.items()
+    ]
+    return (found[0], found[1]) if all(path.is_file() for path in found) else None
+
+
+def _libraries(home: Path, *without: Path) -> dict[str, str]:
+    places = {path.parent for path in (home / "root").rglob("*.so*")} - set(without)
+    return {"LD_LIBRARY_PATH": ":".join(sorted(map(str, places)))} if places else {}
 
 
 def main() -> int:
@@ -97,7 +114,7 @@ def main() -> int:
             several.submit(_install_packages, "npm-login", _LOGIN_PACKAGES),
             several.submit(_install_packages, "npm-types", _TYPES_PACKAGES),
         ]
-        jobs.append(several.submit(_install_browser))
+        jobs.append(several.submit(_unpack_programs))
         pythons = {f"sdk-{version}": wanted for version, wanted in SDKS.items()}
         pythons["authlib"] = AUTHLIB
         jobs += [several.submit(_install_python, *each) for each in pythons.items()]
@@ -137,13 +154,23 @@ def _install_packages(name: str, packages: Mapping[str, str]) -> None:
     _mark(home, wanted, started)
 
 
-def _install_browser() -> None:
-    if browser() is not None:
-        return
+def _unpack_programs() -> None:
+    for found, home, packages in (
+        (browser, _BROWSER, ("chromium", "chromium-driver")),
+        (keyring, _KEYRING, ("gnome-keyring", "dbus-daemon")),
+    ):
+        if found() is None:
+            _unpack(home, *packages)
+            if found() is None:
+                raise RuntimeError(f"there is no {home.name} in the packages {packages}")
+
+
+def _unpack(home: Path, *packages: str) -> None:
+    """Unpack Debian packages into ``home``, with what they need and the system lacks."""
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        raise RuntimeError("chromium and chromedriver are not on PATH, nor apt-get to fetch them")
-    shutil.rmtree(_BROWSER, ignore_errors=True)
-    lists, cache, root = (_BROWSER / name for name in ("lists", "cache", "root"))
+        raise RuntimeError(f"{home.name} is not on PATH, nor apt-get to fetch it")
+    shutil.rmtree(home, ignore_errors=True)
+    lists, cache, root = (home / name for name in ("lists", "cache", "root"))
     for path in (lists / "partial", cache / "archives" / "partial", root):
         path.mkdir(parents=True)
     started = time.monotonic()
@@ -156,14 +183,12 @@ def _install_browser() -> None:
     }
     apt = ["apt-get", "-qq", *(f"-o{name}={value}" for name, value in options.items())]
     _fetch([*apt, "update"])
-    _fetch([*apt, "install", "--download-only", "--yes", "chromium", "chromium-driver"])
+    _fetch([*apt, "install", "--download-only", "--yes", *packages])
     for archive in sorted((cache / "archives").glob("*.deb")):
         _run(["dpkg-deb", "--extract", str(archive), str(root)])
     shutil.rmtree(lists)
     shutil.rmtree(cache)
-    if browser() is None:
-        raise RuntimeError("there is no Chromium in the packages chromium and chromium-driver")
-    _mark(_BROWSER, "unpacked", started)
+    _mark(home, "unpacked", started)
 
 
 def _is_there(home: Path, wanted: str) -> bool:

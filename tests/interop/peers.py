@@ -20,6 +20,8 @@ from tests.interop.install import (
     SUITE,
     browser,
     browser_env,
+    keyring,
+    keyring_env,
 )
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "chromium",
     "conformance",
     "everything",
+    "gnome_keyring",
     "growing",
     "guarded",
     "library",
@@ -77,6 +80,12 @@ def chromium() -> tuple[Path, Path, dict[str, str]]:
     """Chromium, its driver, and what they need in their environment."""
     found = browser() or _missing("Chromium with its driver")
     return *found, browser_env()
+
+
+def gnome_keyring() -> tuple[Path, Path, dict[str, str]]:
+    """The daemons of D-Bus and GNOME Keyring, and what they need in their environment."""
+    found = keyring() or _missing("GNOME Keyring with D-Bus")
+    return *found, keyring_env()
 
 
 def asking() -> StdioServer:

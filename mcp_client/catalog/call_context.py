@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
+import secrets
+import threading
 from collections.abc import Hashable
 from typing import Any
 
-__all__ = ["context_from_json", "context_key", "is_storable", "same_context"]
+__all__ = ["context_from_json", "context_key", "context_text", "is_storable", "same_context"]
 
 _MOST_BITS = 256
 _DEEPEST = 16
+_MOST_MARKS = 1_000
+_marks: dict[Hashable, str] = {}
+_lock = threading.RLock()
 
 
 def context_key(context: Hashable) -> Hashable:
@@ -37,6 +43,33 @@ def is_storable(context: Hashable, depth: int = 0) -> bool:
     if kind is int:
         return context.bit_length() <= _MOST_BITS  # type: ignore[attr-defined, no-any-return]
     return context is None or kind in (str, bool)
+
+
+def context_text(context: Hashable) -> str:
+    """A text that is equal for equal contexts only.
+
+    It is the same in every process where the context is storable. Any other is told by a mark that
+    is given to it in this process: its ``repr`` may be equal for different objects, and different
+    for equal ones. A thousand of them have marks at once; an older one gets another mark then, so
+    that what was bound to it no longer holds.
+    """
+    if is_storable(context):
+        return json.dumps(_tagged(context))
+    key = context_key(context)
+    with _lock:
+        mark = _marks.pop(key, None) or f"mark {secrets.token_hex(16)}"
+        _marks[key] = mark
+        while len(_marks) > _MOST_MARKS:
+            del _marks[next(iter(_marks))]
+        return mark
+
+
+def _tagged(context: Any) -> Any:
+    if type(context) is tuple:
+        return [_tagged(member) for member in context]
+    if type(context) is float and context.is_integer():
+        return int(context)  # 1.0 and 1 are equal
+    return context
 
 
 def context_from_json(value: Any) -> Hashable:

@@ -1,0 +1,51 @@
+"""The yes to one call, for when that same call has to be made again."""
+
+from __future__ import annotations
+
+import json
+
+from ..catalog.call_context import same_context
+from ..catalog.tool import ToolCall
+from .decision import Allow
+
+__all__ = ["RECONNECTED", "OneCallApproval"]
+
+RECONNECTED = "the connection was lost and made again while approval was asked for"
+"""The finding of a call that is otherwise the one that was asked about."""
+
+
+class OneCallApproval:
+    """The yes to one call, for when that same call has to be made again: the server did not run
+    it, or was restarted before it was sent."""
+
+    __slots__ = ("_asked", "_by", "_edited_to")
+
+    def __init__(self) -> None:
+        self._asked: ToolCall | None = None
+
+    def keep(self, asked: ToolCall, approved: ToolCall, by: str | None = None) -> None:
+        """``approved`` is ``asked`` as ``by`` allowed it, with the arguments the approver gave."""
+        self._asked, self._by = asked, by
+        # The text, and not the hook's own mapping, which the hook may change afterwards.
+        self._edited_to = approved.arguments_json if approved.edited else None
+
+    def recall(self, call: ToolCall) -> Allow | None:
+        old = self._asked
+        if old is None or not _same_call(old, call):
+            return None
+        if not set(call.findings) <= {*old.findings, RECONNECTED}:
+            return None
+        reason = "this very call was allowed, and the server has not run it"
+        arguments = None if self._edited_to is None else json.loads(self._edited_to)
+        return Allow(arguments, reason=reason, source="memory", by=self._by)
+
+
+def _same_call(one: ToolCall, other: ToolCall) -> bool:
+    return (
+        one.server == other.server
+        and one.arguments_json == other.arguments_json
+        and one.meta_json == other.meta_json
+        and one.trusted is other.trusted
+        and one.tool.fingerprint == other.tool.fingerprint
+        and same_context(one.context, other.context)
+    )

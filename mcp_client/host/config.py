@@ -1,0 +1,309 @@
+"""Config files of other programs, and of our own: which servers there are, and what is wrong.
+
+```python
+config = load_config(".mcp.json")
+for problem in config.problems:
+    print(problem)                       # .mcp.json:12: mcpServers.docs.headers: ...
+host = Host(config.servers)              # or Host.from_config(".mcp.json", confirm=...)
+```
+
+These files are read: those of Claude Desktop, Claude Code, VS Code, Cursor, Windsurf, LM Studio,
+Gemini CLI and Codex, and ``mcp.json``. In each of them, a server may have options of our own::
+
+    {"mcpServers": {"docs": {"url": "https://docs.example.com/mcp", "mcp-client": {"lazy": true}}}}
+
+Reading a file starts nothing and runs nothing. **A config file is code, though**: the servers it
+names run with your rights. ``Host(config.servers)`` starts them without a question;
+``Host.from_config`` asks first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from ..errors import ConfigError
+from ..runtime.safe_text import safe_text
+from .config_launch import Launch
+from .config_places import (
+    ConfigFile,
+    Scope,
+    find_configs,
+    folder_of,
+    guess_program,
+    public_name,
+    user_place,
+)
+from .config_problem import ConfigProblem, Reading, listed
+from .config_programs import PROGRAMS, Program
+from .config_server import read_server
+from .config_text import Document, KeyPath, NotReadable, read_json, read_toml
+from .interpolation import Unset, Variables, file_text
+from .server_config import ServerConfig
+from .start_request import StartRequest, start_request
+
+__all__ = ["Config", "ConfigFile", "ConfigProblem", "find_configs", "load_config"]
+
+_MAX_BYTES = 16 * 1024 * 1024
+_MAX_SERVERS = 500
+_INPUT_TYPES = ("promptString", "pickString")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What a config file says."""
+
+    path: Path
+    program: str
+    """Whose file it is: "claude", "vscode", "cursor", "lmstudio", "windsurf", "gemini", "codex" or
+    "mcp-client"."""
+    scope: Scope
+    """"user" for a person's own settings, "project" for any other file."""
+    servers: dict[str, ServerConfig]
+    """The servers that can be used, by name."""
+    problems: tuple[ConfigProblem, ...] = ()
+    """What is wrong, and what has no effect here."""
+    requests: Mapping[str, StartRequest] = field(default_factory=dict, repr=False)
+    """What a person should see before one of ``servers`` is started, by name."""
+    _launches: Mapping[str, Launch] = field(default_factory=dict, repr=False)
+
+
+def load_config(
+    path: str | os.PathLike[str],
+    *,
+    program: str | None = None,
+    scope: Scope | None = None,
+    inputs: Mapping[str, str] | None = None,
+) -> Config:
+    """Read a config file; nothing is started.
+
+    ``program`` says whose file it is, where its name and folder do not tell. ``scope`` is "user"
+    for the places of a person's own settings that ``find_configs`` knows, else "project".
+    ``inputs`` are the values of ``${input:ID}``.
+
+    A server with something wrong is left out of ``.servers`` and told of in ``.problems``, with
+    file, line and key. Raises ``ConfigError`` where there is no such file, or it is not one that
+    can be read.
+    """
+    _check(program, scope, inputs)
+    place = Path(os.path.abspath(path))
+    known = user_place(place)
+    scope = scope or ("user" if known is not None else "project")
+    document, kind, problem = _parsed(place, _text_of(place), program or known)
+    base = folder_of(place) if known is None else Path.home()
+    workspace = base if known is None else Path.cwd()
+    variables = Variables(workspace, dict(inputs or {}))
+    reading = Reading(place, scope, PROGRAMS[kind], document, variables, base)
+    if problem is not None:
+        reading.problems.append(problem)
+        return Config(place, public_name(kind), scope, {}, tuple(reading.problems))
+    return _config(reading, kind)
+
+
+def _check(program: object, scope: object, inputs: object) -> None:
+    if program is not None and program not in PROGRAMS:
+        raise ConfigError(f"program={program!r}: give one of {', '.join(PROGRAMS)}")
+    if scope not in (None, "user", "project"):
+        raise ConfigError(f"scope={scope!r}: give 'user' or 'project'")
+    if inputs is not None and not (
+        isinstance(inputs, Mapping)
+        and all(isinstance(part, str) for pair in inputs.items() for part in pair)
+    ):
+        raise ConfigError("inputs=...: give a dict of ids and values, both text")
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return file_text(path, _MAX_BYTES)
+    except Unset as error:
+        raise ConfigError(f"the config file {error}") from None
+
+
+def _parsed(path: Path, text: str, kind: str | None) -> tuple[Document, str, ConfigProblem | None]:
+    """What the file says, and whose it is; or the problem that it is not of that program's form."""
+    lenient = Document()
+    if kind is None and path.suffix != ".toml":
+        try:  # what it says tells whose it is, and whose it is tells how it must be written
+            lenient = read_json(text, comments=True, trailing_commas=True)
+        except NotReadable:
+            pass
+    kind = kind or guess_program(path, lenient.value)
+    program = PROGRAMS[kind]
+    try:
+        if program.toml:
+            return read_toml(text), kind, None
+        document = read_json(
+            text, comments=program.comments, trailing_commas=program.trailing_commas
+        )
+    except NotReadable as error:
+        return Document(), kind, ConfigProblem(path, error.line, "", f"{error}; no server is read")
+    return document, kind, None
+
+
+def _config(reading: Reading, kind: str) -> Config:
+    reading.document.value = _top(reading, kind)
+    _read_inputs(reading)
+    launches: dict[str, Launch] = {}
+    servers: dict[str, ServerConfig] = {}
+    requests: dict[str, StartRequest] = {}
+    for path, members in _servers(reading, kind):
+        launch = read_server(reading, path, members)
+        if launch is None:
+            continue
+        try:
+            server = launch.config()
+        except ConfigError as error:
+            reading.note(path, f"{_why(launch, error)}; the server is left out")
+            continue
+        name = launch.name
+        request = start_request(launch, reading.path, reading.scope, reading.base, reading.inputs)
+        launches[name], servers[name], requests[name] = launch, server, request
+    return Config(
+        reading.path,
+        public_name(kind),
+        reading.scope,
+        servers,
+        tuple(reading.problems),
+        MappingProxyType(requests),
+        MappingProxyType(launches),
+    )
+
+
+def _why(launch: Launch, error: ConfigError) -> str:
+    """Without what a variable may have brought."""
+    if launch.url is not None and launch.url.used:
+        return "its URL and headers are not valid with the variables put in: check their values"
+    return error.message
+
+
+def _top(reading: Reading, kind: str) -> dict[str, Any]:
+    value = reading.document.value
+    if not isinstance(value, dict):
+        reading.note((), "is not an object: write the servers in braces")
+        return {}
+    for path in reading.document.repeated:
+        if len(path) == 1:
+            line = reading.document.repeated[path]
+            reading.note(path, f"stands here and again in line {line}: remove one")
+    return value
+
+
+# ---------------------------------------------------------------- where servers stand
+
+
+def _servers(reading: Reading, kind: str) -> Iterator[tuple[KeyPath, Any]]:
+    """Each server with its place; of two with the same name, the one that counts."""
+    found: dict[str, tuple[KeyPath, Any]] = {}
+    for path in _places(reading, kind):
+        for name, members in _object_at(reading, path).items():
+            found[name] = (*path, name), members
+    repeated = {
+        path[:depth] for path in reading.document.repeated for depth in range(len(path) + 1)
+    }
+    allowed, excluded = _gemini_lists(reading) if kind == "gemini" else (None, ())
+    for number, (path, members) in enumerate(found.values()):
+        name = str(path[-1])
+        if number >= _MAX_SERVERS:
+            reading.note(path, f"is beyond the first {_MAX_SERVERS} servers of this file; left out")
+            return
+        if path in repeated or path[:-1] in reading.document.repeated:
+            _note_repeated(reading, path)
+        elif (allowed is None or name in allowed) and name not in excluded:
+            yield path, members
+
+
+def _places(reading: Reading, kind: str) -> list[KeyPath]:
+    program: Program = reading.program
+    top = reading.document.value
+    places: list[KeyPath] = [(program.servers,)]
+    if kind == "vscode" and "servers" not in top and isinstance(top.get("mcp"), dict):
+        places = [("mcp", "servers")]
+    elif kind == "claude" and "projects" in top:
+        places += _claude_projects(reading)
+    elif kind == "mcp-client" and "mcpServers" not in top and "servers" in top:
+        places = [("servers",)]
+    if places == [(program.servers,)] and program.servers not in top and not program.shared:
+        names = f"; it has {listed(top)}" if top else ""
+        reading.note((), f"has no member {program.servers!r}: write the servers there{names}")
+    return places
+
+
+def _claude_projects(reading: Reading) -> Iterator[KeyPath]:
+    """In ``~/.claude.json`` a person's own servers for one project stand with that project."""
+    projects = reading.document.value["projects"]
+    here = reading.variables.folder
+    for folder in (here, *here.parents):
+        if isinstance(projects, dict) and str(folder) in projects:
+            yield ("projects", str(folder), "mcpServers")
+            return
+
+
+def _object_at(reading: Reading, path: KeyPath) -> dict[str, Any]:
+    found: dict[str, Any] = reading.document.value
+    for depth, part in enumerate(path, 1):
+        value = found.get(str(part))
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            reading.note(path[:depth], "is not an object: write names and values in braces")
+            return {}
+        found = value
+    return found
+
+
+def _note_repeated(reading: Reading, path: KeyPath) -> None:
+    for twice, line in reading.document.repeated.items():
+        if twice[: len(path)] == path or twice == path[:-1]:
+            reading.note(
+                twice,
+                f"stands here and again in line {line}, and programs differ in which they take: "
+                "remove one; the server is left out",
+            )
+
+
+def _gemini_lists(reading: Reading) -> tuple[list[Any] | None, list[Any]]:
+    members = _object_at(reading, ("mcp",))
+    if members.get("serverCommand") is not None:
+        reading.note(("mcp", "serverCommand"), "is not supported: name the server in mcpServers")
+    allowed, excluded = members.get("allowed"), members.get("excluded")
+    return (
+        allowed if isinstance(allowed, list) else None,
+        excluded if isinstance(excluded, list) else [],
+    )
+
+
+# ---------------------------------------------------------------------- inputs
+
+
+def _read_inputs(reading: Reading) -> None:
+    """What the file says of its inputs: a default counts where no value was given."""
+    if "input" not in reading.program.syntax.kinds:
+        return
+    top = reading.document.value
+    given = top.get(
+        "inputs", top["mcp"].get("inputs") if isinstance(top.get("mcp"), dict) else None
+    )
+    values = dict(reading.variables.inputs)
+    for number, item in enumerate(given if isinstance(given, list) else []):
+        path = ("inputs", number)
+        name = item.get("id") if isinstance(item, dict) else None
+        if not isinstance(name, str):
+            reading.note(path, "is not an input: it has no id")
+            continue
+        reading.inputs[name] = item
+        kind = item.get("type")
+        if name in values:
+            continue
+        if kind == "command" or kind not in _INPUT_TYPES:
+            why = "runs a command of the editor, which is never done here"
+            why = why if kind == "command" else "has a type that is not known here"
+            why = f"the input {safe_text(name, 80)!r} {why}: give its value as inputs={{...}}"
+            reading.note(path, why)
+            reading.unusable_inputs[name] = why
+        elif isinstance(item.get("default"), str) and item["default"]:
+            values[name] = item["default"]
+    reading.variables = replace(reading.variables, inputs=values)

@@ -1,0 +1,189 @@
+"""Variables in the values of a config file, in each program's own way of writing them.
+
+One pass over the text, and no shell: what a variable brings is put in as it is and never searched
+for references again. A reference to a variable that is not set, or of a kind that is not known, is
+an error that names it: a text is never put in empty because something was missing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from ..runtime.safe_text import safe_text
+
+__all__ = ["BRACED", "DOLLAR", "NO_SYNTAX", "Expanded", "Syntax", "Unset", "Variables", "expand"]
+
+_VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+_WITH_DEFAULT = re.compile(rf"({_VARIABLE})(?::-(.*))?", re.DOTALL)
+_FILE_BYTES = 64 * 1024
+
+
+class Unset(Exception):
+    """A reference that cannot be put in: ``args[0]`` says which, why and what to do."""
+
+
+class Expanded(NamedTuple):
+    value: str
+    shown: str
+    """The same, with what may be secret as it is written in the file: ``--key=${KEY}``."""
+    used: tuple[str, ...]
+    """What was put in: names of variables, ``input:ID``, ``file:PATH``."""
+
+    def __repr__(self) -> str:
+        return f"<Expanded, {len(self.used)} references>"
+
+
+@dataclass(frozen=True, slots=True)
+class Syntax:
+    """How a program writes a reference."""
+
+    braced: bool = False
+    """``${NAME}`` and ``${NAME:-default}`` for variables of the environment."""
+    bare: bool = False
+    """``$NAME``, too."""
+    kinds: frozenset[str] = frozenset()
+    """Of ``${kind:name}``: "env", "input", "file"."""
+    folders: bool = False
+    """``${workspaceFolder}``, ``${userHome}`` and the like."""
+
+    @property
+    def pattern(self) -> re.Pattern[str] | None:
+        if not (self.braced or self.kinds or self.folders):
+            return None
+        return _BARE_TOO if self.bare else _BRACES
+
+
+_BRACES = re.compile(r"\$\{(?P<body>[^{}]*)\}|(?P<open>\$\{)")
+_BARE_TOO = re.compile(rf"\$\{{(?P<body>[^{{}}]*)\}}|(?P<open>\$\{{)|\$(?P<bare>{_VARIABLE})")
+NO_SYNTAX = Syntax()
+BRACED = Syntax(braced=True)
+DOLLAR = Syntax(braced=True, bare=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """Where values come from."""
+
+    folder: Path
+    """``${workspaceFolder}``."""
+    inputs: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Values of ``${input:ID}``."""
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    home: Path = field(default_factory=Path.home)
+
+    def variable(self, name: str, default: str | None = None) -> str:
+        value = self.environ.get(name, default)
+        if value is None:
+            raise Unset(f"the environment variable {_quoted(name)} is not set: set it")
+        return value
+
+    def input(self, name: str) -> str:
+        if name not in self.inputs:
+            raise Unset(
+                f"there is no value for the input {_quoted(name)}: give it as "
+                f"inputs={{{_quoted(name)}: ...}}"
+            )
+        return self.inputs[name]
+
+    def file(self, path: str) -> str:
+        return file_text(self.folder / path).strip("\r\n")
+
+    def named(self, name: str) -> str | None:
+        """A folder or sign of the program's own; None where there is none of that name."""
+        match name:
+            case "workspaceFolder":
+                return str(self.folder)
+            case "workspaceFolderBasename":
+                return self.folder.name
+            case "userHome":
+                return str(self.home)
+            case "pathSeparator" | "/":
+                return os.sep
+        return None
+
+
+def file_text(path: Path, most: int = _FILE_BYTES) -> str:
+    """The text of a small file. Raises ``Unset``; waits for no pipe and no device."""
+    shown = safe_text(path, 200)
+    try:
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with open(file, "rb") as stream:
+            if not _is_regular(stream.fileno()):
+                raise Unset(f"{shown} is not a regular file")
+            content = stream.read(most + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "its path is not one"
+        raise Unset(f"{shown} cannot be read ({why}): check the path") from None
+    if len(content) > most:
+        raise Unset(f"{shown} has more than {most:,} bytes")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Unset(f"{shown} is not UTF-8 text") from None
+
+
+def _is_regular(file: int) -> bool:
+    from stat import S_ISREG
+
+    return S_ISREG(os.fstat(file).st_mode)
+
+
+def expand(text: str, syntax: Syntax, variables: Variables) -> Expanded:
+    """``text`` with its references replaced, once. Raises ``Unset``."""
+    pattern = syntax.pattern
+    if pattern is None or "$" not in text:
+        return Expanded(text, text, ())
+    used: list[str] = []
+    values: list[str] = []
+    shown: list[str] = []
+    at = 0
+    for match in pattern.finditer(text):
+        value, public, name = _reference(match, syntax, variables)
+        between = text[at : match.start()]
+        values += (between, value)
+        shown += (between, value if public else match[0])
+        if name is not None:
+            used.append(name)
+        at = match.end()
+    rest = text[at:]
+    return Expanded("".join([*values, rest]), "".join([*shown, rest]), tuple(used))
+
+
+def _reference(
+    match: re.Match[str], syntax: Syntax, variables: Variables
+) -> tuple[str, bool, str | None]:
+    """The value, whether it may be shown, and the name of what brought it."""
+    if match["open"]:
+        raise Unset("a reference '${' does not end, or has another one in it: write them apart")
+    bare = match.groupdict().get("bare")
+    if bare is not None:
+        return variables.variable(bare), False, bare
+    body = match["body"]
+    if syntax.folders and (value := variables.named(body)) is not None:
+        return value, True, None
+    kind, colon, name = body.partition(":")
+    if colon and kind in syntax.kinds and name:
+        return _SOURCES[kind](variables, name), False, name if kind == "env" else body
+    found = _WITH_DEFAULT.fullmatch(body) if syntax.braced else None
+    if found is not None:
+        return variables.variable(found[1], found[2]), False, found[1]
+    raise Unset(
+        f"the reference {safe_text('${' + body + '}', 80)} is not one that can be put in here: "
+        "write the value, or use a variable of the environment"
+    )
+
+
+_SOURCES: dict[str, Callable[[Variables, str], str]] = {
+    "env": Variables.variable,
+    "input": Variables.input,
+    "file": Variables.file,
+}
+
+
+def _quoted(name: str) -> str:
+    return repr(safe_text(name, 80))

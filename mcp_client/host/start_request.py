@@ -1,0 +1,274 @@
+"""What a person is asked before a server from a config file is started or connected to.
+
+2026-07-28 and 2025-11-25 ``basic/security_best_practices`` (local server compromise), SEP-1024: the
+exact command is shown, whole, before it first runs, with a warning where it looks dangerous.
+
+The digest covers everything in the file that says what the server is: the command, the arguments,
+the values of its environment and headers as they are written, what an environment file brings, the
+folder and the file itself. So a yes holds until any of that changes. The values of variables are
+not in it: a token that is renewed does not ask again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..protocol.canonical_json import sha256
+from ..runtime.loopback import is_loopback
+from ..runtime.safe_text import invisible, safe_text
+from ..transports.http_server import shown
+from .config_launch import Launch
+from .config_places import Scope
+
+__all__ = ["StartRequest", "start_request"]
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StartRequest:
+    """A server that would be started, or connected to. Values of variables, of the environment and
+    of headers are not in it."""
+
+    server: str
+    """The name the file gives it."""
+    command: str | None
+    """What is run, without a shell; None for a server at a URL."""
+    args: tuple[str, ...] = field(repr=False)
+    """All of them, whole. What a variable of the environment brings is shown as in the file:
+    ``--key=${KEY}``."""
+    env_names: tuple[str, ...]
+    """The variables the server gets besides HOME, PATH and the like."""
+    cwd: str | None
+    """The folder it runs in."""
+    url: str | None
+    """Without user, password and query."""
+    header_names: tuple[str, ...]
+    warnings: tuple[str, ...]
+    """What looks dangerous, in sentences that are safe to show."""
+    variables: Mapping[str, tuple[str, ...]] = field(hash=False)
+    """What is put in from outside the file, by name, and where it goes:
+    ``{"TOKEN": ("headers.Authorization",)}``. Inputs are ``input:ID``, files ``file:PATH``."""
+    digest: str
+    """Changes whenever what is asked about changes."""
+    path: Path
+    """The config file."""
+    scope: Scope
+    """"project" for a file that may have come with a repository, "user" for the person's own."""
+    env_file: str | None = None
+    """The file that some of ``env_names`` come from."""
+
+
+def start_request(
+    launch: Launch, path: Path, scope: Scope, folder: Path, inputs: Mapping[str, Any]
+) -> StartRequest:
+    """``folder`` is that of the project, ``inputs`` are those that the file defines."""
+    command = None if launch.command is None else launch.command.shown
+    args = tuple(each.shown for each in launch.args)
+    brought = {} if launch.env_file is None else launch.env_file.values
+    variables = _variables(launch)
+    return StartRequest(
+        server=launch.name,
+        command=command,
+        args=args,
+        env_names=tuple(dict.fromkeys([*launch.env, *brought])),
+        cwd=launch.cwd,
+        url=None if launch.url is None else shown(launch.url.shown),
+        header_names=tuple(launch.headers),
+        warnings=tuple(dict.fromkeys(_warnings(launch, variables, scope, folder))),
+        variables=MappingProxyType(variables),
+        digest=_digest(launch, path, scope, inputs),
+        path=path,
+        scope=scope,
+        env_file=None if launch.env_file is None else launch.env_file.path,
+    )
+
+
+def _digest(launch: Launch, path: Path, scope: Scope, inputs: Mapping[str, Any]) -> str:
+    texts = [launch.command, *launch.args, launch.url]
+    used = {name.partition(":")[2] for name in _variables(launch) if name.startswith("input:")}
+    covered = {
+        "version": _VERSION,
+        "path": str(path),
+        "scope": scope,
+        "server": launch.name,
+        "written": launch.written,
+        "shown": [each and each.shown for each in texts],
+        "cwd": launch.cwd,
+        "env_file": launch.env_file and [launch.env_file.path, dict(launch.env_file.values)],
+        "inputs": {name: inputs[name] for name in sorted(used) if name in inputs},
+    }
+    text = json.dumps(covered, sort_keys=True, default=str, ensure_ascii=True)
+    return f"sha256:{sha256(text)}"
+
+
+def _variables(launch: Launch) -> dict[str, tuple[str, ...]]:
+    places = [
+        ("command", launch.command),
+        *((f"args[{number}]", each) for number, each in enumerate(launch.args)),
+        *((f"env.{name}", each) for name, each in launch.env.items()),
+        ("url", launch.url),
+        *((f"headers.{name}", each) for name, each in launch.headers.items()),
+    ]
+    if launch.login is not None:
+        places += [
+            ("oauth.client_id", launch.login.client_id),
+            ("oauth.client_secret", launch.login.client_secret),
+        ]
+    found: dict[str, tuple[str, ...]] = {}
+    for place, each in places:
+        for name in dict.fromkeys(() if each is None else each.used):
+            found[name] = (*found.get(name, ()), place)
+    return found
+
+
+# -------------------------------------------------------------------- warnings
+
+_OTHER_USERS = frozenset({"sudo", "doas", "su", "pkexec", "runas"})
+_SHELLS = frozenset(
+    {"sh", "bash", "dash", "zsh", "ksh", "fish", "csh", "tcsh", "cmd", "powershell", "pwsh"}
+)
+_SHELL_CODE = re.compile(r"-[a-z]*c[a-z]*|/[ck]|-(enc|e|ec|encodedcommand|command)", re.I)
+_INLINE = {
+    "python": re.compile(r"-[a-zA-Z]*c"),
+    "node": re.compile(r"-[ep]|-pe|--eval|--print|-r|--require|--import"),
+    "bun": re.compile(r"-[ep]|--eval"),
+    "deno": re.compile(r"eval"),
+    "perl": re.compile(r"-[a-zA-Z]*[eE]"),
+    "ruby": re.compile(r"-[a-zA-Z]*e"),
+    "php": re.compile(r"-r"),
+    "osascript": re.compile(r"-e"),
+}
+_PIPED = re.compile(
+    r"\b(curl|wget|fetch|iwr|irm|invoke-webrequest)\b[^|;&]*\|\s*(sudo\s+)?(\S*/)?\w*"
+    r"(sh|bash|python\d?|node|perl|ruby|iex|invoke-expression)\b"
+    r"|(\$\(|`|<\()\s*(curl|wget)\b",
+    re.I,
+)
+_DELETES = re.compile(
+    r"(^|[\s;&|])rm\s+(-\w+\s+)*-\w*([rR]\w*f|f\w*[rR])|\brm\s+.*--recursive", re.M
+)
+_SENSITIVE = re.compile(
+    r"(^|[/\\=:~])(\.ssh|\.aws|\.gnupg|\.kube|\.netrc|\.docker|\.config/gcloud|id_(rsa|ed25519|ecdsa)"
+    r"|etc/(shadow|passwd|sudoers))($|[/\\:.])"
+)
+_PRIVILEGED = re.compile(r"--privileged|--pid=host|--net(work)?=host|docker\.sock")
+_LOADERS = re.compile(
+    r"LD_(PRELOAD|LIBRARY_PATH|AUDIT)|DYLD_\w+|PATH|PYTHON(PATH|STARTUP|HOME)|NODE_OPTIONS|NODE_PATH"
+    r"|BASH_ENV|ENV|PERL5(OPT|LIB)|RUBY(OPT|LIB)|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|GIT_SSH(_COMMAND)?"
+    r"|PROMPT_COMMAND|IFS|SHELLOPTS|(npm|uv|pip)_(config_\w+|index_url|default_index)"
+    r"|(HTTPS?|ALL)_PROXY|SSL_CERT_(FILE|DIR)|NODE_TLS_REJECT_UNAUTHORIZED|NODE_EXTRA_CA_CERTS",
+    re.I,
+)
+_SYSTEM = ("/usr/", "/bin/", "/sbin/", "/opt/homebrew/", "/nix/store/", "/snap/")
+
+
+def _warnings(
+    launch: Launch, variables: Mapping[str, tuple[str, ...]], scope: Scope, folder: Path
+) -> Iterator[str]:
+    yield from launch.remarks
+    if launch.command is not None:
+        words = [launch.command.shown, *(each.shown for each in launch.args)]
+        yield from _of_words(words)
+        yield from _of_paths(words, launch, scope, folder)
+        yield from _of_environment(launch)
+    if launch.url is not None:
+        yield from _of_url(launch.url.shown)
+    yield from _of_variables(variables)
+
+
+def _of_words(words: list[str]) -> Iterator[str]:
+    names = [_program(word) for word in words]
+    for name in dict.fromkeys(name for name in names if name in _OTHER_USERS):
+        yield f"it uses {name}, which runs commands with another user's rights"
+    for at, name in enumerate(names):
+        after = words[at + 1 :]
+        if name in _SHELLS and any(_SHELL_CODE.fullmatch(word) for word in after):
+            yield f"a shell ({name}) runs what its arguments say"
+        inline = _INLINE.get(name.rstrip("0123456789."))
+        if inline is not None and any(inline.fullmatch(word) for word in after):
+            yield f"{name} runs code that stands in its arguments"
+    whole = " ".join(words)
+    if _PIPED.search(whole):
+        yield "it downloads something and runs it (curl | sh)"
+    if _DELETES.search(whole):
+        yield "it deletes files and folders (rm -rf)"
+    if any(_PRIVILEGED.search(word) for word in words):
+        yield "it asks for a container with rights over this machine"
+    if any(invisible(word) for word in words):
+        yield "it contains characters that cannot be seen"
+
+
+def _of_paths(words: list[str], launch: Launch, scope: Scope, folder: Path) -> Iterator[str]:
+    home = str(Path.home())
+    places = [*words, launch.cwd or "", launch.env_file.path if launch.env_file else ""]
+    for word in places:
+        if _SENSITIVE.search(word):
+            yield f"it names a place where secrets are kept: {_short(word)}"
+    for number, word in enumerate(places):
+        path = word.rpartition("=")[2] if word.startswith("-") else word
+        whole = path.rstrip("/\\") or path
+        if whole in (home, "~", "$HOME", "${HOME}", "%USERPROFILE%", "/", "C:"):
+            yield f"it names your whole home folder or disk: {_short(word)}"
+        elif scope == "project" and _is_outside(path, folder, is_command=number == 0):
+            yield f"it names a path outside the project: {_short(word)}"
+
+
+def _is_outside(path: str, folder: Path, *, is_command: bool) -> bool:
+    if path.startswith("~"):
+        return True
+    if not (os.path.isabs(path) or ".." in re.split(r"[/\\]", path)) or "://" in path:
+        return False
+    if is_command and path.startswith(_SYSTEM):
+        return False
+    real, base = os.path.realpath(folder / path), os.path.realpath(folder)
+    return real != base and not real.startswith(base.rstrip(os.sep) + os.sep)
+
+
+def _of_environment(launch: Launch) -> Iterator[str]:
+    names = [*launch.env, *(launch.env_file.values if launch.env_file else ())]
+    for name in dict.fromkeys(names):
+        if _LOADERS.fullmatch(name):
+            yield f"the variable {_short(name)} can make programs load or run other code"
+
+
+def _of_url(url: str) -> Iterator[str]:
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return
+    if parts.scheme.lower() == "http" and not is_loopback(host):
+        yield "the connection is not encrypted (http)"
+    if parts.username or parts.password:
+        yield "the URL has a user name or password in it"
+
+
+def _of_variables(variables: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    for name, places in variables.items():
+        shown_name = _short(name)
+        if name.startswith("file:"):
+            yield f"the content of a file is put in: {_short(name[5:])}"
+        if "command" in places:
+            yield f"the variable {shown_name} decides which program is run"
+        if any(place.startswith("args[") for place in places):
+            yield f"the variable {shown_name} is put into an argument, where other programs see it"
+        if "url" in places:
+            yield f"the variable {shown_name} is put into a URL, where it may be recorded"
+
+
+def _program(word: str) -> str:
+    name = re.split(r"[/\\]", word)[-1].lower()
+    return name.removesuffix(".exe").removesuffix(".cmd")
+
+
+def _short(text: str) -> str:
+    return safe_text(text, 200)

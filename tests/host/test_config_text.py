@@ -1,0 +1,195 @@
+"""Config files as text: what is read, what is refused, and where each member stands."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_client.host.config_text import Document, NotReadable, read_json, read_toml
+from tests.properties import examples
+
+
+def lenient(text: str) -> Document:
+    return read_json(text, comments=True, trailing_commas=True)
+
+
+_PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(_PLAIN, st.sampled_from([None, 0, 2]), st.booleans())
+@examples(200)
+def test_plain_json_is_read_as_python_reads_it(value: Any, indent: int | None, ascii: bool) -> None:
+    text = json.dumps(value, indent=indent, ensure_ascii=ascii)
+    assert read_json(text).value == json.loads(text)
+    assert lenient(text).value == json.loads(text)
+
+
+@given(st.text() | st.text(alphabet='{}[]",:/*\\ \n0123456789.-eEtruefalsn\t'))
+@examples(500)
+def test_any_text_is_read_or_refused_and_never_read_otherwise_than_python_does(text: str) -> None:
+    try:
+        found = read_json(text)
+    except NotReadable as error:
+        refused = error
+    else:
+        if not found.repeated:
+            assert found.value == json.loads(text)
+        return
+    assert refused.line is not None
+    assert refused.line <= text.count("\n") + 1
+    if not refused.args[0].startswith(("a number", "it is nested")):
+        with pytest.raises(ValueError):  # noqa: PT011
+            _strictly(text)
+
+
+def _strictly(text: str) -> Any:
+    def refuse(name: str) -> Any:
+        raise ValueError(name)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@given(st.text() | st.text(alphabet='{}[]",:/*\\ \n01ae'))
+@examples(300)
+def test_what_is_json_without_comments_is_the_same_where_comments_are_allowed(text: str) -> None:
+    try:
+        plain = read_json(text)
+    except NotReadable:
+        return
+    assert lenient(text) == plain
+
+
+def test_comments_and_trailing_commas_are_read_where_they_are_allowed() -> None:
+    text = """// first
+    { /* one
+         two */ "a": [1, 2, ], // end
+      "b": "// no /* comment */",
+    }
+    // last"""
+    assert lenient(text).value == {"a": [1, 2], "b": "// no /* comment */"}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        ('{"a": 1 // x\n}', 1, "comments"),
+        ('{"a": 1,\n}', 1, "comma"),
+        ("[1,]", 1, "comma"),
+        ('{"a" 1}', 1, "colon"),
+        ('{\n\n"a": tru\n}', 3, "no value"),
+        ("{a: 1}", 1, "double quotes"),
+        ("{'a': 1}", 1, "double quotes"),
+        ('{"a": "x\ny"}', 1, "control character"),
+        ('{"a": NaN}', 1, "no value"),
+        ('{"a": 1e999}', 1, "too large"),
+        ('{"a": ' + "9" * 5_000 + "}", 1, "too long"),
+        ("[" * 100 + "]" * 100, 1, "nested deeper"),
+        ("[" * 100_000, 1, "nested deeper"),
+        ("{} {}", 1, "after the end"),
+        ("", 1, "ends where"),
+        ('{"a":\n', 2, "ends where"),
+        ("[1 2]", 1, "comma"),
+        ('"abc', 1, "quotes"),
+    ],
+)
+def test_what_is_not_json_is_refused_with_its_line(text: str, line: int, why: str) -> None:
+    with pytest.raises(NotReadable, match=why) as caught:
+        read_json(text)
+    assert caught.value.line == line
+
+
+@pytest.mark.parametrize("text", ["[,]", "{,}", "[1,,2]", "[1,,]", "/* open", "/ /", '{"a":,}'])
+def test_leniency_is_for_comments_and_one_trailing_comma_only(text: str) -> None:
+    with pytest.raises(NotReadable):
+        lenient(text)
+
+
+def test_each_member_is_found_at_its_line() -> None:
+    document = read_json('{\n"a": {\n  "b": [\n 1,\n 2]},\n"c": 3}')
+    assert document.line(("a",)) == 2
+    assert document.line(("a", "b")) == 3
+    assert document.line(("a", "b", 1)) == 5
+    assert document.line(("a", "b", "unknown")) == 3
+    assert document.line(("c",)) == 6
+    assert document.line(("unknown",)) is None
+
+
+def test_a_repeated_name_is_reported_and_the_first_value_kept() -> None:
+    document = read_json('{"a": {"x": 1,\n"x": 2},\n"a": 3}')
+    assert document.value == {"a": {"x": 1}}
+    assert document.repeated == {("a", "x"): 2, ("a",): 3}
+
+
+def test_many_repeated_names_and_many_lines_take_no_long_time() -> None:
+    text = "{" + ",\n".join(['"a": 1'] * 200_000) + "}"
+    assert len(read_json(text).repeated) == 1
+    assert lenient("/" + "*" * 500_000 + "/ 1").value == 1
+
+
+TOML = """
+# comment
+model = "gpt"
+
+[mcp_servers."my.server"]
+command = "npx"
+args = [
+  "-y",
+]
+env = { TOKEN = "x" }
+
+[mcp_servers.other]
+url = "https://example.com/mcp"
+[mcp_servers.other.http_headers]
+X-Header = "value"
+"""
+
+
+def test_members_of_toml_are_found_at_their_lines() -> None:
+    document = read_toml(TOML)
+    assert document.value["mcp_servers"]["my.server"]["args"] == ["-y"]
+    assert document.line(("mcp_servers", "my.server")) == 5
+    assert document.line(("mcp_servers", "my.server", "args", 0)) == 7
+    assert document.line(("mcp_servers", "my.server", "env", "TOKEN")) == 10
+    assert document.line(("mcp_servers", "other", "http_headers", "X-Header")) == 15
+    assert document.line(("nothing",)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        ("a = 1\nb = \n", 2, "not TOML"),
+        ("a = 1\na = 2\n", 2, "not TOML"),
+        ("[a]\n[a]\n", 2, "not TOML"),
+        ("a = " + "[" * 5_000 + "]" * 5_000, None, "nested"),
+        ("x = 1\n" + ".".join("a" * 300_000) + " = 1", 2, "dots"),
+        ("a = 1\n" * 300_000, None, "characters"),
+        ("a = '''" + "x" * 100_000, 1, "not TOML"),
+    ],
+)
+def test_what_is_not_toml_is_refused_with_its_line(text: str, line: int | None, why: str) -> None:
+    with pytest.raises(NotReadable, match=why) as caught:
+        read_toml(text)
+    assert caught.value.line == line or "'''" in text
+
+
+@given(st.text() | st.text(alphabet="[]={}.\"'ab \n#,1-"))
+@examples(300)
+def test_any_text_is_read_as_toml_or_refused(text: str) -> None:
+    try:
+        document = read_toml(text)
+    except NotReadable:
+        return
+    assert isinstance(document.value, dict)
+    assert all(1 <= line <= text.count("\n") + 1 for line in document.lines.values())
