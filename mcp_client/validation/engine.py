@@ -23,7 +23,6 @@ __all__ = ["UnusableSchema", "build_validator", "find_problem", "is_loaded", "lo
 
 _MAX_ERRORS = 64
 _MEMORY = 1024 * 1024 * 1024
-_IDLE = 30.0
 _FRAMES_DEEP = 4_000
 _SHOWN = 120
 _LONG = 1_000
@@ -180,7 +179,8 @@ def _pruned(value: Any, levels: int) -> Any:
 # ------------------------------------------------------------------- the worker
 
 
-def main() -> None:
+def main(idle: float) -> None:
+    """Answer questions until the input ends, or for ``idle`` seconds without one."""
     _limit_memory()
     sys.setrecursionlimit(_FRAMES_DEEP)
     source, sink = sys.stdin.buffer, sys.stdout
@@ -188,7 +188,7 @@ def main() -> None:
     find_problem(build_validator({"type": "object"}), 0)  # loads what the first question needs
     sink.write("ready\n")
     sink.flush()
-    while _wait_for_question(source):
+    while _wait_for_question(source, idle):
         question = _frame(source)
         if question is None:
             return
@@ -265,11 +265,11 @@ def _frame(source: BinaryIO) -> Any:
     return marshal.loads(data)  # noqa: S302 - written by our own parent
 
 
-def _wait_for_question(source: BinaryIO) -> bool:
+def _wait_for_question(source: BinaryIO, seconds: float) -> bool:
     import select
 
     # ``select`` does not see what is buffered, but nothing is: the parent waits for each answer.
-    return bool(select.select([source], [], [], _IDLE)[0])
+    return bool(select.select([source], [], [], seconds)[0])
 
 
 def _set_timer(seconds: float) -> None:

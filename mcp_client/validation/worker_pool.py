@@ -31,6 +31,7 @@ from .value_size import has_at_most
 __all__ = ["WorkerFailed", "WorkerPool"]
 
 _MAX_WORKERS = 2
+_IDLE = 30.0
 _START_TIMEOUT = 15.0
 _END_TIMEOUT = 1.0
 _CLOSE_TIMEOUT = 5.0
@@ -50,7 +51,7 @@ package.__path__ = [{folder!r}]
 sys.modules[{package!r}] = package
 sys.path[:] = {path!r}
 from {package}.{module} import main
-main()
+main({idle!r})
 """
 
 
@@ -59,9 +60,10 @@ class WorkerFailed(Exception):
 
 
 class WorkerPool:
-    """The worker processes of one session."""
+    """The worker processes of one session, which exit after ``idle`` seconds without work."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, idle: float = _IDLE) -> None:
+        self._idle_seconds = idle
         self._idle: list[_Worker] = []
         self._working: set[_Worker] = set()
         self._slots: anyio.Semaphore | None = None  # made inside the event loop
@@ -92,7 +94,7 @@ class WorkerPool:
     async def _ask(self, id: int, schema: Any, value: Any, has_value: bool, budget: float) -> Any:
         for _ in range(2):
             used = bool(self._idle)
-            worker = self._idle.pop() if used else _Worker()
+            worker = self._idle.pop() if used else _Worker(self._idle_seconds)
             settled = False
             self._working.add(worker)
             try:
@@ -132,7 +134,8 @@ class _Exited(Exception):
 
 
 class _Worker:
-    def __init__(self) -> None:
+    def __init__(self, idle: float) -> None:
+        self._idle_seconds = idle
         self._process: Process | None = None
         self._known: set[int] = set()
         self._answers: list[bytes] = []
@@ -150,7 +153,8 @@ class _Worker:
         env = {name: os.environ[name] for name in _KEPT_ENV if name in os.environ}
         process = Process(current(), Ring(4096, None), self._take, self._end)
         try:
-            process.start([sys.executable, "-I", "-W", "ignore", "-c", _code()], env, None)
+            code = _code(self._idle_seconds)
+            process.start([sys.executable, "-I", "-W", "ignore", "-c", code], env, None)
         except ConnectError as error:
             raise WorkerFailed(f"a worker process is needed to check it: {error}") from None
         self._process = process
@@ -228,8 +232,9 @@ class _Worker:
             await process.aclose(_END_TIMEOUT)
 
 
-def _code() -> str:
+def _code(idle: float = _IDLE) -> str:
     return _CHILD.format(
+        idle=idle,
         package="mcp_client_worker",
         module=engine.__name__.rpartition(".")[2],
         folder=os.path.dirname(os.path.abspath(engine.__file__)),

@@ -40,6 +40,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.runtime.callbacks import invoke_callback
+from tests.clock import Clock
 from tests.server.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, form
 
 pytestmark = pytest.mark.one_backend
@@ -586,19 +587,17 @@ async def test_the_clocks_of_calls_under_way_are_paused_while_a_handler_runs() -
 
 
 @pytest.mark.both_backends
-async def test_the_time_a_handler_takes_between_rounds_is_not_counted_for_the_call() -> None:
+async def test_the_time_a_handler_takes_between_rounds_is_not_counted_for_the_call(
+    clock: Clock,
+) -> None:
     server = Asking(LATEST, FORM)
-    sessions: list[Session] = []
 
     def handler(request: ElicitRequest) -> Accept:
-        wire = sessions[0]._connection.agreed()
-        now = wire.now
-        wire.now = lambda: now() + 3_000  # an hour passes, nearly
+        clock.jump(400)
         return Accept({"name": "Ada"})
 
     handlers = Handlers(elicitation=handler)
     async with connect(MemoryServer(server), approval=allow_all, handlers=handlers) as session:
-        sessions.append(session)
         result = await session.call_tool("ask", timeout=300)
     assert "Ada" in result.text
 

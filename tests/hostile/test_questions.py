@@ -22,6 +22,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.handlers.wire_format import RequestRefused, parse_request, parse_required_urls
+from tests.clock import Clock
 from tests.properties import examples
 from tests.server.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
 
@@ -160,9 +161,9 @@ async def test_a_hanging_handler_is_given_up_after_the_approval_timeout() -> Non
 
 
 @pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine may be slow: what is said last is to be heard all the same."""
-    monkeypatch.setattr("mcp_client.connection.rpc._LAST_WORDS", 30.0)
+async def patient(clock: Clock) -> None:
+    """A machine may be slow: the last progress must be delivered all the same."""
+    clock.stop()
 
 
 def progressed(token: Any, *values: Any) -> list[dict[str, Any]]:

@@ -459,12 +459,8 @@ async def test_more_schemas_than_a_worker_keeps_are_all_judged() -> None:
 
 
 @pytest.mark.both_backends
-async def test_an_idle_worker_exits(monkeypatch: pytest.MonkeyPatch) -> None:
-    child = worker._CHILD.replace(
-        "\nmain()", "\nimport mcp_client_worker.engine as j; j._IDLE = 0.1; main()"
-    )
-    monkeypatch.setattr(worker, "_CHILD", child)
-    workers = WorkerPool()
+async def test_an_idle_worker_exits() -> None:
+    workers = WorkerPool(idle=0.1)
     checker = checker_for(RUNAWAY, Limits())
     assert await checker.problem("a" * 64, workers, 5.0) is None
     (idle,) = workers._idle
