@@ -3,6 +3,7 @@ run that was not approved.
 
 One folder a subject; imports go down this list only::
 
+    adapters/    tools, calls and results in each LLM provider's shape; no provider's package
     sync.py      the same for programs without an event loop, and for threads
     host/        many servers as one set of tools: Host, naming, filters, status, config files
     session/     connect, Session, and the life of one tool call, top to bottom
@@ -35,7 +36,6 @@ from .errors import (
     BrokenPromise,
     CallCancelled,
     CallDenied,
-    CallPending,
     CallTimeout,
     CallWithdrawn,
     ConfigError,
@@ -84,7 +84,6 @@ if TYPE_CHECKING:
     from .approval.remembered import Answers, Remembered
     from .approval.rules import Explanation, Rule, Rules
     from .approval.terminal import ask_on_terminal
-    from .approval.tickets import FileTickets, Ticket, TicketStore
     from .approval.turns import one_at_a_time
     from .audit import AuditLog, AuditSink, OpenCall, Redaction, Verified, verify_audit
     from .auth import (
@@ -148,7 +147,6 @@ __all__ = [
     "BrokenPromise",
     "CallCancelled",
     "CallDenied",
-    "CallPending",
     "CallTimeout",
     "CallWithdrawn",
     "Cancel",
@@ -171,7 +169,6 @@ __all__ = [
     "EmbeddedResource",
     "EnterpriseAuthorization",
     "Explanation",
-    "FileTickets",
     "FileTokens",
     "FormField",
     "Handlers",
@@ -237,8 +234,6 @@ __all__ = [
     "StatusWatch",
     "StdioServer",
     "TextContent",
-    "Ticket",
-    "TicketStore",
     "Timeouts",
     "Token",
     "TokenStore",
@@ -314,7 +309,6 @@ _LATER = {
     "catalog.resources": ("ResourceResult",),
     "approval.rules": ("Explanation", "Rule", "Rules"),
     "approval.terminal": ("ask_on_terminal",),
-    "approval.tickets": ("FileTickets", "Ticket", "TicketStore"),
     "approval.turns": ("one_at_a_time",),
     "handlers.terminal": ("elicit_on_terminal",),
     "transports.http": ("HttpServer",),

@@ -26,7 +26,7 @@ LAYERS = [
     {"handlers"},
     {"session"},
     {"host"},
-    {"sync"},
+    {"adapters", "sync"},
     {"__init__"},
 ]
 """A room imports from the layers above its own in this list, never from below or beside."""

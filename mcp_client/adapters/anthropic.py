@@ -1,0 +1,99 @@
+"""Anthropic's Messages.
+
+```python
+kit = anthropic.toolset(await host.list_tools())
+response = client.messages.create(..., tools=kit.tools, messages=messages)
+messages.append({"role": "assistant", "content": response.content})
+messages += await kit.run(host, response)
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ..catalog.tool import Tool
+from .definitions import Definition, Dialect
+from .model_calls import RawCall, entries, member
+from .rendering import Media
+from .schema_subset import Profile
+from .toolset import Answer, declared
+from .toolset import Toolset as _Toolset
+
+__all__ = ["Toolset", "toolset"]
+
+_IMAGE_BYTES = 5 * 1024 * 1024 * 3 // 4  # 5 MB as Base64
+
+
+class Toolset(_Toolset):
+    """Tools, calls and answers of Messages.
+
+    ``calls`` and ``run`` take a message or its ``content``. The answers are one user message of
+    ``tool_result`` blocks, with images as images. How many strict tools a request may have, and
+    how many optional parameters in them, Anthropic limits: see its page on strict tool use.
+    """
+
+    dialect = Dialect(
+        "Anthropic",
+        strict=Profile(
+            "Anthropic's strict mode",
+            keeps=frozenset({"minItems"}),
+            formats=frozenset(
+                {
+                    *("date-time", "time", "date", "duration", "email", "hostname", "uri"),
+                    *("ipv4", "ipv6", "uuid"),
+                }
+            ),
+            any_enum=True,
+            strict=True,
+        ),
+        member_names=re.compile(r"[a-zA-Z0-9_.-]{1,64}"),
+    )
+    media_types = dict.fromkeys(
+        ("image/png", "image/jpeg", "image/gif", "image/webp"), _IMAGE_BYTES
+    )
+
+    def _declared(self, name: str, about: str, definition: Definition) -> dict[str, Any]:
+        tool = declared(name, about, input_schema=definition.schema)
+        if definition.strict:
+            tool["strict"] = True
+        return tool
+
+    def _found(self, response: Any) -> Iterator[RawCall]:
+        for block in entries(member(response, "content") or response):
+            if member(block, "type") == "tool_use":
+                id, name = member(block, "id") or "", member(block, "name") or ""
+                yield RawCall(str(id), str(name), member(block, "input"))
+
+    def _messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
+        return [{"role": "user", "content": [_result(answer) for answer in answers]}]
+
+
+def _result(answer: Answer) -> dict[str, Any]:
+    block: dict[str, Any] = {
+        "type": "tool_result",
+        "tool_use_id": answer.call.id,
+        "content": [_block(part) for part in answer.parts],
+    }
+    if answer.is_error:
+        block["is_error"] = True
+    return block
+
+
+def _block(part: str | Media) -> dict[str, Any]:
+    if isinstance(part, Media):
+        source = {"type": "base64", "media_type": part.mime_type, "data": part.base64()}
+        return {"type": "image", "source": source}
+    return {"type": "text", "text": part}
+
+
+def toolset(tools: Iterable[Tool], *, strict: bool = False, search: bool = False) -> Toolset:
+    """``tools``, the list of a host or a session, for ``tools=`` of Messages.
+
+    ``strict``: Anthropic guarantees arguments that fit; optional members are null where the model
+    leaves them out, and are removed from its calls. A tool that cannot be strict stays as it is.
+    ``search``: two tools in place of all, to search these and to call what was found.
+    """
+    return Toolset(tools, strict=strict, search=search)

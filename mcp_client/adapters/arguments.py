@@ -1,0 +1,205 @@
+"""The way back: from the arguments a model gave to those the tool's own schema means.
+
+A model sees a schema in which members may have other names, and in strict mode has to give null
+for what it leaves out. ``Restoration`` undoes both, before the call is made: the approver sees what
+is sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..protocol.schema_walk import Role, walk
+from .schema_notes import Effect, Notes
+from .schema_subset import OPTIONAL
+
+__all__ = ["Restoration", "renamed", "restoration_of"]
+
+_SUBSCHEMAS = (
+    *("additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"),
+    *("unevaluatedItems", "unevaluatedProperties"),
+)
+_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_MAPS = ("dependentSchemas", "patternProperties", "properties")
+_SAME = ("allOf", "anyOf", "oneOf")
+_SAME_ONE = ("if", "then", "else")
+_WITHOUT_PATTERNS = frozenset(
+    {
+        *("patternProperties", "propertyNames", "unevaluatedProperties", "not", "if", "then"),
+        *("else", "maxContains"),
+    }
+)
+
+
+@dataclass(slots=True)
+class Restoration:
+    """What to undo in one value; its members and items have their own."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    """The model's names of members, and the tool's."""
+    optional: frozenset[str] = frozenset()
+    """Members that the tool's schema does not require, by the model's names."""
+    members: dict[str, Restoration] = field(default_factory=dict)
+    others: Restoration | None = None
+    items: Restoration | None = None
+    options: tuple[tuple[dict[str, Any], Restoration | None], ...] = ()
+    """Alternatives, each with its schema: the first that fits says what to undo."""
+
+    def apply(self, value: Any) -> Any:
+        """A copy of ``value`` as the tool wants it."""
+        if self.options:
+            chosen = next((undo for schema, undo in self.options if _fits(schema, value)), None)
+            if chosen is not None:
+                return chosen.apply(value)
+        if type(value) is list and self.items is not None:
+            return [self.items.apply(item) for item in value]
+        if type(value) is not dict:
+            return value
+        out = {}
+        for name, item in value.items():
+            if item is None and name in self.optional:
+                continue
+            undo = self.members.get(name, self.others)
+            out[self.names.get(name, name)] = item if undo is None else undo.apply(item)
+        return out
+
+
+def restoration_of(schema: dict[str, Any], names: dict[str, str]) -> Restoration | None:
+    """What ``schema`` needs undone, None for nothing; ``names`` are the model's and the tool's.
+
+    Takes the marks ``OPTIONAL`` out of ``schema``.
+    """
+    undo = Restoration(optional=frozenset(schema.pop(OPTIONAL, ())))
+    for name, member in schema.get("properties", {}).items():
+        if name in names:
+            undo.names[name] = names[name]
+        found = restoration_of(member, names)
+        if found is not None:
+            undo.members[name] = found
+    for keyword in ("additionalProperties", "items"):
+        inner = schema.get(keyword)
+        found = restoration_of(inner, names) if type(inner) is dict else None
+        if keyword == "items":
+            undo.items = found
+        else:
+            undo.others = found
+    same = [one for keyword in _SAME for one in schema.get(keyword, ())]
+    same += [schema[keyword] for keyword in _SAME_ONE if keyword in schema]
+    pairs = [(one, restoration_of(one, names)) for one in same]
+    if any(found is not None for _, found in pairs):
+        if _has_optional(pairs):
+            undo.options = tuple(pairs)
+        else:  # names alone: the same whichever alternative it is
+            for _, found in pairs:
+                _add(undo, found)
+    is_needed = undo.names or undo.optional or undo.members or undo.options
+    return undo if is_needed or undo.items or undo.others else None
+
+
+def _has_optional(pairs: list[tuple[dict[str, Any], Restoration | None]]) -> bool:
+    waiting = [found for _, found in pairs]
+    while waiting:
+        undo = waiting.pop()
+        if undo is not None:
+            if undo.optional or undo.options:
+                return True
+            waiting += [*undo.members.values(), undo.items, undo.others]
+    return False
+
+
+def _add(undo: Restoration, other: Restoration | None) -> Restoration | None:
+    if other is None:
+        return undo
+    undo.names |= other.names
+    for name, member in other.members.items():
+        own = undo.members.get(name)
+        undo.members[name] = member if own is None else _add(own, member) or own
+    undo.items = other.items if undo.items is None else _add(undo.items, other.items)
+    undo.others = other.others if undo.others is None else _add(undo.others, other.others)
+    return undo
+
+
+def _fits(schema: dict[str, Any], value: Any) -> bool:
+    """Whether ``value`` has the form of ``schema``, of a strict subset: types, names, choices."""
+    if "anyOf" in schema:
+        return any(_fits(option, value) for option in schema["anyOf"])
+    if "enum" in schema:
+        return any(type(value) is type(item) and value == item for item in schema["enum"])
+    kinds = schema.get("type")
+    if not any(_is(value, kind) for kind in ([kinds] if type(kinds) is str else kinds or ())):
+        return False
+    if type(value) is dict:
+        properties = schema.get("properties", {})
+        return value.keys() == properties.keys() and all(
+            _fits(properties[name], item) for name, item in value.items()
+        )
+    if type(value) is list and "items" in schema:
+        return all(_fits(schema["items"], item) for item in value)
+    return True
+
+
+def _is(value: Any, kind: str) -> bool:
+    match kind:
+        case "object":
+            return type(value) is dict
+        case "array":
+            return type(value) is list
+        case "string":
+            return type(value) is str
+        case "boolean":
+            return type(value) is bool
+        case "null":
+            return value is None
+        case "integer":
+            return type(value) is int or (type(value) is float and value.is_integer())
+    return type(value) in (int, float)
+
+
+def renamed(schema: dict[str, Any], names: dict[str, str], notes: Notes) -> dict[str, Any]:
+    """A copy of ``schema`` with members renamed everywhere; ``names`` are old and new ones.
+
+    What speaks of names by pattern is left out, because it would mean other members then; and so is
+    what would accept less without it.
+    """
+    parts = [part for part, role, _, _, _ in walk(schema) if role is Role.SCHEMA]
+    has_patterns = any(
+        type(part) is dict and ("patternProperties" in part or "propertyNames" in part)
+        for part in parts
+    )
+    if has_patterns:
+        notes.add("what speaks of names by pattern is left out", (), Effect.ACCEPTS_MORE)
+    return _renamed(schema, names, has_patterns)
+
+
+def _renamed(schema: dict[str, Any], names: dict[str, str], plainly: bool) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        if plainly and keyword in _WITHOUT_PATTERNS:
+            continue
+        if keyword in _SUBSCHEMAS and type(value) is dict:
+            out[keyword] = _renamed(value, names, plainly)
+        elif keyword in _LISTS:
+            out[keyword] = [_renamed(item, names, plainly) for item in value]
+        elif keyword in _MAPS:
+            by_name = keyword != "patternProperties"
+            out[keyword] = {
+                names.get(name, name) if by_name else name: _renamed(item, names, plainly)
+                for name, item in value.items()
+            }
+        elif keyword == "required":
+            out[keyword] = [names.get(name, name) for name in value]
+        elif keyword == "dependentRequired":
+            out[keyword] = {
+                names.get(name, name): [names.get(one, one) for one in others]
+                for name, others in value.items()
+            }
+        else:
+            out[keyword] = value
+    if plainly:
+        if "patternProperties" in schema:
+            out.pop("additionalProperties", None)
+        if "oneOf" in out:
+            options = out.pop("oneOf")
+            out.setdefault("anyOf", options)
+    return out

@@ -1,0 +1,71 @@
+"""Names that a provider takes, for tools and for their members.
+
+A name that is changed keeps a digest of what it was, so that it stays the same whatever other tools
+come and go, and so that no two tools share one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from ..protocol.canonical_json import sha256
+
+__all__ = ["legal_members", "legal_names"]
+
+_ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
+_LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_LONGEST = 64
+_DIGEST = 8
+
+
+def legal_names(names: Sequence[str], *, letter_first: bool = False) -> dict[str, str]:
+    """For each of the distinct ``names`` one of ``[a-zA-Z0-9_-]{1,64}``; equal where it is legal.
+
+    ``letter_first``: it also begins with a letter or an underscore.
+    """
+    found = {name: name for name in names if _is_legal(name, letter_first)}
+    taken = set(found)
+    for name in names:
+        if name not in found:
+            found[name] = _unlike(name, taken, letter_first)
+            taken.add(found[name])
+    return {name: found[name] for name in names}
+
+
+def _is_legal(name: str, letter_first: bool) -> bool:
+    return _LEGAL.fullmatch(name) is not None and not (letter_first and name[0] in "0123456789-")
+
+
+def _unlike(name: str, taken: set[str], letter_first: bool) -> str:
+    plain = _ILLEGAL.sub("_", name)
+    if letter_first and plain[:1] in "0123456789-":
+        plain = f"_{plain}"
+    digest = sha256(name)
+    for length in range(_DIGEST, _LONGEST):
+        found = f"{plain[: _LONGEST - 1 - length]}_{digest[:length]}"
+        if found not in taken:  # by design another tool may have it: its name is a server's choice
+            return found
+    raise AssertionError("a server would have had to find a collision of SHA-256")
+
+
+def legal_members(names: Iterable[str], legal: re.Pattern[str]) -> dict[str, str]:
+    """New names for those of ``names`` that do not match ``legal``, and for no other."""
+    distinct = list(dict.fromkeys(names))
+    taken = {name for name in distinct if legal.fullmatch(name)}
+    found: dict[str, str] = {}
+    for name in distinct:
+        if name in taken:
+            continue
+        digest = sha256(name)
+        plain = re.sub(r"[^a-zA-Z0-9_]", "_", name)
+        if plain in taken or not legal.fullmatch(plain) or not plain.strip("_"):
+            plain = f"{plain[: _LONGEST - 1 - _DIGEST]}_{digest[:_DIGEST]}"
+            if not legal.fullmatch(plain):
+                plain = f"_{plain[1 - _LONGEST :]}"
+        while plain in taken:
+            digest = sha256(digest)
+            plain = f"_{digest[:_DIGEST]}"
+        found[name] = plain
+        taken.add(plain)
+    return found

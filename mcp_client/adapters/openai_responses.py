@@ -1,0 +1,85 @@
+"""OpenAI's Responses.
+
+```python
+kit = openai_responses.toolset(await host.list_tools())
+response = client.responses.create(..., tools=kit.tools, input=items)
+items += response.output
+items += await kit.run(host, response)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ..catalog.tool import Tool
+from .definitions import Definition
+from .model_calls import RawCall, entries, member
+from .openai_chat import OPENAI
+from .rendering import Media
+from .toolset import Answer, declared
+from .toolset import Toolset as _Toolset
+
+__all__ = ["Toolset", "toolset"]
+
+_IMAGE_BYTES = 20 * 1024 * 1024
+
+
+class Toolset(_Toolset):
+    """Tools, calls and answers of Responses.
+
+    ``calls`` and ``run`` take a response or its ``output``. An answer is an item of the type
+    "function_call_output"; its output is a text, or a list with images.
+    """
+
+    dialect = OPENAI
+    media_types = dict.fromkeys(
+        ("image/png", "image/jpeg", "image/gif", "image/webp"), _IMAGE_BYTES
+    )
+
+    def _declared(self, name: str, about: str, definition: Definition) -> dict[str, Any]:
+        function = declared(name, about, parameters=definition.schema)
+        # Without the member "strict", Responses would be strict.
+        return {"type": "function", **function, "strict": definition.strict}
+
+    def _found(self, response: Any) -> Iterator[RawCall]:
+        for item in entries(member(response, "output") or response):
+            if member(item, "type") == "function_call":
+                id, name = member(item, "call_id") or "", member(item, "name") or ""
+                yield RawCall(str(id), str(name), member(item, "arguments"))
+
+    def _messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
+        return [
+            {
+                "type": "function_call_output",
+                "call_id": answer.call.id,
+                "output": _output(answer),
+            }
+            for answer in answers
+        ]
+
+
+def _output(answer: Answer) -> str | list[dict[str, Any]]:
+    if not any(answer.media):
+        return answer.text
+    return [
+        {
+            "type": "input_image",
+            "image_url": f"data:{part.mime_type};base64,{part.base64()}",
+            "detail": "auto",
+        }
+        if isinstance(part, Media)
+        else {"type": "input_text", "text": part}
+        for part in answer.parts
+    ]
+
+
+def toolset(tools: Iterable[Tool], *, strict: bool = False, search: bool = False) -> Toolset:
+    """``tools``, the list of a host or a session, for ``tools=`` of Responses.
+
+    ``strict``: OpenAI guarantees arguments that fit; optional members are null where the model
+    leaves them out, and are removed from its calls. A tool that cannot be strict stays as it is.
+    ``search``: two tools in place of all, to search these and to call what was found.
+    """
+    return Toolset(tools, strict=strict, search=search)

@@ -1,0 +1,384 @@
+"""A tool's schema as one tree of JSON Schema 2020-12: references inlined, nothing malformed in it.
+
+The first of three steps to the schema that a model is shown (``schema_root`` and ``schema_subset``
+are the others). Every step keeps one promise: the result accepts whatever the original accepts. A
+keyword that has to go therefore goes only where that accepts more. Where it would accept less
+(inside ``not`` and ``if``, beside ``oneOf`` and ``unevaluatedProperties``) the whole construct
+goes.
+
+Older dialects are written in the newest one: lists of ``items`` become ``prefixItems``, a boolean
+``exclusiveMinimum`` becomes a number. References are followed within the schema only. One that
+leads back to a schema around it is cut, and what stands there accepts any value, or any of the
+same type.
+
+Servers are hostile: a schema of a kilobyte can refer to itself in a way that would fill the memory
+when inlined. Depth and number of subschemas are limited, and what exceeds them is cut as well.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+from urllib.parse import unquote, urljoin
+
+from ..protocol.json_pointer import parse, resolve
+from ..protocol.schema_walk import walk
+from ..runtime.safe_text import safe_text
+from .schema_notes import Effect, Notes, Path
+
+__all__ = ["ANNOTATIONS", "TYPES", "clean_data", "clean_text", "inline"]
+
+TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
+ANNOTATIONS = frozenset(
+    {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
+)
+_TEXTS = frozenset({"title", "description", "pattern", "format", "contentEncoding"})
+_TEXTS |= {"contentMediaType"}
+_NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+_COUNTS = frozenset(
+    {
+        *("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+        *("minContains", "maxContains"),
+    }
+)
+_FLAGS = frozenset({"uniqueItems", "deprecated", "readOnly", "writeOnly"})
+_ONE = frozenset(
+    {
+        *("additionalProperties", "contains", "else", "if", "items", "not", "propertyNames"),
+        *("then", "unevaluatedItems", "unevaluatedProperties"),
+    }
+)
+_SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_NAMED = frozenset({"dependentSchemas", "patternProperties", "properties"})
+_SILENT = frozenset(
+    {
+        *("$anchor", "$comment", "$defs", "$dynamicAnchor", "$id", "$recursiveAnchor", "$ref"),
+        *("$vocabulary", "additionalItems", "definitions", "id"),
+    }
+)
+"""Left out without a note: of no use once references are inlined."""
+_OLD_DIALECTS = ("draft-03", "draft-04", "draft-06", "draft-07")
+_DEEPEST = 40
+_MOST = 3_000
+_LONGEST_TEXT = 20_000
+_HUGE = 10.0**300
+_CUT = "a part that is nested too deep or too large is cut"
+
+
+def inline(schema: Any, notes: Notes) -> dict[str, Any]:
+    """``schema`` without references; ``{}`` accepts everything, ``{"not": {}}`` nothing."""
+    return _Inliner(schema, notes).schema(schema, (), (), schema)
+
+
+def clean_text(text: str) -> str:
+    """``text`` as a request can carry it: UTF-8 cannot encode a lone surrogate."""
+    if not text.isascii():
+        text = text.encode("utf-8", "replace").decode("utf-8")
+    if len(text) > _LONGEST_TEXT:
+        left = len(text) - _LONGEST_TEXT
+        text = f"{text[:_LONGEST_TEXT]} [{left} more characters are left out]"
+    return text
+
+
+def clean_data(value: Any, depth: int = 0) -> Any:
+    """A copy of a JSON value. Raises ``ValueError`` where a request cannot carry it."""
+    if type(value) is dict:
+        if depth > _DEEPEST:
+            raise ValueError("too deep")
+        return {clean_text(key): clean_data(item, depth + 1) for key, item in value.items()}
+    if type(value) is list:
+        if depth > _DEEPEST:
+            raise ValueError("too deep")
+        return [clean_data(item, depth + 1) for item in value]
+    if type(value) is str:
+        return clean_text(value)
+    if type(value) is float and not math.isfinite(value):
+        raise ValueError("not finite")
+    if type(value) is int and abs(value) > _HUGE:
+        raise ValueError("too large")
+    return value
+
+
+class _Inliner:
+    def __init__(self, root: Any, notes: Notes) -> None:
+        self._root = root
+        self._notes = notes
+        self._left = _MOST
+        self._ids: dict[str, Any] | None = None
+        dialect = root.get("$schema") if type(root) is dict else None
+        self._is_old = type(dialect) is str and any(name in dialect for name in _OLD_DIALECTS)
+
+    def schema(self, node: Any, path: Path, around: tuple[int, ...], base: Any) -> dict[str, Any]:
+        """``around`` are the ids of the schemas that this one stands in; ``base`` is the schema
+        that its references start from."""
+        if node is True:
+            return {}
+        if node is False:
+            return {"not": {}}
+        if type(node) is not dict:
+            self._notes.add("what is not a schema is left out", path, Effect.ACCEPTS_MORE)
+            return {}
+        self._left -= 1
+        if self._left < 0 or len(around) > _DEEPEST:
+            self._notes.add(_CUT, path, Effect.ACCEPTS_MORE)
+            return {}
+        around = (*around, id(node))
+        if type(node.get("$id")) is str and not node["$id"].startswith("#"):
+            base = node
+        notes, before = self._notes, self._notes.widened
+        out: dict[str, Any] = {}
+        widened = set()
+        for keyword, value in node.items():
+            if keyword not in _SILENT:
+                mark = notes.widened
+                self._keyword(out, keyword, value, path, around, base)
+                if notes.widened > mark:
+                    widened.add(keyword)
+        self._tuple(out, node, path, around, base)
+        _bounds(out, node)
+        self._not_widened(out, widened, path)
+        if notes.widened > before:
+            self._without(out, path, "unevaluatedProperties", "unevaluatedItems")
+        if type(node.get("$ref")) is str:
+            return self._referred(out, node["$ref"], path, around, base)
+        return out
+
+    # --------------------------------------------------------------- one keyword
+
+    def _keyword(
+        self,
+        out: dict[str, Any],
+        keyword: str,
+        value: Any,
+        path: Path,
+        around: tuple[int, ...],
+        base: Any,
+    ) -> None:
+        here = (*path, keyword)
+        if keyword == "additionalProperties" and type(value) is bool:
+            out[keyword] = value
+        elif keyword in _ONE and type(value) in (dict, bool):
+            out[keyword] = self.schema(value, here, around, base)
+        elif keyword in _SEVERAL and type(value) is list and value:
+            out[keyword] = [
+                self.schema(item, (*here, str(number)), around, base)
+                for number, item in enumerate(value)
+            ]
+        elif keyword in _NAMED and type(value) is dict:
+            out[keyword] = {
+                clean_text(name): self.schema(item, (*here, name), around, base)
+                for name, item in value.items()
+            }
+        elif keyword != "items" or type(value) is not list:  # which ``_tuple`` reads
+            self._plain(out, keyword, value, path)
+
+    def _plain(self, out: dict[str, Any], keyword: str, value: Any, path: Path) -> None:
+        """A keyword without schemas in it."""
+        kind = type(value)
+        match keyword:
+            case "type":
+                found = _types(value)
+                if found is not None:
+                    out["type"] = found
+                    return
+            case "enum" | "const" | "default" | "examples":
+                if (kind is list and value) or keyword in ("const", "default"):
+                    self._data(out, keyword, value, path)
+                    return
+            case "required":
+                if kind is list and all(type(name) is str for name in value):
+                    if value:
+                        out["required"] = list(dict.fromkeys(map(clean_text, value)))
+                    return
+                if kind is bool:  # draft 3
+                    return
+            case "dependentRequired":
+                if kind is dict and all(type(names) is list for names in value.values()):
+                    self._data(out, keyword, value, path)
+                    return
+            case "$schema":
+                self._notes.add("'$schema' is left out", path)
+                return
+            case "exclusiveMinimum" | "exclusiveMaximum" if kind is bool:
+                return  # draft 4: see ``_bounds``
+            case _ if keyword in _TEXTS and kind is str:
+                out[keyword] = clean_text(value)
+                if len(value) > _LONGEST_TEXT:
+                    self._notes.add(f"'{keyword}' is shortened", path)
+                return
+            case _ if keyword in _NUMBERS and kind in (int, float) and abs(value) < _HUGE:
+                if keyword != "multipleOf" or value > 0:
+                    out[keyword] = value
+                    return
+            case _ if keyword in _COUNTS and kind in (int, float) and 0 <= value < _HUGE:
+                if value == int(value):
+                    out[keyword] = int(value)
+                    return
+            case _ if keyword in _FLAGS and kind is bool:
+                out[keyword] = value
+                return
+        # Dropping a keyword that is malformed, or none of JSON Schema's, accepts more or the same.
+        self._notes.add(
+            f"'{safe_text(keyword, 60)}' is left out",
+            path,
+            Effect.ACCEPTS_MORE if keyword in _MEANINGFUL else Effect.NONE,
+        )
+
+    def _data(self, out: dict[str, Any], keyword: str, value: Any, path: Path) -> None:
+        try:
+            out[keyword] = clean_data(value)
+        except ValueError as error:
+            effect = Effect.NONE if keyword in ANNOTATIONS else Effect.ACCEPTS_MORE
+            self._notes.add(f"'{keyword}' is left out ({error})", path, effect)
+
+    # ------------------------------------------------------------- older dialects
+
+    def _tuple(
+        self,
+        out: dict[str, Any],
+        node: dict[str, Any],
+        path: Path,
+        around: tuple[int, ...],
+        base: Any,
+    ) -> None:
+        """Lists of ``items`` with ``additionalItems``, up to 2019-09."""
+        first = node.get("items")
+        if type(first) is not list:
+            return
+        here = (*path, "items")
+        if first:
+            out["prefixItems"] = [
+                self.schema(item, (*here, str(number)), around, base)
+                for number, item in enumerate(first)
+            ]
+        more = node.get("additionalItems")
+        if type(more) in (dict, bool):
+            out["items"] = self.schema(more, (*path, "additionalItems"), around, base)
+
+    # ------------------------------------------------- what must not accept more
+
+    def _not_widened(self, out: dict[str, Any], widened: set[str], path: Path) -> None:
+        """Leave out what accepts less when a part of it accepts more."""
+        if "not" in widened:
+            self._without(out, path, "not")
+        if "if" in widened:
+            self._without(out, path, "if")
+        if "if" not in out:
+            out.pop("then", None)
+            out.pop("else", None)
+        if "contains" in widened:
+            self._without(out, path, "maxContains")
+        if "oneOf" in widened and "oneOf" in out:
+            self._notes.add("'oneOf' becomes 'anyOf'", path, Effect.ACCEPTS_MORE)
+            found = out.pop("oneOf")
+            if "anyOf" in out:
+                out["allOf"] = [*out.get("allOf", ()), {"anyOf": found}]
+            else:
+                out["anyOf"] = found
+
+    def _without(self, out: dict[str, Any], path: Path, *keywords: str) -> None:
+        for keyword in keywords:
+            if out.pop(keyword, None) is not None:
+                self._notes.add(f"'{keyword}' is left out", path, Effect.ACCEPTS_MORE)
+
+    # ------------------------------------------------------------------ references
+
+    def _referred(
+        self, own: dict[str, Any], ref: str, path: Path, around: tuple[int, ...], base: Any
+    ) -> dict[str, Any]:
+        """What ``ref`` leads to, and beside it what stands beside the reference."""
+        if self._is_old:  # up to draft 7 nothing beside a reference counts
+            own = {k: v for k, v in own.items() if k in ANNOTATIONS}
+        shown = f"'$ref' to '{safe_text(ref, 80)}'"
+        try:
+            target, base = self._target(ref, base)
+        except (LookupError, ValueError):
+            self._notes.add(f"{shown} leads nowhere and is left out", path, Effect.ACCEPTS_MORE)
+            return own
+        if id(target) in around:
+            self._notes.add(f"{shown} is recursive and is cut", path, Effect.ACCEPTS_MORE)
+            return self._cut(own, target, ref)
+        self._notes.add(f"{shown} is inlined", path)
+        found = self.schema(target, path, around, base)
+        if all(keyword in ANNOTATIONS for keyword in own):
+            return {**found, **own}
+        return {**own, "allOf": [found, *own.get("allOf", ())]}
+
+    def _cut(self, own: dict[str, Any], target: Any, ref: str) -> dict[str, Any]:
+        found = dict(own)
+        kind = _types(target.get("type")) if type(target) is dict else None
+        if kind is not None and "type" not in found:
+            found["type"] = kind
+        name = clean_text(ref.rpartition("/")[2].lstrip("#"))
+        as_what = f"of the same form as {name}" if name else "of the same form as the whole"
+        said = found.get("description")
+        found["description"] = f"{said} ({as_what})" if said else as_what
+        return found
+
+    def _target(self, ref: str, base: Any) -> tuple[Any, Any]:
+        """Raises ``LookupError`` or ``ValueError`` where ``ref`` leads nowhere."""
+        address, _, fragment = ref.partition("#")
+        if address:
+            if self._ids is None:
+                self._ids = _identified(self._root)
+            own = base.get("$id") if type(base) is dict else None
+            joined = urljoin(own, address) if type(own) is str else address
+            base = self._ids[address] if address in self._ids else self._ids[joined]
+        if not fragment:
+            return base, base
+        fragment = unquote(fragment)
+        if fragment.startswith("/"):
+            return resolve(base, parse(fragment)), base
+        for part, _, _, _, _ in walk(base):
+            if type(part) is dict and fragment in (part.get("$anchor"), part.get("$dynamicAnchor")):
+                return part, base
+            if type(part) is dict and f"#{fragment}" in (part.get("$id"), part.get("id")):
+                return part, base
+        raise LookupError(ref)
+
+
+def _bounds(out: dict[str, Any], node: dict[str, Any]) -> None:
+    """Draft 4 says with a boolean that a bound is exclusive."""
+    for bound in ("Minimum", "Maximum"):
+        if node.get(f"exclusive{bound}") is True and bound.lower() in out:
+            out[f"exclusive{bound}"] = out.pop(bound.lower())
+
+
+def _identified(root: Any) -> dict[str, Any]:
+    """The schemas within ``root`` by their own addresses."""
+    found: dict[str, Any] = {}
+    outer = root.get("$id") if type(root) is dict else None
+    for part, _, _, _, _ in walk(root):
+        own = part.get("$id") if type(part) is dict else None
+        if type(own) is str and not own.startswith("#"):
+            own = own.removesuffix("#")
+            found.setdefault(own, part)
+            if type(outer) is str:
+                found.setdefault(urljoin(outer, own), part)
+    return found
+
+
+def _types(value: Any) -> str | list[str] | None:
+    """The value of ``type``, each type once; None where it says nothing that can be used."""
+    names = value if type(value) is list else [value]
+    if not names or not all(name in TYPES for name in names if type(name) is str):
+        return None
+    if not all(type(name) is str for name in names):
+        return None
+    unique = list(dict.fromkeys(names))
+    if "number" in unique and "integer" in unique:
+        unique.remove("integer")
+    return unique[0] if len(unique) == 1 else unique
+
+
+_MEANINGFUL = (
+    _TEXTS - {"title", "description", "format", "contentEncoding", "contentMediaType"}
+    | _NUMBERS
+    | _COUNTS
+    | _ONE
+    | _SEVERAL
+    | _NAMED
+    | {"type", "enum", "const", "required", "dependentRequired", "dependencies", "uniqueItems"}
+    | {"$dynamicRef", "$recursiveRef"}
+)
+"""Keywords without which a schema accepts more."""

@@ -1,0 +1,203 @@
+"""Two schemas as one: what fits both, and what fits either.
+
+The result of both functions accepts at least what it should: ``both`` where a value fits the two
+schemas, ``either`` where it fits any. What cannot be written in one schema is left out of it, and
+its keywords are named in ``lost``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from .schema_inlining import ANNOTATIONS
+
+__all__ = ["both", "either", "is_never", "types_of"]
+
+_LARGER = frozenset(
+    {
+        *("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"),
+        "uniqueItems",
+    }
+)
+_SMALLER = frozenset(
+    {"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"},
+)
+_OBJECT = ("properties", "patternProperties", "additionalProperties")
+_ARRAY = ("prefixItems", "items")
+_GROUPS = (("if", "then", "else"), ("contains", "minContains", "maxContains"))
+_ALONE = ("unevaluatedProperties", "unevaluatedItems")
+
+
+def is_never(schema: Any) -> bool:
+    """Whether ``schema`` is one that no value fits, as ``false`` is."""
+    return schema is False or schema == {"not": {}}
+
+
+def types_of(schema: dict[str, Any]) -> tuple[str, ...]:
+    """The types that ``schema`` names; empty where it names none."""
+    found = schema.get("type")
+    return () if found is None else (found,) if type(found) is str else tuple(found)
+
+
+def both(a: dict[str, Any], b: dict[str, Any], lost: list[str]) -> dict[str, Any]:
+    """A schema for what fits ``a`` and ``b``; of annotations those of ``a`` are kept."""
+    if not a or not b:
+        return dict(b or a)
+    out = {keyword: value for keyword, value in a.items() if keyword not in _ALONE}
+    lost += [keyword for keyword in _ALONE if keyword in a or keyword in b]
+    _both_objects(out, a, b, lost)
+    _both_arrays(out, a, b, lost)
+    for group in _GROUPS:
+        if group[0] in b:
+            if group[0] in a:
+                lost.append(group[0])
+            else:
+                out |= {keyword: b[keyword] for keyword in group if keyword in b}
+    done = {*_OBJECT, *_ARRAY, *_ALONE, *_GROUPS[0], *_GROUPS[1]}
+    for keyword, value in b.items():
+        if keyword in done:
+            continue
+        if keyword not in out:
+            out[keyword] = value
+        elif out[keyword] != value:
+            _both_of(out, keyword, value, lost)
+    return out
+
+
+def _both_of(out: dict[str, Any], keyword: str, value: Any, lost: list[str]) -> None:
+    """Merge one keyword that both schemas have, with values that differ."""
+    own = out[keyword]
+    if keyword in _LARGER:
+        out[keyword] = max(own, value)
+    elif keyword in _SMALLER:
+        out[keyword] = min(own, value)
+    elif keyword == "required":
+        out[keyword] = list(dict.fromkeys([*own, *value]))
+    elif keyword == "allOf":
+        out[keyword] = [*own, *value]
+    elif keyword == "type":
+        found = _common_types(types_of({"type": own}), types_of({"type": value}))
+        if found:
+            out[keyword] = found[0] if len(found) == 1 else found
+        else:
+            lost.append(keyword)
+    elif keyword == "enum":
+        found = [item for item in own if any(_equal(item, other) for other in value)]
+        if found:
+            out[keyword] = found
+        else:
+            lost.append(keyword)
+    elif keyword in ("anyOf", "oneOf") and any(_equal(value, one) for one in (own,)):
+        pass
+    elif keyword == "description":
+        if value not in own:
+            out[keyword] = f"{own}\n{value}"
+    elif keyword not in ANNOTATIONS:
+        lost.append(keyword)
+
+
+def _both_objects(
+    out: dict[str, Any], a: dict[str, Any], b: dict[str, Any], lost: list[str]
+) -> None:
+    for keyword in ("properties", "patternProperties"):
+        if keyword in b:
+            merged = dict(a.get(keyword, ()))
+            for name, schema in b[keyword].items():
+                merged[name] = both(merged[name], schema, lost) if name in merged else schema
+            out[keyword] = merged
+    if "additionalProperties" in b:
+        # Of names that only one of the two declares, the other's is not asked: more is accepted.
+        more, own = b["additionalProperties"], a.get("additionalProperties", True)
+        if own is True or own == {}:
+            out["additionalProperties"] = more
+        elif more is not True and more != {} and own is not False:
+            out["additionalProperties"] = False if more is False else both(own, more, lost)
+    names = [set(side.get("properties", ())) for side in (a, b)]
+    closed = [side.get("additionalProperties", True) not in (True, {}) for side in (a, b)]
+    if (closed[0] and names[1] - names[0]) or (closed[1] and names[0] - names[1]):
+        lost.append("additionalProperties")
+
+
+def _both_arrays(
+    out: dict[str, Any], a: dict[str, Any], b: dict[str, Any], lost: list[str]
+) -> None:
+    if not any(keyword in b for keyword in _ARRAY):
+        return
+    if not any(keyword in a for keyword in _ARRAY):
+        out |= {keyword: b[keyword] for keyword in _ARRAY if keyword in b}
+    elif "prefixItems" not in a and "prefixItems" not in b:
+        out["items"] = both(a["items"], b["items"], lost)
+    elif any(a.get(keyword) != b.get(keyword) for keyword in _ARRAY):
+        lost.append("items")
+
+
+def _common_types(a: Sequence[str], b: Sequence[str]) -> list[str]:
+    found = [name for name in a if name in b]
+    for one, other in ((a, b), (b, a)):
+        if "integer" in one and "number" in other and "integer" not in found:
+            found.append("integer")
+    return found
+
+
+def either(options: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A schema for objects that fit one of ``options``: their members, without what ties them."""
+    options = [one for one in options if _may_be_object(one)]
+    if not options or any(not one for one in options):
+        return {}
+    names = dict.fromkeys(name for one in options for name in one.get("properties", ()))
+    properties = {}
+    for name in names:
+        found: list[dict[str, Any]] = []
+        is_open = False
+        for one in options:
+            schema = _of_member(one, name)
+            if schema is None:
+                is_open = True
+            elif not is_never(schema) and not any(_equal(schema, other) for other in found):
+                found.append(schema)
+        if is_open:
+            said = next((one["description"] for one in found if "description" in one), None)
+            properties[name] = {} if said is None else {"description": said}
+        elif len(found) == 1:
+            properties[name] = found[0]
+        elif found:
+            properties[name] = {"anyOf": found}
+    out: dict[str, Any] = {"properties": properties} if properties else {}
+    first = options[0].get("required", ())
+    required = [name for name in first if all(name in one.get("required", ()) for one in options)]
+    if required:
+        out["required"] = required
+    if all(_is_closed(one) for one in options):
+        out["additionalProperties"] = False
+    return out
+
+
+def _of_member(option: dict[str, Any], name: str) -> Any:
+    """What ``option`` says of a member; None where any value is right, or it cannot be told."""
+    if name in option.get("properties", ()):
+        return option["properties"][name] or None
+    return {"not": {}} if _is_closed(option) else None
+
+
+def _is_closed(option: dict[str, Any]) -> bool:
+    return option.get("additionalProperties") is False and "patternProperties" not in option
+
+
+def _may_be_object(option: dict[str, Any]) -> bool:
+    types = types_of(option)
+    return not is_never(option) and (not types or "object" in types)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Equal as JSON: ``true`` is not ``1``."""
+    if type(a) in (int, float) and type(b) in (int, float):
+        return bool(a == b)
+    if type(a) is not type(b) or a != b:
+        return False
+    return type(a) not in (dict, list) or _text(a) == _text(b)
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)

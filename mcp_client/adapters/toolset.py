@@ -1,0 +1,314 @@
+"""What all providers have in common: tools to show a model, its calls, and the answers to them.
+
+Each provider's module has a ``Toolset`` of its own with four methods: how a tool is declared, where
+the calls stand in a response, which media a result may have, and what an answer looks like.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+
+import anyio
+
+from ..catalog.result import ToolResult
+from ..catalog.tool import Tool
+from ..connection.rpc import OnProgress
+from ..errors import ConfigError, McpError
+from ..runtime.limits import Timeouts
+from ..runtime.safe_text import safe_text
+from .definitions import Definition, Dialect
+from .error_text import FAILED_HERE, explain
+from .model_calls import ModelCall, RawCall, arguments_of, unknown_tool
+from .naming import legal_names
+from .rendering import Media, MediaTypes, Part, rendered, shortened
+from .schema_inlining import clean_text
+from .tool_search import CALL, ToolSearch
+
+__all__ = ["Answer", "CallTarget", "Outcome", "Toolset", "declared"]
+
+_log = logging.getLogger("mcp_client")
+_MAX_CHARS = 100_000
+_NOT_MADE = "The call was not made."
+
+Outcome: TypeAlias = ToolResult | McpError | None
+"""What a call led to; None where it was not made, as for one with a ``problem``."""
+T = TypeVar("T", bound="Toolset")
+
+
+class CallTarget(Protocol):
+    """What runs the calls: a ``Session`` or a ``Host``."""
+
+    async def call_tool(self, name: str, arguments: Any = None, /) -> ToolResult: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to one call, before it has the provider's shape."""
+
+    call: ModelCall
+    parts: tuple[Part, ...]
+    """The first is a text."""
+    is_error: bool
+
+    @property
+    def text(self) -> str:
+        return "\n".join(part for part in self.parts if isinstance(part, str))
+
+    @property
+    def media(self) -> Iterator[Media]:
+        return (part for part in self.parts if isinstance(part, Media))
+
+
+class Toolset:
+    """Tools in one provider's shape. Made by the ``toolset`` of the provider's module.
+
+    It does not change: for another list of tools make another, or ask ``updated``.
+    """
+
+    dialect: ClassVar[Dialect]
+    media_types: ClassVar[MediaTypes] = {}
+    letter_first: ClassVar[bool] = False
+
+    def __init__(
+        self, tools: Iterable[Tool], *, strict: bool = False, search: bool = False
+    ) -> None:
+        self._strict = strict
+        self._tools: dict[str, Tool] = {}
+        self._left_out: list[str] = []
+        for tool in tools:
+            name = tool.qualified_name
+            if not _is_for_models(tool):
+                self._left_out.append(f"{_shown(name)}: it is not for models and is left out")
+            elif self._tools.setdefault(name, tool) is not tool:
+                self._left_out.append(f"{_shown(name)}: another tool has this name; left out")
+        shown = legal_names(list(self._tools), letter_first=self.letter_first)
+        self.names: dict[str, str] = {new: name for name, new in shown.items()}
+        """The names that the model is shown, each with the qualified name of its tool."""
+        self._definitions = {
+            new: self.dialect.definition(self._tools[name], strict)
+            for new, name in (() if search else self.names.items())
+        }
+        self._search = ToolSearch(self._tools, shown) if search else None
+        self.tools: list[dict[str, Any]] = self._all_declared()
+        """For the request. Plain dicts of your own: add what the provider offers beside."""
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """Every change made to a name or a schema, in sentences that are safe to show.
+
+        Most accept more than the tool does, which costs nothing: the tool's own schema is what the
+        arguments are checked against before they are sent.
+        """
+        found = list(self._left_out)
+        for new, name in self.names.items():
+            if new != name:
+                found.append(f"{_shown(name)}: it is shown as '{new}'")
+            changes = self._definitions[new].changes if self._search is None else ()
+            about = self._tools[name].description
+            if self._search is None and about and len(clean_text(about)) != len(about):
+                found.append(f"{_shown(name)}: its description is shortened")
+            found += [f"{_shown(name)}: {change}" for change in changes]
+        if self._search is not None and self._strict:
+            found.append(f"tool '{CALL}': it is not strict: its arguments are those of any tool")
+        return tuple(found)
+
+    def updated(self: T, tools: Iterable[Tool]) -> T:
+        """A toolset of ``tools``, for the next request: what was in this one keeps its place.
+
+        So the definitions in a provider's prompt cache hold: tools that have gone are left out,
+        new ones come at the end.
+        """
+        now = {tool.qualified_name: tool for tool in tools}
+        kept = [now[name] for name in self._tools if name in now]
+        new = [tool for name, tool in now.items() if name not in self._tools]
+        return type(self)([*kept, *new], strict=self._strict, search=self._search is not None)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.Toolset of {len(self.names)} tools>"
+
+    # ------------------------------------------------------------- a model's calls
+
+    def calls(self, response: Any) -> list[ModelCall]:
+        """The calls in a response of the provider, its own object or a plain dict, in order.
+
+        A response's message or its list of calls will do as well. Calls of tools that are run
+        by the provider are not among them. Where two have the same id, the first counts: the
+        provider takes one answer for it.
+        """
+        found: list[ModelCall] = []
+        seen: set[str] = set()
+        for raw in self._found(response):
+            if raw.id and raw.id in seen:
+                _log.warning("two calls of a model have the same id: the second is left out")
+                continue
+            seen.add(raw.id)
+            found.append(self._read(raw))
+        return found
+
+    def _read(self, raw: RawCall) -> ModelCall:
+        arguments, problem = arguments_of(raw.arguments)
+        if self._search is not None:
+            return self._search.read(raw, arguments, problem, self.names)
+        name = self.names.get(raw.name)
+        if name is None:
+            problem = unknown_tool(raw.name, list(self.names))
+            return ModelCall(raw.id, raw.name, {}, problem, None, raw.name)
+        undo = self._definitions[raw.name].undo
+        if undo is not None and problem is None:
+            arguments = undo.apply(arguments)
+        return ModelCall(raw.id, name, arguments, problem, None, raw.name)
+
+    async def run(
+        self,
+        target: CallTarget,
+        response: Any,
+        *,
+        timeout: float | Timeouts | None = None,
+        on_progress: OnProgress | None = None,
+        max_chars: int = _MAX_CHARS,
+        context: Hashable = None,
+    ) -> list[dict[str, Any]]:
+        """Make the calls in ``response`` on ``target``, a ``Session`` or a ``Host``, all at once.
+
+        Returns the messages to append, in the order of the calls; none where the model made no
+        call. Every call passes the approval hook, and every call has exactly one answer: a
+        refusal, an error and a timeout are answers that say what the model may do now. The options
+        are those of ``call_tool``, for each call; ``max_chars`` limits the text of one answer, and
+        what is too much is left out of its middle.
+
+        Raises ``ConfigError`` for a wrong option, before anything is sent. After that only
+        cancelling it raises, and that cancels all its calls.
+        """
+        _check(max_chars, timeout, context)
+        calls = self.calls(response)
+        given = {"timeout": timeout, "on_progress": on_progress, "context": context}
+        options = {name: value for name, value in given.items() if value is not None}
+        outcomes: list[Outcome] = [None] * len(calls)
+
+        async def make(number: int) -> None:
+            outcomes[number] = await _outcome(target, calls[number], options)
+
+        wanted = [n for n, call in enumerate(calls) if call.problem is None and call.answer is None]
+        if len(wanted) == 1:
+            await make(wanted[0])
+        elif wanted:
+            await _side_by_side(make, wanted)
+        return self.results(zip(calls, outcomes, strict=True), max_chars=max_chars)
+
+    def results(
+        self, pairs: Iterable[tuple[ModelCall, Outcome]], *, max_chars: int = _MAX_CHARS
+    ) -> list[dict[str, Any]]:
+        """The messages to append for calls that you made yourself, with what each led to.
+
+        ``(call, None)`` is for one that has a ``problem`` or an ``answer``.
+        """
+        _check(max_chars, None, None)
+        answers = [self._answer(call, outcome, max_chars) for call, outcome in pairs]
+        return self._messages(answers) if answers else []
+
+    def _answer(self, call: ModelCall, outcome: Outcome, max_chars: int) -> Answer:
+        if isinstance(outcome, ToolResult):
+            # Anthropic takes nothing but text beside an error, and errors have little else.
+            media = {} if outcome.is_error else self.media_types
+            parts = rendered(outcome, media, max_chars)
+            return Answer(call, tuple(map(_encodable, parts)), outcome.is_error)
+        if isinstance(outcome, McpError):
+            others = [name for name, full in self.names.items() if full != call.name]
+            text = explain(outcome, unknown_tool(call.shown_name or call.name, others))
+        elif call.problem is not None or call.answer is not None:
+            text = call.problem or call.answer or ""
+        else:
+            text = _NOT_MADE
+        parts = shortened([text], max_chars)
+        return Answer(call, tuple(map(_encodable, parts)), call.answer is None)
+
+    # ------------------------------------------------------ what each provider says
+
+    def _all_declared(self) -> list[dict[str, Any]]:
+        if self._search is not None:
+            return self._search.declared(self._declared, self.dialect, self._strict)
+        return [
+            self._declared(new, _about(self._tools[name]), self._definitions[new])
+            for new, name in self.names.items()
+        ]
+
+    def _declared(self, name: str, about: str, definition: Definition) -> dict[str, Any]:
+        """``about`` is the description; empty where the server gives none."""
+        raise NotImplementedError
+
+    def _found(self, response: Any) -> Iterator[RawCall]:
+        raise NotImplementedError
+
+    def _messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
+        raise NotImplementedError
+
+
+def declared(name: str, about: str, **schema: dict[str, Any]) -> dict[str, Any]:
+    """A tool's name, description and schema, which is a copy that its owner may change."""
+    texts = {"name": name, "description": about} if about else {"name": name}
+    return {**texts, **{key: _copied(value) for key, value in schema.items()}}
+
+
+def _copied(value: Any) -> Any:
+    if type(value) is dict:
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if type(value) is list else value
+
+
+async def _outcome(target: CallTarget, call: ModelCall, options: dict[str, Any]) -> Outcome:
+    try:
+        return await target.call_tool(call.name, call.arguments, **options)
+    except McpError as error:
+        return error
+    except Exception as error:  # noqa: BLE001 - the other calls have answers, and so has this one
+        _log.error("a call for a model failed", exc_info=error)
+        return McpError(FAILED_HERE)
+
+
+async def _side_by_side(make: Any, numbers: Sequence[int]) -> None:
+    try:
+        async with anyio.create_task_group() as group:
+            for number in numbers:
+                group.start_soon(make, number)
+    except BaseExceptionGroup as several:  # of KeyboardInterrupt and the like
+        first: BaseException = several
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None
+
+
+def _check(max_chars: object, timeout: float | Timeouts | None, context: object) -> None:
+    if type(max_chars) is not int or max_chars < 1:
+        raise ConfigError(f"max_chars={max_chars!r}: give a whole number above 0")
+    Timeouts().for_call(timeout)
+    try:
+        hash(context)
+    except TypeError:
+        raise ConfigError(
+            f"context= is a {type(context).__name__} that has no hash: give a hashable value"
+        ) from None
+
+
+def _encodable(part: Part) -> Part:
+    if isinstance(part, str) and not part.isascii():
+        return part.encode("utf-8", "replace").decode("utf-8")
+    return part
+
+
+def _is_for_models(tool: Tool) -> bool:
+    """2026-01-26 ``ui`` extension: a tool may be for apps only."""
+    about = tool._definition.get("_meta")
+    ui = about.get("ui") if type(about) is dict else None
+    visibility = ui.get("visibility") if type(ui) is dict else None
+    return visibility is None or (type(visibility) is list and "model" in visibility)
+
+
+def _shown(name: str) -> str:
+    return f"tool '{safe_text(name, 128)}'"
+
+
+def _about(tool: Tool) -> str:
+    return clean_text(tool.description or tool.title or "")
