@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from .._version import __version__
 from ..approval.decision import Allow, Deny
@@ -14,6 +15,7 @@ from ..approval.remembered import Answers, ApprovalMemory
 from ..catalog.tool import ToolCall
 from ..catalog.trust import Trust, trust_of
 from ..errors import ConfigError
+from ..protocol.canonical_json import sha256
 from ..protocol.capabilities import ClientDeclaration, Implementation
 from ..protocol.versions import HANDSHAKE, STATELESS, is_known
 from ..runtime.limits import Limits, Timeouts
@@ -59,8 +61,9 @@ def connect(
 
     ``server`` is a ``StdioServer``, the words of a command, an ``HttpServer``, a URL, or a
     transport such as ``MemoryServer``. ``name`` is what the server is called from here on, in
-    approvals, errors and logs; by default, what its command or host is called. Nothing the server
-    says of itself is used.
+    approvals, errors and logs; by default, what its command runs or where its URL leads, with four
+    digits more while a session of another server has that name. Nothing the server says of itself
+    is used.
 
     ``approval`` decides every call: see ``mcp_client.approval``. Without one, the person at the
     terminal is asked, and where there is no terminal every call is refused.
@@ -104,30 +107,46 @@ def connect(
     transport = _transport(server)
     timeouts = timeouts or Timeouts()
     memory = ApprovalMemory(lambda: transport.lasting_identity, Answers.of(answers))
-    recorder = _audit(name or transport.name, transport, audit, audit_failure, redaction)
+    by_default, name = not name, name or _default_name(transport)
+    recorder = _audit(name, transport, audit, audit_failure, redaction)
     if recorder is not None:
         for store in filter(None, (memory.session, memory.store)):
             store.observers.add(recorder)
-    return Connecting(
-        Session(
-            transport,
-            Setup(
-                name=name or transport.name,
-                trusted=trust_of(trusted),
-                gate=Gate(approval, timeouts.approval, _ask_on_terminal, memory),
-                timeouts=timeouts,
-                limits=limits or Limits(),
-                validation=validation,
-                argument_validation=argument_validation,
-                client=ClientDeclaration(client_info or _ourselves(), capabilities),
-                pin=None if revision == "auto" else revision,
-                pins=None if pins is None else _pins(pins, name or transport.name, transport),
-                handlers=handlers,
-                audit=recorder,
-                retry=retry,
-            ),
-        )
+    setup = Setup(
+        name=name,
+        trusted=trust_of(trusted),
+        gate=Gate(approval, timeouts.approval, _ask_on_terminal, memory),
+        timeouts=timeouts,
+        limits=limits or Limits(),
+        validation=validation,
+        argument_validation=argument_validation,
+        client=ClientDeclaration(client_info or _ourselves(), capabilities),
+        pin=None if revision == "auto" else revision,
+        pins=None if pins is None else _pins(pins, name, transport),
+        handlers=handlers,
+        audit=recorder,
+        retry=retry,
     )
+    session = Session(transport, setup)
+    if by_default:
+        _by_default_name[name] = session
+    return Connecting(session)
+
+
+_by_default_name: WeakValueDictionary[str, Session] = WeakValueDictionary()
+
+
+def _default_name(transport: Transport) -> str:
+    """The transport's own, with a part of a digest of its command or URL where a session of another
+    server is open that is called so."""
+    name = transport.name
+    other = _by_default_name.get(name)
+    if other is None or other.closed:
+        return name
+    identity, of_other = transport.lasting_identity, other._connection.transport.lasting_identity
+    if identity is None or of_other is None or identity == of_other:
+        return name
+    return f"{name}-{sha256(identity)[:4]}"
 
 
 def _check_types(timeouts: object, limits: object, client_info: object, retry: object) -> None:

@@ -15,6 +15,7 @@ from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import current
 from ..runtime.pausable_clock import PausableClock
 from .base import Credentials, Received, Transport, TransportContext
+from .default_names import name_of_url
 from .http_client import HttpClient
 from .http_server import HttpServer, lasting_identity_of, origin_of
 from .multiplexer import LineExchange
@@ -39,7 +40,7 @@ class HttpBasedTransport(Transport):
         self._closed = False
         self._session_headers: Mapping[str, str] = {}
         self._one_way = 0
-        self.name = origin_of(server.url)[1] or "server"
+        self.name = name_of_url(server.url)
 
     def fresh(self) -> Self:
         return type(self)(self._server)

@@ -19,6 +19,7 @@ from ..protocol.jsonrpc import Id
 from ..runtime.event_loop import current
 from ..runtime.subprocess import Pending, Process, Ring
 from .base import Transport, TransportContext
+from .default_names import name_of_command
 from .multiplexer import LineExchange, Multiplexer
 
 __all__ = ["StdioServer", "StdioTransport"]
@@ -39,10 +40,6 @@ INHERITED = (
 """The variables of the host's environment that a server gets; everything else the host has
 (keys, tokens) stays with the host unless ``StdioServer(env=...)`` passes it on."""
 
-_LAUNCHERS = frozenset(
-    {"python", "python3", "node", "npx", "uv", "uvx", "deno", "bun", "bunx", "sh"}
-)
-_READABLE = re.compile(r"[\w@.-]{1,40}")
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]{2,63}\b")
 _MISSING = re.compile(r"KeyError|environ|variable|not set|unset|missing|required|undefined", re.I)
 _SETTLE = 0.5
@@ -101,7 +98,7 @@ class StdioTransport(Transport):
         self._process: Process | None = None
         self._over = False
         self._closed = False
-        self.name = _name(server)
+        self.name = name_of_command(server.command, server.args, server.cwd)
 
     def fresh(self) -> StdioTransport:
         return StdioTransport(self._server)
@@ -352,14 +349,3 @@ def _why_not_found(server: StdioServer) -> str:
     if os.sep in server.command:
         return "it is not an executable file; check the path, and that it may be executed"
     return "it is not on PATH; install it, or give its full path"
-
-
-def _name(server: StdioServer) -> str:
-    """A readable default: what is run, rather than what runs it."""
-    runner = os.path.basename(server.command)
-    if runner.rstrip("0123456789.") in _LAUNCHERS:
-        for word in server.args:
-            name = os.path.splitext(os.path.basename(word))[0]
-            if not word.startswith("-") and _READABLE.fullmatch(name):
-                return name
-    return os.path.splitext(runner)[0] or "server"

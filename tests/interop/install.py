@@ -23,6 +23,8 @@ from pathlib import Path
 __all__ = [
     "COMMAND",
     "EVERYTHING",
+    "FILESYSTEM",
+    "MEMORY",
     "NODE",
     "OIDC_PROVIDER",
     "PEERS",
@@ -41,12 +43,15 @@ PEERS = Path(__file__).resolve().parents[2] / ".interop"
 _OLD = "pydantic==2.10.6"  # what FastMCP of 1.x was written for: newer ones break it
 SDKS: dict[str, tuple[str, ...]] = {
     "2.3.0": ("mcp==2.3.0",),
+    "1.30.0": ("mcp==1.30.0",),
     "1.12.4": ("mcp==1.12.4", _OLD),
     "1.6.0": ("mcp==1.6.0", _OLD),
     "1.2.0": ("mcp==1.2.0", _OLD),
 }
 """Versions of the official Python SDK, each with what is installed for it."""
 
+SERVERS = ("mcp-server-time==2026.10.19", "mcp-server-git==2026.10.19")
+"""Servers that people use, in one environment."""
 AUTHLIB = ("authlib==1.9.9", "flask==3.1.3")
 
 _MACHINE = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}.get(
@@ -55,10 +60,13 @@ _MACHINE = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}.get(
 NODE = f"node-{sys.platform}-{_MACHINE}"
 """The npm package with the Node binary of this machine: the suite needs Node 22."""
 EVERYTHING = "@modelcontextprotocol/server-everything"
+FILESYSTEM = "@modelcontextprotocol/server-filesystem"
+MEMORY = "@modelcontextprotocol/server-memory"
 SUITE = "@modelcontextprotocol/conformance"
 OIDC_PROVIDER = "oidc-provider"
 PYRIGHT = "pyright"
 _LOGIN_PACKAGES = {OIDC_PROVIDER: "9.13.3"}
+_SERVER_PACKAGES = {FILESYSTEM: "2026.8.31", MEMORY: "2026.8.31"}
 _TYPES_PACKAGES = {PYRIGHT: "1.1.414"}
 _PACKAGES = {EVERYTHING: "2026.8.31", SUITE: "0.2.0-alpha.12", NODE: "22.23.3"}
 
@@ -113,10 +121,12 @@ def main() -> int:
             several.submit(_install_packages, "npm", _PACKAGES),
             several.submit(_install_packages, "npm-login", _LOGIN_PACKAGES),
             several.submit(_install_packages, "npm-types", _TYPES_PACKAGES),
+            several.submit(_install_packages, "npm-servers", _SERVER_PACKAGES),
         ]
         jobs.append(several.submit(_unpack_programs))
         pythons = {f"sdk-{version}": wanted for version, wanted in SDKS.items()}
         pythons["authlib"] = AUTHLIB
+        pythons["servers"] = SERVERS
         jobs += [several.submit(_install_python, *each) for each in pythons.items()]
     failures = [str(error) for job in jobs if (error := job.exception()) is not None]
     for failure in failures:

@@ -13,6 +13,8 @@ from mcp_client import StdioServer
 from tests.interop.install import (
     COMMAND,
     EVERYTHING,
+    FILESYSTEM,
+    MEMORY,
     NODE,
     OIDC_PROVIDER,
     PEERS,
@@ -30,14 +32,18 @@ __all__ = [
     "chromium",
     "conformance",
     "everything",
+    "filesystem",
+    "git",
     "gnome_keyring",
     "growing",
     "guarded",
     "library",
+    "memory",
     "node",
     "official",
     "oidc_provider",
     "pyright",
+    "time",
 ]
 
 _SERVERS = Path(__file__).parent / "servers"
@@ -105,6 +111,36 @@ def everything() -> StdioServer:
     """The reference server of the project itself, written in TypeScript."""
     script = _found(_MODULES / EVERYTHING / "dist" / "index.js", EVERYTHING)
     return StdioServer(str(node()), [str(script), "stdio"], env=_new_identity())
+
+
+def filesystem(folder: Path) -> StdioServer:
+    """The reference server for files, of those in ``folder``."""
+    return StdioServer(str(node()), [str(_server(FILESYSTEM)), str(folder)])
+
+
+def memory(file: Path) -> StdioServer:
+    """The reference server for notes, which it keeps in ``file``."""
+    env = {"MEMORY_FILE_PATH": str(file)}
+    return StdioServer(str(node()), [str(_server(MEMORY))], env=env)
+
+
+def time() -> StdioServer:
+    """The reference server that tells the time."""
+    return _reference("mcp_server_time", "--local-timezone", "UTC")
+
+
+def git(repository: Path) -> StdioServer:
+    """The reference server for a git repository."""
+    return _reference("mcp_server_git", "--repository", str(repository))
+
+
+def _server(package: str) -> Path:
+    return _found(PEERS / "npm-servers" / "node_modules" / package / "dist" / "index.js", package)
+
+
+def _reference(module: str, *options: str) -> StdioServer:
+    python = _found(PEERS / "servers" / "bin" / "python", module)
+    return StdioServer(str(python), ["-m", module, *options])
 
 
 def conformance() -> list[str]:

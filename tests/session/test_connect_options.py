@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mcp_client import Allow, ConfigError, Deny, ToolCall, connect
+from mcp_client import Allow, ConfigError, Deny, StdioServer, ToolCall, connect
 
 COMMAND = ["no-such-program"]
 
@@ -93,3 +94,32 @@ def test_a_plain_with_says_how_to_open_the_session() -> None:
     connecting: Any = connect(COMMAND)
     with pytest.raises(ConfigError, match="async with"), connecting:
         pass
+
+
+def _name(*args: str) -> tuple[Any, str]:
+    session = connect(StdioServer("no-such-launcher", args))._session
+    return session, session.name
+
+
+def test_servers_of_one_name_are_told_apart_while_both_have_sessions() -> None:
+    first, name = _name("one")
+    assert name == "no-such-launcher"
+    other, name_of_other = _name("two")
+    assert re.fullmatch(r"no-such-launcher-[0-9a-f]{4}", name_of_other)
+    _, name_of_same = _name("one")
+    assert name_of_same == name
+    del first, other
+
+
+def test_a_name_does_not_depend_on_how_many_others_have_it() -> None:
+    first, _ = _name("one")
+    second, name_of_second = _name("two")
+    third, _ = _name("three")
+    assert _name("two")[1] == name_of_second
+    del first, second, third
+
+
+async def test_a_closed_session_leaves_its_name_to_the_next() -> None:
+    first, _ = _name("one")
+    await first.aclose()
+    assert _name("two")[1] == "no-such-launcher"
