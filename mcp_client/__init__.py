@@ -36,6 +36,7 @@ from .errors import (
     BrokenPromise,
     CallCancelled,
     CallDenied,
+    CallPending,
     CallTimeout,
     CallWithdrawn,
     ConfigError,
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from .approval.remembered import Answers, Remembered
     from .approval.rules import Explanation, Rule, Rules
     from .approval.terminal import ask_on_terminal
+    from .approval.tickets import FileTickets, Ticket, TicketStore
     from .approval.turns import one_at_a_time
     from .audit import AuditLog, AuditSink, OpenCall, Redaction, Verified, verify_audit
     from .auth import (
@@ -147,6 +149,7 @@ __all__ = [
     "BrokenPromise",
     "CallCancelled",
     "CallDenied",
+    "CallPending",
     "CallTimeout",
     "CallWithdrawn",
     "Cancel",
@@ -169,6 +172,7 @@ __all__ = [
     "EmbeddedResource",
     "EnterpriseAuthorization",
     "Explanation",
+    "FileTickets",
     "FileTokens",
     "FormField",
     "Handlers",
@@ -234,6 +238,8 @@ __all__ = [
     "StatusWatch",
     "StdioServer",
     "TextContent",
+    "Ticket",
+    "TicketStore",
     "Timeouts",
     "Token",
     "TokenStore",
@@ -309,6 +315,7 @@ _LATER = {
     "catalog.resources": ("ResourceResult",),
     "approval.rules": ("Explanation", "Rule", "Rules"),
     "approval.terminal": ("ask_on_terminal",),
+    "approval.tickets": ("FileTickets", "Ticket", "TicketStore"),
     "approval.turns": ("one_at_a_time",),
     "handlers.terminal": ("elicit_on_terminal",),
     "transports.http": ("HttpServer",),

@@ -8,6 +8,7 @@ McpError                     .message .server .tool .retryable .attempts
 │   ├── InvalidArguments     .path: they are not a JSON object, or break the tool's schema
 │   ├── InvalidSchema        the tool's own schema cannot be used
 │   ├── CallDenied           .reason .source .by: the approval hook did not say yes
+│   ├── CallPending          .ticket: it waits for approval; make the same call again later
 │   ├── CallWithdrawn        .reason: its caller cancelled it before it was sent
 │   └── ConnectError         .exit_code .stderr_tail .http_status .body_excerpt .retry_after
 │       ├── NegotiationError no revision in common
@@ -40,6 +41,7 @@ __all__ = [
     "BrokenPromise",
     "CallCancelled",
     "CallDenied",
+    "CallPending",
     "CallTimeout",
     "CallWithdrawn",
     "ConfigError",
@@ -132,6 +134,14 @@ class CallDenied(NotSent):
     """What decided: "hook", "person", "rule" or "memory"; "gate" where there was no answer."""
     by: str | None = None
     """The name of the person who said so, where the hook gave one."""
+
+
+class CallPending(NotSent):
+    """The call waits for approval, and its caller does not: once the ticket is granted, the same
+    call (the same ``ToolCall.key``) goes out, once. An approval hook may raise this."""
+
+    ticket: str = ""
+    """What ``ApprovalQueue.decide`` takes to answer it."""
 
 
 class CallWithdrawn(NotSent):

@@ -26,7 +26,7 @@ import anyio
 
 from ..catalog.tool import ToolCall
 from ..connection.cancellation import stop_if_cancelled
-from ..errors import CallDenied, ConfigError, InvalidArguments, McpError
+from ..errors import CallDenied, CallPending, ConfigError, InvalidArguments, McpError
 from ..protocol.canonical_json import NotJson
 from ..runtime.event_loop import being_cancelled, cancel_requests
 from ..runtime.safe_text import safe_text
@@ -87,7 +87,8 @@ class Gate:
         self._failures: set[tuple[str, str]] = set()
 
     async def approve(self, call: ToolCall, once: OneCallApproval | None = None) -> Verdict:
-        """The yes to ``call``, or to the call the approver made of it. Raises ``CallDenied``.
+        """The yes to ``call``, or to the call the approver made of it. Raises ``CallDenied``, and
+        ``CallPending`` where the hook does.
 
         ``once`` keeps a yes to this one call, for when the same call has to be made again.
         """
@@ -174,6 +175,8 @@ class Gate:
                     answer = await self._ask(question, call)
                     # A hook may swallow a cancellation: by a timeout, a closing session, a caller.
                     await stop_if_cancelled(None, before)
+        except CallPending:
+            raise
         except BaseException as error:  # any failure means no
             is_cancellation = isinstance(error, anyio.get_cancelled_exc_class())
             hook_alone = is_cancellation and not being_cancelled(before)

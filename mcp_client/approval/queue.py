@@ -10,63 +10,64 @@ for pending in queue.pending_for("ana"):              # in another task, thread 
 
 The queue is an approval hook. Each call that it is asked about is pending until somebody decides
 it, its caller goes, the session is closed, or ``Timeouts(approval=...)`` runs out; then it is gone.
-A call is decided once: whoever comes second gets ``NotPending``, a ``LookupError``.
+A call is decided once: a second decision raises ``NotPending``, a ``LookupError``.
 
 With ``Allow(remember="call")`` a yes also holds where the server was restarted while somebody
 thought: the call goes out on the new connection if the definition of the tool and the arguments
 are the same.
+
+Where a call cannot be kept open for so long, or its process may end, give the queue a store:
+
+```python
+queue = ApprovalQueue(store="tickets.json", wait=0)
+try:
+    result = await session.call_tool("deploy", {"to": "production"}, context="ana")
+except CallPending as error:
+    tell(error.ticket)                # and later, anywhere: queue.decide(ticket, Allow(), by="bo")
+```
+
+The same call (the same ``ToolCall.key``) goes out once after its ticket was granted, from any
+process that has the store. ``wait`` is for how many seconds a call waits before ``CallPending``;
+without it, as long as ``Timeouts(approval=...)`` lets it. Tickets outlive their callers, and end
+after ``keep`` seconds. A grant is used up when the call passes the queue, also where it then fails.
 """
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING, Any
 
 import anyio
-from anyio.lowlevel import checkpoint
 
 from ..catalog.call_context import same_context
 from ..catalog.tool import ToolCall
-from ..errors import ConfigError, InvalidArguments, NotPending
-from ..protocol.canonical_json import NotJson
-from ..runtime.event_loop import LoopEvent, current, in_event_loop
+from ..errors import CallPending, ConfigError, InvalidArguments
+from ..protocol.canonical_json import NotJson, canonical_of, frozen, plain
+from ..runtime.event_loop import LoopEvent, current
+from ..runtime.safe_text import safe_text
+from ..runtime.signal import Signal
 from .decision import Allow, Answer, Deny, Remember
+from .pending import DecidedApproval, PendingApproval, PendingChanges
+from .questions import in_thread
+
+if TYPE_CHECKING:
+    from .tickets import Ticket, TicketStore
 
 __all__ = ["ApprovalQueue", "DecidedApproval", "PendingApproval", "PendingChanges"]
 
 _KEPT = 100
 _KEPT_CHARS = 1_000_000
 """Of the arguments of decided calls, which are kept for people to look at."""
-
-
-@dataclass(frozen=True, slots=True)
-class PendingApproval:
-    """A call that waits to be decided. Times are seconds since the beginning of 1970, UTC."""
-
-    id: str
-    """Random, and used for no other call; ``call.id`` is the one in the audit."""
-    call: ToolCall
-    asked_at: float
-    expires_at: float | None
-    """When it will be refused if nobody decides; None where nothing limits that."""
-
-
-@dataclass(frozen=True, slots=True)
-class DecidedApproval:
-    """A call that was decided lately. Whether it was then sent and ran is in the audit."""
-
-    id: str
-    call: ToolCall
-    asked_at: float
-    decided_at: float
-    answer: Answer
-    """With ``answer.by``, who decided."""
+_LOOK = 1.0
+"""Seconds after which a store is looked at again: other processes may change it."""
+_WEEK = 7 * 86_400.0
 
 
 class _Question:
@@ -80,8 +81,8 @@ class _Question:
         self._answered = LoopEvent()
         self.answer: Answer | None = None
         now, left = time.time(), anyio.current_effective_deadline() - backend.now()
-        expires_at = now + left if left < float("inf") else None
-        self.pending = PendingApproval(secrets.token_urlsafe(16), call, now, expires_at)
+        expires_at = now + left if left < inf else None
+        self.pending = PendingApproval(_new_id(), call, now, expires_at)
 
     def wake(self) -> None:
         self._run_soon(self._answered.set)
@@ -93,39 +94,76 @@ class _Question:
 
 
 class ApprovalQueue:
-    """Give it to ``connect(approval=...)``; every other method may be called from any thread."""
+    """Give it to ``connect(approval=...)``; every other method may be called from any thread.
 
-    def __init__(self) -> None:
+    With a store, ``pending``, ``decide`` and ``for`` over ``changes`` read and write files, so code
+    in an event loop calls them in a thread.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: TicketStore | str | os.PathLike[str] | None = None,
+        wait: float | None = None,
+        keep: float = _WEEK,
+    ) -> None:
+        """``store`` is the path of a file, or a ``TicketStore``. Raises ``ConfigError``."""
+        self._store = _store_of(store)
+        if wait is not None and (type(wait) not in (int, float) or not wait >= 0):
+            raise ConfigError(f"ApprovalQueue(wait={wait!r}): give seconds, 0 or more")
+        if type(keep) not in (int, float) or not 0 < keep < inf:
+            raise ConfigError(f"ApprovalQueue(keep={keep!r}): give seconds above 0")
+        if wait is not None and self._store is None:
+            raise ConfigError(
+                "ApprovalQueue(wait=...) without store=: a call that is no longer waited for is "
+                "kept there, so give the path of a file"
+            )
+        self._wait = inf if wait is None else wait
+        self._keep = keep
+        self._signal = Signal()
         self._lock = threading.Lock()
         self._questions: dict[str, _Question] = {}
         self._pending: tuple[PendingApproval, ...] | None = ()
         self._decided: deque[DecidedApproval] = deque()
         self._decided_chars = 0
-        self._watchers: set[Callable[[], object]] = set()
 
     def __repr__(self) -> str:
-        return f"<ApprovalQueue, {len(self._questions)} pending>"
+        where = f"{len(self._questions)} pending" if self._store is None else repr(self._store)
+        return f"<ApprovalQueue, {where}>"
 
     async def __call__(self, call: ToolCall) -> Answer:
         """Wait until ``call`` is decided. This is what a session calls."""
+        if self._store is not None:
+            return await self._ask_store(self._store, call)
         question = _Question(call)
         id = question.pending.id
         with self._lock:
             self._questions[id] = question
-            watchers = self._changed()
-        _call_all(watchers)
+            self._pending = None
+        self._signal.notify()
         try:
             return await question.wait()
         finally:
             with self._lock:
-                watchers = self._changed() if self._questions.pop(id, None) else ()
-            _call_all(watchers)
+                was_pending = self._questions.pop(id, None) is not None
+                self._pending = None
+            if was_pending:
+                self._signal.notify()
+
+    @property
+    def waits(self) -> bool:
+        """Whether ``pending`` and ``decide`` read and write files, or what the store is."""
+        return self._store is not None
 
     @property
     def pending(self) -> tuple[PendingApproval, ...]:
         """What waits to be decided, the oldest first."""
+        if self._store is not None:
+            return tuple(map(_shown, self._store.pending()))
         with self._lock:
-            return self._all_pending()
+            if self._pending is None:
+                self._pending = tuple(question.pending for question in self._questions.values())
+            return self._pending
 
     def pending_for(self, context: Hashable) -> tuple[PendingApproval, ...]:
         """What waits to be decided of the calls with this ``call_tool(context=...)``."""
@@ -133,7 +171,8 @@ class ApprovalQueue:
 
     @property
     def decided(self) -> tuple[DecidedApproval, ...]:
-        """What was decided lately, the newest last: a hundred calls, or fewer that are large."""
+        """What was decided lately by this object, the newest last: a hundred calls, or fewer that
+        are large."""
         with self._lock:
             return tuple(self._decided)
 
@@ -149,158 +188,94 @@ class ApprovalQueue:
         answer = _signed(answer, by)
         if isinstance(answer, Allow) and answer.arguments is not None and len(wanted) > 1:
             raise ConfigError("decide(): an answer with arguments is for one call, not for several")
-        now = time.time()
+        if not wanted:
+            return
+        if self._store is not None:
+            now = [_shown(ticket) for ticket in self._store.decide(wanted, answer)]
+        else:
+            now = self._answer(wanted, answer)
         with self._lock:
-            missing = tuple(id for id in wanted if id not in self._questions)
-            if missing:
-                raise _not_pending(missing, len(wanted))
-            given = [(self._questions[id], _frozen(answer, self._questions[id])) for id in wanted]
-            for question, own in given:
-                question.answer = own
-                del self._questions[question.pending.id]
-                self._remember(question.pending, own, now)
-            watchers = self._changed() if given else ()
-        for question, _ in given:
-            question.wake()
-        _call_all(watchers)
+            for pending in now:
+                self._remember(pending, answer)
+        self._signal.notify()
 
     def changes(self) -> PendingChanges:
         """``pending``, each time it is another: see ``PendingChanges``."""
-        return PendingChanges(self)
+        seconds = None if self._store is None else _LOOK
+        return PendingChanges(lambda: self.pending, self._signal, seconds)
 
-    # ------------------------------------------------------------------ under the lock
+    def _answer(self, wanted: tuple[str, ...], answer: Answer) -> list[PendingApproval]:
+        with self._lock:
+            missing = tuple(id for id in wanted if id not in self._questions)
+            if missing:
+                from .tickets import not_pending
 
-    def _all_pending(self) -> tuple[PendingApproval, ...]:
-        if self._pending is None:
-            self._pending = tuple(question.pending for question in self._questions.values())
-        return self._pending
+                raise not_pending(missing, len(wanted))
+            questions = [self._questions.pop(id) for id in wanted]
+            self._pending = None
+        for question in questions:
+            question.answer = answer
+            question.wake()
+        return [question.pending for question in questions]
 
-    def _changed(self) -> Iterable[Callable[[], object]]:
-        """Whom to tell, once the lock is released."""
-        self._pending = None
-        watchers, self._watchers = self._watchers, set()
-        return watchers
-
-    def _remember(self, pending: PendingApproval, answer: Answer, now: float) -> None:
+    def _remember(self, pending: PendingApproval, answer: Answer) -> None:
         kept = self._decided
-        kept.append(DecidedApproval(pending.id, pending.call, pending.asked_at, now, answer))
+        kept.append(
+            DecidedApproval(pending.id, pending.call, pending.asked_at, time.time(), answer)
+        )
         self._decided_chars += len(pending.call.arguments_json)
         while len(kept) > _KEPT or (self._decided_chars > _KEPT_CHARS and len(kept) > 1):
             self._decided_chars -= len(kept.popleft().call.arguments_json)
 
+    async def _ask_store(self, store: TicketStore, call: ToolCall) -> Answer:
+        from .tickets import Ticket
 
-class PendingChanges:
-    """What is pending, each time it is another than this iterator gave last.
-
-    The first is what is pending now, as soon as that is something. For ``async for`` in any event
-    loop, and for ``for`` in a thread. A reader that is slow misses what lies between, never the
-    last state. It holds nothing that has to be released; ``close`` ends it, from any task or
-    thread, as ``with`` and ``async with`` do.
-    """
-
-    def __init__(self, queue: ApprovalQueue) -> None:
-        self._queue = queue
-        self._last: tuple[PendingApproval, ...] = ()
-        self._closed = False
-        self._wakes: set[Callable[[], object]] = set()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> tuple[PendingApproval, ...]:
-        await checkpoint()
-        backend = current()
+        now = time.time()
+        ticket = Ticket(_new_id(), call, now, now + self._keep)
+        ticket.to_json()  # raises where it cannot be stored
+        clock = current().now
+        until = clock() + self._wait
         while True:
-            event = LoopEvent()
-            wake = _soon(backend.run_soon, event)
-            found = self._look(wake)
-            if found is not None:
-                return found
-            if self._closed:
-                raise StopAsyncIteration
-            try:
-                await event.wait()
-            finally:
-                self._forget(wake)
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> tuple[PendingApproval, ...]:
-        while True:
-            event = threading.Event()
-            found = self._look(event.set)
-            if found is not None:
-                return found
-            try:
-                if self._closed:
-                    raise StopIteration
-                if in_event_loop():
-                    raise ConfigError("'for' would block this event loop: use 'async for'")
-                event.wait()
-            finally:
-                self._forget(event.set)
-
-    def close(self) -> None:
-        """Whoever waits for the next state gets the end of the iteration, as every later ``next``
-        does."""
-        with self._queue._lock:
-            self._closed = True
-            wakes = tuple(self._wakes)
-        _call_all(wakes)
-
-    async def aclose(self) -> None:
-        self.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _look(self, wake: Callable[[], object]) -> tuple[PendingApproval, ...] | None:
-        """The next state; if there is none yet, ``wake`` is called when there may be one."""
-        queue = self._queue
-        with queue._lock:
-            now = queue._all_pending()
-            if self._closed:
-                return None
-            if now != self._last:
-                self._last = now
-                return now
-            self._wakes.add(wake)
-            queue._watchers.add(wake)
-            return None
-
-    def _forget(self, wake: Callable[[], object]) -> None:
-        with self._queue._lock:
-            self._wakes.discard(wake)
-            self._queue._watchers.discard(wake)
+            with self._signal.task_listener() as listener:
+                found = await in_thread(store.claim, ticket)
+                if found.id == ticket.id:
+                    self._signal.notify()
+                if found.answer is not None:
+                    if found.holds_for(call):
+                        return found.answer
+                    continue  # it was for the same call when less was found about it
+                left = until - clock()
+                if left <= 0:
+                    raise CallPending(
+                        f"it waits for approval, ticket {found.id}: make the same call again once "
+                        "it was allowed",
+                        ticket=found.id,
+                        retryable=True,
+                    )
+                await listener.wait(min(_LOOK, left))
 
 
-def _soon(run_soon: Callable[[Callable[[], None]], None], event: LoopEvent) -> Callable[[], object]:
-    return lambda: run_soon(event.set)
+def _new_id() -> str:
+    return secrets.token_urlsafe(16)
 
 
-def _call_all(watchers: Iterable[Callable[[], object]]) -> None:
-    for watcher in watchers:
-        watcher()
+def _store_of(store: Any) -> TicketStore | None:
+    if store is None:
+        return None
+    from .tickets import FileTickets
+
+    if isinstance(store, str | os.PathLike):
+        return FileTickets(store)
+    if not all(callable(getattr(store, name, None)) for name in ("claim", "decide", "pending")):
+        raise ConfigError(
+            f"ApprovalQueue(store={store!r}): give the path of a file, or a TicketStore"
+        )
+    found: TicketStore = store
+    return found
+
+
+def _shown(ticket: Ticket) -> PendingApproval:
+    return PendingApproval(ticket.id, ticket.call, ticket.asked_at, ticket.expires_at)
 
 
 def _ids(ids: Any) -> tuple[str, ...]:
@@ -314,37 +289,33 @@ def _ids(ids: Any) -> tuple[str, ...]:
 
 
 def _signed(answer: Any, by: Any) -> Answer:
-    """``answer`` as it can be used, by the person ``by``. Raises ``ConfigError``."""
+    """``answer`` as it can be used, by the person ``by``, with a copy of its arguments, which the
+    decider may change afterwards. Raises ``ConfigError`` and ``InvalidArguments``."""
     if type(answer) not in (Allow, Deny):
         raise ConfigError(f"decide(): {type(answer).__name__} is neither Allow(...) nor Deny(...)")
     if by is not None and (not isinstance(by, str) or not by):
         raise ConfigError(f"decide(by={by!r}): give the name of who decides")
-    if type(answer) is Allow:
-        answer = replace(answer, remember=Remember.of(answer.remember))
+    signed: Answer = answer
+    if type(signed) is Allow:
+        signed = replace(
+            signed,
+            remember=Remember.of(signed.remember),
+            arguments=None if signed.arguments is None else _copied(signed.arguments),
+        )
     if by is None:
-        signed: Answer = answer
-    else:
-        source = "person" if answer.source == "hook" else answer.source
-        signed = replace(answer, by=by, source=source)
-    return signed
+        return signed
+    source = "person" if answer.source == "hook" else answer.source
+    return replace(signed, by=safe_text(by, 200), source=source)
 
 
-def _frozen(answer: Answer, question: _Question) -> Answer:
-    """``answer`` with a copy of its arguments, which the decider may change afterwards."""
-    if type(answer) is not Allow or answer.arguments is None:
-        return answer
+def _copied(arguments: Any) -> Any:
     try:
-        edited = question.pending.call.with_arguments(answer.arguments)
-        return replace(answer, arguments=edited.arguments)
+        copy = plain(arguments)
+        canonical_of(copy)
     except NotJson as error:
         raise InvalidArguments(
             f"decide(): the edited arguments are not JSON: {error}", path=error.path
         ) from None
-
-
-def _not_pending(missing: tuple[str, ...], wanted: int) -> NotPending:
-    what = "is not pending: it was decided, or its caller has gone"
-    if wanted == 1:
-        return NotPending(f"the call {what}", ids=missing)
-    several = f"{len(missing)} of the {wanted} calls are not pending"
-    return NotPending(f"{several}, so none is decided", ids=missing)
+    if type(copy) is not dict:
+        raise ConfigError("decide(): Allow(arguments=...) takes a mapping")
+    return frozen(copy)

@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ..errors import CallDenied, ConfigError
+from ..protocol.canonical_json import plain
 from ..runtime.atomic_file import OwnFile, Stamp
 from ..runtime.keyed_digest import keyed
 from ..runtime.safe_text import safe_text
@@ -44,6 +45,7 @@ __all__ = ["Drift", "Pins", "Policy", "differences"]
 Servers: TypeAlias = "dict[str, dict[str, Pin]]"
 """Servers, their tools, and each tool as it was written down."""
 Policy: TypeAlias = Literal["ask", "refuse", "accept"]
+DriftKind: TypeAlias = Literal["changed", "new", "gone", "unpinned", "moved"]
 
 _VERSION = 1
 _SHOWN = 110
@@ -89,13 +91,24 @@ class Drift:
 
     server: str
     tool: str
-    kind: Literal["changed", "new", "gone", "unpinned", "moved"]
+    kind: DriftKind
     """"unpinned": the file had the server and no longer does, or never did and must not be
     extended (``Pins(create=False)``). "moved": it was written for another URL."""
     fingerprint: str | None
     """Of the definition as it is now; None where the tool has gone."""
     differences: tuple[tuple[str, str, str], ...] = ()
     """Each member that differs: a JSON pointer, its text then and its text now, safe to show."""
+    pinned: dict[str, Any] | None = field(default=None, repr=False, compare=False)
+    """The definition in the file, where the tool changed."""
+
+    @classmethod
+    def of(cls, tool: Tool, kind: DriftKind, pinned: dict[str, Any] | None = None) -> Drift:
+        """How ``tool`` differs from the definition ``pinned``, if the file has one."""
+        places: tuple[tuple[str, str, str], ...] = ()
+        if pinned is not None:
+            places = tuple(_differences("", pinned, fingerprinted(tool._definition)))
+            pinned = plain(pinned)  # a copy: a hook must not be able to change what is pinned
+        return cls(tool.server, tool.name, kind, tool.fingerprint, places, pinned)
 
     @property
     def diff(self) -> str:
@@ -180,14 +193,20 @@ class Pins:
 
     # ------------------------------------------------------ on the way of a call
 
-    def all_findings(self, tool: Tool) -> tuple[str, ...]:
-        """What the approver of a call of ``tool`` should know, drift first."""
-        drift = self._drift_of(tool)
-        return (*(() if drift is None else drift.findings(self.name)), *tool.findings)
+    def drift_of(self, tool: Tool) -> Drift | None:
+        """How this very definition differs from the file as it is now.
+
+        Not from the last list: that may be of another session with the same name, or newer than
+        the definition a call was built from.
+        """
+        if self.policy == "accept":
+            return None
+        found = self._drifts_in(self._book(), tool.server, [tool])
+        return found[0] if found else None
 
     def refuse(self, call: ToolCall) -> None:
         """Raises ``CallDenied`` where the policy says so."""
-        drift = self._drift_of(call.tool) if self.policy == "refuse" else None
+        drift = self.drift_of(call.tool) if self.policy == "refuse" else None
         if drift is not None:
             reason = "; ".join(drift.findings(self.name))
             raise CallDenied(
@@ -198,7 +217,7 @@ class Pins:
             )
 
     def has_drifted(self, tool: Tool) -> bool:
-        return self._drift_of(tool) is not None
+        return self.drift_of(tool) is not None
 
     def approved(self, tool: Tool) -> None:
         """Write down a definition that was approved for always by somebody who saw the drift."""
@@ -208,17 +227,6 @@ class Pins:
             self._write(book, tool.server)
         rest = (other for other in self.drift(tool.server) if other.tool != tool.name)
         self._drifts[tool.server] = tuple(rest)
-
-    def _drift_of(self, tool: Tool) -> Drift | None:
-        """How this very definition differs from the file as it is now.
-
-        Not from the last list: that may be of another session with the same name, or newer than
-        the definition a call was built from.
-        """
-        if self.policy == "accept":
-            return None
-        found = self._drifts_in(self._book(), tool.server, [tool])
-        return found[0] if found else None
 
     # ------------------------------------------------------------------ the list
 
@@ -375,8 +383,7 @@ def _drifts(server: str, known: dict[str, Pin], tools: list[Tool]) -> Iterator[D
         if old is None:
             yield Drift(server, tool.name, "new", tool.fingerprint)
         elif old.fingerprint != tool.fingerprint:
-            places = tuple(_differences("", old.definition, fingerprinted(tool._definition)))
-            yield Drift(server, tool.name, "changed", tool.fingerprint, places)
+            yield Drift.of(tool, "changed", old.definition)
 
 
 def differences(old: Tool, new: Tool) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import ConfigError
 from ..protocol.canonical_json import NotJson, canonical, frozen, plain, sha256
@@ -19,6 +19,9 @@ from .call_context import context_text
 from .hints import HINTS, Hints, HintSource, hint_findings, hints_from
 from .inspection import definition_findings
 from .listed import Listed, Rejected
+
+if TYPE_CHECKING:
+    from .pins import Drift
 
 __all__ = ["HintSource", "Hints", "Rejected", "Tool", "ToolCall", "ToolList"]
 
@@ -233,6 +236,8 @@ class ToolCall:
     """Whether these are not the caller's arguments but the approver's."""
     context: Hashable = None
     """The host's own word on whose call it is, from ``call_tool(context=...)``. Never sent."""
+    drift: Drift | None = field(default=None, repr=False, compare=False)
+    """How the tool differs from the ``pins``, which is among the findings, too."""
     _arguments: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property

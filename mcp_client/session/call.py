@@ -297,7 +297,11 @@ class Caller:
                 "arguments", {} if request.arguments is None else request.arguments
             )
         arguments, text = call.frozen
-        findings = tool.findings if self._pins is None else self._pins.all_findings(tool)
+        drift, findings = None, tool.findings
+        if self._pins is not None:
+            drift = self._pins.drift_of(tool)
+            if drift is not None:
+                findings = (*drift.findings(self._pins.name), *findings)
         frozen = ToolCall(
             id=call.id,
             server=tool.server,
@@ -308,6 +312,7 @@ class Caller:
             findings=(*call.findings, *findings) if call.findings else findings,
             generation=now.wire.generation,
             context=request.context,
+            drift=drift,
         )
         if self._validation.arguments_fit(tool, arguments):
             return frozen

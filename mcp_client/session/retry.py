@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import (
+    CallPending,
     CallTimeout,
     ConfigError,
     ConnectionLost,
@@ -50,8 +51,9 @@ class Retry:
     def permits(self, error: McpError) -> bool:
         """Whether a call that ended with ``error`` may be attempted again."""
         if isinstance(error, NotSent | ServerError):
-            # A visit to a URL has to be waited for: UrlElicitationRequired.elicitations.
-            return error.retryable and not isinstance(error, UrlElicitationRequired)
+            # A person has to visit a URL, or to decide: neither is a matter of seconds.
+            waits = isinstance(error, UrlElicitationRequired | CallPending)
+            return error.retryable and not waits
         if isinstance(error, CallTimeout | ConnectionLost):
             return error.retryable or self.safe
         return False

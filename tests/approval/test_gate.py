@@ -131,6 +131,8 @@ def test_every_public_function_of_the_package_is_known_to_this_test() -> None:
         "ask_on_terminal",
         "deny_all",
         "elicit_on_terminal",
+        "find_configs",
+        "load_config",
         "one_at_a_time",
         "safe_text",
         "verify_audit",

@@ -1,0 +1,504 @@
+"""Calls that nobody waits for: a ticket now, and the same call once after it was granted."""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_client import (
+    Allow,
+    Answers,
+    ApprovalQueue,
+    CallDenied,
+    CallPending,
+    ConfigError,
+    Deny,
+    FileTickets,
+    McpError,
+    NotPending,
+    NotSent,
+    Pins,
+    Remember,
+    Retry,
+    Session,
+    Ticket,
+    TicketStore,
+    ToolCall,
+)
+from mcp_client.approval.decision import Answer
+from mcp_client.approval.tickets import not_pending
+from tests.approval.test_concurrency import Server
+from tests.approval.test_queue import until_pending
+from tests.properties import examples
+
+
+class Memory:
+    """A store of somebody's own, as one would write it over a database."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, str] = {}
+        self.lock = threading.Lock()
+
+    def claim(self, ticket: Ticket) -> Ticket:
+        key = ticket.call.key
+        with self.lock:
+            row = self.rows.get(key)
+            if row is None:
+                self.rows[key] = json.dumps(ticket.to_json())
+                return ticket
+            found = Ticket.from_json(json.loads(row))
+            if found.answer is not None:
+                del self.rows[key]
+            return found
+
+    def decide(self, ids: Sequence[str], answer: Answer) -> Sequence[Ticket]:
+        with self.lock:
+            waiting = {one.id: one for one in self._pending()}
+            missing = tuple(id for id in ids if id not in waiting)
+            if missing:
+                raise not_pending(missing, len(ids))
+            decided = [replace(waiting[id], answer=answer) for id in ids]
+            for one in decided:
+                self.rows[one.call.key] = json.dumps(one.to_json())
+            return decided
+
+    def pending(self) -> Sequence[Ticket]:
+        with self.lock:
+            return self._pending()
+
+    def _pending(self) -> list[Ticket]:
+        every = [Ticket.from_json(json.loads(row)) for row in self.rows.values()]
+        return [one for one in every if one.answer is None]
+
+
+@pytest.fixture(params=["a file", "a store of one's own"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> TicketStore:
+    return FileTickets(tmp_path / "tickets.json") if request.param == "a file" else Memory()
+
+
+async def ticket_of(session: Session, n: int = 1, **options: Any) -> str:
+    with pytest.raises(CallPending) as caught:
+        await session.call_tool("t", {"n": n}, **options)
+    assert isinstance(caught.value, NotSent)
+    assert (caught.value.server, caught.value.tool) == ("memory", "t")
+    assert caught.value.ticket in caught.value.message
+    return caught.value.ticket
+
+
+async def test_the_same_call_goes_out_once_after_its_ticket_was_granted(
+    store: TicketStore,
+) -> None:
+    server = Server()
+    async with server.connect(ApprovalQueue(store=store, wait=0)) as session:
+        ticket = await ticket_of(session, context="ana")
+        assert await ticket_of(session, context="ana") == ticket, "one ticket for one call"
+    desk = ApprovalQueue(store=store)  # as in another process
+    (pending,) = desk.pending_for("ana")
+    assert (pending.id, pending.call.arguments, pending.call.server) == (
+        ticket,
+        {"n": 1},
+        "memory",
+    )
+    assert server.ran == []
+    desk.decide(ticket, Allow(), by="bo")
+    assert desk.pending == ()
+    records: list[Any] = []
+    queue = ApprovalQueue(store=store, wait=0)
+    async with server.connect(queue, audit=records.append) as session:
+        await ticket_of(session, 2, context="ana")
+        await ticket_of(session, 1, context="carl")
+        result = await session.call_tool("t", {"n": 1}, context="ana")
+        assert result.text == "ran"
+        assert await ticket_of(session, context="ana") != ticket, "a grant is used once"
+    assert server.ran == [{"n": 1}]
+    decisions = [record["decision"] for record in records if record["event"] == "closed"]
+    assert [decision and decision["by"] for decision in decisions] == [None, None, "bo", None]
+    outcomes = [record["outcome"] for record in records if record["event"] == "closed"]
+    assert outcomes == ["CallPending", "CallPending", "ok", "CallPending"]
+
+
+async def test_a_ticket_that_was_refused_refuses_the_same_call_once(store: TicketStore) -> None:
+    server = Server()
+    queue = ApprovalQueue(store=store, wait=0)
+    async with server.connect(queue) as session:
+        ticket = await ticket_of(session)
+        queue.decide(ticket, Deny("not in production"), by="bo")
+        with pytest.raises(NotPending):
+            queue.decide(ticket, Allow())
+        with pytest.raises(CallDenied, match="not in production") as caught:
+            await session.call_tool("t", {"n": 1})
+        assert caught.value.by == "bo"
+        assert await ticket_of(session) != ticket
+    assert server.ran == []
+
+
+async def test_edited_arguments_and_how_long_a_yes_holds_are_in_the_ticket(
+    store: TicketStore,
+) -> None:
+    server = Server()
+    queue = ApprovalQueue(store=store, wait=0)
+    async with server.connect(queue) as session:
+        queue.decide(await ticket_of(session, 1), Allow({"n": 7}))
+        queue.decide(await ticket_of(session, 2), Allow(remember=Remember("session", seconds=60.0)))
+        await session.call_tool("t", {"n": 1})
+        await session.call_tool("t", {"n": 2})
+        await session.call_tool("t", {"n": 3})
+        assert [answer.scope for answer in session.answers.list()] == ["session"]
+    assert server.ran == [{"n": 7}, {"n": 2}, {"n": 3}]
+
+
+async def test_a_caller_that_waits_hears_of_the_decision_at_once_or_gets_the_ticket(
+    store: TicketStore,
+) -> None:
+    server = Server()
+    waiting = ApprovalQueue(store=store, wait=30)
+    async with server.connect(waiting) as session, anyio.create_task_group() as group:
+        group.start_soon(session.call_tool, "t", {"n": 1})
+        (pending,) = await until_pending(waiting, 1)
+        waiting.decide(pending.id, Allow())
+    assert server.ran == [{"n": 1}]
+    elsewhere = ApprovalQueue(store=store)
+    async with server.connect(waiting) as session, anyio.create_task_group() as group:
+        group.start_soon(session.call_tool, "t", {"n": 2})
+        (pending,) = await until_pending(elsewhere, 1)
+        elsewhere.decide(pending.id, Allow())  # the other object looks at the store
+    assert server.ran[1:] == [{"n": 2}]
+    async with server.connect(ApprovalQueue(store=store, wait=0.05)) as session:
+        await ticket_of(session)
+
+
+async def test_two_callers_share_a_ticket_and_one_of_them_goes_out(store: TicketStore) -> None:
+    server = Server()
+    queue = ApprovalQueue(store=store, wait=0.5)
+    ended: list[str] = []
+
+    async def call(session: Session) -> None:
+        try:
+            await session.call_tool("t", {"n": 1})
+            ended.append("ran")
+        except CallPending:
+            ended.append("pending")
+
+    async with server.connect(queue) as session, anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(call, session)
+        (pending,) = await until_pending(queue, 1)
+        queue.decide(pending.id, Allow())
+    assert sorted(ended) == ["pending", "pending", "ran"]
+    assert len(server.ran) == 1
+
+
+async def test_a_batch_with_an_unknown_ticket_decides_nothing(store: TicketStore) -> None:
+    queue = ApprovalQueue(store=store, wait=0)
+    async with Server().connect(queue) as session:
+        one, two = await ticket_of(session, 1), await ticket_of(session, 2)
+        with pytest.raises(LookupError, match="none is decided"):
+            queue.decide([one, "unknown", two], Allow())
+        assert [pending.id for pending in queue.pending] == [one, two]
+        queue.decide([one, two], Deny("no"))
+        assert queue.pending == ()
+        assert [decided.id for decided in queue.decided] == [one, two]
+
+
+async def test_a_grant_holds_for_no_call_about_which_more_was_found(store: TicketStore) -> None:
+    server = Server()
+    queue = ApprovalQueue(store=store, wait=0)
+    hidden = {"name": "t", "inputSchema": {"type": "object"}}
+    call = ToolCall.example(hidden, {"n": 1})
+    with pytest.raises(CallPending) as caught:
+        await queue(call)
+    queue.decide(caught.value.ticket, Allow())
+    with pytest.raises(CallPending) as again:
+        await queue(replace(call, findings=("it has drifted",)))
+    assert again.value.ticket != caught.value.ticket
+    queue.decide(again.value.ticket, Allow())
+    with pytest.raises(CallPending):
+        await queue(replace(call, tool=replace(call.tool, trusted=True)))
+    assert server.ran == []
+
+
+async def test_a_ticket_ends_after_some_time_decided_or_not(store: TicketStore) -> None:
+    queue = ApprovalQueue(store=store, wait=0, keep=3_600)
+    call = ToolCall.example()
+    with pytest.raises(CallPending):
+        await queue(call)
+    (pending,) = queue.pending
+    assert pending.expires_at == pytest.approx(pending.asked_at + 3_600)
+
+
+async def test_an_expired_ticket_is_gone_and_its_grant_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = ApprovalQueue(store=tmp_path / "t.json", wait=0, keep=60)
+    call, now = ToolCall.example(), time.time()
+    monkeypatch.setattr("time.time", lambda: now)
+    with pytest.raises(CallPending) as first:
+        await queue(call)
+    queue.decide(first.value.ticket, Allow())
+    now += 61
+    with pytest.raises(CallPending) as second:
+        await queue(call)
+    assert second.value.ticket != first.value.ticket
+    now += 61
+    assert queue.pending == ()
+    with pytest.raises(NotPending):
+        queue.decide(second.value.ticket, Allow())
+
+
+async def test_a_context_that_cannot_be_stored_is_refused(store: TicketStore) -> None:
+    server = Server()
+    async with server.connect(ApprovalQueue(store=store, wait=0)) as session:
+        with pytest.raises(CallDenied, match="whose context is text"):
+            await session.call_tool("t", context=frozenset())
+    assert server.ran == []
+
+
+async def test_retrying_does_not_wait_for_a_person(store: TicketStore) -> None:
+    asked = 0
+
+    class Counting(ApprovalQueue):
+        async def __call__(self, call: ToolCall) -> Answer:
+            nonlocal asked
+            asked += 1
+            return await super().__call__(call)
+
+    async with Server().connect(Counting(store=store, wait=0), retry=Retry()) as session:
+        await ticket_of(session)
+    assert asked == 1
+
+
+async def test_a_hook_of_ones_own_may_say_that_a_call_is_pending() -> None:
+    async def hook(call: ToolCall) -> Answer:
+        raise CallPending("it waits in Jira", ticket="OPS-1")
+
+    server = Server()
+    async with server.connect(hook) as session:
+        with pytest.raises(CallPending, match="Jira") as caught:
+            await session.call_tool("t")
+    assert caught.value.ticket == "OPS-1"
+    assert server.ran == []
+
+
+async def test_what_was_remembered_lets_a_call_through_without_a_ticket(tmp_path: Path) -> None:
+    server, answers = Server(), Answers()
+    queue = ApprovalQueue(store=tmp_path / "t.json", wait=0)
+    async with server.connect(queue, answers=answers) as session:
+        queue.decide(await ticket_of(session), Allow(remember="session"))
+        await session.call_tool("t", {"n": 1})
+        await session.call_tool("t", {"n": 2})
+    assert len(server.ran) == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"wait": 0},
+        {"store": 5},
+        {"store": object()},
+        {"store": "t.json", "wait": -1},
+        {"store": "t.json", "wait": True},
+        {"store": "t.json", "wait": float("nan")},
+        {"store": "t.json", "keep": 0},
+        {"store": "t.json", "keep": float("inf")},
+    ],
+)
+def test_a_wrong_option_is_refused_by_name(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=rf"ApprovalQueue\({list(options)[-1]}="):
+        ApprovalQueue(**options)
+
+
+# ------------------------------------------------------------------------ the file
+
+
+async def test_the_file_is_for_its_owner_and_holds_what_a_person_has_to_see(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "tickets.json"
+    call = ToolCall.example(
+        {"name": "t", "inputSchema": {"type": "object"}, "description": "It reads."},
+        {"n": "\u202e"},
+        meta={"a": 1},
+        context=("ana", 1),
+        findings=["seen"],
+    )
+    with pytest.raises(CallPending):
+        await ApprovalQueue(store=file, wait=0)(call)
+    assert file.stat().st_mode & 0o777 == 0o600
+    (pending,) = ApprovalQueue(store=file).pending
+    assert pending.call == replace(call, generation=0)
+    assert pending.call.key == call.key
+
+
+async def test_a_ticket_shows_how_the_tool_differs_from_the_pins(tmp_path: Path) -> None:
+    lock, file = tmp_path / "mcp.lock", tmp_path / "tickets.json"
+    tools = [ToolCall.example({"name": "t", "description": "It reads."}, server="memory").tool]
+    Pins(lock).accept("memory", tools)
+    async with Server().connect(ApprovalQueue(store=file, wait=0), pins=lock) as session:
+        await ticket_of(session)
+    (pending,) = ApprovalQueue(store=file).pending
+    drift = pending.call.drift
+    assert drift is not None
+    assert (drift.kind, drift.pinned) == ("changed", tools[0].raw)
+    assert drift.differences == (("description", "'It reads.'", "absent"),)
+    assert any("mcp.lock" in finding for finding in pending.call.findings)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[]", "version 1"),
+        ('{"version": 2, "tickets": []}', "version 1"),
+        ('{"version": 1}', "no list"),
+        ('{"version": 1, "tickets": [{}]}', "cannot be read"),
+    ],
+)
+def test_a_malformed_file_is_refused(text: str, why: str, tmp_path: Path) -> None:
+    file = tmp_path / "tickets.json"
+    file.write_text(text)
+    file.chmod(0o600)
+    with pytest.raises(ConfigError, match=why):
+        _ = ApprovalQueue(store=file).pending
+
+
+def test_a_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "tickets.json"
+    file.write_text('{"version": 1, "tickets": []}')
+    file.chmod(0o644)
+    with pytest.raises(ConfigError, match="others may read"):
+        _ = ApprovalQueue(store=file).pending
+
+
+async def test_only_so_many_calls_may_wait_in_a_file(tmp_path: Path) -> None:
+    queue = ApprovalQueue(store=FileTickets(tmp_path / "t.json", most=2), wait=0)
+    async with Server().connect(queue) as session:
+        one, _ = await ticket_of(session, 1), await ticket_of(session, 2)
+        with pytest.raises(CallDenied, match=r"FileTickets\(most=\.\.\.\)"):
+            await session.call_tool("t", {"n": 3})
+        queue.decide(one, Deny())
+        await ticket_of(session, 3)
+    with pytest.raises(ConfigError, match="most"):
+        FileTickets(tmp_path / "t.json", most=0)
+
+
+GOOD = Ticket("id", ToolCall.example("t", {"n": 1}, context="ana"), 1.0, 9e10, Allow()).to_json()
+members = st.sampled_from(sorted(GOOD))
+parts = st.sampled_from(sorted(GOOD["call"]))
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=4,
+)
+
+
+@given(members, parts, anything)
+@examples(200)
+def test_whatever_stands_in_a_store_is_a_ticket_or_one_value_error(
+    member: str, part: str, value: Any
+) -> None:
+    for changed in ({**GOOD, member: value}, {**GOOD, "call": {**GOOD["call"], part: value}}):
+        try:
+            found = Ticket.from_json(json.loads(json.dumps(changed)))
+        except ValueError:
+            continue
+        assert found.call.key == changed["key"]
+
+
+answers = st.one_of(
+    st.builds(Deny, st.text(), by=st.none() | st.text()),
+    st.builds(
+        Allow,
+        st.none() | st.dictionaries(st.text(max_size=3), anything, max_size=3),
+        st.sampled_from(
+            [
+                None,
+                Remember("call"),
+                Remember("always", where={"/n": {"max": 3}}),
+                Remember("session", exact=True, seconds=5.0),
+            ]
+        ),
+        st.none() | st.text(),
+    ),
+)
+
+
+@given(answers)
+@examples(100)
+def test_a_ticket_comes_out_of_a_store_as_it_went_in(answer: Answer) -> None:
+    ticket = Ticket("id", ToolCall.example("t", {"n": 1}, context=("ana", 1)), 1.0, 2.0, answer)
+    again = Ticket.from_json(json.loads(json.dumps(ticket.to_json())))
+    assert again == replace(ticket, call=replace(ticket.call, generation=0))
+
+
+# ------------------------------------------------------------------- many processes
+
+GRANT = """
+import sys
+from mcp_client import Allow, ApprovalQueue
+queue = ApprovalQueue(store=sys.argv[1])
+for pending in queue.changes():
+    for one in pending:
+        queue.decide(one.id, Allow(), by="another process")
+    if len(queue.decided) >= int(sys.argv[2]):
+        break
+"""
+
+
+async def test_another_process_grants_what_this_one_asks(tmp_path: Path) -> None:
+    server, file, calls = Server(), tmp_path / "tickets.json", 20
+    process = subprocess.Popen([sys.executable, "-c", GRANT, file, str(calls)])
+    try:
+        async with (
+            server.connect(ApprovalQueue(store=file)) as session,
+            anyio.create_task_group() as group,
+        ):
+            for n in range(calls):
+                group.start_soon(functools.partial(session.call_tool, "t", {"n": n}))
+        with anyio.fail_after(30):
+            assert await anyio.to_thread.run_sync(process.wait) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert sorted(ran["n"] for ran in server.ran) == list(range(calls))
+    assert json.loads(file.read_text())["tickets"] == []
+
+
+CLAIM = """
+import sys, time
+from mcp_client import FileTickets, Ticket, ToolCall
+store, call, found = FileTickets(sys.argv[1]), ToolCall.example(), 0
+for _ in range(20):
+    ticket = Ticket("another", call, time.time(), time.time() + 60)
+    found += store.claim(ticket).answer is not None
+print(found)
+"""
+
+
+def test_one_grant_is_used_by_one_of_many_processes(tmp_path: Path) -> None:
+    file = str(tmp_path / "t.json")
+    store, call = FileTickets(file), ToolCall.example()
+    store.claim(Ticket("first", call, time.time(), time.time() + 60))
+    store.decide(["first"], Allow())
+    words = [sys.executable, "-c", CLAIM, file]
+    processes = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    said = [process.communicate(timeout=60)[0] for process in processes]
+    assert sorted(said) == ["0\n", "0\n", "1\n"]
+
+
+def test_an_error_of_the_store_is_one_of_ours(tmp_path: Path) -> None:
+    with pytest.raises(McpError, match="cannot be written"):
+        FileTickets(tmp_path / "no" / "t.json").claim(Ticket("id", ToolCall.example(), 0.0, 9e10))
