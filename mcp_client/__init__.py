@@ -52,6 +52,7 @@ from .errors import (
     OutcomeUnknown,
     ProtocolViolation,
     ServerError,
+    StartDenied,
     ToolFailed,
     Unanswered,
     UnknownTool,
@@ -123,10 +124,12 @@ if TYPE_CHECKING:
     from .host.config import Config, load_config
     from .host.config_places import ConfigFile, find_configs
     from .host.config_problem import ConfigProblem
+    from .host.confirmations import Confirmations, ConfirmationStore, Confirmed
     from .host.host import Host
     from .host.server_config import ServerConfig
     from .host.start_request import StartRequest
     from .host.status import ServerStatus, StatusWatch
+    from .host.terminal import confirm_on_terminal
     from .protocol.elicitation import Choice, FormField
     from .protocol.prompts import Completion, Prompt, PromptArgument, PromptMessage
     from .protocol.resources import Resource, ResourceContents, ResourceTemplate, ResourceUpdate
@@ -161,6 +164,9 @@ __all__ = [
     "ConfigError",
     "ConfigFile",
     "ConfigProblem",
+    "ConfirmationStore",
+    "Confirmations",
+    "Confirmed",
     "ConnectError",
     "ConnectionLost",
     "ContentBlock",
@@ -234,6 +240,7 @@ __all__ = [
     "ServerError",
     "ServerStatus",
     "Session",
+    "StartDenied",
     "StartRequest",
     "StatusWatch",
     "StdioServer",
@@ -258,6 +265,7 @@ __all__ = [
     "WorkloadIdentity",
     "allow_all",
     "ask_on_terminal",
+    "confirm_on_terminal",
     "connect",
     "deny_all",
     "elicit_on_terminal",
@@ -302,8 +310,10 @@ _LATER = {
     "host.config": ("Config", "load_config"),
     "host.config_places": ("ConfigFile", "find_configs"),
     "host.config_problem": ("ConfigProblem",),
+    "host.confirmations": ("ConfirmationStore", "Confirmations", "Confirmed"),
     "host.server_config": ("ServerConfig",),
     "host.start_request": ("StartRequest",),
+    "host.terminal": ("confirm_on_terminal",),
     "host.changes": ("HostToolWatch",),
     "host.host": ("Host",),
     "host.status": ("ServerStatus", "StatusWatch"),

@@ -12,6 +12,7 @@ McpError                     .message .server .tool .retryable .attempts
 │   ├── CallWithdrawn        .reason: its caller cancelled it before it was sent
 │   └── ConnectError         .exit_code .stderr_tail .http_status .body_excerpt .retry_after
 │       ├── NegotiationError no revision in common
+│       ├── StartDenied      .reason .source: nobody allowed the config file's server to start
 │       └── AuthError        .challenge .oauth_error: the server requires a login
 ├── OutcomeUnknown           the request left, the answer did not come: it may have run
 │   ├── CallTimeout          .clock ("connect", "idle" or "total")
@@ -57,6 +58,7 @@ __all__ = [
     "OutcomeUnknown",
     "ProtocolViolation",
     "ServerError",
+    "StartDenied",
     "ToolFailed",
     "Unanswered",
     "UnknownTool",
@@ -168,6 +170,15 @@ class ConnectError(NotSent):
 
 class NegotiationError(ConnectError):
     """Client and server have no protocol revision in common, or cannot agree on one."""
+
+
+class StartDenied(ConnectError):
+    """A server of a config file was not started, because nobody said that it may be."""
+
+    reason: str = ""
+    """What ``confirm`` said, or why there was no answer."""
+    source: str = "gate"
+    """What decided: "hook" where ``confirm`` said no; "gate" where there was no answer."""
 
 
 class AuthError(ConnectError):

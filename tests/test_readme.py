@@ -77,6 +77,7 @@ def test_every_example_is_tested_here() -> None:
         "approve_in_a_web_app.py",
         "ask_first.py",
         "follow_links.py",
+        "from_config.py",
         "list_and_call.py",
         "log_in.py",
         "over_http.py",
@@ -126,6 +127,18 @@ def test_without_async_calls_from_threads_and_is_refused_what_changes_things() -
         "New York: 22.5 °C, partly cloudy",
         "not approved: only reading is allowed here",
     ]
+
+
+def test_from_config_starts_what_was_confirmed_and_asks_once() -> None:
+    done = run(sys.executable, "examples/from_config.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[:2] == [
+        "may this run? python3 servers/weather.py",
+        "  with UNITS from UNITS - warnings: ()",
+    ]
+    assert lines[2].startswith("mcp.json:10: mcpServers.docs.url: the environment variable 'DOCS")
+    assert lines[3:] == ["['weather__get_weather']", "Oslo: 22.5 °C, partly cloudy"]
 
 
 def test_ask_first_without_a_terminal_refuses_and_names_the_remedy() -> None:

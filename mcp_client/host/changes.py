@@ -45,7 +45,7 @@ class HostToolWatch(Watch[ToolChanges]):
         self._host._events.signal.notify()
 
     async def _step(self) -> ToolChanges | None:
-        pause = await self._host._follow_changes()
+        pause = await self._follow()
         now = self._host._listed()
         before, self._before = self._before, now
         changes = None if now is before else _compared(before, now)
@@ -54,6 +54,24 @@ class HostToolWatch(Watch[ToolChanges]):
         if not self._over:
             await self._host._events.signal.wait(pause or _LOOK)
         return None
+
+    async def _follow(self) -> float:
+        """Fetch the lists that servers say have changed. Returns the seconds after which a server
+        may be asked again that announces changes and changes nothing; 0 where there is no such."""
+        host = self._host
+        outdated = [server for server in host._servers.values() if server.listing.outdated]
+        for server in outdated:
+            server.listing.fetch()
+        if outdated:
+            await host._settled(outdated)
+        pause = 0.0
+        for server in outdated:
+            changed = await host._directory.take(server)
+            if changed:
+                host._events.changed()
+            pause = max(pause, server.listing.fetched(changed))
+        await host._take_lists()
+        return pause
 
 
 def _compared(before: ToolList, now: ToolList) -> ToolChanges:

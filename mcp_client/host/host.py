@@ -7,7 +7,8 @@ server, and so through its gate. Nothing here takes a task for a call, and nothi
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable, Mapping
+import os
+from collections.abc import Awaitable, Callable, Generator, Hashable, Iterable, Mapping
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
     from ..catalog.resources import ResourceResult
     from ..protocol.prompts import Prompt
     from ..protocol.resources import Resource
+    from .config_places import Scope
+    from .config_problem import ConfigProblem
+    from .confirmations import ConfirmationStore
+    from .from_config import Confirm
     from .search import ToolIndex
 
 __all__ = ["Host"]
@@ -86,11 +91,32 @@ class Host:
         self._opened = self._closed = False
         self._closing: LoopEvent | None = None
         self._watches: set[HostToolWatch] = set()
+        self.problems: tuple[ConfigProblem, ...] = ()
+        """What is wrong in the config file of ``from_config``; its other servers are here."""
         self._index: ToolIndex | None = None
         self._indexed: ToolList | None = None
         for name, server in servers.items():
             self._register(name, server)
         self._required = self._checked_required(required)
+
+    @classmethod
+    def from_config(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        confirm: Confirm | None = None,
+        confirmations: ConfirmationStore | str | os.PathLike[str] | None = None,
+        scope: Scope | None = None,
+        inputs: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Host:
+        """A host of a config file's servers, each started once that is allowed: see
+        ``mcp_client.host.from_config``. ``options`` are those of ``Host``."""
+        from .from_config import host_from_config
+
+        return host_from_config(
+            cls, path, confirm, confirmations, scope=scope, inputs=inputs, options=options
+        )
 
     # ------------------------------------------------------------------- opening
 
@@ -347,19 +373,11 @@ class Host:
 
     async def list_resources(self, *, refresh: bool = False) -> Listed[Resource]:
         """The resources of all connected servers that have some; each says its ``.server``."""
-        self._check_open()
-        servers, signal = list(self._servers.values()), self._events.signal
-        return await gather(
-            servers, signal, "resources", lambda one: one.list_resources(refresh=refresh)
-        )
+        return await self._gather("resources", lambda one: one.list_resources(refresh=refresh))
 
     async def list_prompts(self, *, refresh: bool = False) -> Listed[Prompt]:
         """The prompts of all connected servers that have some; each says its ``.server``."""
-        self._check_open()
-        servers, signal = list(self._servers.values()), self._events.signal
-        return await gather(
-            servers, signal, "prompts", lambda one: one.list_prompts(refresh=refresh)
-        )
+        return await self._gather("prompts", lambda one: one.list_prompts(refresh=refresh))
 
     async def read_resource(
         self, uri: str, *, server: str, timeout: float | Timeouts | None = None
@@ -381,6 +399,12 @@ class Host:
         return await session.get_prompt(name, arguments, timeout=timeout)
 
     # -------------------------------------------------------------------- private
+
+    async def _gather(
+        self, feature: str, ask: Callable[[Session], Awaitable[Listed[T]]]
+    ) -> Listed[T]:
+        self._check_open()
+        return await gather(list(self._servers.values()), self._events.signal, feature, ask)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -441,7 +465,7 @@ class Host:
         await wait_for_most(
             self._events.signal,
             self._backend.now,
-            lambda: [one for one in servers if one.busy or (one.is_asking and is_required(one))],
+            lambda: [one for one in servers if one.busy or one.is_asking],
             lambda server: server.busy_since,
             is_required,
         )
@@ -468,20 +492,3 @@ class Host:
         if not self._watches:
             for server in self._servers.values():
                 server.listing.watch(False)
-
-    async def _follow_changes(self) -> float:
-        """Fetch the lists that servers say have changed. Returns the seconds after which a server
-        may be asked again that announces changes and changes nothing; 0 where there is no such."""
-        outdated = [server for server in self._servers.values() if server.listing.outdated]
-        for server in outdated:
-            server.listing.fetch()
-        if outdated:
-            await self._settled(outdated)
-        pause = 0.0
-        for server in outdated:
-            changed = await self._directory.take(server)
-            if changed:
-                self._events.changed()
-            pause = max(pause, server.listing.fetched(changed))
-        await self._take_lists()
-        return pause

@@ -28,6 +28,7 @@ from .listing import ServerListing
 from .options import SharedOptions
 from .server_config import ServerConfig, StartGate, ToolFilter
 from .status import ServerState, ServerStatus, StatusEvents
+from .waiting import GRACE
 
 if TYPE_CHECKING:
     from ..transports.base import Transport
@@ -37,6 +38,8 @@ __all__ = ["HostedServer"]
 _log = logging.getLogger("mcp_client")
 _PROBE_SECONDS = 10.0
 _EARLY = 0.01
+_QUICK_ANSWER = 1.0
+"""Seconds that those who wait for servers wait for a yes: a remembered one comes sooner."""
 """Seconds by which a timer may ring too early."""
 _PORTS = {"http": 80, "https": 443}
 _GATEWAY = frozenset({502, 503, 504})
@@ -166,7 +169,8 @@ class HostedServer:
         """What a use of it raises now: it is not connected, and why."""
         error = self.error
         if error is None:
-            return ConnectError(f"the server is {self.state}", server=self.name)
+            why = "not started: it waits to be allowed" if self.is_asking else self.state
+            return ConnectError(f"the server is {why}", server=self.name)
         kind = type(error) if isinstance(error, ConnectError) else ConnectError
         fields = vars(error) if isinstance(error, ConnectError) else {}
         retry_in = self.retry_in
@@ -191,7 +195,9 @@ class HostedServer:
             return None
         if self.gate is not None:
             if self._asking is None:
-                return self.job(self._ask, self._asking_is)
+                asking = self.job(self._ask, self._asking_is)
+                self.busy_since += _QUICK_ANSWER - GRACE
+                return asking
             return self._asking
         return self._begin()
 
@@ -210,7 +216,7 @@ class HostedServer:
         if self.gate is not None:
             if self._asking is None and self.error is not None and not ask_again:
                 raise self.refusal()
-            await self._wait(self.start(), self._timeouts.approval)
+            await self._wait(self.start(), self._timeouts.approval + _PROBE_SECONDS)
             if self.gate is not None:
                 raise self.refusal()
         if self._attempt is None:

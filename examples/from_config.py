@@ -1,0 +1,35 @@
+"""The servers of a config file: each is started only after somebody has seen what would run."""
+
+import tempfile
+from pathlib import Path
+
+import anyio
+
+from mcp_client import Host, StartRequest, allow_all
+
+CONFIG = Path(__file__).with_name("mcp.json")
+
+
+def confirm(request: StartRequest) -> bool:  # at a terminal: confirm=mcp_client.confirm_on_terminal
+    print("may this run?", request.command, *request.args)
+    print("  with", *request.env_names, "from", *request.variables, "- warnings:", request.warnings)
+    return request.command == "python3" and not request.warnings
+
+
+async def main() -> None:
+    confirmed = Path(tempfile.mkdtemp(), "confirmed.json")  # keep it with your own settings
+    async with Host.from_config(
+        CONFIG, confirm=confirm, confirmations=confirmed, approval=allow_all
+    ) as host:
+        for problem in host.problems:
+            print(f"{problem.path.name}:{problem.line}: {problem.key}: {problem.message}")
+        print([tool.qualified_name for tool in await host.list_tools()])
+        result = await host.call_tool("weather__get_weather", {"location": "Oslo"}, timeout=10)
+        print(result.text)
+
+    # The yes is remembered for exactly this command: nobody has to be asked again.
+    async with Host.from_config(CONFIG, confirmations=confirmed, approval=allow_all) as host:
+        assert host.status()["weather"].state == "connected"
+
+
+anyio.run(main)

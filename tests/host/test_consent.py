@@ -1,0 +1,469 @@
+"""A config file is code: what it names is started only once that was allowed.
+
+Each server here writes a marker before it serves, so that a start cannot go unseen.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_client import (
+    ConfigError,
+    Confirmations,
+    ConnectError,
+    Host,
+    StartDenied,
+    StartRequest,
+    Timeouts,
+    allow_all,
+    load_config,
+)
+
+WEATHER = Path(__file__).parents[2] / "examples" / "servers" / "weather.py"
+MARKING = """
+import pathlib, runpy, sys
+with open(sys.argv[1], "a") as marker:
+    marker.write("x")
+runpy.run_path(sys.argv[2], run_name="__main__")
+"""
+
+
+class Project:
+    """A project with a config file of one server, or several."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / ".mcp.json"
+        self.confirmations = folder / "confirmed.json"
+        self.marker = folder / "marker"
+        (folder / "marking.py").write_text(MARKING)
+        self.server: dict[str, Any] = {
+            "command": sys.executable,
+            "args": ["marking.py", str(self.marker), str(WEATHER)],
+        }
+        self.write()
+
+    def write(self, **more: Any) -> None:
+        self.path.write_text(json.dumps({"mcpServers": {"weather": self.server, **more}}))
+
+    @property
+    def starts(self) -> int:
+        return len(self.marker.read_text()) if self.marker.exists() else 0
+
+    def host(self, confirm: Any = None, **options: Any) -> Host:
+        options.setdefault("approval", allow_all)
+        options.setdefault("timeouts", Timeouts(connect=30, close=1))
+        options.setdefault("confirmations", self.confirmations)
+        return Host.from_config(self.path, confirm=confirm, **options)
+
+    def request(self, **options: Any) -> StartRequest:
+        return load_config(self.path, **options).requests["weather"]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("TOKEN", "s3cret-t0ken")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return Project(folder)
+
+
+class Asked:
+    """A ``confirm`` that says ``answer`` and keeps what it was asked."""
+
+    def __init__(self, answer: Any = True) -> None:
+        self.answer = answer
+        self.requests: list[StartRequest] = []
+
+    async def __call__(self, request: StartRequest) -> Any:
+        self.requests.append(request)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def no(request: StartRequest) -> bool:
+    raise AssertionError("nobody should be asked")
+
+
+async def connected(host: Host, name: str = "weather") -> None:
+    async with host.status_changes() as changes:
+        if host.status()[name].state == "connected":
+            return
+        async for status in changes:
+            if (status.name, status.state) == (name, "connected"):
+                return
+
+
+# ------------------------------------------------------------------ what starts, and what not
+
+
+async def test_nothing_of_a_project_starts_without_a_yes(project: Project) -> None:
+    async with project.host() as host:
+        status = host.status()["weather"]
+        assert status.state == "idle"
+        assert isinstance(status.error, StartDenied)
+        assert "confirm=" in status.error.message
+        assert str(project.path) in status.error.message
+        assert "weather" in (await host.list_tools()).findings[0]
+        with pytest.raises(ConnectError, match="confirm="):
+            await host.session("weather")
+    assert project.starts == 0
+
+
+@pytest.mark.parametrize(
+    "answer", [False, None, 1, "yes", "True", ValueError("broken"), ConfigError("broken")]
+)
+async def test_anything_but_true_is_a_no(project: Project, answer: Any) -> None:
+    asked = Asked(answer)
+    async with project.host(asked) as host:
+        assert isinstance(host.status()["weather"].error, StartDenied)
+        assert len(asked.requests) == 1
+    assert project.starts == 0
+    assert not project.confirmations.exists()
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_yes_starts_the_server(project: Project, is_async: bool) -> None:
+    asked = Asked()
+    confirm: Callable[[StartRequest], Any] = asked
+    if not is_async:
+
+        def confirm(request: StartRequest) -> bool:
+            assert project.starts == 0
+            return True
+
+    async with project.host(confirm) as host:
+        await connected(host)
+        assert (await host.call_tool("weather__get_weather", {"location": "Oslo"})).text
+    assert project.starts == 1
+
+
+async def test_a_quick_yes_is_waited_for_when_entering(project: Project) -> None:
+    async with project.host(Asked()) as host:
+        assert [tool.name for tool in await host.list_tools()] == ["get_weather", "set_alarm"]
+
+
+async def test_entering_does_not_wait_for_a_person(project: Project) -> None:
+    answered = anyio.Event()
+
+    async def confirm(request: StartRequest) -> bool:
+        await answered.wait()
+        return True
+
+    async with project.host(confirm) as host:
+        assert host.status()["weather"].state == "idle"
+        assert project.starts == 0
+        assert "allowed" in (await host.list_tools()).findings[0]
+        answered.set()
+        await connected(host)
+        assert len(await host.list_tools()) == 2
+
+
+async def test_a_host_that_is_closed_withdraws_its_questions(project: Project) -> None:
+    withdrawn = []
+
+    async def confirm(request: StartRequest) -> bool:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            withdrawn.append(request.server)
+        return True
+
+    async with project.host(confirm):
+        pass
+    assert withdrawn == ["weather"]
+    assert project.starts == 0
+
+
+async def test_an_answer_that_does_not_come_is_a_no(project: Project) -> None:
+    async def confirm(request: StartRequest) -> bool:
+        await anyio.sleep_forever()
+        return True
+
+    timeouts = Timeouts(approval=0.05, close=1)
+    async with project.host(confirm, timeouts=timeouts) as host:
+        with pytest.raises(StartDenied, match=r"within 0\.05 s"):
+            await host.session("weather")
+    assert project.starts == 0
+
+
+async def test_after_a_no_asking_for_the_session_asks_again(project: Project) -> None:
+    asked = Asked(False)
+    async with project.host(asked) as host:
+        with pytest.raises(StartDenied, match="the answer was no"):
+            await host.session("weather")
+        asked.answer = True
+        session = await host.session("weather")
+        assert await session.list_tools()
+        assert len(asked.requests) == 3
+    assert project.starts == 1
+
+
+async def test_a_servers_no_costs_only_its_own_tools(project: Project) -> None:
+    other = {**project.server, "args": ["marking.py", str(project.marker), str(WEATHER), "other"]}
+    project.write(other=other)
+
+    async def confirm(request: StartRequest) -> bool:
+        return request.server == "other"
+
+    async with project.host(confirm) as host:
+        await connected(host, "other")
+        tools = await host.list_tools()
+        assert {tool.server for tool in tools} == {"other"}
+        assert "weather" in tools.findings[0]
+    assert project.starts == 1
+
+
+async def test_a_users_own_file_needs_no_confirm_and_asks_one_that_is_given(
+    project: Project,
+) -> None:
+    async with project.host(scope="user") as host:
+        await connected(host)
+    assert project.starts == 1
+    async with project.host(Asked(False), scope="user") as host:
+        assert isinstance(host.status()["weather"].error, StartDenied)
+    assert project.starts == 1
+
+
+async def test_a_file_in_its_place_among_the_users_settings_is_the_users(project: Project) -> None:
+    place = Path.home() / ".cursor" / "mcp.json"
+    place.parent.mkdir()
+    server = {
+        **project.server,
+        "args": [str(project.folder / "marking.py"), *project.server["args"][1:]],
+    }
+    place.write_text(json.dumps({"mcpServers": {"weather": server}}))
+    async with Host.from_config(place, approval=allow_all) as host:
+        await connected(host)
+    assert project.starts == 1
+
+
+async def test_a_server_at_a_url_is_asked_about_too(project: Project) -> None:
+    project.path.write_text(
+        json.dumps({"mcpServers": {"docs": {"url": "https://user:pw@example.com/mcp?key=1"}}})
+    )
+    asked = Asked(False)
+    async with project.host(asked) as host:
+        error = host.status()["docs"].error
+        assert "not connected to" in str(error)
+    (request,) = asked.requests
+    assert (request.command, request.url) == (None, "https://example.com/mcp?...")
+
+
+async def test_disabled_and_lazy_servers_ask_nothing_before_they_are_used(
+    project: Project,
+) -> None:
+    lazy = {**project.server, "mcp-client": {"lazy": True}}
+    project.write(lazy=lazy, off={**project.server, "disabled": True})
+    asked = Asked()
+    async with project.host(asked) as host:
+        await connected(host)
+        assert [request.server for request in asked.requests] == ["weather"]
+        await host.session("lazy")
+        assert [request.server for request in asked.requests] == ["weather", "lazy"]
+        assert host.status()["off"].state == "disabled"
+    assert project.starts == 2
+
+
+# ------------------------------------------------------------------------- what is remembered
+
+
+async def test_a_yes_is_remembered_across_hosts(project: Project) -> None:
+    async with project.host(Asked()) as host:
+        await connected(host)
+    for confirm in (None, no):
+        async with project.host(confirm) as host:
+            assert len(await host.list_tools()) == 2
+    assert project.starts == 3
+
+
+async def test_without_a_file_a_yes_is_for_this_host(project: Project) -> None:
+    for _ in range(2):
+        asked = Asked()
+        async with project.host(asked, confirmations=None) as host:
+            await connected(host)
+            await host.reconnect("weather")
+        assert len(asked.requests) == 1
+
+
+CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "an argument": lambda server: server["args"].append("-v"),
+    "the order of arguments": lambda server: server["args"].reverse(),
+    "the command": lambda server: server.update(command="/usr/bin/env"),
+    "a variable more": lambda server: server["env"].update(NODE_OPTIONS="--require evil"),
+    "a variable's literal value": lambda server: server["env"].update(MODE="other"),
+    "a variable's template": lambda server: server["env"].update(KEY="${OTHER:-x}"),
+    "a template in place of a value": lambda server: server["env"].update(MODE="${MODE:-fast}"),
+    "a timeout": lambda server: server.update(timeout=5),
+    "an option": lambda server: server.update({"mcp-client": {"exclude": ["set_*"]}}),
+}
+
+
+@pytest.mark.parametrize("change", list(CHANGES))
+async def test_a_change_asks_again(project: Project, change: str) -> None:
+    project.server["env"] = {"MODE": "fast", "KEY": "${TOKEN}"}
+    project.write()
+    before = project.request()
+    await Confirmations(project.confirmations).confirm(before)
+    CHANGES[change](project.server)
+    project.write()
+    assert project.request().digest != before.digest
+    async with project.host() as host:
+        assert isinstance(host.status()["weather"].error, StartDenied)
+    assert project.starts == 0
+
+
+def test_a_change_of_a_header_or_a_url_asks_again(project: Project) -> None:
+    digests = set()
+    for server in (
+        {"url": "https://example.com/mcp"},
+        {"url": "https://example.com/mcp?a=1"},
+        {"url": "https://example.com/mcp", "headers": {"X": "1"}},
+        {"url": "https://example.com/mcp", "headers": {"X": "2"}},
+        {"url": "https://example.com/mcp", "headers": {"Y": "1"}},
+        {"url": "https://example.com/mcp", "oauth": {"clientId": "a"}},
+    ):
+        project.server = server
+        project.write()
+        digests.add(project.request().digest)
+    assert len(digests) == 6
+
+
+def test_a_change_of_place_asks_again(project: Project, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    copied = Project(elsewhere)
+    copied.path.write_text(project.path.read_text())
+    assert copied.request().digest != project.request().digest
+    assert project.request().digest != project.request(scope="user").digest
+
+
+def test_what_an_environment_file_brings_is_covered(project: Project) -> None:
+    folder = project.folder / ".vscode"
+    folder.mkdir()
+    project.path = folder / "mcp.json"
+    project.path.write_text(
+        json.dumps({"servers": {"weather": {**project.server, "envFile": ".env"}}})
+    )
+    digests = set()
+    for content in ("A=1", "A=2", "A=1\nLD_PRELOAD=evil.so"):
+        (project.folder / ".env").write_text(content)
+        request = project.request()
+        digests.add(request.digest)
+        assert request.env_names[0] == "A"
+        assert request.env_file == str(project.folder / ".env")
+    assert len(digests) == 3
+    assert any("LD_PRELOAD" in warning for warning in request.warnings)
+
+
+async def test_a_new_value_of_a_variable_does_not_ask_again(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.server["env"] = {"KEY": "${TOKEN}"}
+    project.write()
+    async with project.host(Asked()) as host:
+        await connected(host)
+    monkeypatch.setenv("TOKEN", "renewed")
+    async with project.host() as host:
+        await connected(host)
+    assert project.starts == 2
+
+
+async def test_what_was_confirmed_is_what_is_started(project: Project) -> None:
+    """A file that changes while a person thinks changes nothing of what they are asked."""
+
+    async def confirm(request: StartRequest) -> bool:
+        project.server["args"] = ["-c", f"open({str(project.marker)!r}, 'a').write('evil')"]
+        project.write()
+        return True
+
+    async with project.host(confirm) as host:
+        await connected(host)
+    assert project.marker.read_text() == "x"
+    async with project.host() as host:
+        assert isinstance(host.status()["weather"].error, StartDenied)
+
+
+# ---------------------------------------------------------------------------------- others
+
+
+async def test_a_file_of_which_nothing_can_be_used_is_an_error(project: Project) -> None:
+    for content in ('{"mcpServers": {', '{"mcpServers": {"a": {"command": "${MISSING_ONE}"}}}'):
+        project.path.write_text(content)
+        with pytest.raises(ConfigError, match=str(project.path)):
+            project.host()
+
+
+async def test_problems_of_the_file_are_the_hosts(project: Project) -> None:
+    project.write(bad={"command": "${MISSING_ONE}"})
+    async with project.host(Asked()) as host:
+        (problem,) = host.problems
+        assert "MISSING_ONE" in problem.message
+        assert list(host.status()) == ["weather"]
+
+
+async def test_options_of_the_host_hold_for_servers_of_the_file(project: Project) -> None:
+    project.server["timeout"] = 7_000
+    project.write()
+    timeouts = Timeouts(connect=11, approval=13)
+    host = project.host(Asked(), timeouts=timeouts)
+    config = host._servers["weather"].config
+    assert config.timeouts == Timeouts(connect=11, idle=7, total=7, approval=13)
+    with pytest.raises(ConfigError, match="confirm="):
+        project.host("yes")
+    with pytest.raises(ConfigError, match="confirmations="):
+        project.host(confirmations=3)
+    with pytest.raises(TypeError, match="no option"):
+        project.host(colour="red")
+    with pytest.raises(ConfigError, match="timeouts="):
+        project.host(timeouts=3)
+
+
+async def test_a_store_of_ones_own_is_used(project: Project) -> None:
+    class Store:
+        def __init__(self) -> None:
+            self.digests: set[str] = set()
+
+        async def is_confirmed(self, request: StartRequest) -> bool:
+            return request.digest in self.digests
+
+        async def confirm(self, request: StartRequest) -> None:
+            self.digests.add(request.digest)
+
+    store = Store()
+    for confirm in (Asked(), no):
+        async with project.host(confirm, confirmations=store) as host:
+            await connected(host)
+    assert len(store.digests) == 1
+
+
+async def test_a_store_that_fails_denies_a_start_and_does_not_void_a_yes(project: Project) -> None:
+    class Broken:
+        def __init__(self, reads: bool) -> None:
+            self.reads = reads
+
+        async def is_confirmed(self, request: StartRequest) -> bool:
+            if self.reads:
+                return False
+            raise OSError("no store")
+
+        async def confirm(self, request: StartRequest) -> None:
+            raise OSError("no store")
+
+    async with project.host(no, confirmations=Broken(reads=False)) as host:
+        assert host.status()["weather"].error is not None
+    assert project.starts == 0
+    async with project.host(Asked(), confirmations=Broken(reads=True)) as host:
+        await connected(host)
+    assert project.starts == 1
