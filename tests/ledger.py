@@ -22,7 +22,6 @@ from typing import Any
 import pytest
 
 from mcp_client.approval.gate import Gate, Verdict
-from mcp_client.handlers.input_rounds import InputRequiredLoop
 from mcp_client.protocol.canonical_json import canonical
 from mcp_client.session.call import Caller
 from mcp_client.transports.base import Transport
@@ -98,7 +97,7 @@ class Ledger:
             self._rounds.reset(token)
 
     def listen(self, patch: pytest.MonkeyPatch) -> None:
-        approve, run, go_round = Gate.approve, Caller.run, InputRequiredLoop.run
+        approve, run, send = Gate.approve, Caller.run, Caller._send
 
         @functools.wraps(approve)
         async def approving(gate: Gate, *args: Any, **options: Any) -> Verdict:
@@ -111,14 +110,14 @@ class Ledger:
             with self.one_call():
                 return await run(caller, *args, **options)
 
-        @functools.wraps(go_round)
-        async def going_round(rounds: InputRequiredLoop, *args: Any, **options: Any) -> Any:
+        @functools.wraps(send)
+        async def sending(caller: Caller, *args: Any, **options: Any) -> Any:
             with self.all_rounds():
-                return await go_round(rounds, *args, **options)
+                return await send(caller, *args, **options)
 
         patch.setattr(Gate, "approve", approving)
         patch.setattr(Caller, "run", running)
-        patch.setattr(InputRequiredLoop, "run", going_round)
+        patch.setattr(Caller, "_send", sending)
         for kind in TRANSPORTS:
             patch.setattr(kind, "exchange", self._heard(kind.exchange, 2))
             patch.setattr(kind, "send", self._heard(kind.send, 1))

@@ -53,15 +53,15 @@ class Dialect:
 
     def definition(self, tool: Tool, strict: bool) -> Definition:
         """The same object for the same tool, as long as the tool is kept."""
-        return tool.derived(self._strictly if strict else self._plainly, None)
+        return tool.derived(self._strictly if strict else self._plainly)
 
-    def _plainly(self, tool: Tool, context: None) -> Definition:
+    def _plainly(self, tool: Tool) -> Definition:
         try:
             return self._made(tool, False, Notes())
         except Exception as error:  # noqa: BLE001 - one tool must not take the others along
             return self._opaque(error)
 
-    def _strictly(self, tool: Tool, context: None) -> Definition:
+    def _strictly(self, tool: Tool) -> Definition:
         if self.strict is None:
             plain = self.definition(tool, False)
             reason = f"it is not strict: {self.provider} has no strict mode"

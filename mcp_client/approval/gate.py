@@ -43,7 +43,7 @@ from .decision import (
     deny_all,
 )
 from .one_call import OneCallApproval
-from .questions import Question, current_question, in_thread, invoke_hook
+from .questions import Question, current_question, in_thread, invoke_hook, write_down
 from .remembered import ApprovalMemory
 
 __all__ = [
@@ -60,8 +60,6 @@ __all__ = [
 ]
 
 _log = logging.getLogger("mcp_client.approval")
-_KEEP_SECONDS = 15.0
-"""To write down an answer; waiting for another process that writes the file takes at most ten."""
 _MOST_KINDS = 100
 
 
@@ -153,9 +151,11 @@ class Gate:
                 answer = self._policy.decide(call)
             if answer is None:
                 who = "memory"
-                answer = None if once is None else once.recall(call)
+                if once is not None and once.asked is not None:
+                    answer = once.recall(call)
                 if answer is None and not memory.waits:
-                    answer = memory.recall(call)
+                    if memory.session.kept or memory.store is not None:
+                        answer = memory.recall(call)
                     if answer is None and self._in_place:
                         who = "the approval hook"
                         answer = self._hook(call)
@@ -270,10 +270,8 @@ class Gate:
             return
         try:
             if self.memory.waits and remember.scope == "always":
-                with anyio.move_on_after(_KEEP_SECONDS) as scope:
-                    await in_thread(self.memory.keep, call, remember, answer.by)
-                if scope.cancelled_caught:
-                    _log.warning("%s: the answer is not remembered: writing it hangs", call.server)
+                what = f"{call.server}: the answer"
+                await write_down(what, self.memory.keep, call, remember, answer.by)
             else:
                 self.memory.keep(call, remember, answer.by)
         except ConfigError as error:

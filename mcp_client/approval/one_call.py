@@ -18,19 +18,19 @@ class OneCallApproval:
     """The yes to one call, for when that same call has to be made again: the server did not run
     it, or was restarted before it was sent."""
 
-    __slots__ = ("_asked", "_by", "_edited_to")
-
-    def __init__(self) -> None:
-        self._asked: ToolCall | None = None
+    asked: ToolCall | None = None
+    """What was allowed; None where nothing was."""
+    _by: str | None = None
+    _edited_to: str | None = None
 
     def keep(self, asked: ToolCall, approved: ToolCall, by: str | None = None) -> None:
         """``approved`` is ``asked`` as ``by`` allowed it, with the arguments the approver gave."""
-        self._asked, self._by = asked, by
+        self.asked, self._by = asked, by
         # The text, and not the hook's own mapping, which the hook may change afterwards.
         self._edited_to = approved.arguments_json if approved.edited else None
 
     def recall(self, call: ToolCall) -> Allow | None:
-        old = self._asked
+        old = self.asked
         if old is None or not _same_call(old, call):
             return None
         if not set(call.findings) <= {*old.findings, RECONNECTED}:

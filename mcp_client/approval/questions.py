@@ -11,6 +11,7 @@ take all of anyio's, and every later call would wait for one.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
@@ -28,10 +29,14 @@ __all__ = [
     "in_thread",
     "invoke_hook",
     "remembered_meanwhile",
+    "write_down",
 ]
 
 T = TypeVar("T")
 
+_log = logging.getLogger("mcp_client.approval")
+_WRITE_SECONDS = 15.0
+"""Waiting for another process that writes the same file takes at most ten."""
 _HOOK_THREADS = 256
 _OTHER_THREADS = 16
 
@@ -92,6 +97,17 @@ async def in_thread(function: Callable[..., T], *args: Any) -> T:
     """``function(*args)`` in a thread, which is left to itself if the caller is cancelled."""
     limiter = _limiter(_other_threads, _OTHER_THREADS)
     return await anyio.to_thread.run_sync(function, *args, abandon_on_cancel=True, limiter=limiter)
+
+
+async def write_down(what: str, write: Callable[..., object], *args: Any) -> None:
+    """Call ``write(*args)``, which writes a file, in a thread and for a bounded time.
+
+    A yes that cannot be written down in time is still a yes: that is logged, with ``what`` it was.
+    """
+    with anyio.move_on_after(_WRITE_SECONDS) as scope:
+        await in_thread(write, *args)
+    if scope.cancelled_caught:
+        _log.warning("%s is not remembered: writing it hangs", what)
 
 
 _hook_threads: RunVar[anyio.CapacityLimiter] = RunVar("mcp_client.approval.hooks")

@@ -143,9 +143,8 @@ class _Book:
         for answer in answers:
             self.add(answer)
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._answers
+    def __len__(self) -> int:
+        return len(self._answers)
 
     def all(self) -> tuple[Remembered, ...]:
         """Those that have not expired."""
@@ -197,6 +196,8 @@ class Answers:
             self._file = OwnFile(path, "answers", _REMEDY, private=True)
         self._last: tuple[Stamp | None, _Book]
         self._last = None, _Book(_PROCESS_KEY if path is None else None)
+        self.kept = 0
+        """How many answers there are in a store that is not a file."""
         self._lock = threading.Lock()
         self.observers: WeakSet[Any] = WeakSet()  # their ``revoked`` gets what is forgotten
 
@@ -218,7 +219,7 @@ class Answers:
 
     @property
     def is_empty(self) -> bool:
-        return self._book().is_empty
+        return not len(self._book())
 
     def list(self) -> tuple[Remembered, ...]:
         """What is remembered now, the newest last."""
@@ -264,6 +265,7 @@ class Answers:
             book = self._book()
             if self._file is None:
                 book.add(book.with_keyed_digests(answer))
+                self.kept = len(book)
             else:
                 self._write(book.key, (*book.all(), answer))
 
@@ -303,7 +305,7 @@ class Answers:
         for answer in answers:
             book.add(book.with_keyed_digests(answer))
         if self._file is None:
-            self._last = None, book
+            self._last, self.kept = (None, book), len(book)
             return
         whole = {
             "version": _VERSION,
@@ -382,18 +384,15 @@ class ApprovalMemory:
         """
         self.session = Answers()
         self.store = store
+        self.waits = store is not None and store.path is not None
+        """Whether looking into the store means reading a file."""
         self._identity = cache(identity)
         self._warned: set[str] = set()
-
-    @property
-    def waits(self) -> bool:
-        """Whether looking into the store means reading a file."""
-        return self.store is not None and self.store.path is not None
 
     def recall(self, call: ToolCall) -> Allow | None:
         """The yes that covers ``call``, if there is one."""
         found = None
-        if not self.session.is_empty:
+        if self.session.kept:
             found = self.session.find(call, self._identity() or "")
         if found is None and self.store is not None:
             identity = self._identity()

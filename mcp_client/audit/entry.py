@@ -358,10 +358,10 @@ def _text_of(given: Any) -> str | None:
 
 def _marks_of(tool: Tool | None) -> Any:
     """The tool's input schema where it marks secrets, else None: looked for once."""
-    return None if tool is None else tool.derived(_marked_schema, None)
+    return None if tool is None else tool.derived(_marked_schema)
 
 
-def _marked_schema(tool: Tool, context: None) -> Any:
+def _marked_schema(tool: Tool) -> Any:
     schema = tool._definition["inputSchema"]
     return schema if marked(schema) else None
 

@@ -92,11 +92,14 @@ class PagedCache(ABC, Generic[L]):
         self._by_key: dict[str, Any] = {}
         self.version = 0
         """Another number once entries were fetched, or may have changed."""
+        self.can_expire = False
+        """Whether the list is ``fresh`` for a time, or while a change would be heard."""
         self._fresh_until = -math.inf
         self._has_ttl = False
         self._epoch: int | None = None
         self._fetched_at = -math.inf
         self._private = False
+        """Whether it is for one authorization alone (``cacheScope``), and that may change."""
         self._fetched_as: Hashable = None
         self._changes = 0
         self._seen = -1
@@ -112,7 +115,7 @@ class PagedCache(ABC, Generic[L]):
     @property
     def known(self) -> L | None:
         """The list that was fetched last, fresh or not."""
-        if self._private and self._source.credentials() is not None:
+        if self._private:
             return None  # it may be meant for another user, and that takes a wait to find out
         return self._list
 
@@ -124,11 +127,27 @@ class PagedCache(ABC, Generic[L]):
     @property
     def fresh(self) -> bool:
         """Whether nothing can have changed: the server would have told, or has said until when."""
-        if self.outdated or self._now() >= self._fresh_until:
+        if self._seen != self._changes or self._now() >= self._fresh_until:
             return False
         if self._has_ttl:
             return True
         return self._epoch is not None and self._epoch == self.subscription.epoch
+
+    def at_hand(self, key: str) -> Any:
+        """The entry with this key, if a call may use it without a wait; else None.
+
+        It may be out of date, but the server has not said so, and it was fetched for this user.
+        """
+        if self._seen != self._changes or self._private:
+            return None
+        subscription = self.subscription
+        if subscription.is_available and not subscription.is_used:
+            subscription.use()
+        return self._by_key.get(key)
+
+    def mark_outdated(self) -> None:
+        """The list is known to have changed, although the server has not said so."""
+        self._may_have_changed(certain=True)
 
     def _may_have_changed(self, certain: bool) -> None:
         if certain or not self.fresh:
@@ -220,7 +239,8 @@ class PagedCache(ABC, Generic[L]):
         self._seen, self._fetched_at = changes, self._now()
         self._fresh_until, self._has_ttl = fetched.fresh_until, fetched.has_ttl
         self._epoch = epoch
-        self._private = fetched.private
+        self.can_expire = fetched.has_ttl or epoch is not None
+        self._private = fetched.private and credentials is not None
         # Several: it is not known for whom it was fetched, so it is not kept.
         self._fetched_as = sent_as.pop() if len(sent_as) == 1 else object()
         self._loads += 1

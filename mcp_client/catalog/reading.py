@@ -38,7 +38,7 @@ class RunWithInput(Protocol):
 
     def __call__(
         self,
-        wire: RpcConnection,
+        rpc: RpcConnection,
         method: str,
         fields: Mapping[str, Any],
         timeouts: Timeouts,
@@ -89,8 +89,8 @@ class ReadRequests:
     ) -> dict[str, Any]:
         """The result of a request that may not ask back: only calls and reads may."""
 
-        async def send(wire: RpcConnection) -> dict[str, Any]:
-            reading = await wire.request(method, fields, timeouts, options)
+        async def send(rpc: RpcConnection) -> dict[str, Any]:
+            reading = await rpc.request(method, fields, timeouts, options)
             if isinstance(reading, Complete):
                 return reading.result
             raise ProtocolViolation(
@@ -109,8 +109,8 @@ class ReadRequests:
         options = CallOptions(meta=meta, repeatable=True)
 
         async def read(method: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-            async def send(wire: RpcConnection) -> dict[str, Any]:
-                return await self._run(wire, method, fields, timeouts, options)
+            async def send(rpc: RpcConnection) -> dict[str, Any]:
+                return await self._run(rpc, method, fields, timeouts, options)
 
             return await self._twice_at_most(send)
 

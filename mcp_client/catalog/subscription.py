@@ -97,12 +97,14 @@ class Subscription(ABC):
         self._backend = current()
         self._connection: RpcConnection | None = None
         self._declared = False
-        self._available = False
+        self.is_available = False
+        """Whether there is a stream of changes to subscribe to."""
         self._streams = 0
         self._acknowledged = False
         self._attempted = False
         self._was_lost = False
-        self._used = False
+        self.is_used = False
+        """Whether a list that relies on it was used since it is there."""
         self._watchers = 0
         self._listener: Handle | None = None
         self.signal = ChangeSignal()
@@ -137,8 +139,8 @@ class Subscription(ABC):
         self._connection = connection
         capabilities = connection.era.server.capabilities
         self._declared = declares(capabilities, self.topic.feature, self.topic.detail)
-        self._available = self._may_listen(connection)
-        if self._used or self._watchers:
+        self.is_available = self._may_listen(connection)
+        if self.is_used or self._watchers:
             self._start()
 
     def _may_listen(self, connection: RpcConnection) -> bool:
@@ -150,7 +152,7 @@ class Subscription(ABC):
 
     def unwatch(self) -> None:
         self._watchers -= 1
-        if not self._watchers and not self._used:
+        if not self._watchers and not self.is_used:
             self._stop()
 
     def close(self) -> None:
@@ -160,8 +162,8 @@ class Subscription(ABC):
 
     def use(self) -> None:
         """A list that was fetched before is used again: listen for changes from now on."""
-        if not self._used and self._available:
-            self._used = True
+        if not self.is_used and self.is_available:
+            self.is_used = True
             self._start()
 
     # ------------------------------------------------------------------ waiting
@@ -179,7 +181,7 @@ class Subscription(ABC):
 
     def _start(self) -> None:
         connection = self._connection
-        if connection is None or self.closed or not self._available:
+        if connection is None or self.closed or not self.is_available:
             return
         if self._listener is None:
             self._attempted = False
@@ -215,7 +217,7 @@ class Subscription(ABC):
             self.signal.notify()
             if end is _End.UNSUPPORTED:
                 _log.info("%s: the server does not send change notifications", self._server)
-                self._available = False
+                self.is_available = False
                 break
             _log.debug("%s: the notification stream ended (%s)", self._server, end.name)
             if connection.transport.alive:

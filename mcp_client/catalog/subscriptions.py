@@ -125,12 +125,12 @@ class ResourceSubscription(Subscription):
     @property
     def refused(self) -> bool:
         """Whether the server refused, and is not asked again until ``try_again``."""
-        return self.fault is not None and not (self._available and self._was_open)
+        return self.fault is not None and not (self.is_available and self._was_open)
 
     def try_again(self) -> None:
         """Ask again after a refusal."""
         self.fault = None
-        self._available = True
+        self.is_available = True
         self._start()
 
     def add_listener(self, on_update: Callable[[ResourceUpdate], None]) -> None:
@@ -191,7 +191,7 @@ class ResourceSubscription(Subscription):
 
     @property
     def _wanted(self) -> bool:
-        return self._watchers > 0 and self._available
+        return self._watchers > 0 and self.is_available
 
     async def _subscribe_or_unsubscribe(self, connection: RpcConnection) -> None:
         """Send requests until the server's state is the one wanted, which may change meanwhile."""
@@ -223,6 +223,6 @@ class ResourceSubscription(Subscription):
 
     def _request_failed(self, error: McpError, wanted: bool) -> None:
         if wanted:
-            self.fault, self._available = error, False
+            self.fault, self.is_available = error, False
         else:
             _log.debug("%s: unsubscribing failed: %s", self._server, error)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["HintSource", "Hints", "Rejected", "Tool", "ToolCall", "ToolList"]
 
 _FINGERPRINTED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
-C = TypeVar("C")
 T = TypeVar("T")
 
 
@@ -43,11 +42,11 @@ class Tool:
     _looks_like: str | None = field(default=None, repr=False, compare=False)
     """Another tool of the list whose name a person could take for this one's."""
     _qualified_name: str | None = field(default=None, repr=False, compare=False)
-    _derived: dict[Any, tuple[Any, Any]] | None = field(
-        default=None, init=False, repr=False, compare=False
-    )
-    """By the function that made it: its second argument, and what it returned. None until there
-    is something: of ten thousand tools few are ever called."""
+    _derived: dict[Any, Any] | None = field(default=None, init=False, repr=False, compare=False)
+    """By the function that made it. None until there is something: of ten thousand tools few are
+    ever called."""
+    _plan: Any = field(default=None, init=False, repr=False, compare=False)
+    """The ``ToolPlan`` of its session, once it was called."""
 
     @property
     def qualified_name(self) -> str:
@@ -112,17 +111,17 @@ class Tool:
 
         Looked for when this is first read, so that a list of many tools costs little.
         """
-        return self.derived(_findings_of, None)
+        return self.derived(_findings_of)
 
     @property
     def hints(self) -> Hints:
         """The server's hints where the host trusts it, else the worst case."""
-        return self.derived(_hints_of, None)
+        return self.derived(_hints_of)
 
     @property
     def mirrors(self) -> tuple[HeaderParam, ...]:
         """The arguments that HTTP headers repeat (``x-mcp-header``)."""
-        return self.derived(_mirrors_of, None)
+        return self.derived(_mirrors_of)
 
     @property
     def fingerprint(self) -> str:
@@ -130,25 +129,21 @@ class Tool:
 
         Equal for equal definitions wherever they come from.
         """
-        return self.derived(_fingerprint_of, None)
+        return self.derived(_fingerprint_of)
 
-    def derived(self, make: Callable[[Tool, C], T], context: C) -> T:
-        """``make(tool, context)``, made once and kept as long as the tool.
-
-        Made again where ``context`` is another object than the last time.
-        """
+    def derived(self, make: Callable[[Tool], T]) -> T:
+        """``make(tool)``, made once and kept as long as the tool."""
         derived = self._derived
         if derived is None:
             derived = {}
             object.__setattr__(self, "_derived", derived)
-        kept = derived.get(make)
-        if kept is None or kept[0] is not context:
-            kept = derived[make] = context, make(self, context)
-        found: T = kept[1]
+        if make not in derived:
+            derived[make] = make(self)
+        found: T = derived[make]
         return found
 
 
-def _findings_of(tool: Tool, context: None) -> tuple[str, ...]:
+def _findings_of(tool: Tool) -> tuple[str, ...]:
     definition = tool._definition
     return (
         *definition_findings(definition, tool.name, tool._looks_like),
@@ -156,15 +151,15 @@ def _findings_of(tool: Tool, context: None) -> tuple[str, ...]:
     )
 
 
-def _hints_of(tool: Tool, context: None) -> Hints:
+def _hints_of(tool: Tool) -> Hints:
     return hints_from(tool._definition.get("annotations"), tool.trusted)
 
 
-def _mirrors_of(tool: Tool, context: None) -> tuple[HeaderParam, ...]:
+def _mirrors_of(tool: Tool) -> tuple[HeaderParam, ...]:
     return header_params_of(tool._definition["inputSchema"])
 
 
-def _fingerprint_of(tool: Tool, context: None) -> str:
+def _fingerprint_of(tool: Tool) -> str:
     return fingerprint_of(tool._definition)
 
 

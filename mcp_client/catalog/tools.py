@@ -73,7 +73,7 @@ class Catalog(PagedCache[ToolList]):
 
         Raises ``UnknownTool``, or ``InvalidSchema`` where it was rejected for its schema.
         """
-        if self._private and self._source.credentials() is not None:
+        if self._private:
             await self._drop_if_credentials_changed()
         if self._seen == self._changes:
             tool = self._by_key.get(name)

@@ -44,7 +44,7 @@ class RestartPolicy(Protocol):
 
 
 class Connection:
-    """``unasked`` hears what the server says by itself; ``connected``, of each new wire."""
+    """``unasked`` hears what the server says by itself; ``connected``, of each new connection."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Connection:
         connected: Callable[[RpcConnection], None],
     ) -> None:
         self.transport = transport
-        self.wire: RpcConnection | None = None
+        self.rpc: RpcConnection | None = None
         self.closed = False
         self.generation = 0
         """How many connections there have been."""
@@ -76,55 +76,56 @@ class Connection:
         self._retired: WeakSet[Transport] = WeakSet()
 
     def agreed(self) -> RpcConnection:
-        """The wire agreed on last, alive or not."""
-        if self.wire is None:
+        """What was agreed on last, alive or not."""
+        if self.rpc is None:
             raise ConnectError("the session is not open", server=self._name)
-        return self.wire
+        return self.rpc
 
     async def open(self) -> None:
         self._turn = anyio.Lock()
         backend = current()
         self._loop, self._running_loop = backend.loop, backend.running_loop
-        self.wire = await self._open()
+        self.rpc = await self._open()
 
     async def live(self) -> RpcConnection:
-        """The wire to use now; a server that has gone is started again."""
-        wire = self.wire
-        if wire is None:
-            wire = self.agreed()
+        """The connection to use now; a server that has gone is started again."""
+        rpc = self.rpc
+        if rpc is None:
+            rpc = self.agreed()
         if self._running_loop() is not self._loop:
             raise ConfigError(
                 "this session was opened in another event loop and works only there: open one "
                 "session in each event loop",
                 server=self._name,
             )
-        if self.stands(wire):
-            return wire
+        transport = rpc.transport
+        if transport.alive and not transport.in_doubt and not self.closed:
+            return rpc
         async with self._turn:
             if self.closed:
                 raise ConnectError("the session is closed; connect again", server=self._name)
-            wire = self.agreed()
-            if wire.transport.in_doubt and not await _answers(wire) and wire.transport.in_doubt:
-                await wire.transport.aclose()
-            if not wire.transport.alive:
-                self._retired.add(wire.transport)
-                await wire.transport.retire()
+            rpc = self.agreed()
+            if rpc.transport.in_doubt and not await _answers(rpc) and rpc.transport.in_doubt:
+                await rpc.transport.aclose()
+            if not rpc.transport.alive:
+                self._retired.add(rpc.transport)
+                await rpc.transport.retire()
                 self.restarts.begin()
                 self._context.stats.restarts += 1
                 _log.warning("%s: the connection was lost and is established again", self._name)
-                self.transport = wire.transport.fresh()
+                self.transport = rpc.transport.fresh()
                 try:
-                    wire = self.wire = await self._open()
+                    rpc = self.rpc = await self._open()
                 except BaseException as error:
                     self.restarts.end(error)
                     raise
                 self.restarts.end(None)
-            return wire
+            return rpc
 
-    def stands(self, wire: RpcConnection) -> bool:
-        """Whether ``wire`` is what ``live`` would give, and give at once."""
-        transport = wire.transport
-        return wire is self.wire and transport.alive and not transport.in_doubt and not self.closed
+    def stands(self, rpc: RpcConnection) -> bool:
+        """Whether ``rpc`` is what ``live`` would give, and give at once."""
+        transport = rpc.transport
+        return rpc is self.rpc and transport.alive and not transport.in_doubt and not self.closed
 
     async def aclose(self) -> None:
         self.closed = True
@@ -142,21 +143,21 @@ class Connection:
             unasked=self._unasked,
             ended=self._ended,
         )
-        wire = await opening.run()
-        self.transport = wire.transport
+        rpc = await opening.run()
+        self.transport = rpc.transport
         self.generation += 1
-        wire.generation = self.generation
+        rpc.generation = self.generation
         if self.closed:
             await self.transport.aclose()
             raise ConnectError(
                 "the session was closed while it was being opened", server=self._name
             )
-        self._connected(wire)
-        return wire
+        self._connected(rpc)
+        return rpc
 
     def _ended(self, transport: Transport, error: McpError) -> None:
-        wire = self.wire
-        if self.on_lost and wire is not None and wire.transport is transport and not self.closed:
+        rpc = self.rpc
+        if self.on_lost and rpc is not None and rpc.transport is transport and not self.closed:
             self.on_lost(error)
 
 
@@ -181,10 +182,10 @@ class _RestartLimit:
     def end(self, error: BaseException | None) -> None: ...
 
 
-async def _answers(wire: RpcConnection) -> bool:
+async def _answers(rpc: RpcConnection) -> bool:
     """Whether the server gives a sign of life, be it an error."""
     try:
-        await wire.request("ping", {}, _SIGN_OF_LIFE)
+        await rpc.request("ping", {}, _SIGN_OF_LIFE)
     except (OutcomeUnknown, NotSent):
         return False
     except McpError:

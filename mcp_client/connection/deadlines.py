@@ -12,7 +12,9 @@ for ever.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from ..runtime.limits import Timeouts
 
@@ -22,16 +24,18 @@ _GLANCE = 0.25
 """Seconds between two looks whether the clocks go on."""
 
 
+@dataclass(slots=True, eq=False)
 class RequestDeadline:
     """When one request has waited long enough. Times are the loop's own, in seconds."""
 
-    __slots__ = ("_open", "_sign", "_since", "_started", "_thought", "_timeouts")
-
-    def __init__(self, timeouts: Timeouts, started: float) -> None:
-        self._timeouts = timeouts
-        self._started = self._sign = started
-        self._open = 0
-        self._since = self._thought = 0.0
+    _timeouts: Timeouts
+    _started: float
+    _sign: float = field(default=-math.inf, init=False)
+    """When the server last gave a sign of life."""
+    _open: int = field(default=0, init=False)
+    """Questions of the server that wait for our answer."""
+    _since: float = field(default=0.0, init=False)
+    _thought: float = field(default=0.0, init=False)
 
     def sign(self, now: float) -> None:
         """The server gave a sign of life, or is not expected to give one before that time."""
@@ -46,7 +50,8 @@ class RequestDeadline:
         timeouts = self._timeouts
         latest = self._started + timeouts.total
         if not self._open:
-            return min(latest + self._thought, self._sign + timeouts.idle)
+            since = max(self._sign, self._started)
+            return min(latest + self._thought, since + timeouts.idle)
         latest += self._credit(now)
         return max(latest, now + _GLANCE) if latest > now else latest
 
@@ -70,26 +75,18 @@ class RequestDeadline:
         return min(thought, self._timeouts.approval)
 
 
-class RequestDeadlines:
-    """The clocks of all requests under way on one connection."""
+class RequestDeadlines(set[RequestDeadline]):
+    """Those of all requests under way on one connection."""
 
-    __slots__ = ("_now", "_running")
+    __slots__ = ("_now",)
 
     def __init__(self, now: Callable[[], float]) -> None:
+        super().__init__()
         self._now = now
-        self._running: set[RequestDeadline] = set()
-
-    def start(self, timeouts: Timeouts, started: float) -> RequestDeadline:
-        clock = RequestDeadline(timeouts, started)
-        self._running.add(clock)
-        return clock
-
-    def stop(self, clock: RequestDeadline) -> None:
-        self._running.discard(clock)
 
     def pause(self) -> Callable[[], None]:
         """Stop the clocks of what is under way now; call what is returned to let them go on."""
-        stopped, now = tuple(self._running), self._now()
+        stopped, now = tuple(self), self._now()
         for clock in stopped:
             clock.pause(now)
 

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import anyio
@@ -42,7 +43,7 @@ from ..runtime.safe_text import safe_text
 from ..runtime.session_context import SessionContext
 from ..transports.base import AnnouncedSilence, Exchange, Transport
 from .cancellation import CancelToken
-from .deadlines import RequestDeadlines
+from .deadlines import RequestDeadline, RequestDeadlines
 from .tracing import Span, span
 
 __all__ = ["REPEATABLE", "CallOptions", "OnProgress", "RpcConnection", "Traffic"]
@@ -122,35 +123,44 @@ class RpcConnection:
         """Seconds on the connection's own clock, which is paused while a person logs in."""
         self.clocks = RequestDeadlines(clock.now)
         """Those of the requests under way."""
+        self.clock = clock
+        self.mirrors = era.mirrors and transport.has_headers
+        """Whether arguments of calls are repeated in headers."""
         self._context = context
         self._stats = context.stats
         self._ids = ids
-        self._clock = clock
         self._log_level: str | None = None
 
     def ask_for_logs(self, level: str | None) -> None:
         """Ask for log messages from ``level`` on with every request, in the stateless era."""
         self._log_level = level
 
-    @property
-    def mirrors(self) -> bool:
-        """Whether arguments of calls are repeated in headers."""
-        return self.era.mirrors and self.transport.has_headers
-
-    async def request(
+    def request(
         self,
         method: str,
         fields: Mapping[str, Any],
         timeouts: Timeouts,
         options: CallOptions = _DEFAULT,
-    ) -> Reading:
+    ) -> Coroutine[Any, Any, Reading]:
         """Send a request and read its answer.
 
         Raises ``ConnectError`` where nothing was sent; ``CallTimeout`` or ``ConnectionLost`` where
         it is not known what the server did; ``ServerError`` or ``ProtocolViolation`` where it
         answered.
         """
-        began, tries = self._clock.time(), 0
+        if options.repeatable or "opentelemetry.trace" in sys.modules:
+            return self._repeated(method, fields, timeouts, options)
+        return self._request(method, fields, timeouts, options)
+
+    async def _repeated(
+        self,
+        method: str,
+        fields: Mapping[str, Any],
+        timeouts: Timeouts,
+        options: CallOptions,
+    ) -> Reading:
+        """The same, traced; and sent again where the server is busy and that does no harm."""
+        began, tries = self.clock.time(), 0
         while True:
             try:
                 if "opentelemetry.trace" not in sys.modules:
@@ -163,7 +173,7 @@ class RpcConnection:
                 tries += 1
                 pause = _pause(error, tries) if options.repeatable else None
                 until = began + min(timeouts.idle, timeouts.total)
-                if pause is None or self._clock.time() + pause >= until:
+                if pause is None or self.clock.time() + pause >= until:
                     raise
             await anyio.sleep(pause)
 
@@ -175,113 +185,112 @@ class RpcConnection:
         options: CallOptions,
         traced: Span | None = None,
     ) -> Reading:
-        headers = (
-            self.era.headers(method, fields, options.mirrors)
-            if self.transport.has_headers
-            else _NO_HEADERS
-        )
-        id = next(self._ids)
-        token = id if options.progress or options.on_progress else None
-        meta = options.meta
-        if traced is not None:
-            traced.sent(id)
-            meta = traced.meta(meta)
-        text = encode_request(id, method, self.era.params(fields, meta, token, self._log_level))
-        self._stats.requests += 1
-        traffic = options.traffic
-        if traffic is not None:
-            traffic.sent += len(text) if text.isascii() else len(text.encode())
-        if _log.isEnabledFor(logging.DEBUG):
-            _log.debug("%s > %s id=%s (%d characters)", self.server, method, id, len(text))
-        started = self._clock.time()
+        id, exchange, started = await self._begin(method, fields, timeouts, options, traced)
+        until = started + min(timeouts.idle, timeouts.total)
+        deadline = RequestDeadline(timeouts, started)
+        self.clocks.add(deadline)
+        progress: _Progress | None = None
         try:
-            exchange = await self.transport.exchange(
-                id, text, headers, started + min(timeouts.idle, timeouts.total)
-            )
-        except McpError:
-            raise
-        except TimeoutError:
-            self._give_up(id)  # some of it may have left, and the rest follows in its turn
-            spent = "total" if self._clock.time() - started >= timeouts.total else "idle"
-            raise self._timeout(method, timeouts, spent) from None
-        except BaseException:
-            self._give_up(id, options.cancel)
-            raise
-        try:
-            answer = await self._answer(exchange, method, timeouts, started, options)
+            while True:
+                try:
+                    message = await exchange.receive(until)
+                except TimeoutError:
+                    now = self.clock.time()
+                    until = deadline.until(now)
+                    if until > now:
+                        continue  # it was paused, or a sign of life came
+                    raise self._timeout(method, timeouts, deadline.ran_out(now)) from None
+                if type(message) is Response or type(message) is ErrorResponse:
+                    break
+                if type(message) is AnnouncedSilence:
+                    self._expect_silence(message.until, deadline, timeouts)
+                elif type(message) is Notification:
+                    progress = progress or self._progress(options)
+                    if progress.has_increased(message):
+                        deadline.sign(self.clock.time())
+                        await progress.tell(message, options.cancel)
+                until = deadline.until(self.clock.time())
+            if progress is not None:
+                await progress.aclose(_LAST_WORDS)
+        except InvalidFrame as error:
+            raise ProtocolViolation(
+                f"the server's answer cannot be used: {error.reason}; it may have run",
+                result=error.raw,
+                server=self.server,
+            ) from None
         except BaseException as error:
             if isinstance(error, CallTimeout) or not isinstance(error, McpError):
                 self._give_up(id, options.cancel)
             raise
         finally:
-            await exchange.aclose()
-        if traffic is not None:
-            traffic.received += answer.size
-            traffic.answers += 1
+            self.clocks.discard(deadline)
+            try:
+                if progress is not None:
+                    await progress.aclose()
+            finally:
+                await exchange.aclose()
+        if options.traffic is not None:
+            options.traffic.received += message.size
+            options.traffic.answers += 1
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("%s < answer to %s id=%s", self.server, method, id)
-        return self._read(answer)
+        return self._read(message)
 
-    async def _answer(
+    async def _begin(
         self,
-        exchange: Exchange,
         method: str,
+        fields: Mapping[str, Any],
         timeouts: Timeouts,
-        started: float,
         options: CallOptions,
-    ) -> Response | ErrorResponse:
-        clock = self.clocks.start(timeouts, started)
-        notifier = None
-        if options.on_progress is not None:
-            notifier = ProgressNotifier(
-                options.on_progress, self.server, self._context.limits.notices, self._stats
-            )
-        reached, now = float("-inf"), started
-        try:
-            while True:
-                try:
-                    message = await exchange.receive(clock.until(now))
-                except TimeoutError:
-                    now = self._clock.time()
-                    if clock.until(now) > now:
-                        continue
-                    raise self._timeout(method, timeouts, clock.ran_out(now)) from None
-                except InvalidFrame as error:
-                    raise ProtocolViolation(
-                        f"the server's answer cannot be used: {error.reason}; it may have run",
-                        result=error.raw,
-                        server=self.server,
-                    ) from None
-                if type(message) is AnnouncedSilence:
-                    if not clock.allows(message.until):
-                        raise self._too_long_a_wait(message.until - self.now(), timeouts)
-                    clock.sign(message.until)
-                    continue
-                if type(message) is not Notification:
-                    if notifier is not None:
-                        await notifier.aclose(_LAST_WORDS)
-                    return message  # type: ignore[return-value]
-                progress = message.params.get("progress")
-                if type(progress) in (int, float) and progress > reached:  # type: ignore[operator]
-                    reached, now = progress, self._clock.time()  # type: ignore[assignment]
-                    clock.sign(now)
-                    if notifier is not None:
-                        notifier.tell(*_progress(message))
-                        if options.cancel is not None and options.cancel.cancelled:
-                            await checkpoint()  # by the callback itself, in this very task
-        finally:
-            self.clocks.stop(clock)
-            if notifier is not None:
-                await notifier.aclose()
-
-    def _too_long_a_wait(self, seconds: float, timeouts: Timeouts) -> McpError:
-        return CallTimeout(
-            "the stream of this request ended before the answer, and the server asks to wait "
-            f"{seconds:g} s before the rest is fetched: longer than is left of the total timeout "
-            f"of {timeouts.total:g} s; it may have run",
-            clock="total",
-            server=self.server,
+        traced: Span | None,
+    ) -> tuple[Id, Exchange, float]:
+        """Send a request. Returns its id, its exchange, and when it began."""
+        era, transport = self.era, self.transport
+        headers = (
+            era.headers(method, fields, options.mirrors) if transport.has_headers else _NO_HEADERS
         )
+        id = next(self._ids)
+        meta = options.meta
+        if traced is not None:
+            traced.sent(id)
+            meta = traced.meta(meta)
+        token = id if options.progress or options.on_progress else None
+        text = encode_request(id, method, era.params(fields, meta, token, self._log_level))
+        self._stats.requests += 1
+        if options.traffic is not None:
+            options.traffic.sent += len(text) if text.isascii() else len(text.encode())
+        if _log.isEnabledFor(logging.DEBUG):
+            _log.debug("%s > %s id=%s (%d characters)", self.server, method, id, len(text))
+        started = self.clock.time()
+        until = started + min(timeouts.idle, timeouts.total)
+        try:
+            return id, await transport.exchange(id, text, headers, until), started
+        except McpError:
+            raise
+        except TimeoutError:
+            self._give_up(id)  # some of it may have left, and the rest follows in its turn
+            spent = "total" if self.clock.time() - started >= timeouts.total else "idle"
+            raise self._timeout(method, timeouts, spent) from None
+        except BaseException:
+            self._give_up(id, options.cancel)
+            raise
+
+    def _progress(self, options: CallOptions) -> _Progress:
+        limit, on_progress = self._context.limits.notices, options.on_progress
+        return _Progress(
+            on_progress and ProgressNotifier(on_progress, self.server, limit, self._stats)
+        )
+
+    def _expect_silence(self, until: float, deadline: RequestDeadline, timeouts: Timeouts) -> None:
+        if not deadline.allows(until):
+            raise CallTimeout(
+                "the stream of this request ended before the answer, and the server asks to wait "
+                f"{until - self.now():g} s before the rest is fetched: longer than is left of the "
+                f"total timeout of {timeouts.total:g} s; it may have run",
+                clock="total",
+                server=self.server,
+            )
+        deadline.sign(until)
 
     def _read(self, answer: Response | ErrorResponse) -> Reading:
         if type(answer) is ErrorResponse:
@@ -354,13 +363,37 @@ class RpcConnection:
         await self.transport.send(encode_notification(method, params), headers)
 
 
-def _progress(notice: Notification) -> tuple[float, float | None, str | None]:
-    total, text = notice.params.get("total"), notice.params.get("message")
-    return (
-        notice.params["progress"],
-        total if type(total) in (int, float) else None,
-        text if type(text) is str else None,
-    )
+class _Progress:
+    """The progress of one request, once there is any."""
+
+    __slots__ = ("_notifier", "_reached")
+
+    def __init__(self, notifier: ProgressNotifier | None) -> None:
+        self._notifier = notifier
+        self._reached = -math.inf
+
+    def has_increased(self, notice: Notification) -> bool:
+        progress: Any = notice.params.get("progress")
+        if type(progress) not in (int, float) or progress <= self._reached:
+            return False
+        self._reached = progress
+        return True
+
+    async def tell(self, notice: Notification, token: CancelToken | None) -> None:
+        if self._notifier is None:
+            return
+        total, text = notice.params.get("total"), notice.params.get("message")
+        self._notifier.tell(
+            notice.params["progress"],
+            total if type(total) in (int, float) else None,
+            text if type(text) is str else None,
+        )
+        if token is not None and token.cancelled:
+            await checkpoint()  # by the callback itself, in this very task
+
+    async def aclose(self, within: float = 0.0) -> None:
+        if self._notifier is not None:
+            await self._notifier.aclose(within)
 
 
 def _pause(error: ServerError, tries: int) -> float | None:

@@ -9,83 +9,109 @@ without questions is sent again at once. ``Limits.rounds`` bounds the number of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..connection.cancellation import stop_if_cancelled
 from ..connection.rpc import CallOptions, RpcConnection
 from ..errors import CallTimeout, ConnectError, ConnectionLost, ProtocolViolation, ServerError
-from ..protocol.era import Complete
+from ..protocol.era import Complete, Era, InputRequired
 from ..runtime.limits import Limits, Timeouts
 from .dispatcher import URL_REQUIRED, Dispatcher
 
 if TYPE_CHECKING:
     from ..catalog.tool import ToolCall
 
-__all__ = ["InputRequiredLoop"]
+__all__ = ["InputRequest", "InputRequiredLoop"]
+
+
+class InputRequest(NamedTuple):
+    """A request that the server answered with questions, as it was sent at first."""
+
+    method: str
+    fields: Mapping[str, Any]
+    timeouts: Timeouts
+    options: CallOptions
+    started: float
+    """When, on the connection's clock."""
 
 
 class InputRequiredLoop:
-    """Sends the requests of one session that a server may answer with questions."""
+    """Answers the questions that a server has about the requests of one session."""
 
     def __init__(self, dispatcher: Dispatcher, limits: Limits) -> None:
+        self.calls = dispatcher.calls
+        """The tool calls under way, by their id: handlers find theirs in their requests. Whoever
+        makes one enters it here."""
         self._dispatcher = dispatcher
-        self._calls = dispatcher.calls
         self._limits = limits
 
     async def run(
         self,
-        wire: RpcConnection,
+        rpc: RpcConnection,
         method: str,
         fields: Mapping[str, Any],
         timeouts: Timeouts,
         options: CallOptions,
+    ) -> dict[str, Any]:
+        """Send a request that is not a call. Returns its result."""
+        started = rpc.now()
+        try:
+            reading = await rpc.request(method, fields, timeouts, options)
+            if isinstance(reading, Complete):
+                return reading.result
+            return await self.answer(
+                reading, rpc, InputRequest(method, fields, timeouts, options, started)
+            )
+        except ServerError as error:
+            raise await self.explained(error, rpc.era) from None
+
+    async def answer(
+        self,
+        reading: InputRequired,
+        rpc: RpcConnection,
+        request: InputRequest,
         call: ToolCall | None = None,
     ) -> dict[str, Any]:
-        """The request's result. Every round is sent with the same ``options``.
+        """Send ``request`` again with answers, until it has a result. Returns that.
 
-        ``call`` is the tool call that the request makes, which handlers find in their requests.
+        Every round is sent with the same options. ``call`` is the tool call that the request makes.
         """
-        members, clocks, started, paused = fields, timeouts, wire.now(), 0.0
-        if call is not None:
-            self._calls[call.id] = call
-        try:
-            for number in range(self._limits.rounds):
-                try:
-                    reading = await wire.request(method, members, clocks, options)
-                except ConnectError as error:
-                    if not number:
-                        raise
-                    raise _lost(error) from error  # this round was not sent, but those before were
-                except ServerError as error:
-                    if error.code == URL_REQUIRED:
-                        raise await self._dispatcher.url_elicitation_required(
-                            wire.era, error, call
-                        ) from None
-                    raise
-                if isinstance(reading, Complete):
-                    return reading.result
-                asked_at = wire.now()
-                answers = await self._dispatcher.answer_round(wire.era, reading, call)
-                paused += wire.now() - asked_at
-                await stop_if_cancelled(options.cancel, options.cancel_requests)
-                members = {**fields, **answers}
-                spent = wire.now() - started - paused
-                if spent >= timeouts.total:
-                    raise CallTimeout(
-                        f"the server asked back for longer than {timeouts.total:g} s (total "
-                        "clock); it may have run",
-                        clock="total",
-                    )
-                clocks = timeouts.after(spent)
-            raise ProtocolViolation(
-                f"the server asked back {self._limits.rounds} times (Limits.rounds), the most that "
-                "is answered",
-                result=reading.result,
-                server=wire.server,
-            )
-        finally:
-            if call is not None:
-                self._calls.pop(call.id, None)
+        method, fields, timeouts, options, started = request
+        paused = 0.0
+        for _ in range(1, self._limits.rounds):
+            asked_at = rpc.now()
+            answers = await self._dispatcher.answer_round(rpc.era, reading, call)
+            paused += rpc.now() - asked_at
+            await stop_if_cancelled(options.cancel, options.cancel_requests)
+            spent = rpc.now() - started - paused
+            if spent >= timeouts.total:
+                raise CallTimeout(
+                    f"the server asked back for longer than {timeouts.total:g} s (total clock); "
+                    "it may have run",
+                    clock="total",
+                )
+            members, left = {**fields, **answers}, timeouts.after(spent)
+            try:
+                again = await rpc.request(method, members, left, options)
+            except ConnectError as error:
+                raise _lost(error) from error  # this round was not sent, but those before were
+            if isinstance(again, Complete):
+                return again.result
+            reading = again
+        raise ProtocolViolation(
+            f"the server asked back {self._limits.rounds} times (Limits.rounds), the most that is "
+            "answered",
+            result=reading.result,
+            server=rpc.server,
+        )
+
+    async def explained(
+        self, error: ServerError, era: Era, call: ToolCall | None = None
+    ) -> ServerError:
+        """What to raise for ``error``: where it wants URLs to be visited, that is asked about."""
+        if error.code != URL_REQUIRED:
+            return error
+        return await self._dispatcher.url_elicitation_required(era, error, call)
 
 
 def _lost(error: ConnectError) -> ConnectionLost:

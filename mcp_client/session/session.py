@@ -34,7 +34,7 @@ from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
 from ..validation.worker_pool import WorkerPool
 from .call import Caller
-from .call_state import CallRequest
+from .call_request import CallRequest
 from .retry import Retry
 from .setup import Setup
 from .tool_validation import Strictness
@@ -84,14 +84,14 @@ class Session:
             connected=self._connected,
         )
         self._workers = WorkerPool()
-        self._answering = Dispatcher(setup.handlers, self._context)
+        self._dispatcher = Dispatcher(setup.handlers, self._context)
         self._logs = ServerLog(setup.handlers, self._context)
-        self._rounds = InputRequiredLoop(self._answering, setup.limits)
+        self._rounds = InputRequiredLoop(self._dispatcher, setup.limits)
         self._reads = ReadRequests(self._context, self._connection, self._rounds.run)
 
     def __repr__(self) -> str:
         connection = self._connection
-        state = "closed" if connection.closed else "open" if connection.wire else "not open"
+        state = "closed" if connection.closed else "open" if connection.rpc else "not open"
         return f"<Session {self.name!r}, {state}>"
 
     # --------------------------------------------------------------- what it is
@@ -308,11 +308,11 @@ class Session:
         """
         if level not in LOG_LEVELS:
             raise ConfigError(f"log level {level!r}: give one of {', '.join(LOG_LEVELS)}")
-        wire = await self._connection.live()
-        if _sets_log_level(wire):
-            await wire.request("logging/setLevel", {"level": level}, self._timeouts)
+        rpc = await self._connection.live()
+        if _sets_log_level(rpc):
+            await rpc.request("logging/setLevel", {"level": level}, self._timeouts)
         self._logs.set_min_level(level)
-        wire.ask_for_logs(level)
+        rpc.ask_for_logs(level)
 
     async def roots_changed(self) -> None:
         """Tell the server that ``Handlers(roots=)`` would answer otherwise now.
@@ -320,10 +320,10 @@ class Session:
         Only servers of the handshake era hear of it (2025-11-25 ``client/roots``); in the
         stateless era a server asks whenever it wants to know, and nothing is sent.
         """
-        wire = await self._connection.live()
+        rpc = await self._connection.live()
         roots = self._setup.client.capabilities.get("roots")
-        if wire.era.server_may_ask and isinstance(roots, dict) and roots.get("listChanged"):
-            await wire.notify("notifications/roots/list_changed")
+        if rpc.era.server_may_ask and isinstance(roots, dict) and roots.get("listChanged"):
+            await rpc.notify("notifications/roots/list_changed")
 
     async def elicitation_completed(self, elicitation_id: str) -> None:
         """Wait until the server says that a visit to a URL is done: those that this session's
@@ -333,7 +333,7 @@ class Session:
         on without. Raises ``CallTimeout`` after ``Timeouts.approval`` seconds, and ``ConfigError``
         for an id the server never gave.
         """
-        done = self._answering.completion(elicitation_id)
+        done = self._dispatcher.completion(elicitation_id)
         with anyio.move_on_after(self._timeouts.approval):
             await done.wait()
             return
@@ -350,16 +350,16 @@ class Session:
 
         The stateless era has no ping; there ``server/discover`` is asked instead.
         """
-        wire = await self._connection.live()
-        method = "ping" if wire.era.server_may_ask else "server/discover"
-        await wire.request(method, {}, self._timeouts.for_call(timeout), REPEATABLE)
+        rpc = await self._connection.live()
+        method = "ping" if rpc.era.server_may_ask else "server/discover"
+        await rpc.request(method, {}, self._timeouts.for_call(timeout), REPEATABLE)
 
     async def aclose(self) -> None:
         """End the connection and the server's process. From any task, any number of times."""
         self._connection.closed = True
         self._setup.gate.close()
         self.answers.clear()
-        if self._connection.wire is not None:
+        if self._connection.rpc is not None:
             self._subscriptions.close()
         async with AsyncExitStack() as last:
             if self._setup.audit is not None:
@@ -367,7 +367,7 @@ class Session:
             last.push_async_callback(self._workers.aclose)
             last.push_async_callback(self._logs.aclose, self._timeouts.close)
             last.push_async_callback(self._connection.aclose)
-            await self._answering.aclose()
+            await self._dispatcher.aclose()
 
     # ----------------------------------------------------- as one session of a ``Host``
 
@@ -383,8 +383,8 @@ class Session:
 
     def _fresh_tools(self) -> ToolList | None:
         """What ``list_tools`` would return without waiting; None where it would have to wait."""
-        wire, tools = self._connection.wire, self._catalog.known
-        if tools is None or wire is None or not self._connection.stands(wire):
+        rpc, tools = self._connection.rpc, self._catalog.known
+        if tools is None or rpc is None or not self._connection.stands(rpc):
             return None
         if not self._catalog.fresh:
             return None
@@ -426,7 +426,7 @@ class Session:
             workers=self._workers,
             origin=self._origin,
         )
-        self._answering.start(current())
+        self._dispatcher.start(current())
         self._logs.start()
         try:
             await self._connection.open()
@@ -437,24 +437,24 @@ class Session:
             raise
         return self
 
-    async def _ask_for_logs(self, wire: RpcConnection) -> None:
+    async def _ask_for_logs(self, rpc: RpcConnection) -> None:
         """Tell a server of the handshake era which log notices are wanted, if the host said so."""
         level = self._logs.min_level
-        if level is None or not _sets_log_level(wire):
+        if level is None or not _sets_log_level(rpc):
             return
         clocks = self._timeouts.for_call(self._timeouts.connect)
         try:
-            await wire.request("logging/setLevel", {"level": level}, clocks)
+            await rpc.request("logging/setLevel", {"level": level}, clocks)
         except McpError as error:
             _log.warning("%s: the log level could not be set: %s", self.name, error)
 
-    def _connected(self, wire: RpcConnection) -> None:
-        if not wire.era.server_may_ask:
-            wire.ask_for_logs(self._logs.request_level)
-        if wire.generation > 1:
-            self._answering.cancel_all_but(wire.transport)
-            self._answering.run_in_background(lambda: self._ask_for_logs(wire))
-        self._subscriptions.connected(wire)
+    def _connected(self, rpc: RpcConnection) -> None:
+        if not rpc.era.server_may_ask:
+            rpc.ask_for_logs(self._logs.request_level)
+        if rpc.generation > 1:
+            self._dispatcher.cancel_all_but(rpc.transport)
+            self._dispatcher.run_in_background(lambda: self._ask_for_logs(rpc))
+        self._subscriptions.connected(rpc)
 
     async def _find(self, name: str) -> Tool:
         await self._connection.live()
@@ -468,9 +468,9 @@ class Session:
                 case method if method == LOGGED:
                     self._logs.handle(message.params)
                 case method if method == CANCELLED:
-                    self._answering.on_cancelled(transport, message.params)
+                    self._dispatcher.on_cancelled(transport, message.params)
                 case method if method == COMPLETED:
-                    self._answering.on_elicitation_complete(message.params)
+                    self._dispatcher.on_elicitation_complete(message.params)
                 case _:
                     self._subscriptions.hear(message)
             return
@@ -483,12 +483,12 @@ class Session:
         elif message.method == "ping":
             transport.send_soon(encode_response(message.id, {}), {})
         else:
-            self._answering.on_request(transport, message, era, self._stand_still)
+            self._dispatcher.on_request(transport, message, era, self._pause_clocks)
 
-    def _stand_still(self) -> Callable[[], None]:
-        wire = self._connection.wire
-        return (lambda: None) if wire is None else wire.clocks.pause()
+    def _pause_clocks(self) -> Callable[[], None]:
+        rpc = self._connection.rpc
+        return (lambda: None) if rpc is None else rpc.clocks.pause()
 
 
-def _sets_log_level(wire: RpcConnection) -> bool:
-    return wire.era.server_may_ask and "logging" in wire.era.server.capabilities
+def _sets_log_level(rpc: RpcConnection) -> bool:
+    return rpc.era.server_may_ask and "logging" in rpc.era.server.capabilities

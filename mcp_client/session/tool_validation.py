@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
-from ..catalog.tool import Tool
+from ..catalog.tool import Tool, ToolCall
 from ..errors import ConfigError, InvalidSchema
+from ..protocol.headers import HeaderParam
 from ..runtime.limits import Limits
 from ..validation.checker import Checker, Problem, checker_for
 from ..validation.worker_pool import WorkerPool
 
-__all__ = ["Strictness", "ToolValidation", "strictness_of"]
+__all__ = ["Strictness", "ToolPlan", "ToolValidation", "log_problem", "strictness_of"]
 
 Strictness: TypeAlias = Literal["strict", "warn", "off"]
+_log = logging.getLogger("mcp_client")
 _MISSING = Problem("", "structuredContent", "none")
 
 
@@ -20,6 +24,38 @@ def strictness_of(option: str, value: object) -> None:
     """Raises ``ConfigError`` unless ``value`` is a ``Strictness``."""
     if value not in ("strict", "warn", "off"):
         raise ConfigError(f"{option}={value!r}: give 'strict', 'warn' or 'off'")
+
+
+class _Unchecked:
+    """Takes the place of the checker of arguments that are not to be checked."""
+
+    is_known_valid: Callable[[Any], bool] = staticmethod(lambda value: True)
+
+
+class _NotRead:
+    """Takes the place of the checker of an output schema that was not looked at yet."""
+
+    is_sound = False
+
+
+_UNCHECKED, _NOT_READ = _Unchecked(), _NotRead()
+
+
+class ToolPlan:
+    """What each call of one tool needs to know of it, found out once."""
+
+    __slots__ = ("findings", "hints", "input", "mirrors", "output", "tool")
+
+    def __init__(self, tool: Tool, input: Checker | _Unchecked) -> None:
+        self.tool = tool
+        self.hints = tool.hints
+        self.findings = tool.findings
+        self.input = input
+        """Of arguments."""
+        self.output: Checker | _NotRead | None = _NOT_READ
+        """Of structured content; None where the tool has no output schema."""
+        self.mirrors: Sequence[HeaderParam] | None = None
+        """The arguments that HTTP headers repeat; None before that is needed."""
 
 
 class ToolValidation:
@@ -34,27 +70,36 @@ class ToolValidation:
         self._limits = limits
         self._workers = workers
 
-    def arguments_fit(self, tool: Tool, arguments: dict[str, Any]) -> bool:
-        """True: they are valid, or not to be checked. False: ask ``arguments_problem``."""
-        return self.arguments == "off" or self._input(tool).is_known_valid(arguments)
+    def plan(self, tool: Tool) -> ToolPlan:
+        """The plan of ``tool``, which keeps it. Raises ``InvalidSchema``."""
+        off = self.arguments == "off"
+        schema = tool._definition["inputSchema"]
+        plan = ToolPlan(tool, _UNCHECKED if off else checker_for(schema, self._limits))
+        object.__setattr__(tool, "_plan", plan)
+        return plan
 
     async def arguments_problem(
-        self, tool: Tool, arguments: dict[str, Any], seconds: float
+        self, plan: ToolPlan, arguments: dict[str, Any], seconds: float
     ) -> Problem | None:
-        return await self._input(tool).problem(arguments, self._workers, seconds)
+        checker = plan.input
+        if not isinstance(checker, Checker):
+            return None
+        return await checker.problem(arguments, self._workers, seconds)
 
-    async def prepare_results(self, tool: Tool, seconds: float) -> None:
-        """Raises ``InvalidSchema`` if results of ``tool`` could not be checked: before the call."""
-        checker = self._output(tool)
-        if checker is not None:
-            await checker.prepare(self._workers, seconds)
+    async def prepare_results(self, plan: ToolPlan, seconds: float) -> None:
+        """Raises ``InvalidSchema`` if results could not be checked: before the call."""
+        if isinstance(plan.output, _NotRead):
+            schema = plan.tool._definition.get("outputSchema")
+            plan.output = None if schema is None else checker_for(schema, self._limits)
+        if plan.output is not None:
+            await plan.output.prepare(self._workers, seconds)
 
     async def result_problem(
-        self, tool: Tool, result: dict[str, Any], seconds: float
+        self, plan: ToolPlan, result: dict[str, Any], seconds: float
     ) -> Problem | None:
         """What is wrong with the structured content of ``result``, the server's whole answer."""
-        checker = self._output(tool)
-        if checker is None:
+        checker = plan.output
+        if not isinstance(checker, Checker):
             return None
         if "structuredContent" not in result:
             return _MISSING
@@ -67,17 +112,8 @@ class ToolValidation:
             # The tool ran: this error would say that nothing was sent.
             return Problem("", "", "", str(error))
 
-    def _input(self, tool: Tool) -> Checker:
-        return tool.derived(_input_checker, self._limits)
 
-    def _output(self, tool: Tool) -> Checker | None:
-        return tool.derived(_output_checker, self._limits)
-
-
-def _input_checker(tool: Tool, limits: Limits) -> Checker:
-    return checker_for(tool._definition["inputSchema"], limits)
-
-
-def _output_checker(tool: Tool, limits: Limits) -> Checker | None:
-    schema = tool._definition.get("outputSchema")
-    return None if schema is None else checker_for(schema, limits)
+def log_problem(what: str, call: ToolCall, problem: Problem) -> None:
+    # The place and not the value, which may be a secret: logs travel further than findings.
+    place = problem.path or "the root"
+    _log.warning("%s/%s: the %s breaks the schema at %s", call.server, call.tool.name, what, place)

@@ -121,6 +121,9 @@ class Transport(ABC):
     """Set once an era is agreed on."""
     era: Era | None = None
     """What was agreed on, from before the server is told."""
+    in_doubt: bool = False
+    """Whether the server may have stopped serving this connection without ending it, so that it
+    should be asked for a sign of life before anything is sent that matters."""
 
     @abstractmethod
     async def open(self, context: TransportContext) -> None: ...
@@ -157,12 +160,6 @@ class Transport(ABC):
     @abstractmethod
     def alive(self) -> bool:
         """Whether a request can be sent now."""
-
-    @property
-    def in_doubt(self) -> bool:
-        """Whether the server may have stopped serving this connection without ending it, so that
-        it should be asked for a sign of life before anything is sent that matters."""
-        return False
 
     @property
     def notification_epoch(self) -> int | None:

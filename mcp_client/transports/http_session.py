@@ -127,7 +127,7 @@ class HttpSession:
 
     @property
     def under_way(self) -> int:
-        return len(self._multiplexer)
+        return len(self._multiplexer.exchanges)
 
     def call_when_idle(self, callback: Callable[[], Awaitable[None]]) -> None:
         """Call once, when no request is under way any more."""

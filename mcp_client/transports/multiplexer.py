@@ -24,7 +24,6 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -61,7 +60,7 @@ class LineExchange:
         self.id = id
         self.settled = False
         self._multiplexer = multiplexer
-        self._inbox: deque[Received] = deque()
+        self._inbox: list[Received] = []  # mostly one message: a deque costs more
         self._failure: Exception | None = None
         self._waiter: Waiter | None = None
         self._until = math.inf
@@ -79,13 +78,13 @@ class LineExchange:
             finally:
                 self._waiter = None
         if inbox:
-            return inbox.popleft()
+            return inbox.pop(0)
         if self._failure is not None:
             raise self._failure
         raise TimeoutError
 
     async def aclose(self) -> None:
-        self._multiplexer.forget(self)
+        self._multiplexer.exchanges.pop(self.id, None)
 
     def deliver(self, message: Response | ErrorResponse | Notification) -> None:
         inbox = self._inbox
@@ -96,12 +95,14 @@ class LineExchange:
             self._multiplexer.stats.late_answers += 1
             return
         if len(inbox) >= self._multiplexer.limits.notices:
-            inbox.popleft()
+            inbox.pop(0)
             self._multiplexer.stats.dropped_notices += 1
         if type(message) is not Notification:
             self.settled = True
         inbox.append(message)
-        self._wake()
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def announce(self, silence: AnnouncedSilence) -> None:
         """Tell the waiter that nothing will come for a while."""
@@ -138,33 +139,30 @@ class Multiplexer:
         self.rings_at = math.inf
         self._context = context
         self._owner = owner
-        self._exchanges: dict[Id, LineExchange] = {}
+        self.exchanges: dict[Id, LineExchange] = {}
+        """The requests under way, by their id."""
         self._newest = 0
         self._pieces: list[bytes] = []
         self._held = 0
         self._skipping: tuple[bytes, bytes] | None = None
         self._timer: Handle | None = None
 
-    def __len__(self) -> int:
-        """How many requests are under way."""
-        return len(self._exchanges)
-
     # ---------------------------------------------------------------- requests
 
     def exchange(self, id: Id) -> LineExchange:
         exchange = LineExchange(self, id)
-        self._exchanges[id] = exchange
+        self.exchanges[id] = exchange
         if type(id) is int:
             self._newest = id
         return exchange
 
     def forget(self, exchange: LineExchange) -> None:
-        self._exchanges.pop(exchange.id, None)
+        self.exchanges.pop(exchange.id, None)
 
     def end(self, error: Callable[[], McpError]) -> None:
         """The line is over: every request that waits settles, each with an error of its own."""
         self._stop_timer()
-        for exchange in list(self._exchanges.values()):
+        for exchange in list(self.exchanges.values()):
             exchange.fail(error())
         if self._context.ended is not None:
             self._context.ended(error())
@@ -221,7 +219,7 @@ class Multiplexer:
             self.junk(start, InvalidFrame(reason, owner))
             return
         self.junk(start, InvalidFrame(reason))
-        for exchange in list(self._exchanges.values()):
+        for exchange in list(self.exchanges.values()):
             exchange.fail(InvalidFrame(f"{reason}, and it cannot be told whose answer it was"))
 
     def _line(self, line: bytes) -> None:
@@ -244,14 +242,14 @@ class Multiplexer:
     def sort(self, line: bytes, message: Any) -> None:
         kind = type(message)
         if kind is Response or kind is ErrorResponse:
-            exchange = self._exchanges.get(message.id)
+            exchange = self.exchanges.get(message.id)
             if exchange is not None:
                 exchange.deliver(message)
             else:
                 self._unowned_answer(line, message)
         elif kind is Notification:
             owner = self._owner()(message)
-            exchange = None if owner is None else self._exchanges.get(owner)
+            exchange = None if owner is None else self.exchanges.get(owner)
             if exchange is not None:
                 exchange.deliver(message)
             elif owner is None:
@@ -265,14 +263,12 @@ class Multiplexer:
 
     def _unowned_answer(self, line: bytes, message: Response | ErrorResponse) -> None:
         id = message.id
-        if id is None and len(self._exchanges) == 1:
+        if id is None and len(self.exchanges) == 1:
             # The server could not read an id, and only one request can have been meant.
-            next(iter(self._exchanges.values())).deliver(message)
+            next(iter(self.exchanges.values())).deliver(message)
         elif type(id) is int and 0 < id <= self._newest:
             self.stats.late_answers += 1
-        elif (
-            type(id) is str and id.isascii() and id.isdecimal() and int(id[:18]) in self._exchanges
-        ):
+        elif type(id) is str and id.isascii() and id.isdecimal() and int(id[:18]) in self.exchanges:
             reason = f"its id is the string {id[:18]!r} where the request had the integer"
             self.junk(line, InvalidFrame(reason, int(id[:18]), getattr(message, "result", None)))
         else:
@@ -289,7 +285,7 @@ class Multiplexer:
             self._context.server,
             error.reason,
         )
-        exchange = None if error.owner is None else self._exchanges.get(error.owner)
+        exchange = None if error.owner is None else self.exchanges.get(error.owner)
         if exchange is not None:
             exchange.fail(error)
 
@@ -304,7 +300,7 @@ class Multiplexer:
     def _ring(self) -> None:
         self.rings_at, self._timer = math.inf, None
         now = self.backend.now()
-        ahead = min((e.expire(now) for e in self._exchanges.values()), default=math.inf)
+        ahead = min((e.expire(now) for e in self.exchanges.values()), default=math.inf)
         if ahead < math.inf:
             self.ring_at(max(ahead, now + _GRAIN))
 

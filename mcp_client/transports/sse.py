@@ -50,10 +50,6 @@ class SseTransport(HttpBasedTransport):
     def alive(self) -> bool:
         return self._endpoint is not None and not self._ended
 
-    @property
-    def in_doubt(self) -> bool:
-        return self._abandoned > 0
-
     def agree(self, era: Era) -> None:
         super().agree(era)
         self._agreed = True
@@ -153,14 +149,14 @@ class SseTransport(HttpBasedTransport):
                 await self._post_message(body, headers, inner)
             if scope.cancelled_caught:
                 # A server that does not even take a message is busy, for all we know.
-                self._abandoned = 0
+                self._note_abandoned(0)
                 if self._agreed and not body.begun:
                     raise client.not_connected()
                 raise TimeoutError
         except BaseException as error:
             self._multiplexer.forget(inner)
             if body.begun and not isinstance(error, McpError | TimeoutError):
-                self._abandoned += 1
+                self._note_abandoned(self._abandoned + 1)
             raise
         if self._ended:
             inner.fail(client.lost(self._reason))
@@ -169,12 +165,16 @@ class SseTransport(HttpBasedTransport):
     def given_up(self, inner: LineExchange) -> None:
         self._multiplexer.forget(inner)
         if not inner.settled:
-            self._abandoned += 1
+            self._note_abandoned(self._abandoned + 1)
 
     def answered(self, abandoned_before: int) -> None:
         """A request was answered; so many had been given up when it was sent."""
         if abandoned_before == self._abandoned:
-            self._abandoned = 0
+            self._note_abandoned(0)
+
+    def _note_abandoned(self, requests: int) -> None:
+        self._abandoned = requests
+        self.in_doubt = requests > 0
 
     async def _post(self, text: str, headers: Mapping[str, str]) -> None:
         await self._post_message(RequestBody(text.encode("utf-8", "replace")), headers, None)

@@ -144,6 +144,7 @@ class StdioTransport(Transport):
         self._multiplexer = Multiplexer(backend, context, lambda: self.owner)
         self._ring = Ring(context.limits.stderr_bytes, self._server.stderr)
         self._settled = anyio.Event()
+        self._is_settled = False
         process = Process(backend, self._ring, self._multiplexer.feed, self._ended)
         env = {key: os.environ[key] for key in INHERITED if key in os.environ}
         env.update(self._server.env or {})
@@ -172,7 +173,7 @@ class StdioTransport(Transport):
     ) -> LineExchange:
         exchange = self._multiplexer.exchange(id)
         try:
-            pending = self._write(text, crowded=len(self._multiplexer) > 1)
+            pending = self._write(text, crowded=len(self._multiplexer.exchanges) > 1)
             if pending is not None:
                 await self._left(pending, until)
         except BaseException as error:
@@ -181,7 +182,7 @@ class StdioTransport(Transport):
                 await self._settled_soon()
                 raise self._gone() from None
             raise
-        if self._settled.is_set():
+        if self._is_settled:
             exchange.fail(self._lost())
         return exchange
 
@@ -237,10 +238,14 @@ class StdioTransport(Transport):
         if process is not None:
             await process.exited(_SETTLE)
             process.drain()
-        self._multiplexer.end(self._lost)
-        self._settled.set()
+        self._mark_settled()
         if process is not None:
             await process.aclose(self._context.timeouts.close)
+
+    def _mark_settled(self) -> None:
+        self._is_settled = True
+        self._multiplexer.end(self._lost)
+        self._settled.set()
 
     async def _settled_soon(self) -> None:
         with anyio.move_on_after(2 * _SETTLE):
@@ -311,8 +316,7 @@ class StdioTransport(Transport):
             return
         if not self._over:
             self._over = self._closed = True
-            self._multiplexer.end(self._lost)
-            self._settled.set()
+            self._mark_settled()
         await process.aclose(self._context.timeouts.close)
 
 

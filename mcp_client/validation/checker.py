@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import itertools
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +90,10 @@ class Problem:
 class Checker:
     """One schema, ready to check values. Shared by every session that meets an equal schema."""
 
-    __slots__ = ("_chars", "_fast_path", "_fault", "_id", "_is_sound", "_schema", "_validator")
+    __slots__ = (
+        *("_chars", "_fast_path", "_fault", "_id", "_schema", "_validator"),
+        *("is_known_valid", "is_sound"),
+    )
 
     def __init__(self, schema: Any, survey: SchemaSurvey) -> None:
         self._schema = schema
@@ -97,21 +101,23 @@ class Checker:
         self._id = next(_ids)
         self._validator: Any = None
         self._fault: str | None = None
-        self._is_sound = survey.is_sound()
-        """Whether the schema is known to be one, and every reference in it to lead somewhere."""
         self._fast_path = compile_fast_path(schema)
+        self.is_sound: bool
+        """Whether the schema is known to be one, and every reference in it to lead somewhere."""
+        self.is_known_valid: Callable[[Any], bool]
+        """From a value to True: it fits; or False: it does not, or only ``problem`` can tell."""
+        self._set_sound(survey.is_sound())
 
-    def is_known_valid(self, value: Any) -> bool:
-        """True: the value fits. False: it does not, or only ``problem`` can tell."""
-        fast_path = self._fast_path
-        return fast_path is not None and self._is_sound and fast_path.accepts(value)
+    def _set_sound(self, is_sound: bool) -> None:
+        self.is_sound, fast_path = is_sound, self._fast_path
+        self.is_known_valid = fast_path.accepts if is_sound and fast_path else _cannot_tell
 
     async def prepare(self, workers: WorkerPool, budget: float) -> None:
         """Find out whether the schema can be used at all. Raises ``InvalidSchema``.
 
         ``budget`` is in seconds. It is asked once: an ordinary schema is known to be one already.
         """
-        if self._is_sound:
+        if self.is_sound:
             return
         if self._fault is None:
             try:
@@ -119,7 +125,7 @@ class Checker:
             except WorkerFailed as error:
                 raise InvalidSchema(f"the schema could not be checked: {error}") from None
             self._read(answer)
-            self._is_sound = self._fault is None
+            self._set_sound(self._fault is None)
         if self._fault is not None:
             raise InvalidSchema(self._fault)
 
@@ -159,8 +165,12 @@ class Checker:
     def _read(self, answer: dict[str, Any]) -> Problem | None:
         if "unusable" in answer:
             self._fault = f"the schema cannot be used: {safe_text(answer['unusable'], 400)}"
-            self._is_sound = False
+            self._set_sound(False)
         return _problem(answer.get("problem"))
+
+
+def _cannot_tell(value: Any) -> bool:
+    return False
 
 
 async def _load_engine() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from typing import Any
 
+import anyio
 import pytest
 
 import mcp_client
@@ -25,6 +27,7 @@ from mcp_client import (
     connect,
     deny_all,
 )
+from mcp_client.approval import questions
 
 pytestmark = pytest.mark.one_backend
 
@@ -259,3 +262,16 @@ async def test_arguments_that_are_no_json_object_are_refused_before_anybody_is_a
     assert caught.value.tool == "echo"
     assert not asked
     assert not server.calls
+
+
+async def test_a_yes_is_not_held_up_by_a_file_that_cannot_be_written(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "_WRITE_SECONDS", 0.01)
+    released = threading.Event()
+    try:
+        with anyio.fail_after(30):
+            await questions.write_down("files: the answer", lambda: released.wait(60))
+    finally:
+        released.set()
+    assert "files: the answer is not remembered" in caplog.text

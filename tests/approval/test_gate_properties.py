@@ -327,7 +327,7 @@ PLACES: dict[str, Callable[[BaseException], tuple[dict[str, Any], list[Any]]]] =
         [patch.object(Rule, "matches", raises(error))],
     ),
     "what the session remembers": lambda error: (
-        {"approval": remembering("session")},
+        {"approval": remembering("session"), "answers": Answers()},
         [patch.object(ApprovalMemory, "recall", raises(error))],
     ),
     "the store, looked into": lambda error: (

@@ -445,9 +445,9 @@ async def test_a_stream_that_is_closed_gives_its_place_on_the_line_back() -> Non
     async with connect(MemoryServer(server)) as session:
         multiplexer = session._connection.transport._multiplexer  # type: ignore[attr-defined]
         async with session.tool_changes():
-            assert len(multiplexer) == 1
-        await until(lambda: len(multiplexer) == 0)
-        assert all(isinstance(x, LineExchange) for x in multiplexer._exchanges.values())
+            assert len(multiplexer.exchanges) == 1
+        await until(lambda: not multiplexer.exchanges)
+        assert all(isinstance(x, LineExchange) for x in multiplexer.exchanges.values())
 
 
 # -------------------------------------------------------------- handshake era

@@ -561,7 +561,7 @@ async def test_the_clocks_of_calls_under_way_are_paused_while_a_handler_runs() -
     def in_half_an_hour() -> set[bool]:
         wire = sessions[0]._connection.agreed()
         later = wire.now() + 1_800
-        return {clock.until(later) > later for clock in wire.clocks._running}
+        return {clock.until(later) > later for clock in wire.clocks}
 
     async def handler(request: ElicitRequest) -> Accept:
         assert in_half_an_hour() == {True}, "only the call that led to the question runs"
@@ -854,7 +854,7 @@ async def test_many_requests_in_sequence_leave_at_most_one_watcher_task() -> Non
     handlers = Handlers(roots=[])
     async with connect(MemoryServer(server), approval=allow_all, handlers=handlers) as session:
         await session.call_tool("ask")
-        tasks = session._answering._tasks
+        tasks = session._dispatcher._tasks
         assert tasks is not None
         assert len(tasks) <= 2
 
@@ -960,6 +960,6 @@ async def test_a_request_during_closing_reaches_no_handler() -> None:
     handlers = Handlers(elicitation=shown.append)
     async with connect(transport, approval=allow_all, handlers=handlers) as session:
         await session.list_tools()
-    assert session._answering._tasks is not None
-    assert len(session._answering._tasks) == 0
+    assert session._dispatcher._tasks is not None
+    assert len(session._dispatcher._tasks) == 0
     assert shown == []

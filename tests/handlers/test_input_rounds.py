@@ -98,6 +98,23 @@ async def test_a_server_that_keeps_asking_back_is_given_up_after_limits_rounds()
     assert caught.value.tool == "ask"
 
 
+async def test_no_person_is_asked_for_an_answer_that_would_not_be_sent() -> None:
+    class Insisting(Asking):
+        def round(self, params: dict[str, Any]) -> Any:
+            return super().round({})
+
+    server, asked = Insisting(LATEST, FORM), list[ElicitRequest]()
+
+    def handler(request: ElicitRequest) -> Accept:
+        asked.append(request)
+        return Accept({"name": "Ada"})
+
+    with pytest.raises(ProtocolViolation, match=r"3 times \(Limits\.rounds\)"):
+        await call(server, Handlers(elicitation=handler), limits=Limits(rounds=3))
+    assert len(server.all("tools/call")) == 3
+    assert len(asked) == 2
+
+
 async def test_the_questions_of_a_round_are_asked_in_order_one_at_a_time() -> None:
     order: list[str] = []
     open = 0

@@ -22,6 +22,7 @@ from mcp_client import (
     Retry,
     ServerError,
     Session,
+    Timeouts,
     ToolCall,
     Unanswered,
     UnknownTool,
@@ -176,6 +177,22 @@ async def test_the_total_timeout_of_the_call_covers_all_attempts() -> None:
             await session.call_tool("run", timeout=2, retry=Retry(attempts=5, backoff=60))
     assert caught.value.attempts == 1
     assert server.refused == 8
+
+
+async def test_the_time_that_attempts_take_counts_for_the_total_timeout() -> None:
+    class Silent(Flaky):
+        async def __call__(self, message: dict[str, Any]) -> Any:
+            if message.get("method") == "tools/call":
+                self.calls.append(message["params"])
+                await anyio.sleep_forever()
+            return super().__call__(message)
+
+    server = Silent()
+    retry = Retry(attempts=50, backoff=0, safe=True)
+    async with connect(Wire(server), approval=allow_all) as session:
+        with anyio.fail_after(30), pytest.raises(CallTimeout) as caught:
+            await session.call_tool("run", timeout=Timeouts(idle=0.2, total=0.5), retry=retry)
+    assert caught.value.attempts == len(server.calls) <= 3
 
 
 @pytest.mark.both_backends
