@@ -212,6 +212,26 @@ def test_an_encoding_hides_no_secret_from_the_redaction(
     assert wrapped not in shown
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "log in with password=hunter2tail, please",
+        "the token: hunter2tail",
+        "client_secret=hunter2tail&grant_type=x",
+        "POST / HTTP/1.1\r\nX-Api-Key: hunter2tail\r\n\r\n",
+    ],
+)
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_a_text_in_base64_that_has_a_secret_is_not_in_the_record(
+    text: str, encode: Callable[[bytes], bytes]
+) -> None:
+    encoded = encode(text.encode()).decode()
+    for whole in (encoded, f"the body was {encoded} then"):
+        shown = record_of(whole)
+        assert encoded not in shown
+        assert "hunter2tail" not in shown
+
+
 PAIRS: dict[str, Callable[[str, Any], Any]] = {
     "name, value": lambda n, s: {"name": n, "value": s},
     "key, value": lambda n, s: {"key": n, "value": s},

@@ -25,6 +25,18 @@ def test_what_was_written_is_read_and_known_by_its_stamp(tmp_path: Path) -> None
     assert file.stamp() == stamp != file.replace("another")
 
 
+def test_using_a_file_keeps_no_descriptor_open(tmp_path: Path) -> None:
+    file = own(tmp_path / "f")
+    file.replace("first")
+    before = len(os.listdir("/dev/fd"))
+    for number in range(8):
+        with file.locked():
+            file.replace(str(number))
+        assert file.read() is not None
+        assert file.stamp() is not None
+    assert len(os.listdir("/dev/fd")) == before
+
+
 def test_a_private_file_is_for_its_owner_alone_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:

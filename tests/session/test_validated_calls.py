@@ -99,6 +99,16 @@ async def test_a_missing_structured_content_is_told() -> None:
             await session.call_tool("t")
 
 
+async def test_a_result_whose_output_schema_fails_in_use_is_invalid_and_kept() -> None:
+    endless = {"properties": {"n": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}}
+    server = Server({"type": "object", **endless}, {"n": 1})
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        with pytest.raises(InvalidResult, match=r"the tool ran.* refers to itself") as caught:
+            await session.call_tool("t")
+    assert caught.value.result.structured_content == {"n": 1}
+    assert server.ran == 1
+
+
 @pytest.mark.parametrize(
     ("output", "content"), [({"type": "array"}, [1]), ({"type": "string"}, "x"), (True, 7)]
 )

@@ -594,6 +594,11 @@ def test_an_invalid_url_is_refused_at_once(url: Any) -> None:
             connect(url)
 
 
+def test_a_url_may_have_every_character_that_rfc_3986_allows() -> None:
+    path = "/a!b$c&d'e(f)g*h+i,j;k=l:m@n-o.p_q~r%20"
+    assert HttpServer(f"https://example.com{path}?{path}").url.endswith(path)
+
+
 @pytest.mark.parametrize(
     "headers", [{"A B": "x"}, {"A": "x\r\nB: y"}, {"A": 1}, {"": "x"}, ["A"], {"A": "世"}]
 )
