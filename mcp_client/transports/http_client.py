@@ -50,18 +50,28 @@ _log = logging.getLogger("mcp_client")
 _sending: ContextVar[bool] = ContextVar("mcp_client.sending", default=False)
 
 
-class _HideUrls(logging.Filter):
-    """httpx logs the URL of each request at INFO; of ours, query and user are left out."""
+class _HideSecrets(logging.Filter):
+    """Leaves out what may be secret in the log lines of httpx and httpcore about our requests.
+
+    httpx logs the URL of each request at INFO: of it, query and user are left out. httpcore logs
+    the headers of each response at DEBUG: cookies, and what a server repeats.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if _sending.get() and isinstance(record.args, tuple):
+        if not _sending.get():
+            return True
+        if isinstance(record.args, tuple):
             record.args = tuple(
                 shown(str(each)) if isinstance(each, httpx.URL) else each for each in record.args
             )
+        if isinstance(record.msg, str) and record.msg.startswith(_HEADERS_CAME):
+            record.msg = _HEADERS_CAME
         return True
 
 
-logging.getLogger("httpx").addFilter(_HideUrls())
+_HEADERS_CAME = "receive_response_headers.complete"
+for _name in ("httpx", "httpcore.http11", "httpcore.http2"):
+    logging.getLogger(_name).addFilter(_HideSecrets())
 
 
 async def send_logged_safely(
