@@ -293,7 +293,7 @@ async def test_a_flood_of_questions_is_answered_within_bounds() -> None:
             question = {"jsonrpc": "2.0", "id": number, "method": "ping"}
             await app.listeners[0].event(question)
         assert (await session.call_tool("echo", {})).text == "{}"
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while session.stats.unsent < 400:
                 await anyio.sleep(0.01)
         assert server.connections < 80

@@ -21,6 +21,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from tests.clock import Clock
 
 pytestmark = pytest.mark.one_backend
 
@@ -110,7 +111,7 @@ async def _listen(server: Server, session: Session) -> None:
     if server.revision == "2026-07-28" and not server.listed:
         await session.get_tool("run")
         await session.get_tool("run")
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while server.stream is None or session._catalog.subscription.epoch is None:
                 await anyio.lowlevel.checkpoint()
 
@@ -213,15 +214,14 @@ async def test_rules_decide_about_the_definition_that_is_sent(revision: str) -> 
     assert server.sent == []
 
 
-async def test_a_list_that_expires_during_the_question_is_fetched_again() -> None:
+async def test_a_list_that_expires_during_the_question_is_fetched_again(clock: Clock) -> None:
     server = Server("2026-07-28", ttlMs=500)
 
     async def expires(server: Server, session: Session) -> None:
         assert server.tool is not None
         server.tool["description"] = "Deletes the report."
-        with anyio.fail_after(5):
-            while session._catalog.fresh:
-                await anyio.lowlevel.checkpoint()
+        clock.jump(0.5)
+        assert not session._catalog.fresh
 
     asked = await _call(server, expires)
     assert [call.tool.description for call in asked] == ["Reads the report.", "Deletes the report."]
