@@ -4,6 +4,7 @@ run that was not approved.
 One folder a subject; imports go down this list only::
 
     adapters/    tools, calls and results in each LLM provider's shape; no provider's package
+    stubs.py     typed Python for a server's tools
     sync.py      the same for programs without an event loop, and for threads
     host/        many servers as one set of tools: Host, naming, filters, status, config files
     session/     connect, Session, and the life of one tool call, top to bottom
@@ -53,6 +54,7 @@ from .errors import (
     ProtocolViolation,
     ServerError,
     StartDenied,
+    ToolChanged,
     ToolFailed,
     Unanswered,
     UnknownTool,
@@ -252,6 +254,7 @@ __all__ = [
     "TokenStore",
     "Tool",
     "ToolCall",
+    "ToolChanged",
     "ToolChanges",
     "ToolFailed",
     "ToolList",

@@ -5,6 +5,7 @@ Each class answers two questions: did anything happen, and may the call be repea
 McpError                     .message .server .tool .retryable .attempts
 ├── NotSent                  nothing reached the server
 │   ├── UnknownTool          the server offers no such tool
+│   ├── ToolChanged          .expected .found: not the tool a typed stub was generated from
 │   ├── InvalidArguments     .path: they are not a JSON object, or break the tool's schema
 │   ├── InvalidSchema        the tool's own schema cannot be used
 │   ├── CallDenied           .reason .source .by: the approval hook did not say yes
@@ -59,6 +60,7 @@ __all__ = [
     "ProtocolViolation",
     "ServerError",
     "StartDenied",
+    "ToolChanged",
     "ToolFailed",
     "Unanswered",
     "UnknownTool",
@@ -113,6 +115,15 @@ class NotSent(McpError):
 
 class UnknownTool(NotSent):
     """The server offers no tool of that name."""
+
+
+class ToolChanged(NotSent):
+    """The tool is defined otherwise than when the typed stub that calls it was generated."""
+
+    expected: str = ""
+    """The fingerprint in the stub."""
+    found: str = ""
+    """The fingerprint of the server's definition now."""
 
 
 class InvalidArguments(NotSent):

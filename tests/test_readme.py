@@ -82,6 +82,7 @@ def test_every_example_is_tested_here() -> None:
         "log_in.py",
         "over_http.py",
         "pin_tools.py",
+        "typed_stubs.py",
         "watch_for_changes.py",
         "watch_progress.py",
         "without_async.py",
@@ -139,6 +140,11 @@ def test_from_config_starts_what_was_confirmed_and_asks_once() -> None:
     ]
     assert lines[2].startswith("mcp.json:10: mcpServers.docs.url: the environment variable 'DOCS")
     assert lines[3:] == ["['weather__get_weather']", "Oslo: 22.5 °C, partly cloudy"]
+
+
+def test_typed_stubs_calls_a_tool_by_its_types() -> None:
+    done = run(sys.executable, "examples/typed_stubs.py")
+    assert (done.returncode, done.stdout) == (0, "22.5\n"), done.stderr
 
 
 def test_ask_first_without_a_terminal_refuses_and_names_the_remedy() -> None:

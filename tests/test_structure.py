@@ -27,6 +27,7 @@ LAYERS = [
     {"session"},
     {"host"},
     {"adapters", "sync"},
+    {"stubs"},
     {"__init__"},
 ]
 """A room imports from the layers above its own in this list, never from below or beside."""

@@ -1,0 +1,21 @@
+"""Typed calls of a server's tools: write the module once, and let a type checker read along."""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from mcp_client import StdioServer, allow_all
+from mcp_client.stubs import generate
+from mcp_client.sync import connect
+
+WEATHER = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "weather.py")])
+
+with connect(WEATHER, approval=allow_all) as session, tempfile.TemporaryDirectory() as folder:
+    module = Path(folder, "weather.py")
+    module.write_text(generate(session.list_tools()))  # your project would keep this file
+
+    sys.path.insert(0, folder)
+    from weather import WeatherSync  # type: ignore[import-not-found]
+
+    weather = WeatherSync(session, timeout=10)
+    print(weather.get_weather(location="Oslo")["temperature"])

@@ -1,0 +1,110 @@
+"""Writing Python source out of texts that may be anything: names, literals, types, docstrings.
+
+No text given here can become code: names keep ASCII letters, digits and underscores, and the rest
+is escaped. What is written is formatted as by ``ruff format``.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+import textwrap
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .safe_text import safe_text
+
+__all__ = ["LONGEST_NAME", "Names", "PythonType", "docstring", "quoted"]
+
+_WIDTH = 88
+LONGEST_NAME = 36
+"""Characters of a name: so that a line with two of them still fits."""
+_MOST_TEXT = 2_000
+
+
+class Names:
+    """Legal, different names for texts that may be anything, and none that is ``reserved``."""
+
+    def __init__(self, reserved: Iterable[str]) -> None:
+        self._taken = set(reserved)
+
+    def variable(self, text: str) -> str:
+        words = re.sub(r"[^A-Za-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text))
+        return self._free(words.strip("_").lower() or "value", "arg_")
+
+    def type(self, *texts: str) -> str:
+        words = [word for text in texts for word in re.split(r"[^A-Za-z0-9]+", text) if word]
+        return self._free("".join(word[0].upper() + word[1:] for word in words) or "Value", "T")
+
+    def _free(self, name: str, prefix: str) -> str:
+        if name[0].isdigit():
+            name = prefix + name
+        base = name = name[: LONGEST_NAME - 4]
+        number = 1
+        while name in self._taken or keyword.iskeyword(name):
+            number += 1
+            name = base + "_" if number == 2 and base not in self._taken else f"{base}_{number}"
+        self._taken.add(name)
+        return name
+
+
+@dataclass(frozen=True, slots=True)
+class PythonType:
+    """A type as it is written: a name, or a subscript of one (``Union[int, str]``)."""
+
+    name: str
+    parts: tuple[PythonType | str, ...] = ()
+    """Types, or the literals of ``Literal``."""
+
+    def __str__(self) -> str:
+        parts = [str(part) for part in self.parts]
+        if self.name == "Union":
+            return " | ".join(parts)
+        return f"{self.name}[{', '.join(parts)}]" if parts else self.name
+
+    def lines(self, indent: int, before: int, after: int) -> str:
+        """Written out from column ``indent + before``, with ``after`` columns to follow."""
+        flat = str(self)
+        if not self.parts or indent + before + len(flat) + after <= _WIDTH:
+            return flat
+        inner = indent + 4
+        comma = "," if len(self.parts) > 1 else ""
+        written = [
+            part.lines(inner, 0, len(comma)) if isinstance(part, PythonType) else part
+            for part in self.parts
+        ]
+        body = "".join(f"{' ' * inner}{text}{comma}\n" for text in written)
+        return f"{self.name}[\n{body}{' ' * indent}]"
+
+
+def quoted(text: str) -> str:
+    """A string literal that ``ruff format`` leaves as it is, whatever the text."""
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped(char: str) -> str:
+    if " " <= char <= "~" and char not in '"\\':
+        return char
+    code = ord(char)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def docstring(text: str, indent: int) -> str:
+    """A docstring that holds ``text``, made safe to show, and nothing but it."""
+    shown = safe_text(text.replace("\t", "    "), _MOST_TEXT, lines=True)
+    lines: list[str] = []
+    for line in shown.strip().splitlines():
+        lines += textwrap.wrap(line, _WIDTH - indent - 3) or [""]
+    lines = [_within_quotes(line) for line in lines] or ["No description."]
+    lines[1:] = textwrap.dedent("\n".join(lines[1:])).split("\n") if lines[1:] else []
+    margin = " " * indent
+    if len(lines) == 1:
+        return f'{margin}"""{lines[0]}"""'
+    body = "\n".join(f"{margin}{line}".rstrip() for line in lines[1:])
+    return f'{margin}"""{lines[0]}\n{body}\n{margin}"""'
+
+
+def _within_quotes(line: str) -> str:
+    return line.rstrip().replace("\\", "\\\\").replace('"', "'")

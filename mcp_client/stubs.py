@@ -1,0 +1,439 @@
+"""Typed Python for a server's tools: ``generate(tools)`` writes a module of classes to call them.
+
+::
+
+    weather = Weather(session)
+    report = await weather.get_weather(location="Oslo")
+    report["temperature"]
+
+One class a server for each world: ``Weather`` for ``mcp_client.Session``, ``WeatherSync`` for
+``mcp_client.sync.Session``. Parameters are keyword-only, optional ones that are not given are not
+sent. A tool with an output schema returns its structured content, other tools the ``ToolResult``.
+Each method carries the fingerprint of the definition it was generated from: a call of a tool that
+is defined otherwise now raises ``ToolChanged`` before anybody is asked to approve it.
+
+What a server wrote ends up in string literals and docstrings only, escaped. The output is the same
+for the same tools, passes ``mypy --strict`` and is formatted as by ``ruff format``.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from .catalog.result import ToolResult
+from .catalog.tool import Tool
+from .errors import InvalidResult, ToolChanged
+from .protocol import json_pointer
+from .runtime.limits import Timeouts
+from .runtime.python_source import LONGEST_NAME, Names, PythonType, docstring, quoted
+
+if TYPE_CHECKING:
+    from .session.session import Session
+    from .sync import Session as SyncSession
+
+__all__ = ["UNSET", "Stub", "SyncStub", "Unset", "generate"]
+
+
+# --------------------------------------------------------------- what generated code uses
+
+
+class Unset(Enum):
+    """The type of ``UNSET``."""
+
+    UNSET = "UNSET"
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = Unset.UNSET
+"""The value of an optional parameter that was not given, and is not sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """What the calls of one stub have in common."""
+
+    timeout: float | Timeouts | None
+    context: Hashable
+
+
+class Stub:
+    """What generated classes have in common."""
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        timeout: float | Timeouts | None = None,
+        context: Hashable = None,
+    ) -> None:
+        """``timeout`` and ``context`` are those of ``session.call_tool``, for every call."""
+        self._session = session
+        self._options = _Options(timeout, context)
+
+    async def _call(self, name: str, fingerprint: str, arguments: Mapping[str, Any]) -> ToolResult:
+        _check(await self._session.get_tool(name), fingerprint)
+        options = self._options
+        result = await self._session.call_tool(
+            name, _given(arguments), timeout=options.timeout, context=options.context
+        )
+        result.raise_for_error()
+        return result
+
+    def _structured(self, result: ToolResult) -> Any:
+        return _structured(result)
+
+
+class SyncStub:
+    """What generated classes for ``mcp_client.sync`` have in common."""
+
+    def __init__(
+        self,
+        session: SyncSession,
+        *,
+        timeout: float | Timeouts | None = None,
+        context: Hashable = None,
+    ) -> None:
+        """``timeout`` and ``context`` are those of ``session.call_tool``, for every call."""
+        self._session = session
+        self._options = _Options(timeout, context)
+
+    def _call(self, name: str, fingerprint: str, arguments: Mapping[str, Any]) -> ToolResult:
+        _check(self._session.get_tool(name), fingerprint)
+        options = self._options
+        result = self._session.call_tool(
+            name, _given(arguments), timeout=options.timeout, context=options.context
+        )
+        result.raise_for_error()
+        return result
+
+    def _structured(self, result: ToolResult) -> Any:
+        return _structured(result)
+
+
+def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if value is not UNSET}
+
+
+def _check(tool: Tool, fingerprint: str) -> None:
+    if tool.fingerprint != fingerprint:
+        raise ToolChanged(
+            "the server defines the tool otherwise than when this stub was generated: look at what "
+            "changed, and generate it again with 'mcp-client stubs TARGET -o FILE'",
+            server=tool.server,
+            tool=tool.name,
+            expected=fingerprint,
+            found=tool.fingerprint,
+        )
+
+
+def _structured(result: ToolResult) -> Any:
+    if result.structured_content is None:
+        raise InvalidResult("the result has no structured content", result=result)
+    return result.structured_content
+
+
+# ------------------------------------------------------------------------- generating
+
+
+def generate(tools: Iterable[Tool]) -> str:
+    """A Python module with a class for each server of ``tools``, as text.
+
+    Each tool becomes a method; names that Python does not allow are changed to ones that it does.
+    A schema that cannot be said in Python's types becomes ``Any`` at that place: the server's own
+    schema still judges every call.
+    """
+    by_server: dict[str, list[Tool]] = {}
+    for tool in tools:
+        by_server.setdefault(tool.server, []).append(tool)
+    module = _Module()
+    classes: list[str] = []
+    for server, its in by_server.items():
+        classes += module.classes(server, its)
+    text = _HEAD + "\n".join([*module.imports(classes), *module.types, *classes])
+    return text.rstrip() + "\n"
+
+
+_HEAD = '''"""Typed calls of MCP tools. Generated by mcp-client: do not edit.
+
+To generate it again: mcp-client stubs TARGET -o FILE
+"""
+
+from __future__ import annotations
+
+'''
+
+_TYPING = ("Any", "Literal", "NotRequired", "TypedDict", "Union")
+_RESERVED = frozenset(
+    (*_TYPING, "Stub", "SyncStub", "ToolResult", "UNSET", "Unset", "self", "None")
+).union(("bool", "dict", "float", "int", "list", "object", "str"))
+"""Names that generated code uses, and that nothing in it may shadow."""
+_MOST_TYPES = 1_000
+_DEEPEST = 24
+
+
+_ANY = PythonType("Any")
+_SIMPLE: dict[Any, PythonType] = {
+    "string": PythonType("str"),
+    "integer": PythonType("int"),
+    "number": PythonType("float"),
+    "boolean": PythonType("bool"),
+    "null": PythonType("None"),
+}
+_Path: TypeAlias = tuple[str, ...]
+
+
+class _Module:
+    """What a generated module defines, as far as it is written."""
+
+    def __init__(self) -> None:
+        self.types: list[str] = []
+        self._names = Names(_RESERVED)
+        self._known: dict[tuple[int, str], PythonType] = {}
+        self._count = 0
+
+    def imports(self, classes: Sequence[str]) -> list[str]:
+        """The imports that the text below them needs."""
+        text = "\n".join([*self.types, *classes])
+        used = [name for name in _TYPING if re.search(rf"\b{name}\b", text)]
+        lines = [f"from typing import {', '.join(used)}", ""] if used else []
+        if not classes:
+            return lines
+        if "-> ToolResult:" in text:
+            lines.append("from mcp_client import ToolResult")
+        stubs = ["Stub", "SyncStub"]
+        if "UNSET" in text:
+            stubs = ["UNSET", *stubs, "Unset"]
+        return [*lines, f"from mcp_client.stubs import {', '.join(stubs)}"]
+
+    def classes(self, server: str, tools: Sequence[Tool]) -> list[str]:
+        """The class for sessions, and the one for threads."""
+        name = self._names.type(server)
+        plain = self._names.type(server, "Sync")
+        methods = Names(_RESERVED)
+        written = [_Method(self, tool, methods.variable(tool.name), name) for tool in tools]
+        return [
+            *self._class(name, "Stub", server, written, blocking=False),
+            *self._class(plain, "SyncStub", server, written, blocking=True),
+        ]
+
+    def _class(
+        self, name: str, base: str, server: str, methods: Sequence[_Method], *, blocking: bool
+    ) -> Iterator[str]:
+        yield f"\n\nclass {name}({base}):"
+        yield docstring(f"The tools of the server {server!r}.", 4)
+        for method in methods:
+            yield f"\n{method.text(blocking=blocking)}"
+
+    # ------------------------------------------------------------------ schemas as types
+
+    def type_of(self, schema: Any, root: Any, path: _Path, depth: int = 0) -> PythonType:
+        """The type of what ``schema`` allows; new types are named by ``path``."""
+        if not isinstance(schema, Mapping) or depth > _DEEPEST:
+            return _ANY
+        if "$ref" in schema:
+            return self._referred(schema["$ref"], root, path, depth)
+        if "const" in schema:
+            return _literal([schema["const"]])
+        if isinstance(schema.get("enum"), list):
+            return _literal(schema["enum"])
+        for key in ("anyOf", "oneOf"):
+            if isinstance(schema.get(key), list) and "properties" not in schema:
+                options = enumerate(schema[key][:50], 1)
+                return _union(
+                    [self.type_of(one, root, (*path, str(n)), depth + 1) for n, one in options]
+                )
+        whole = schema.get("allOf")
+        if isinstance(whole, list) and len(whole) == 1 and "properties" not in schema:
+            return self.type_of(whole[0], root, path, depth + 1)
+        kinds = schema.get("type")
+        if isinstance(kinds, list):
+            return _union([self._kind(kind, schema, root, path, depth) for kind in kinds[:10]])
+        return self._kind(kinds, schema, root, path, depth)
+
+    def _kind(self, kind: Any, schema: Any, root: Any, path: _Path, depth: int) -> PythonType:
+        if kind == "object" or (kind is None and isinstance(schema.get("properties"), Mapping)):
+            return self._object(schema, root, path, depth)
+        if kind == "array":
+            items = schema.get("items")
+            if "prefixItems" in schema or not isinstance(items, Mapping):
+                return PythonType("list", (_ANY,))
+            return PythonType("list", (self.type_of(items, root, (*path, "Item"), depth + 1),))
+        return _SIMPLE.get(kind, _ANY) if isinstance(kind, str) else _ANY
+
+    def _object(self, schema: Any, root: Any, path: _Path, depth: int) -> PythonType:
+        properties = schema.get("properties")
+        if not isinstance(properties, Mapping) or not properties:
+            rest = schema.get("additionalProperties")
+            values = self.type_of(rest, root, (*path, "Value"), depth + 1)
+            return PythonType("dict", (PythonType("str"), values))
+        self._count += len(properties)
+        if self._count > _MOST_TYPES:
+            return PythonType("dict", (PythonType("str"), _ANY))
+        name = self._names.type(*path)
+        self._written_as(name, schema, root, path, depth)
+        return PythonType(name)
+
+    def _written_as(self, name: str, schema: Any, root: Any, path: _Path, depth: int) -> None:
+        required = _required(schema)
+        fields: dict[str, PythonType] = {}
+        for key, value in schema["properties"].items():
+            kind = self.type_of(value, root, (*path, key), depth + 1)
+            fields[key] = kind if key in required else PythonType("NotRequired", (kind,))
+        if all(map(_is_field_name, fields)):
+            lines = [f"    {key}: {kind.lines(4, len(key) + 2, 0)}" for key, kind in fields.items()]
+            self.types.append(f"\n\nclass {name}(TypedDict):\n" + "\n".join(lines))
+            return
+        lines = [f"        {quoted(key)}: {quoted(str(kind))}," for key, kind in fields.items()]
+        body = "\n".join(lines)
+        opening = f'\n{name} = TypedDict(\n    "{name}",\n    {{\n'
+        self.types.append(f"\n{opening}{body}\n    }},\n)".replace("\n\n\n", "\n\n", 1))
+
+    def _referred(self, ref: Any, root: Any, path: _Path, depth: int) -> PythonType:
+        if not isinstance(ref, str) or not ref.startswith("#"):
+            return _ANY
+        key = (id(root), ref)
+        if key in self._known:
+            return self._known[key]
+        try:
+            target = json_pointer.resolve(root, json_pointer.parse(ref[1:]))
+        except (KeyError, LookupError, ValueError, TypeError):
+            return _ANY
+        self._known[key] = _ANY  # within itself, where it has no name yet
+        named = (path[0], *json_pointer.parse(ref[1:])[-1:])
+        if isinstance(target, Mapping) and isinstance(target.get("properties"), Mapping):
+            self._count += len(target["properties"])
+            if self._count <= _MOST_TYPES and target["properties"]:
+                name = self._names.type(*named)
+                self._known[key] = PythonType(name)
+                self._written_as(name, target, root, named, depth + 1)
+            return self._known[key]
+        found = self._known[key] = self.type_of(target, root, named, depth + 1)
+        return found
+
+
+class _Method:
+    """One tool as a method."""
+
+    def __init__(self, module: _Module, tool: Tool, name: str, owner: str) -> None:
+        self._tool = tool
+        self._name = name
+        schema = _resolved(tool.input_schema)
+        self._parameters: list[tuple[str, str, PythonType, bool]] = []
+        properties = schema.get("properties")
+        names = Names(_RESERVED)
+        required = _required(schema)
+        if isinstance(properties, Mapping):
+            for key, value in properties.items():
+                kind = module.type_of(value, schema, (owner, tool.name, key))
+                self._parameters.append((key, names.variable(key), kind, key in required))
+        self._parameters.sort(key=lambda parameter: not parameter[3])
+        self._whole = not self._parameters and any(
+            key in schema for key in ("anyOf", "oneOf", "allOf", "patternProperties")
+        )
+        output = tool.output_schema
+        self._result: str | None = None
+        if output is not None:
+            result = str(module.type_of(output, output, (owner, tool.name, "Result")))
+            self._result = result if len(result) <= LONGEST_NAME else "Any"
+
+    def text(self, *, blocking: bool) -> str:
+        prefix, waits = ("def", "") if blocking else ("async def", "await ")
+        lines = [f"    {prefix} {self._name}(", "        self,"]
+        if self._parameters or self._whole:
+            lines.append("        *,")
+        for _, name, kind, required in self._parameters:
+            kind = kind if required else _union([kind, PythonType("Unset")])
+            after = 1 if required else len(" = UNSET,")
+            written = kind.lines(8, len(name) + 2, after)
+            lines.append(f"        {name}: {written}{'' if required else ' = UNSET'},")
+        if self._whole:
+            lines.append("        arguments: dict[str, Any],")
+        lines.append(f"    ) -> {self._result or 'ToolResult'}:")
+        lines.append(docstring(self._description(), 8))
+        returned = "return " if self._result is None else "_result = "
+        lines.append(f"        {returned}{waits}self._call(")
+        lines.append(f"            {quoted(self._tool.name)},")
+        lines.append(f"            {quoted(self._tool.fingerprint)},")
+        lines += self._arguments()
+        lines.append("        )")
+        if self._result is not None:
+            lines.append(f"        _structured: {self._result} = self._structured(_result)")
+            lines.append("        return _structured")
+        return "\n".join(lines)
+
+    def _arguments(self) -> Iterator[str]:
+        if self._whole:
+            yield "            arguments,"
+        elif not self._parameters:
+            yield "            {},"
+        else:
+            yield "            {"
+            for key, name, _, _ in self._parameters:
+                yield f"                {quoted(key)}: {name},"
+            yield "            },"
+
+    def _description(self) -> str:
+        tool = self._tool
+        return tool.description or tool.title or f"Call the tool {tool.name!r}."
+
+
+def _required(schema: Mapping[str, Any]) -> set[str]:
+    required = schema.get("required")
+    if not isinstance(required, list):
+        return set()
+    return {name for name in required if isinstance(name, str)}
+
+
+def _resolved(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema that a reference at the top leads to, once; its own references still hold."""
+    ref = schema.get("$ref")
+    if isinstance(ref, str) and ref.startswith("#/"):
+        try:
+            target = json_pointer.resolve(schema, json_pointer.parse(ref[1:]))
+        except (LookupError, ValueError, TypeError):
+            return schema
+        if isinstance(target, dict):
+            return {**schema, **target}
+    return schema
+
+
+def _is_field_name(key: str) -> bool:
+    return (
+        key.isascii()
+        and key.isidentifier()
+        and not keyword.iskeyword(key)
+        and not key.startswith("_")
+        and key not in _RESERVED
+    )
+
+
+def _literal(values: Sequence[Any]) -> PythonType:
+    """``Literal[...]``, or the types of values that it cannot hold or that are too many."""
+    kinds = {bool: "boolean", int: "integer", str: "string", float: "number", type(None): "null"}
+    if any(type(value) not in kinds for value in values) or not values:
+        return _ANY
+    short = all(not isinstance(value, str) or len(value) <= 60 for value in values)
+    if float in map(type, values) or len(values) > 100 or not short:
+        return _union([_SIMPLE[kinds[type(value)]] for value in values])
+    written = [quoted(value) if isinstance(value, str) else repr(value) for value in values]
+    return PythonType("Literal", tuple(dict.fromkeys(written)))
+
+
+def _union(options: Sequence[PythonType]) -> PythonType:
+    flat: dict[str, PythonType] = {}
+    for one in options:
+        for part in one.parts if one.name == "Union" else (one,):
+            assert isinstance(part, PythonType)
+            flat.setdefault(str(part), part)
+    if not flat or "Any" in flat:
+        return _ANY
+    return (
+        next(iter(flat.values())) if len(flat) == 1 else PythonType("Union", tuple(flat.values()))
+    )

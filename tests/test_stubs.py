@@ -1,0 +1,329 @@
+"""``mcp_client.stubs``: typed Python for a server's tools."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_client import (
+    Deny,
+    MemoryServer,
+    StdioServer,
+    Tool,
+    ToolCall,
+    ToolChanged,
+    ToolFailed,
+    allow_all,
+    connect,
+)
+from mcp_client import sync as blocking
+from mcp_client.stubs import generate
+from tests.properties import examples
+
+ROOT = Path(__file__).parents[1]
+WEATHER = StdioServer(sys.executable, [str(ROOT / "examples" / "servers" / "weather.py")])
+HOSTILE = [
+    '"""\nimport os\n"""',
+    "'''",
+    '"',
+    "\\",
+    "\\" * 79 + '"""',
+    "a" * 78 + "\\u",
+    "\\N{BULLET}",
+    "{evil}",
+    "%s",
+    "# comment",
+    "\u202eevil\u2066",
+    "\x00\x1b[2J",
+    "\ud83d\ude00 emoji",
+    "\U0001f600",
+    "\udc00",
+    "line\rline\x0cline\u2028line",
+    "class",
+    "self",
+    "__init__",
+    "_call",
+    "list",
+    "Any",
+    "UNSET",
+    "",
+    "1",
+    "\uff41\uff42",
+    "x" * 300,
+    "\t- a list\n\n    indented   \n",
+]
+NAMES = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=12), st.from_regex(r"[a-zA-Z_.-]+"))
+
+
+def schemas() -> st.SearchStrategy[Any]:
+    leaves = st.one_of(
+        st.sampled_from([{}, True, False, None, 7, {"$ref": "#/$defs/a"}, {"$ref": "#"}]),
+        st.sampled_from(["string", "integer", "number", "boolean", "null", "array", 5]).map(
+            lambda kind: {"type": kind}
+        ),
+        st.lists(st.one_of(NAMES, st.integers(), st.booleans(), st.none(), st.floats())).map(
+            lambda values: {"enum": values}
+        ),
+        NAMES.map(lambda value: {"const": value}),
+    )
+    return st.recursive(
+        leaves,
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=4).map(lambda some: {"anyOf": some}),
+            st.lists(inner, max_size=4).map(lambda some: {"oneOf": some}),
+            inner.map(lambda one: {"type": "array", "items": one}),
+            inner.map(lambda one: {"allOf": [one]}),
+            inner.map(lambda one: {"type": "object", "additionalProperties": one}),
+            st.builds(
+                lambda properties, required, types, defs: {
+                    "type": types,
+                    "properties": properties,
+                    "required": required,
+                    "$defs": defs,
+                },
+                st.dictionaries(NAMES, inner, max_size=4),
+                st.lists(NAMES, max_size=3),
+                st.sampled_from(["object", ["object", "null"]]),
+                st.dictionaries(st.just("a"), inner, max_size=1),
+            ),
+        ),
+        max_leaves=12,
+    )
+
+
+def tool(
+    name: str = "t",
+    schema: Any = None,
+    *,
+    server: str = "demo",
+    description: Any = None,
+    **more: Any,
+) -> Tool:
+    definition = {"name": name, "inputSchema": schema or {"type": "object"}, **more}
+    if description is not None:
+        definition["description"] = description
+    return Tool(name, server, False, definition)
+
+
+def tools() -> st.SearchStrategy[list[Tool]]:
+    return st.lists(
+        st.builds(
+            lambda name, server, schema, output, description: tool(
+                name,
+                {"type": "object", "properties": {"x": schema}, **schema}
+                if isinstance(schema, dict)
+                else {"type": "object"},
+                server=server,
+                description=description,
+                **({} if output is None else {"outputSchema": output}),
+            ),
+            NAMES,
+            st.sampled_from(["demo", "other", *HOSTILE]),
+            schemas(),
+            schemas(),
+            NAMES,
+        ),
+        max_size=4,
+    )
+
+
+def is_only_stubs(text: str) -> None:
+    """Fails where the module does anything but define classes of typed calls."""
+    for number, node in enumerate(ast.parse(text).body):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())) if number == 0:
+                pass
+            case ast.ImportFrom(module=module):
+                assert module in ("__future__", "typing", "mcp_client", "mcp_client.stubs")
+            case ast.Assign(value=ast.Call(func=ast.Name(id="TypedDict"), args=[_, fields])):
+                assert isinstance(fields, ast.Dict)
+                assert all(isinstance(value, ast.Constant) for value in fields.values)
+            case ast.ClassDef(bases=[ast.Name(id="TypedDict")], body=body):
+                assert all(isinstance(field, ast.AnnAssign) and not field.value for field in body)
+            case ast.ClassDef(bases=[ast.Name(id="Stub" | "SyncStub")], body=body):
+                for method in body[1:]:
+                    assert isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
+                    assert not method.decorator_list
+                    calls = [one for one in ast.walk(method) if isinstance(one, ast.Call)]
+                    assert {ast.unparse(call.func) for call in calls} <= {
+                        "self._call",
+                        "self._structured",
+                    }
+            case _:
+                raise AssertionError(ast.unparse(node))
+
+
+class TestWhatIsWritten:
+    @given(tools())
+    @examples(300)
+    def test_is_stubs_and_nothing_else_whatever_a_server_wrote(self, some: list[Tool]) -> None:
+        text = generate(some)
+        is_only_stubs(text)
+        exec(compile(text, "stubs", "exec"), {"__name__": "stubs"})
+        assert generate(some) == text
+
+    @pytest.mark.slow
+    @pytest.mark.skipif(not shutil.which("ruff"), reason="ruff is not installed")
+    @given(st.lists(tools(), min_size=20, max_size=20))
+    @examples(20)
+    def test_is_formatted_as_by_ruff(self, many: list[list[Tool]]) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for number, some in enumerate(many):
+                Path(folder, f"{number}.py").write_text(generate(some))
+            words = ["ruff", "format", "--isolated", "--diff", folder]
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout
+
+    @pytest.mark.slow
+    def test_passes_mypy_strict(self, tmp_path: Path) -> None:
+        files = []
+        zoo = [
+            tool(text, {"type": "object", "properties": {text: {"enum": [text, 1, None]}}},
+                 server=other, description=text,
+                 outputSchema={"type": "object", "properties": {text: {"type": "array"}, "b": {
+                     "type": ["integer", "null"]}, "c": {"$ref": "#"}}, "required": ["b"]})
+            for text, other in zip(HOSTILE, [*HOSTILE[7:], *HOSTILE], strict=False)
+        ]  # fmt: skip
+        for number, some in enumerate([zoo, zoo[::-1], []]):
+            files.append(tmp_path / f"stubs{number}.py")
+            files[-1].write_text(generate(some))
+        done = subprocess.run(
+            [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), *files],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+
+    def test_has_a_class_for_each_server_and_world(self) -> None:
+        text = generate([tool("a", server="one"), tool("b", server="two"), tool("c", server="one")])
+        classes = [node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+        assert classes == ["One", "OneSync", "Two", "TwoSync"]
+
+    def test_types_parameters_and_results_by_their_schemas(self) -> None:
+        schema = {
+            "type": "object",
+            "required": ["place", "from"],
+            "properties": {
+                "unit": {"enum": ["c", "f"]},
+                "place": {"type": "string"},
+                "from": {"type": ["integer", "null"]},
+                "maxDays": {"type": "array", "items": {"type": "number"}},
+                "at": {"$ref": "#/$defs/point"},
+            },
+            "$defs": {
+                "point": {
+                    "type": "object",
+                    "properties": {"x": {"type": "number"}, "next": {"$ref": "#/$defs/point"}},
+                    "required": ["x"],
+                }
+            },
+        }
+        text = generate([tool("forecast", schema, outputSchema={"type": "array", "items": {}})])
+        assert "        place: str,\n        from_: int | None,\n" in text
+        assert '        unit: Literal["c", "f"] | Unset = UNSET,\n' in text
+        assert "        max_days: list[float] | Unset = UNSET,\n" in text
+        assert "        at: DemoPoint | Unset = UNSET,\n    ) -> list[Any]:" in text
+        assert "class DemoPoint(TypedDict):\n    x: float\n    next: NotRequired[DemoPoint]" in text
+        assert '                "maxDays": max_days,\n' in text
+
+    def test_holds_neither_a_path_nor_a_date(self) -> None:
+        text = generate([tool("a")])
+        assert str(ROOT) not in text
+        assert not any(part.isdigit() and len(part) == 4 for part in text.split())
+
+
+def loaded(text: str) -> dict[str, Any]:
+    names: dict[str, Any] = {"__name__": "stubs"}
+    exec(compile(text, "stubs", "exec"), names)
+    return names
+
+
+class Server:
+    """Answers with the arguments that it got; its description can change."""
+
+    def __init__(self, description: str = "as it was") -> None:
+        self.description = description
+        self.calls: list[Any] = []
+
+    def __call__(self, message: dict[str, Any]) -> Any:
+        if message["method"] == "tools/list":
+            schema = {
+                "type": "object",
+                "properties": {"a": {"type": "integer"}, "b-c": {"type": "string"}},
+                "required": ["a"],
+            }
+            return {
+                "tools": [{"name": "t", "description": self.description, "inputSchema": schema}]
+            }
+        if message["method"] == "tools/call":
+            arguments = message["params"]["arguments"]
+            self.calls.append(arguments)
+            text = {"type": "text", "text": json.dumps(arguments)}
+            return {"content": [text], "isError": arguments["a"] < 0}
+        return NotImplemented
+
+
+class TestACall:
+    async def test_sends_what_was_given_under_the_servers_names(self, anyio_backend: str) -> None:
+        server = Server()
+        async with connect(MemoryServer(server), name="demo", approval=allow_all) as session:
+            stub = loaded(generate(await session.list_tools()))["Demo"](session)
+            await stub.t(a=1)
+            await stub.t(a=2, b_c="x")
+        assert server.calls == [{"a": 1}, {"a": 2, "b-c": "x"}]
+
+    async def test_raises_what_the_tool_reports(self, anyio_backend: str) -> None:
+        async with connect(MemoryServer(Server()), name="demo", approval=allow_all) as session:
+            stub = loaded(generate(await session.list_tools()))["Demo"](session)
+            with pytest.raises(ToolFailed):
+                await stub.t(a=-1)
+
+    async def test_returns_structured_content_where_there_is_a_schema(
+        self, anyio_backend: str
+    ) -> None:
+        async with connect(WEATHER, approval=allow_all) as session:
+            stub = loaded(generate(await session.list_tools()))["Weather"](session, timeout=30)
+            assert (await stub.get_weather(location="Oslo"))["conditions"] == "Partly cloudy"
+
+    async def test_of_a_tool_that_changed_is_refused_before_anybody_is_asked(
+        self, anyio_backend: str
+    ) -> None:
+        asked: list[ToolCall] = []
+
+        def approve(call: ToolCall) -> Deny:
+            asked.append(call)
+            return Deny("no")
+
+        server = Server("as it is now")
+        text = generate([tool("t", server="demo")])
+        async with connect(MemoryServer(server), name="demo", approval=approve) as session:
+            stub = loaded(text)["Demo"](session, context="ana")
+            with pytest.raises(ToolChanged, match="generate it again with 'mcp-client stubs") as e:
+                await stub.t()
+            assert e.value.found == (await session.get_tool("t")).fingerprint != e.value.expected
+        assert (asked, server.calls) == ([], [])
+
+    def test_without_an_event_loop_is_the_same(self) -> None:
+        with blocking.connect(WEATHER, approval=allow_all) as session:
+            stub = loaded(generate(session.list_tools()))["WeatherSync"](session)
+            assert stub.get_weather(location="Oslo")["temperature"] == 22.5
+            with pytest.raises(TypeError):
+                stub.get_weather("Oslo")
+
+    def test_without_an_event_loop_of_a_tool_that_changed_is_refused(self) -> None:
+        with blocking.connect(WEATHER, approval=allow_all) as session:
+            stub = loaded(generate([tool("get_weather", server="weather")]))["WeatherSync"](session)
+            with pytest.raises(ToolChanged):
+                stub.get_weather()
