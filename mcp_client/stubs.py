@@ -196,6 +196,8 @@ class _Module:
         self.types: list[str] = []
         self._names = Names(_RESERVED)
         self._known: dict[tuple[int, str], PythonType] = {}
+        self._roots: list[Any] = []
+        """Kept, so that no other schema gets the ``id`` of one that is known."""
         self._count = 0
 
     def imports(self, classes: Sequence[str]) -> list[str]:
@@ -305,6 +307,7 @@ class _Module:
             target = json_pointer.resolve(root, json_pointer.parse(ref[1:]))
         except (KeyError, LookupError, ValueError, TypeError):
             return _ANY
+        self._roots.append(root)
         self._known[key] = _ANY  # within itself, where it has no name yet
         named = (path[0], *json_pointer.parse(ref[1:])[-1:])
         if isinstance(target, Mapping) and isinstance(target.get("properties"), Mapping):
