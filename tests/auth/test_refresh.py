@@ -312,6 +312,7 @@ async def logged_in(path: Path, gate: Gate) -> AsyncIterator[World]:
         yield world
 
 
+@pytest.mark.one_backend  # the processes run on asyncio
 async def test_processes_that_refresh_at_once_spend_the_refresh_token_once(tmp_path: Path) -> None:
     path, gate = tmp_path / "own" / "tokens.json", Gate(3)
     async with logged_in(path, gate) as world:

@@ -457,7 +457,6 @@ anyio.run(main, *sys.argv[1:])
 """
 
 
-@pytest.mark.both_backends
 async def test_changes_of_several_processes_are_all_kept(home: Path) -> None:
     path = str(home / "tokens.json")
     async with anyio.create_task_group() as tasks:

@@ -33,6 +33,7 @@ async def _goes_on(session: Session) -> None:
     assert session.generation == 1
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize(
     "junk",
     [
@@ -64,6 +65,7 @@ async def test_junk_is_counted_and_the_call_goes_on(junk: str) -> None:
         await _goes_on(session)
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -93,6 +95,7 @@ async def test_an_answer_that_cannot_be_read_fails_its_call_at_once(line: str, r
         await _goes_on(session)
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize(
     "stranger",
     [
@@ -161,6 +164,7 @@ async def test_what_looks_wrong_all_through_ends_with_the_clock_and_says_so() ->
         await _goes_on(session)
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize("id", ['"\\ud800"', '""', "-5", '"a\\nb"', "1" * 4000])
 async def test_a_ping_with_an_odd_id_is_answered(id: str) -> None:
     ping = f'{{"jsonrpc":"2.0","id":{id},"method":"ping"}}'
@@ -172,6 +176,7 @@ async def test_a_ping_with_an_odd_id_is_answered(id: str) -> None:
 # ---------------------------------------------------------------- the stateless era
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize(
     ("result", "reason"),
     [
