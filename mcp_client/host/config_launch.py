@@ -23,7 +23,7 @@ __all__ = ["EnvFile", "Launch", "Login"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EnvFile:
-    path: str
+    path: Expanded
     values: Mapping[str, str]
 
 
@@ -46,7 +46,7 @@ class Launch:
     args: tuple[Expanded, ...] = ()
     env: Mapping[str, Expanded] = field(default_factory=dict)
     env_file: EnvFile | None = None
-    cwd: str | None = None
+    cwd: Expanded | None = None
     url: Expanded | None = None
     headers: Mapping[str, Expanded] = field(default_factory=dict)
     login: Login | None = None
@@ -62,7 +62,8 @@ class Launch:
             brought = {} if self.env_file is None else self.env_file.values
             named = {name: each.value for name, each in self.env.items()}
             args = tuple(each.value for each in self.args)
-            return StdioServer(self.command.value, args, env={**brought, **named}, cwd=self.cwd)
+            cwd = self.cwd and self.cwd.value
+            return StdioServer(self.command.value, args, env={**brought, **named}, cwd=cwd)
         from ..transports.http import HttpServer
 
         assert self.url is not None

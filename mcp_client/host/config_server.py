@@ -210,18 +210,23 @@ class _Server:
             return {}
         return {name: Expanded(value, f"${{{variable}}}", (variable,))}
 
-    def _folder(self) -> str:
-        folder = self._fields.reading.base
+    def _folder(self) -> Expanded:
         given = self._fields.text("cwd")
-        return str(folder) if given is None else os.path.abspath(folder / given.value)
+        return self._path(given or Expanded("", "", ()))
+
+    def _path(self, given: Expanded) -> Expanded:
+        """Absolute; shown as it is written where it has what may be secret in it."""
+        path = os.path.abspath(self._fields.reading.base / given.value)
+        return Expanded(path, given.shown if given.used else path, given.used)
 
     def _env_file(self) -> EnvFile | None:
         given = self._fields.text("env_file")
         if given is None:
             return None
-        path = Path(os.path.abspath(self._fields.reading.base / given.value))
+        path = self._path(given)
         try:
-            return EnvFile(str(path), _env_values(file_text(path, _ENV_FILE_BYTES)))
+            text = file_text(Path(path.value), _ENV_FILE_BYTES, shown=path.shown)
+            return EnvFile(path, _env_values(text))
         except Unset as error:
             self._fields.wrong("env_file", str(error))
             return None

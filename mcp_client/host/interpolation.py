@@ -107,9 +107,10 @@ class Variables:
         return None
 
 
-def file_text(path: Path, most: int = _FILE_BYTES) -> str:
-    """The text of a small file. Raises ``Unset``; waits for no pipe and no device."""
-    shown = safe_text(path, 200)
+def file_text(path: Path, most: int = _FILE_BYTES, *, shown: str | None = None) -> str:
+    """The text of a small file. Raises ``Unset``, which calls it ``shown``; waits for no pipe and
+    no device."""
+    shown = safe_text(path if shown is None else shown, 200)
     try:
         file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         with open(file, "rb") as stream:

@@ -80,7 +80,7 @@ def start_request(
         command=command,
         args=args,
         env_names=tuple(dict.fromkeys([*launch.env, *brought])),
-        cwd=launch.cwd,
+        cwd=launch.cwd and launch.cwd.shown,
         url=None if launch.url is None else shown(launch.url.shown),
         header_names=tuple(launch.headers),
         warnings=tuple(dict.fromkeys(_warnings(launch, variables, scope, folder))),
@@ -88,12 +88,12 @@ def start_request(
         digest=_digest(launch, path, scope, inputs),
         path=path,
         scope=scope,
-        env_file=None if launch.env_file is None else launch.env_file.path,
+        env_file=None if launch.env_file is None else launch.env_file.path.shown,
     )
 
 
 def _digest(launch: Launch, path: Path, scope: Scope, inputs: Mapping[str, Any]) -> str:
-    texts = [launch.command, *launch.args, launch.url]
+    texts = [launch.command, *launch.args, launch.url, launch.cwd]
     used = {name.partition(":")[2] for name in _variables(launch) if name.startswith("input:")}
     covered = {
         "version": _VERSION,
@@ -102,8 +102,7 @@ def _digest(launch: Launch, path: Path, scope: Scope, inputs: Mapping[str, Any])
         "server": launch.name,
         "written": launch.written,
         "shown": [each and each.shown for each in texts],
-        "cwd": launch.cwd,
-        "env_file": launch.env_file and [launch.env_file.path, dict(launch.env_file.values)],
+        "env_file": launch.env_file and [launch.env_file.path.shown, dict(launch.env_file.values)],
         "inputs": {name: inputs[name] for name in sorted(used) if name in inputs},
     }
     text = json.dumps(covered, sort_keys=True, default=str, ensure_ascii=True)
@@ -115,6 +114,8 @@ def _variables(launch: Launch) -> dict[str, tuple[str, ...]]:
         ("command", launch.command),
         *((f"args[{number}]", each) for number, each in enumerate(launch.args)),
         *((f"env.{name}", each) for name, each in launch.env.items()),
+        ("envFile", None if launch.env_file is None else launch.env_file.path),
+        ("cwd", launch.cwd),
         ("url", launch.url),
         *((f"headers.{name}", each) for name, each in launch.headers.items()),
     ]
@@ -178,7 +179,7 @@ def _warnings(
     if launch.command is not None:
         words = [launch.command.shown, *(each.shown for each in launch.args)]
         yield from _of_words(words)
-        yield from _of_paths(words, launch, scope, folder)
+        yield from _of_paths(launch, scope, folder)
         yield from _of_environment(launch)
     if launch.url is not None:
         yield from _of_url(launch.url.shown)
@@ -207,19 +208,22 @@ def _of_words(words: list[str]) -> Iterator[str]:
         yield "it contains characters that cannot be seen"
 
 
-def _of_paths(words: list[str], launch: Launch, scope: Scope, folder: Path) -> Iterator[str]:
+def _of_paths(launch: Launch, scope: Scope, folder: Path) -> Iterator[str]:
+    """Judged by what they are, and named as they are written."""
     home = str(Path.home())
-    places = [*words, launch.cwd or "", launch.env_file.path if launch.env_file else ""]
-    for word in places:
+    env_file = None if launch.env_file is None else launch.env_file.path
+    cwd = None if launch.cwd is None or launch.cwd.value == str(folder) else launch.cwd
+    places = [launch.command, *launch.args, cwd, env_file]
+    for number, each in enumerate(each for each in places if each is not None):
+        word, name = each.value, _short(each.shown)
         if _SENSITIVE.search(word):
-            yield f"it names a place where secrets are kept: {_short(word)}"
-    for number, word in enumerate(places):
+            yield f"it names a place where secrets are kept: {name}"
         path = word.rpartition("=")[2] if word.startswith("-") else word
         whole = path.rstrip("/\\") or path
         if whole in (home, "~", "$HOME", "${HOME}", "%USERPROFILE%", "/", "C:"):
-            yield f"it names your whole home folder or disk: {_short(word)}"
+            yield f"it names your whole home folder or disk: {name}"
         elif scope == "project" and _is_outside(path, folder, is_command=number == 0):
-            yield f"it names a path outside the project: {_short(word)}"
+            yield f"it names a path outside the project: {name}"
 
 
 def _is_outside(path: str, folder: Path, *, is_command: bool) -> bool:
@@ -229,8 +233,15 @@ def _is_outside(path: str, folder: Path, *, is_command: bool) -> bool:
         return False
     if is_command and path.startswith(_SYSTEM):
         return False
-    real, base = os.path.realpath(folder / path), os.path.realpath(folder)
-    return real != base and not real.startswith(base.rstrip(os.sep) + os.sep)
+    written, base = os.path.abspath(folder / path), os.path.abspath(folder)
+    # Only a path that looks like one of the project's is looked up: it may be a link.
+    return not _within(written, base) or not _within(
+        os.path.realpath(written), os.path.realpath(base)
+    )
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def _of_environment(launch: Launch) -> Iterator[str]:

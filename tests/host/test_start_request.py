@@ -78,6 +78,17 @@ def test_a_url_is_shown_without_what_may_be_secret(project: Path) -> None:
     assert "1234" not in f"{request}{request.warnings}"
 
 
+def test_folders_with_variables_are_shown_as_they_are_written(project: Path) -> None:
+    (project / "s3cret-t0ken.env").write_text("A=1")
+    request = request_of(
+        project, {"command": "x", "cwd": "/srv/${TOKEN}", "envFile": "${env:TOKEN}.env"}
+    )
+    assert (request.cwd, request.env_file) == ("/srv/${TOKEN}", "${env:TOKEN}.env")
+    assert request.variables == {"TOKEN": ("envFile", "cwd")}
+    assert any("outside the project: /srv/${TOKEN}" in each for each in request.warnings)
+    assert "s3cret" not in f"{request}{request.warnings}"
+
+
 @pytest.mark.parametrize(
     ("command", "args", "says"),
     [
@@ -112,6 +123,7 @@ def test_a_url_is_shown_without_what_may_be_secret(project: Path) -> None:
         ("/tmp/run.sh", [], "outside the project"),
         ("docker", ["run", "--privileged", "x"], "container"),
         ("x", ["a\u202eb"], "cannot be seen"),
+        ("x", ["--root", "${HOME}"], "home folder or disk: ${HOME}"),
         ("x", ["${TOKEN}"], "TOKEN is put into an argument"),
         ("${HOME}/x", [], "HOME decides which program"),
     ],
@@ -136,6 +148,14 @@ def test_what_looks_dangerous_is_warned_of(
 )
 def test_ordinary_servers_are_not_warned_of(project: Path, command: str, args: list[str]) -> None:
     assert request_of(project, {"command": command, "args": args}).warnings == ()
+
+
+def test_the_folder_of_a_users_own_servers_is_not_warned_of(project: Path) -> None:
+    place = Path.home() / ".cursor" / "mcp.json"
+    place.parent.mkdir()
+    place.write_text(json.dumps({"mcpServers": {"server": {"command": "x"}}}))
+    request = load_config(place).requests["server"]
+    assert (request.cwd, request.warnings) == (str(Path.home()), ())
 
 
 def test_a_link_out_of_the_project_is_outside(project: Path, tmp_path: Path) -> None:
