@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -115,6 +116,21 @@ def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(time, "sleep", sleep)
     monkeypatch.setattr(time, "monotonic", lambda: monotonic() + slept[0])
+
+
+@pytest.fixture(params=["pool", "httpx"])
+def http_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """HTTP through our own pool of connections, and through httpx, as where h11 is missing.
+
+    A module whose tests use HTTP runs all of them both ways by ``usefixtures("http_way")``.
+    """
+    import httpcore  # imports h11 itself, before it is hidden
+
+    assert httpcore
+    way: str = request.param
+    if way == "httpx":
+        monkeypatch.setitem(sys.modules, "h11", None)
+    return way
 
 
 @pytest.fixture(autouse=True)

@@ -78,6 +78,7 @@ ALLOWED = {
     "asyncio": ("runtime/event_loop.py", "runtime/portal.py"),
     "trio": ("runtime/event_loop.py",),
     "httpx": ("transports/http", "transports/sse", "auth/"),
+    "h11": ("transports/http",),
     "httpx_sse": ("transports/sse", "transports/http", "transports/event_stream.py"),
     "jsonschema": ("validation/engine.py",),
     "jsonschema_specifications": ("validation/engine.py",),

@@ -25,7 +25,8 @@ from ..protocol.www_authenticate import Challenge, parse_challenges, what_is_wan
 from ..runtime.event_loop import current
 from ..runtime.masking import mask, secrets_sent
 from ..runtime.pausable_clock import PausableClock
-from ..transports.http_client import HttpClient, origin_of, shown
+from ..transports.http_client import HttpClient
+from ..transports.http_server import origin_of, shown, taking_any_request
 from .store import MemoryTokens
 from .token_manager import Grant, RequestContext, TokenManager
 from .tokens import Token, TokenStore
@@ -108,6 +109,7 @@ class Authorization(httpx.Auth):
     ) -> Generator[httpx.Request, httpx.Response, None]:
         raise ConfigError(f"{type(self).__name__} works with httpx.AsyncClient")
 
+    @taking_any_request
     async def async_auth_flow(
         self, request: httpx.Request
     ) -> AsyncGenerator[httpx.Request, httpx.Response]:
@@ -134,7 +136,8 @@ class Authorization(httpx.Auth):
                 manager.fetcher.server_answered(response)
                 refresh = response.status_code == 401 and manager.refreshes == tries.refreshes
                 token = await manager.replace(context, token, challenge, refresh=refresh)
-            response.stream = _Beginning(response.stream)
+            if isinstance(response, httpx.Response):
+                response.stream = _Beginning(response.stream)
 
     def _manager(self, url: str) -> TokenManager:
         manager = self._managers.get(url)

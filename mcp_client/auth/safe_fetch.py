@@ -22,7 +22,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from urllib.parse import urljoin
 
 import anyio
@@ -34,14 +34,10 @@ from ..runtime.limits import Limits
 from ..runtime.loopback import is_loopback
 from ..runtime.masking import mask, secrets_sent
 from ..runtime.safe_text import safe_text
-from ..transports.http_client import (
-    RequestBody,
-    origin_of,
-    send_logged_safely,
-    shown,
-    tls_context,
-)
+from ..transports.http_proxies import proxy_for
 from ..transports.http_response import HttpResponse
+from ..transports.http_server import origin_of, shown
+from ..transports.http_stock import RequestBody, send_logged_safely, tls_context
 from .steps import Fetch, Fetched, Unreachable
 from .url_policy import NEVER, PUBLIC, UNREADABLE, kind_of, refused_url
 
@@ -173,7 +169,7 @@ class SafeFetcher:
         hosts = self._http_hosts
         if reason := refused_url(url, hosts) or refused_url(str(httpx.URL(url)), hosts):
             raise _Refused(reason)
-        target, proxy = httpx.URL(url), _proxy_for(url)
+        target, proxy = httpx.URL(url), proxy_for(url)
         direct = self._client is None and proxy is None
         addresses = await self._allowed_addresses(target, direct=direct)
         async with nullcontext(self._client) if self._client else _client(proxy) as client:
@@ -256,7 +252,7 @@ class SafeFetcher:
     async def _allows(self, kind: str) -> bool:
         if kind in self._kinds or kind in NEVER or self._peer == _UNKNOWN:
             return kind in self._kinds
-        if _proxy_for(self._server_url) is not None:
+        if proxy_for(self._server_url) is not None:
             return False
         _, host, port = origin_of(self._server_url)
         found: list[str] = []
@@ -320,17 +316,3 @@ def _redirected(
             f"{shown(url)} answers a {step.method} with a redirect to a GET", answered=True
         )
     return target
-
-
-def _proxy_for(url: str) -> str | None:
-    """The proxy of the environment for ``url``; None for this machine itself."""
-    from urllib.request import getproxies, proxy_bypass
-
-    scheme, host, port = origin_of(url)
-    if is_loopback(host):
-        return None
-    proxies: dict[str, Any] = getproxies()
-    proxy = proxies.get(scheme) or proxies.get("all")
-    if not proxy or proxy_bypass(host if ":" in host else f"{host}:{port}"):
-        return None
-    return str(proxy) if "://" in proxy else f"http://{proxy}"

@@ -1,14 +1,14 @@
 """The HTTP under the HTTP transports: one server's address, its client, and what can go wrong.
 
-Everything that knows httpx is here. ``HttpClient.open`` sends one request and returns an
-``HttpResponse`` as soon as its headers are there. Foreign exceptions are translated at this border,
-by one question: can the server have taken the request up? It cannot unless the body has begun to
-leave, and ``RequestBody`` knows that.
+``HttpClient.open`` sends one request and returns an ``HttpResponse`` as soon as its headers are
+there. It goes through our own pool of connections (``http_pool``) or, where more is asked than that
+can do, through stock httpx (``http_stock``): see ``_needs_httpx``. Foreign exceptions are
+translated at this border, by one question: can the server have taken the request up? It cannot
+unless the request has begun to leave, and ``RequestBody`` knows that.
 
-Three rules hold for every request. Redirects are followed within the origin only, with method and
-body kept, so that neither credentials nor session ids nor messages leave it. Traffic to this
-machine itself ignores the proxies of the environment. And the TLS context, whose certificates take
-17 ms to load, is made once for the whole process.
+Two rules hold for every request. Redirects are followed within the origin only, with method and
+body kept, so that neither credentials nor session ids nor messages leave it. And traffic to this
+machine itself ignores the proxies of the environment.
 
 Imported only where a host uses HTTP: ``import mcp_client`` does not load httpx.
 """
@@ -17,10 +17,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-import ssl
-from collections.abc import AsyncIterator, Callable
-from contextvars import ContextVar
-from typing import Any
+from collections.abc import AsyncGenerator, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 import httpx
@@ -32,124 +30,65 @@ from ..runtime.masking import secrets_sent
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.safe_text import safe_text
 from .base import TransportContext
-from .http_connect_errors import connect_failure
+from .http_connect_errors import connect_failure, is_foreign
 from .http_credentials import HttpCredentials
-from .http_response import HttpResponse
-from .http_server import Headers, HttpServer, header_fault, origin_of, shown
+from .http_proxies import proxy_for
+from .http_response import HttpResponse, InvalidHttp
+from .http_server import (
+    Headers,
+    HttpServer,
+    header_fault,
+    origin_of,
+    shown,
+    takes_any_request,
+)
+from .http_stock import RequestBody, new_client, send_logged_safely, tls_context
 
-__all__ = [
-    "HttpClient",
-    "RequestBody",
-    "origin_of",
-    "send_logged_safely",
-    "shown",
-    "tls_context",
-]
+if TYPE_CHECKING:
+    from .http_pool import HttpPool, PooledRequest, PooledResponse
+
+__all__ = ["KEPT_ALIVE", "HttpClient", "RequestBody", "origin_of", "shown"]
 
 _log = logging.getLogger("mcp_client")
-_sending: ContextVar[bool] = ContextVar("mcp_client.sending", default=False)
-
-
-class _HideSecrets(logging.Filter):
-    """Leaves out what may be secret in the log lines of httpx and httpcore about our requests.
-
-    httpx logs the URL of each request at INFO: of it, query and user are left out. httpcore logs
-    the headers of each response at DEBUG: cookies, and what a server repeats.
-    """
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if not _sending.get():
-            return True
-        if isinstance(record.args, tuple):
-            record.args = tuple(
-                shown(str(each)) if isinstance(each, httpx.URL) else each for each in record.args
-            )
-        if isinstance(record.msg, str) and record.msg.startswith(_HEADERS_CAME):
-            record.msg = _HEADERS_CAME
-        return True
-
-
-_HEADERS_CAME = "receive_response_headers.complete"
-for _name in ("httpx", "httpcore.http11", "httpcore.http2"):
-    logging.getLogger(_name).addFilter(_HideSecrets())
-
-
-async def send_logged_safely(
-    client: httpx.AsyncClient, request: httpx.Request, auth: Any
-) -> httpx.Response:
-    """Send ``request`` and return its response unread, following no redirect."""
-    token = _sending.set(True)
-    try:
-        return await client.send(request, stream=True, auth=auth, follow_redirects=False)
-    finally:
-        _sending.reset(token)
-
-
 _HOPS = 5
 _ENCODING = {"Accept-Encoding": "gzip, deflate"}
-_KEPT_ALIVE = 4.0
+_DEFAULTS = {"accept": "*/*", "user-agent": "mcp-client"}
+_FRAMING = frozenset({"content-length", "transfer-encoding"})
+_MOST_TARGETS = 16
+KEPT_ALIVE = 4.0
 """Seconds an idle connection is kept: many servers close theirs after five."""
 
-_contexts: dict[bool, ssl.SSLContext] = {}
+AnyResponse: TypeAlias = "httpx.Response | PooledResponse"
 
 
-def tls_context(certificates: bool) -> ssl.SSLContext:
-    """The process's own TLS context; without certificates, one that trusts no server."""
-    context = _contexts.get(certificates)
-    if context is None:
-        context = (
-            httpx.create_ssl_context() if certificates else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        )
-        _contexts[certificates] = context
-    return context
+class _Target(NamedTuple):
+    """A URL of the server, as its parts travel."""
+
+    url: str
+    host: str
+    """The ``Host`` header."""
+    path: bytes
+    """With the query."""
+    has_user: bool
 
 
-def _new_client(url: str) -> httpx.AsyncClient:
-    scheme, host, _ = origin_of(url)
-    local = is_loopback(host)
-    return httpx.AsyncClient(
-        verify=tls_context(certificates=not (local and scheme == "http")),
-        trust_env=not local,
-        timeout=None,  # noqa: S113 - every wait has a clock of the session's
-        limits=httpx.Limits(max_keepalive_connections=20, keepalive_expiry=_KEPT_ALIVE),
-        headers={"User-Agent": "mcp-client"},
-    )
+def _target(url: str) -> _Target:
+    parsed = httpx.URL(url)
+    host = parsed.netloc.decode("ascii")
+    return _Target(str(parsed), host, parsed.raw_path, bool(parsed.userinfo))
 
 
-class RequestBody(httpx.AsyncByteStream):
-    """The body of a request, sent once.
-
-    httpx iterates its own with an async generator, and one that is left in the middle, when a
-    request is given up, waits for a collector that trio complains about.
-    """
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.begun = False
-        """Whether the connection was given it to send, which comes after the headers: until then
-        no server can have taken the request up."""
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        self.begun = True
-        return _Chunk(self._data)
-
-    def rewind(self) -> None:
-        """It is to be sent again, for the server that got it did not take it up."""
-        self.begun = False
-
-
-class _Chunk:
-    def __init__(self, data: bytes) -> None:
-        self._left: bytes | None = data
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        data, self._left = self._left, None
-        if not data:
-            raise StopAsyncIteration
-        return data
+def _needs_httpx(server: HttpServer) -> bool:
+    """Whether this server is reached through stock httpx, because our pool cannot do all of it."""
+    if server.via_httpx or server.client is not None or "@" in urlsplit(server.url).netloc:
+        return True
+    if isinstance(server.auth, httpx.Auth) and not takes_any_request(server.auth):
+        return True
+    try:
+        import h11  # noqa: F401 - it comes with httpx's own httpcore, and may not for ever
+    except ImportError:
+        return True
+    return proxy_for(server.url) is not None
 
 
 class HttpClient:
@@ -168,11 +107,14 @@ class HttpClient:
         """Whether the last request was answered with something that is not HTTP, or not at all."""
         self._origin = origin_of(server.url)
         self._server = server
-        self._client = server.client or _new_client(server.url)
-        self._timeout = httpx.Timeout(None, connect=context.timeouts.connect)
+        self._targets: dict[str, _Target] = {}
+        self._retired: HttpPool | None = None
+        """The pool that was in use until the server set a cookie."""
+        self._client = server.client
+        self._pool = None if _needs_httpx(server) else self._new_pool()
         self._auth: Any = server.auth if isinstance(server.auth, httpx.Auth) else None
         self._credentials = HttpCredentials(
-            self._client,
+            self._stock_client,
             self._auth,
             self.given_headers,
             url=server.url,
@@ -180,6 +122,19 @@ class HttpClient:
             seconds=context.timeouts.connect,
         )
         self._warn_of_plain_text()
+
+    def _new_pool(self) -> HttpPool:
+        from .http_pool import HttpPool
+
+        scheme, _, port = self._origin
+        host = httpx.URL(self.url).raw_host.decode("ascii")
+        tls = tls_context(certificates=True) if scheme == "https" else None
+        return HttpPool(host, port, tls, connect=self.context.timeouts.connect, keep=KEPT_ALIVE)
+
+    def _stock_client(self) -> httpx.AsyncClient:
+        if self._client is None:
+            self._client = new_client(self.url, KEPT_ALIVE)
+        return self._client
 
     def _warn_of_plain_text(self) -> None:
         scheme, host, _ = self._origin
@@ -236,30 +191,97 @@ class HttpClient:
         self, method: str, url: str, headers: Headers, body: RequestBody
     ) -> HttpResponse:
         try:
-            request = self._client.build_request(
-                method,
-                url,
-                headers=dict(headers),
-                content=body._data,
-                timeout=self._timeout,
-                extensions={"mcp_client": self},
-            )
-            request.stream = body
-            response = await send_logged_safely(
-                self._client, request, self._auth or httpx.USE_CLIENT_DEFAULT
-            )
+            target = self._targets.get(url) or self._new_target(url)
+            if self._pool is None or target.has_user:
+                response: AnyResponse = await self._send_via_httpx(method, url, headers, body)
+            else:
+                request = self._pooled_request(method, target, headers, body)
+                if self._auth is None:
+                    response = await self._pool.send(request, body)
+                else:
+                    response = await self._send_authorized(self._pool, request, body)
+                if "set-cookie" in response.headers:
+                    self._keep_cookies(response)
         except McpError:
             raise
         except Exception as error:  # noqa: BLE001 - httpx, a closed connection, a host's auth
-            self.got_no_http = isinstance(error, httpx.RemoteProtocolError)
+            self.got_no_http = isinstance(error, httpx.RemoteProtocolError | InvalidHttp)
             if body.begun:
                 raise self.lost(_text_of(error)) from None
-            own = isinstance(error, httpx.HTTPError | httpx.InvalidURL)
             raise connect_failure(
                 error, self.url, self.context.server, self.context.timeouts.connect
-            ) from (None if own else error)
+            ) from (error if is_foreign(error) else None)
         self._credentials.note(response)
         return HttpResponse(response, self.context.limits, self.lost, self.secrets)
+
+    def _new_target(self, url: str) -> _Target:
+        if len(self._targets) >= _MOST_TARGETS:
+            self._targets.clear()
+        target = self._targets[url] = _target(url)
+        return target
+
+    async def _send_via_httpx(
+        self, method: str, url: str, headers: Headers, body: RequestBody
+    ) -> httpx.Response:
+        client = self._stock_client()
+        request = client.build_request(
+            method,
+            url,
+            headers=dict(headers),
+            content=body.data,
+            timeout=httpx.Timeout(None, connect=self.context.timeouts.connect),
+            extensions={"mcp_client": self},
+        )
+        request.stream = body
+        return await send_logged_safely(client, request, self._auth or httpx.USE_CLIENT_DEFAULT)
+
+    # ----------------------------------------------------------- our own pool
+
+    def _pooled_request(
+        self, method: str, target: _Target, headers: Headers, body: RequestBody
+    ) -> PooledRequest:
+        from .http_pool import Fields, PooledRequest
+
+        own = {"host": target.host, **_DEFAULTS}
+        for name, value in headers.items():
+            own[name.lower()] = value
+        for name in _FRAMING:
+            own.pop(name, None)
+        if body.data or method == "POST":
+            own["content-length"] = str(len(body.data))
+        return PooledRequest(method, (target.url, target.path), Fields.of(own), owner=self)
+
+    async def _send_authorized(
+        self, pool: HttpPool, request: PooledRequest, body: RequestBody
+    ) -> PooledResponse:
+        """Send as ``httpx.AsyncClient`` does with an ``httpx.Auth``, a flow that is sent each
+        response and yields the next request."""
+        flow: AsyncGenerator[Any, Any] = self._auth.async_auth_flow(request)
+        try:
+            request = await anext(flow)
+            while True:
+                response = await pool.send(request, body)
+                try:
+                    request = await flow.asend(response)
+                except StopAsyncIteration:
+                    return response
+                except BaseException:
+                    await response.aclose()
+                    raise
+                await response.drain()
+                body.rewind()
+        finally:
+            await flow.aclose()
+
+    def _keep_cookies(self, response: PooledResponse) -> None:
+        """From now on stock httpx sends the requests, and the server's cookies with them."""
+        request = httpx.Request(response.request.method, response.request.url)
+        said = httpx.Response(response.status_code, headers=response.headers.raw, request=request)
+        cookies = said.cookies
+        if cookies:
+            self._credentials.note_cookies(cookies)
+            self._stock_client().cookies.update(cookies)
+            self._retired, self._pool = self._pool, None
 
     def lost(self, why: str, status: int | None = None) -> ConnectionLost:
         return ConnectionLost(
@@ -324,7 +346,7 @@ class HttpClient:
             return None
         return self._credentials
 
-    def secrets(self, response: httpx.Response) -> set[str]:
+    def secrets(self, response: AnyResponse) -> set[str]:
         """What must not be shown of the text of ``response``, should the server repeat it.
 
         Everything secret in the request as it was sent, in the host's own headers and URL, and
@@ -364,9 +386,12 @@ class HttpClient:
             return None
 
     async def aclose(self) -> None:
-        if self._server.client is None:
+        """Close every connection, except those of a client of the host's own."""
+        own = self._client if self._server.client is None else None
+        for each in (self._pool, self._retired, own):
             try:
-                await self._client.aclose()
+                if each is not None:
+                    await each.aclose()
             except Exception as error:  # noqa: BLE001 - it is over either way
                 _log.debug("%s: closing the connections: %s", self.context.server, _text_of(error))
 

@@ -16,7 +16,7 @@ from ..errors import ConnectError
 from ..runtime.safe_text import safe_text
 from .http_server import origin_of, shown
 
-__all__ = ["connect_failure"]
+__all__ = ["connect_failure", "is_foreign"]
 
 _SELF_SIGNED = (18, 19, 20, 21)
 """OpenSSL's codes for a certificate whose issuer is not known here (X509_V_ERR_...)."""
@@ -32,14 +32,14 @@ def connect_failure(error: Exception, url: str, server: str, seconds: float) -> 
     address = shown(url)
     text, retryable = f"cannot connect to {address}: ", True
     tls = next((cause for cause in _causes(error) if isinstance(cause, ssl.SSLError)), None)
-    if isinstance(error, httpx.ConnectTimeout):
+    if isinstance(error, httpx.ConnectTimeout | TimeoutError):
         text += f"no answer within {seconds:g} s; is the server running there?"
     elif tls is not None:
         text, retryable = text + _tls_advice(tls, url), False
     elif any(isinstance(cause, socket.gaierror) for cause in _causes(error)):
         host = safe_text(urlsplit(url).hostname or "", 80)
         text += f"the host name {host!r} cannot be resolved; check the URL"
-    elif isinstance(error, httpx.ConnectError | httpx.PoolTimeout):
+    elif isinstance(error, httpx.ConnectError | httpx.PoolTimeout | OSError):
         text += f"{_text_of(error)}; is the server running there?"
     elif isinstance(error, httpx.ProxyError):
         text += f"the proxy of this environment refused: {_text_of(error)}"
@@ -47,6 +47,11 @@ def connect_failure(error: Exception, url: str, server: str, seconds: float) -> 
         text = f"the request to {address} could not be sent: {_text_of(error)}; nothing was sent"
         retryable = isinstance(error, _PASSING) and not isinstance(error, _LASTING)
     return ConnectError(text, server=server, retryable=retryable)
+
+
+def is_foreign(error: Exception) -> bool:
+    """Whether it comes from something the host gave, so that its trace tells more."""
+    return not isinstance(error, httpx.HTTPError | httpx.InvalidURL | OSError | TimeoutError)
 
 
 def _tls_advice(error: ssl.SSLError, url: str) -> str:
@@ -83,6 +88,6 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def _text_of(error: BaseException) -> str:
     text = safe_text(str(error), 200)
-    if isinstance(error, httpx.HTTPError):
+    if isinstance(error, httpx.HTTPError | OSError):
         return text or type(error).__name__
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

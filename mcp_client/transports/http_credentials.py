@@ -16,13 +16,16 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import httpx
 
 from ..errors import AuthError, McpError
 from .http_server import Headers
+
+if TYPE_CHECKING:
+    from .http_pool import PooledResponse
 
 __all__ = ["HttpCredentials"]
 
@@ -53,7 +56,7 @@ class HttpCredentials:
 
     def __init__(
         self,
-        client: httpx.AsyncClient,
+        client: Callable[[], httpx.AsyncClient],
         auth: httpx.Auth | None,
         given_headers: Callable[[], Awaitable[Headers]],
         *,
@@ -86,7 +89,7 @@ class HttpCredentials:
         if self._is_own_client and (auth is None or login is not None):
             return self._digest((name.encode(), value.encode()) for name, value in given.items())
         try:
-            request = self._client.build_request("POST", self._url, headers=dict(given))
+            request = self._client().build_request("POST", self._url, headers=dict(given))
             if login is None and auth is not None and not await _sign(auth, request):
                 return object()  # equal to nothing: what it will send cannot be known
         except McpError:
@@ -109,16 +112,20 @@ class HttpCredentials:
             recorder.over = True
             _recorder.reset(token)
 
-    def note(self, response: httpx.Response) -> None:
+    def note(self, response: httpx.Response | PooledResponse) -> None:
         """A request was sent, and this is the response."""
-        if "set-cookie" in response.headers:
-            self._server_cookies.update(response.cookies.items())
+        if isinstance(response, httpx.Response) and "set-cookie" in response.headers:
+            self.note_cookies(response.cookies)
         recorder = _recorder.get()
         if recorder is not None and not recorder.over:
             recorder.digests.add(self._digest(response.request.headers.raw))
 
+    def note_cookies(self, cookies: httpx.Cookies) -> None:
+        """The server has set these."""
+        self._server_cookies.update(cookies.items())
+
     def _auth_in_force(self) -> Any:
-        return self._auth or self._client.auth
+        return self._auth or (None if self._is_own_client else self._client().auth)
 
     def _login(self) -> object:
         """What ``mcp_client.auth`` says of who is logged in; None where it cannot tell."""

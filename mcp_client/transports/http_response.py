@@ -12,10 +12,9 @@ import re
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
-import httpx
 
 from ..errors import ConnectionLost
 from ..protocol.jsonrpc import ErrorResponse, InvalidFrame
@@ -25,7 +24,12 @@ from ..runtime.masking import mask, mask_json
 from ..runtime.safe_text import safe_text
 from .event_stream import Event, EventParser, TooLong
 
-__all__ = ["HttpResponse"]
+if TYPE_CHECKING:
+    import httpx
+
+    from .http_pool import PooledResponse
+
+__all__ = ["HttpResponse", "InvalidHttp"]
 
 _log = logging.getLogger("mcp_client")
 _STEP = 256 * 1024
@@ -34,15 +38,19 @@ _TAIL = 0.05
 _TITLE = re.compile(rb"<title[^>]*>([^<]{1,200})", re.IGNORECASE)
 
 
+class InvalidHttp(Exception):
+    """What came is not HTTP/1.1, or ended in the middle."""
+
+
 class HttpResponse:
     """The response to one request, from the moment its headers are there."""
 
     def __init__(
         self,
-        response: httpx.Response,
+        response: httpx.Response | PooledResponse,
         limits: Limits,
         lost: Callable[[str], ConnectionLost],
-        secrets: Callable[[httpx.Response], Iterable[str]] = lambda response: (),
+        secrets: Callable[[Any], Iterable[str]] = lambda response: (),
     ) -> None:
         """``lost`` makes the error for a connection that ended; ``secrets`` tells what must not be
         shown, should the server repeat it."""

@@ -12,7 +12,7 @@ from mcp_client import AuthError, BearerToken, ConfigError, HttpServer, allow_al
 from tests.server.http_apps import Stateless
 from tests.server.http_server import Reply, Request, serving
 
-pytestmark = pytest.mark.one_backend
+pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 
 SAID = str({"text": "hello"})
 

@@ -30,7 +30,7 @@ from mcp_client import (
 from tests.server.authorization import World, guarded
 from tests.server.http_server import Reply, Request
 
-pytestmark = pytest.mark.one_backend
+pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 
 SAID = str({"text": "hello"})
 

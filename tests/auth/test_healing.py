@@ -26,6 +26,8 @@ from tests.auth.driving import SAID, call, nobody
 from tests.server.authorization import World, guarded
 from tests.server.http_server import Reply, Request
 
+pytestmark = pytest.mark.usefixtures("http_way")
+
 # ------------------------------------------------------------------- refused refreshes
 
 REFUSALS: dict[str, tuple[int, bytes, dict[str, str]]] = {

@@ -19,7 +19,7 @@ from mcp_client import AuthError, HttpServer, OAuth, allow_all, connect
 from tests.server.authorization import Document, World, guarded
 from tests.server.http_server import Handler, Reply, Request, serving
 
-pytestmark = pytest.mark.one_backend
+pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 
 PRM = "/.well-known/oauth-protected-resource/mcp"
 ASM = "/.well-known/oauth-authorization-server"

@@ -40,6 +40,8 @@ from tests.server.authorization import World, guarded
 from tests.server.http_apps import Handshake, Legacy, Stateless
 from tests.server.http_server import Reply, Request
 
+pytestmark = pytest.mark.usefixtures("http_way")
+
 # ----------------------------------------------------------------------- the login
 
 

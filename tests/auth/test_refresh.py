@@ -20,6 +20,8 @@ from tests.clock import Clock, quickly
 from tests.server.authorization import World, guarded
 from tests.server.http_server import Reply, Request
 
+pytestmark = pytest.mark.usefixtures("http_way")
+
 KEY = Key("https://as.example", "https://mcp.example/mcp", "the-client")
 FIRST = Token("at-1", refresh_token="rt-1", expires_at=0.0)
 

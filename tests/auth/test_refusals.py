@@ -14,7 +14,7 @@ from tests.server.authorization import guarded
 from tests.server.http_apps import Handshake
 from tests.server.http_server import Reply, Request, serving
 
-pytestmark = pytest.mark.one_backend
+pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 
 # --------------------------------------------------------------------- more scopes
 

@@ -37,7 +37,7 @@ from mcp_client.auth.keys import PrivateKey
 from tests.server.authorization import Grant, World, guarded
 from tests.server.http_server import Reply, Request
 
-pytestmark = pytest.mark.one_backend
+pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 
 KEY = "query-secret-0123456789"
 USER, PASSWORD = "user-secret-0123", "password-secret-0123456789"

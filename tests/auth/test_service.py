@@ -49,7 +49,7 @@ from tests.server.authorization import Grant, World, guarded
 from tests.server.http_apps import Handshake, Stateless
 from tests.server.http_server import Reply, Request
 
-pytestmark = pytest.mark.one_backend
+pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 
 NOW = 1_800_000_000.0
 WANT = LoginRequest(SERVER, "the-server", now=lambda: NOW)

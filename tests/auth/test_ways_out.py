@@ -19,7 +19,7 @@ from mcp_client.protocol.www_authenticate import Challenge
 from tests.auth.flows import ISSUER, REDIRECT, SERVER, World, metadata
 from tests.server.http_server import Reply, Request, serving
 
-pytestmark = pytest.mark.one_backend
+pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 
 METADATA = f"{ISSUER}/.well-known/oauth-authorization-server"
 TOKEN = f"{ISSUER}/token"

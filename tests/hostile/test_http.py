@@ -29,6 +29,8 @@ from tests.clock import Clock, quickly
 from tests.server.http_apps import Handshake, Stateless, answer, text
 from tests.server.http_server import Reply, Request, serving
 
+pytestmark = pytest.mark.usefixtures("http_way")
+
 QUICK = Timeouts(connect=30, idle=40, total=60, close=0.5)
 MIB = 2**20
 
@@ -332,7 +334,7 @@ async def test_a_session_id_that_would_break_a_header_is_not_sent_back() -> None
 async def test_two_hundred_sessions_to_one_origin_open_and_close(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_client, "_KEPT_ALIVE", 600.0)  # however long all of it takes
+    monkeypatch.setattr(http_client, "KEPT_ALIVE", 600.0)  # however long all of it takes
     async with serving(Stateless()) as server:
         sessions = [await _connect(server.url) for _ in range(200)]
         with anyio.fail_after(20):

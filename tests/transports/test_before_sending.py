@@ -24,7 +24,7 @@ from mcp_client import (
 from tests.server.http_apps import Handshake, Stateless
 from tests.server.http_server import Reply, Request, serving
 
-pytestmark = pytest.mark.one_backend
+pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 
 QUICK = Timeouts(connect=20, idle=20, total=30)
 ERAS = pytest.mark.parametrize("era", [Stateless, Handshake])

@@ -30,6 +30,8 @@ from mcp_client import (
 from tests.server.http_apps import Stateless, answer, failure, text
 from tests.server.http_server import Reply, Request, serving
 
+pytestmark = pytest.mark.usefixtures("http_way")
+
 QUICK = Timeouts(connect=30, idle=40, total=60)
 
 

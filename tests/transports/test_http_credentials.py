@@ -15,7 +15,7 @@ from mcp_client.auth import BearerToken
 from tests.server.http_apps import Handshake, Stateless, answer
 from tests.server.http_server import Reply, Request, serving
 
-pytestmark = pytest.mark.one_backend
+pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 
 
 class Signed(httpx.Auth):

@@ -14,6 +14,8 @@ from mcp_client.transports.http_listener import pause_before_next
 from tests.server.http_apps import Handshake
 from tests.server.http_server import Reply, Request, serving
 
+pytestmark = pytest.mark.usefixtures("http_way")
+
 QUICK = Timeouts(connect=30, idle=40, total=60)
 Get = Callable[[int, Request, Reply], Awaitable[None]]
 

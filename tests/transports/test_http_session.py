@@ -22,6 +22,8 @@ from tests.clock import Clock, quickly
 from tests.server.http_apps import Handshake, answer, failure, text
 from tests.server.http_server import Reply, Request, serving
 
+pytestmark = pytest.mark.usefixtures("http_way")
+
 QUICK = Timeouts(connect=30, idle=40, total=60)
 
 

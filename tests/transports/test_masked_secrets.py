@@ -12,7 +12,7 @@ from mcp_client import BearerToken, HttpServer, McpError, allow_all, connect
 from tests.server.http_apps import Handshake, Stateless
 from tests.server.http_server import Reply, Request, serving
 
-pytestmark = pytest.mark.one_backend
+pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("http_way")]
 
 TOKEN = "s3cret-token-0123456789"
 COOKIE = "c00kie-value-0123456789"

@@ -28,6 +28,8 @@ from tests.server.certificates import self_signed
 from tests.server.http_apps import Stateless
 from tests.server.http_server import Reply, Request, serving
 
+pytestmark = pytest.mark.usefixtures("http_way")
+
 QUICK = Timeouts(connect=20, idle=20, total=30)
 
 

@@ -11,6 +11,8 @@ from mcp_client import CallTimeout, ConnectError, ConnectionLost, Timeouts, allo
 from tests.server.http_apps import Legacy, answer, text
 from tests.server.http_server import Reply, Request, serving
 
+pytestmark = pytest.mark.usefixtures("http_way")
+
 QUICK = Timeouts(connect=5, idle=5, total=10)
 
 

@@ -1,0 +1,437 @@
+"""A pool of HTTP/1.1 connections to one origin, over h11 and anyio streams.
+
+Stock httpx spends several times what the exchange itself costs, and its pool is walked for each
+request, so with many requests in flight the cost of one doubles. Here a request takes the
+connection that was used last, or opens another, and h11 says what the bytes mean.
+
+*A connection serves one exchange at a time.* It goes back to the pool only when both sides have
+finished the message, neither asked to close it, and nothing came after the response: bytes that
+were not asked for could be taken for the answer to the next request. In every other case,
+cancellation included, it is closed.
+
+*An idle connection is checked before it is used again.* Servers close theirs after some seconds. If
+there is anything to read, which is the end of the stream or something that was not asked for, the
+connection is closed with nothing sent on it, and another is used. Over TLS there may also be a
+session ticket, which is read and means nothing.
+
+*A server may answer before it has read the whole request.* A body that does not fit into the
+buffers of the sockets is therefore sent by a task of its own while the response is awaited. A
+response other than success ends the sending, as RFC 9112 section 9.6 asks.
+
+Bounds on time are the caller's, except the one for connecting. What a response may have in headers
+is bounded here; what it may have in its body, by ``HttpResponse``.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import socket
+from collections import deque
+from collections.abc import Callable
+from ssl import SSLContext
+from typing import Any, Protocol, Self
+
+import anyio
+import h11
+from anyio.abc import ByteStream, SocketAttribute
+from anyio.streams.tls import TLSAttribute, TLSStream
+
+from ..runtime.event_loop import Backend, Handle, current
+from .http_response import InvalidHttp
+
+__all__ = ["Body", "Fields", "HttpPool", "PooledRequest", "PooledResponse"]
+
+_log = logging.getLogger("mcp_client")
+_MOST_KEPT = 128
+_AT_ONCE = 64 * 1024
+"""Bytes of a body that are sent together with the headers."""
+_PIECE = 256 * 1024
+_READ = 256 * 1024
+_HEAD = 100 * 1024
+"""Bytes that the headers of a response may have, as in httpx."""
+_MOST_INFORMATIONAL = 100
+_TICKET = 0.02
+"""Seconds in which bytes that are there must turn out to be data, or are a session ticket."""
+_DRAINED = 64 * 1024
+_DISCONNECTED = "the server disconnected without sending a response"
+
+
+class Body(Protocol):
+    """The body of a request."""
+
+    data: bytes
+    begun: bool
+    """Set before the first byte of the request leaves."""
+
+
+class Fields:
+    """Header fields: pairs of bytes with names in lower case, in the order they travel."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
+        self.raw = raw
+
+    @classmethod
+    def of(cls, headers: dict[str, str]) -> Self:
+        """Raises ``UnicodeEncodeError`` for what HTTP cannot carry."""
+        return cls([(name.lower().encode(), headers[name].encode("ascii")) for name in headers])
+
+    def __contains__(self, name: str) -> bool:
+        wanted = name.lower().encode()
+        return any([field[0] == wanted for field in self.raw])
+
+    def __setitem__(self, name: str, value: str) -> None:
+        self.pop(name)
+        self.raw.append((name.lower().encode(), value.encode("ascii")))
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value, or several joined by commas."""
+        found = self.get_list(name)
+        if len(found) == 1:
+            return found[0]
+        return ", ".join(found) if found else default
+
+    def get_list(self, name: str) -> list[str]:
+        wanted = name.lower().encode()
+        return [_text(value) for each, value in self.raw if each == wanted]
+
+    def multi_items(self) -> list[tuple[str, str]]:
+        return [(_text(name), _text(value)) for name, value in self.raw]
+
+    def pop(self, name: str, default: None = None) -> None:
+        wanted = name.lower().encode()
+        self.raw = [field for field in self.raw if field[0] != wanted]
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+class PooledRequest:
+    """One request, with what ``httpx.Request`` has of the same name."""
+
+    __slots__ = ("extensions", "headers", "method", "target", "url")
+
+    def __init__(
+        self, method: str, url: tuple[str, bytes], headers: Fields, *, owner: object
+    ) -> None:
+        """``url``: all of it, and its path and query as they travel."""
+        self.method = method
+        self.url, self.target = url
+        self.headers = headers
+        self.extensions = {"mcp_client": owner}
+
+
+class HttpPool:
+    """Connections to ``host``, kept alive between requests."""
+
+    def __init__(
+        self, host: str, port: int, tls: SSLContext | None, *, connect: float, keep: float
+    ) -> None:
+        """``connect``: seconds that connecting may take, with the TLS handshake; ``keep``: seconds
+        that an idle connection is kept."""
+        self.backend: Backend = current()
+        self._host = host
+        self._port = port
+        self._tls = tls
+        self._connect_seconds = connect
+        self._keep_seconds = keep
+        self._idle: deque[_Connection] = deque()
+        """The one used last is at the right."""
+        self._busy: set[_Connection] = set()
+        self._closed = False
+
+    async def send(self, request: PooledRequest, body: Body) -> PooledResponse:
+        """Send ``request`` and return once the headers of its response are there.
+
+        Raises ``OSError``, ``TimeoutError`` or ``ssl.SSLError`` where no connection can be made,
+        and what h11 and anyio raise; ``body.begun`` tells whether anything has been sent.
+        """
+        connection = await self._reusable() or await self._connect()
+        self._busy.add(connection)
+        try:
+            if self._closed:
+                raise anyio.ClosedResourceError
+            return await connection.exchange(request, body)
+        except BaseException:
+            await connection.aclose()
+            raise
+
+    async def _reusable(self) -> _Connection | None:
+        idle, now = self._idle, self.backend.now()
+        while idle and idle[0].idle_since + self._keep_seconds <= now:
+            await idle.popleft().aclose()
+        while idle:
+            connection = idle.pop()
+            try:
+                if not connection.has_input() or await connection.has_only_a_ticket():
+                    return connection
+            except BaseException:
+                await connection.aclose()
+                raise
+            await connection.aclose()
+        return None
+
+    async def _connect(self) -> _Connection:
+        with anyio.fail_after(self._connect_seconds):
+            plain = await anyio.connect_tcp(self._host, self._port)
+            try:
+                raw = plain.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
+                raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if self._tls is None:
+                    return _Connection(self, plain, raw)
+                tls = await TLSStream.wrap(
+                    plain,
+                    server_side=False,
+                    hostname=self._host,
+                    ssl_context=self._tls,
+                    standard_compatible=False,
+                )
+                return _Connection(self, tls, raw)
+            except anyio.EndOfStream:
+                await _close(plain)
+                raise ConnectionError("the connection was closed in the TLS handshake") from None
+            except BaseException:
+                await _close(plain)
+                raise
+
+    def keep(self, connection: _Connection) -> bool:
+        """Take a connection back. False where there is no room for it."""
+        self._busy.discard(connection)
+        if self._closed or len(self._idle) >= _MOST_KEPT:
+            return False
+        connection.idle_since = self.backend.now()
+        self._idle.append(connection)
+        return True
+
+    def forget(self, connection: _Connection) -> None:
+        self._busy.discard(connection)
+
+    async def aclose(self) -> None:
+        """Close every connection, those in use too."""
+        self._closed = True
+        while self._idle:
+            await self._idle.pop().aclose()
+        for connection in list(self._busy):
+            await connection.aclose()
+
+
+class _Connection:
+    __slots__ = ("_http", "_pool", "_readable", "_stream", "_writer", "idle_since")
+
+    def __init__(self, pool: HttpPool, stream: ByteStream, raw: socket.socket) -> None:
+        self.idle_since = 0.0
+        self._pool = pool
+        self._stream = stream
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD)
+        self._readable = _readable(raw)
+        self._writer: Handle | None = None
+
+    # ------------------------------------------------------------ while it is idle
+
+    def has_input(self) -> bool:
+        """Whether there is anything to read, the end of the stream included."""
+        return self._readable()
+
+    async def has_only_a_ticket(self) -> bool:
+        """Whether what there is to read is nothing but a part of TLS."""
+        if not isinstance(self._stream, TLSStream):
+            return False
+        with anyio.move_on_after(_TICKET) as scope:
+            try:
+                await self._stream.receive(1)
+            except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                pass
+        return scope.cancelled_caught
+
+    # --------------------------------------------------------------- one exchange
+
+    async def exchange(self, request: PooledRequest, body: Body) -> PooledResponse:
+        http, data = self._http, body.data
+        fields = request.headers.raw
+        head = http.send(h11.Request(method=request.method, target=request.target, headers=fields))
+        assert head is not None
+        if len(data) <= _AT_ONCE:
+            if data:
+                head += http.send(h11.Data(data))
+            http.send(h11.EndOfMessage())
+            body.begun = True
+            try:
+                await self._stream.send(head)
+            except (OSError, anyio.BrokenResourceError):
+                pass  # there may be a response all the same; if not, reading says what is wrong
+        else:
+            body.begun = True
+            self._writer = self._pool.backend.spawn(lambda: self._write(head, data))
+        return PooledResponse(self, request, await self._head())
+
+    async def _write(self, head: bytes, data: bytes) -> None:
+        http, stream, view = self._http, self._stream, memoryview(data)
+        try:
+            await stream.send(head)
+            for start in range(0, len(data), _PIECE):
+                piece = http.send(h11.Data(bytes(view[start : start + _PIECE])))
+                assert piece is not None
+                await stream.send(piece)
+            http.send(h11.EndOfMessage())
+            self._writer = None
+        except Exception as error:  # noqa: BLE001 - the task that reads sees what is wrong
+            _log.debug("a request was not sent to its end: %s", type(error).__name__)
+
+    def _next_event(self) -> Any:
+        try:
+            return self._http.next_event()
+        except h11.RemoteProtocolError as error:
+            raise InvalidHttp(str(error)) from None
+
+    async def _head(self) -> h11.Response:
+        http = self._http
+        for _ in range(_MOST_INFORMATIONAL):
+            while (event := self._next_event()) is h11.NEED_DATA:
+                data = await self._receive()
+                if not data:
+                    raise InvalidHttp(_DISCONNECTED)
+                http.receive_data(data)
+            if type(event) is h11.Response:
+                if event.status_code >= 300:
+                    self._stop_writing()
+                return event
+        raise InvalidHttp("the server sends one informational response after another")
+
+    async def _receive(self) -> bytes:
+        try:
+            return await self._stream.receive(_READ)
+        except anyio.EndOfStream:
+            return b""
+        except anyio.BrokenResourceError as error:
+            raise ConnectionError(str(error.__cause__ or "the connection broke")) from None
+
+    async def read(self) -> bytes | None:
+        """Some more of the body; None at its end, where the connection goes back to the pool."""
+        http = self._http
+        while True:
+            event = self._next_event()
+            if type(event) is h11.Data:
+                return bytes(event.data)
+            if event is h11.NEED_DATA:
+                http.receive_data(await self._receive())
+                continue
+            if self._writer is not None:
+                await anyio.lowlevel.checkpoint()  # it may have sent all, and not run since
+            if self._can_serve_another():
+                http.start_next_cycle()
+                if self._pool.keep(self):
+                    return None
+            await self.aclose()
+            return None
+
+    def _can_serve_another(self) -> bool:
+        http = self._http
+        if http.our_state is not h11.DONE or http.their_state is not h11.DONE:
+            return False
+        if http.trailing_data != (b"", False):
+            return False
+        if not isinstance(self._stream, TLSStream):
+            return True
+        return not self._stream.extra(TLSAttribute.ssl_object).pending()  # noqa: S610
+
+    # -------------------------------------------------------------------- its end
+
+    def _stop_writing(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.cancel()
+
+    async def aclose(self) -> None:
+        self._pool.forget(self)
+        self._stop_writing()
+        await _close(self._stream)
+
+    def server_address(self) -> Any:
+        return self._stream.extra(SocketAttribute.remote_address, None)  # noqa: S610
+
+
+async def _close(stream: ByteStream) -> None:
+    with anyio.CancelScope(shield=True):  # without a closing handshake nothing is waited for
+        try:
+            await stream.aclose()
+        except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass
+
+
+def _readable(raw: socket.socket) -> Callable[[], bool]:
+    if not hasattr(select, "poll"):  # Windows
+
+        def is_readable() -> bool:
+            try:
+                return bool(select.select([raw], [], [], 0)[0])
+            except (OSError, ValueError):
+                return True
+
+        return is_readable
+    poll = select.poll()
+    poll.register(raw, select.POLLIN)
+    return lambda: bool(poll.poll(0))
+
+
+class PooledResponse:
+    """A response from the moment its headers are there, with what ``httpx.Response`` has of the
+    same name."""
+
+    __slots__ = ("_connection", "headers", "request", "status_code")
+
+    def __init__(self, connection: _Connection, request: PooledRequest, head: h11.Response) -> None:
+        self.request = request
+        self.status_code = head.status_code
+        self.headers = Fields(list(head.headers))
+        self._connection: _Connection | None = connection
+
+    @property
+    def extensions(self) -> dict[str, Any]:
+        return {"network_stream": self}
+
+    def get_extra_info(self, name: str) -> Any:
+        """As the ``network_stream`` of httpx has it, for ``server_addr``."""
+        return None if self._connection is None else self._connection.server_address()
+
+    def aiter_raw(self) -> Self:
+        return self
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        connection = self._connection
+        if connection is None:
+            raise StopAsyncIteration
+        try:
+            data = await connection.read()
+        except BaseException:
+            self._connection = None
+            await connection.aclose()
+            raise
+        if data is None:
+            self._connection = None
+            raise StopAsyncIteration
+        return data
+
+    async def drain(self) -> None:
+        """Read a response that nothing is wanted of, so that its connection can be used again; a
+        long one is given up."""
+        size = 0
+        async for data in self:
+            size += len(data)
+            if size > _DRAINED:
+                break
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Give the response up; one that was not read to its end costs the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.aclose()

@@ -1,0 +1,148 @@
+"""Stock httpx under the HTTP transports: what our own pool (``http_pool``) does not do.
+
+That is proxies, cookies, a user and password in the URL, an ``httpx.Auth`` or a client of the
+host's own; and everything, where h11 is missing or the host wants it so.
+
+The TLS context, whose certificates take 17 ms to load, is made once for the whole process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+from collections.abc import AsyncIterator
+from contextvars import ContextVar
+from typing import Any
+
+import httpx
+
+from ..errors import ConfigError
+from ..runtime.loopback import is_loopback
+from .http_proxies import proxy_for
+from .http_server import origin_of, shown
+
+__all__ = ["RequestBody", "new_client", "send_logged_safely", "tls_context", "tls_context_for"]
+
+_sending: ContextVar[bool] = ContextVar("mcp_client.sending", default=False)
+
+
+class _HideSecrets(logging.Filter):
+    """Leaves out what may be secret in the log lines of httpx and httpcore about our requests.
+
+    httpx logs the URL of each request at INFO: of it, query and user are left out. httpcore logs
+    the headers of each response at DEBUG: cookies, and what a server repeats.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not _sending.get():
+            return True
+        if isinstance(record.args, tuple):
+            record.args = tuple(
+                shown(str(each)) if isinstance(each, httpx.URL) else each for each in record.args
+            )
+        if isinstance(record.msg, str) and record.msg.startswith(_HEADERS_CAME):
+            record.msg = _HEADERS_CAME
+        return True
+
+
+_HEADERS_CAME = "receive_response_headers.complete"
+for _name in ("httpx", "httpcore.http11", "httpcore.http2"):
+    logging.getLogger(_name).addFilter(_HideSecrets())
+
+
+async def send_logged_safely(
+    client: httpx.AsyncClient, request: httpx.Request, auth: Any
+) -> httpx.Response:
+    """Send ``request`` and return its response unread, following no redirect."""
+    token = _sending.set(True)
+    try:
+        return await client.send(request, stream=True, auth=auth, follow_redirects=False)
+    finally:
+        _sending.reset(token)
+
+
+_contexts: dict[tuple[object, ...], ssl.SSLContext] = {}
+
+
+def tls_context(certificates: bool) -> ssl.SSLContext:
+    """The process's own TLS context; without certificates, one that trusts no server.
+
+    Another one where ``SSL_CERT_FILE`` or ``SSL_CERT_DIR``, which name them, have changed.
+    """
+    named = [os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")]
+    key = (certificates, *named)
+    context = _contexts.get(key)
+    if context is None:
+        context = (
+            httpx.create_ssl_context() if certificates else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        )
+        context.set_alpn_protocols(["http/1.1"])
+        _contexts[key] = context
+    return context
+
+
+def tls_context_for(url: str) -> ssl.SSLContext:
+    """The certificates are loaded only where TLS may be spoken: not for ``http://localhost``."""
+    scheme, host, _ = origin_of(url)
+    return tls_context(certificates=not (scheme == "http" and is_loopback(host)))
+
+
+def new_client(url: str, keep: float) -> httpx.AsyncClient:
+    """A client for the origin of ``url``, which goes through the proxy of the environment.
+
+    ``keep``: seconds that an idle connection is kept.
+    """
+    proxy = proxy_for(url)
+    try:
+        return httpx.AsyncClient(
+            verify=tls_context_for(url),
+            proxy=proxy,
+            trust_env=False,
+            timeout=None,  # noqa: S113 - every wait has a clock of the session's
+            limits=httpx.Limits(max_keepalive_connections=20, keepalive_expiry=keep),
+            headers={"User-Agent": "mcp-client"},
+        )
+    except (ImportError, ValueError) as error:
+        if proxy is None:
+            raise
+        raise ConfigError(
+            f"the proxy of this environment cannot be used for {shown(url)}: {error}; change "
+            "HTTP_PROXY, HTTPS_PROXY or ALL_PROXY, or name the host in NO_PROXY"
+        ) from error
+
+
+class RequestBody(httpx.AsyncByteStream):
+    """The body of a request, sent once.
+
+    httpx iterates its own with an async generator, and one that is left in the middle, when a
+    request is given up, waits for a collector that trio complains about.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.begun = False
+        """Whether the connection was given it to send, which comes after the headers: until then
+        no server can have taken the request up."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        self.begun = True
+        return _Chunk(self.data)
+
+    def rewind(self) -> None:
+        """It is to be sent again, for the server that got it did not take it up."""
+        self.begun = False
+
+
+class _Chunk:
+    def __init__(self, data: bytes) -> None:
+        self._left: bytes | None = data
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        data, self._left = self._left, None
+        if not data:
+            raise StopAsyncIteration
+        return data
