@@ -10,9 +10,9 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-__all__ = ["self_signed"]
+__all__ = ["Authority", "self_signed"]
 
 
 def self_signed(
@@ -51,3 +51,105 @@ def self_signed(
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(public, private)
     return public, context
+
+
+class Authority:
+    """A small authority: ``file`` is its own certificate, for clients that trust it."""
+
+    def __init__(self, folder: Path, issuer: Authority | None = None) -> None:
+        """With ``issuer``, it has that one's signature, but not the right to sign."""
+        self._folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"CA in {folder.name}")])
+        self._certificate = self._sign(self._name, self._key, issuer or self, ca=issuer is None)
+        self._chain = [] if issuer is None else [self._certificate]
+        self.file = folder / "authority.pem"
+        self.file.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
+
+    def another(self) -> Authority:
+        """One of the same name, with another key, that nobody trusts."""
+        return Authority(_subfolder(self._folder, "another"))
+
+    def leaf_as_authority(self) -> Authority:
+        """A certificate that this authority signed for a server, and that signs others."""
+        return Authority(_subfolder(self._folder, "leaf"), self)
+
+    def server_context(
+        self,
+        *,
+        days: int = 30,
+        begins: int = -60,
+        address: str | None = "127.0.0.1",
+        for_clients: bool = False,
+    ) -> ssl.SSLContext:
+        """A server's context. Its certificate is valid from ``begins`` days from now until
+        ``days`` days from now, for ``address``."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
+        certificate = self._sign(
+            name,
+            key,
+            self,
+            days=max(days, begins + 1) if begins > 0 else days,
+            begins=begins,
+            address=address,
+            for_clients=for_clients,
+        )
+        return _context(self._folder, [certificate, *self._chain], key)
+
+    def own_context(self) -> ssl.SSLContext:
+        """A server's context with the certificate of the authority itself."""
+        return _context(self._folder, [self._certificate], self._key)
+
+    def _sign(
+        self,
+        name: x509.Name,
+        key: ec.EllipticCurvePrivateKey,
+        issuer: Authority,
+        *,
+        days: int = 30,
+        begins: int = -60,
+        address: str | None = "127.0.0.1",
+        for_clients: bool = False,
+        ca: bool = False,
+    ) -> x509.Certificate:
+        now = datetime.now(UTC)
+        usage = ExtendedKeyUsageOID.CLIENT_AUTH if for_clients else ExtendedKeyUsageOID.SERVER_AUTH
+        alternative: x509.GeneralName = (
+            x509.DNSName("elsewhere.example")
+            if address is None
+            else x509.IPAddress(ip_address(address))
+        )
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(issuer._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now + timedelta(days=begins))
+            .not_valid_after(now + timedelta(days=days))
+            .add_extension(x509.SubjectAlternativeName([alternative]), critical=False)
+            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+        )
+        if not ca:
+            builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        return builder.sign(issuer._key, hashes.SHA256())
+
+
+def _subfolder(folder: Path, name: str) -> Path:
+    (folder / name).mkdir()
+    return folder / name
+
+
+def _context(
+    folder: Path, chain: list[x509.Certificate], key: ec.EllipticCurvePrivateKey
+) -> ssl.SSLContext:
+    public, private = folder / "chain.pem", folder / "chain-key.pem"
+    pem = serialization.Encoding.PEM
+    public.write_bytes(b"".join(each.public_bytes(pem) for each in chain))
+    private.write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(public, private)
+    return context

@@ -119,8 +119,10 @@ async def serving(
     path: str = "/mcp",
     deaf_above: int = 2**40,
     tls: ssl.SSLContext | None = None,
+    deaf_says: bytes = b"",
 ) -> AsyncIterator[Served]:
-    """Serve until the block is left. Bodies longer than ``deaf_above`` bytes are not read."""
+    """Serve until the block is left. Bodies longer than ``deaf_above`` bytes are not read, and
+    answered with ``deaf_says``."""
     plain = await anyio.create_tcp_listener(local_host="127.0.0.1")
     port = plain.extra(SocketAttribute.local_port)
     listener: Listener[Any] = plain if tls is None else TLSListener(plain, tls, False)
@@ -130,7 +132,7 @@ async def serving(
         served.connections += 1
         async with stream:
             try:
-                await _converse(stream, served, handler, deaf_above)
+                await _converse(stream, served, handler, (deaf_above, deaf_says))
             except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
                 served.hangups += 1
 
@@ -141,7 +143,7 @@ async def serving(
 
 
 async def _converse(
-    stream: SocketStream, served: Served, handler: Handler, deaf_above: int
+    stream: SocketStream, served: Served, handler: Handler, deaf: tuple[int, bytes]
 ) -> None:
     buffer = b""
     while True:
@@ -158,7 +160,8 @@ async def _converse(
             name, _, value = line.partition(":")
             headers[name.lower()] = value.strip()
         length = int(headers.get("content-length", "0"))
-        if length > deaf_above:
+        if length > deaf[0]:
+            await stream.send(deaf[1])
             await anyio.sleep_forever()
         while len(buffer) < length:
             buffer += await stream.receive()

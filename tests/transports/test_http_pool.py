@@ -1,0 +1,398 @@
+"""The pool of connections alone, against servers that do to a connection whatever they like."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from mcp_client.transports.http_pool import Fields, HttpPool, PooledRequest, PooledResponse
+from mcp_client.transports.http_response import InvalidHttp
+from mcp_client.transports.http_stock import RequestBody
+from tests.server.raw_http import Line, listening
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+MANY = 20 * 1024 * 1024
+
+
+@asynccontextmanager
+async def _pool(port: int, keep: float = 60.0, host: str = "127.0.0.1") -> AsyncIterator[HttpPool]:
+    pool = HttpPool(host, port, None, connect=20.0, keep=keep)
+    try:
+        yield pool
+    finally:
+        await pool.aclose()
+
+
+async def _send(pool: HttpPool, data: bytes = b"{}", **headers: str) -> PooledResponse:
+    body = RequestBody(data)
+    fields = Fields.of({"host": "test", "content-length": str(len(data)), **headers})
+    return await pool.send(
+        PooledRequest("POST", ("http://test/mcp", b"/mcp"), fields, owner=None), body
+    )
+
+
+async def _ask(pool: HttpPool, data: bytes = b"{}", **headers: str) -> tuple[int, bytes]:
+    response = await _send(pool, data, **headers)
+    try:
+        pieces = [piece async for piece in response.aiter_raw()]
+    finally:
+        await response.aclose()
+    return response.status_code, b"".join(pieces)
+
+
+async def _answer_all(line: Line) -> None:
+    while True:
+        await line.request()
+        await line.say(OK)
+
+
+def _descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+# ------------------------------------------------------------------------ reuse
+
+
+async def test_requests_one_after_another_share_one_connection() -> None:
+    async with listening(_answer_all) as server, _pool(server.port) as pool:
+        for _ in range(5):
+            assert await _ask(pool) == (200, b"ok")
+        assert len(server.lines) == 1
+
+
+async def test_the_connection_that_was_used_last_is_used_next() -> None:
+    served: list[int] = []
+
+    async def converse(line: Line) -> None:
+        while True:
+            await line.request()
+            served.append(line.number)
+            await line.say(OK)
+
+    async with listening(converse) as server, _pool(server.port) as pool:
+        first, second = await _send(pool), await _send(pool)
+        await second.drain()
+        await first.drain()
+        for _ in range(3):
+            await _ask(pool)
+        assert served == [1, 2, 1, 1, 1]
+        assert len(server.lines) == 2
+
+
+async def test_a_connection_that_was_idle_too_long_is_closed_and_not_used() -> None:
+    async with listening(_answer_all) as server, _pool(server.port, keep=0.0) as pool:
+        assert await _ask(pool) == (200, b"ok")
+        assert await _ask(pool) == (200, b"ok")
+        assert len(server.lines) == 2
+
+
+@pytest.mark.parametrize(
+    "goodbye",
+    [b"", b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"],
+    ids=["half-closed", "a status nobody asked for"],
+)
+async def test_on_a_line_the_server_has_ended_nothing_is_sent(goodbye: bytes) -> None:
+    ended = anyio.Event()
+
+    async def converse(line: Line) -> None:
+        await line.request()
+        await line.say(OK)
+        if line.number == 1:
+            await line.say(goodbye)
+            await line.end_sending()
+            ended.set()
+            await line.until_hung_up()
+        await line.until_hung_up()
+
+    async with listening(converse) as server, _pool(server.port) as pool:
+        await _ask(pool)
+        await ended.wait()
+        before = len(server.lines[0].received)
+        assert await _ask(pool, b'{"second": 1}') == (200, b"ok")
+        assert len(server.lines) == 2
+        assert len(server.lines[0].received) == before
+
+
+async def test_bytes_after_a_response_never_answer_the_next_request() -> None:
+    async def converse(line: Line) -> None:
+        await line.request()
+        forged = OK.replace(b"ok", b"no")
+        await line.say(OK + forged if line.number == 1 else OK)
+        await line.until_hung_up()
+
+    async with listening(converse) as server, _pool(server.port) as pool:
+        assert await _ask(pool) == (200, b"ok")
+        assert await _ask(pool) == (200, b"ok")
+        assert len(server.lines) == 2
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\n\r\nok",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.0 200 OK\r\n\r\nok",
+    ],
+)
+async def test_a_response_that_ends_the_connection_is_read_and_the_next_gets_another(
+    response: bytes,
+) -> None:
+    async def converse(line: Line) -> None:
+        await line.request()
+        await line.say(response)
+
+    async with listening(converse) as server, _pool(server.port) as pool:
+        assert await _ask(pool) == (200, b"ok")
+        assert await _ask(pool) == (200, b"ok")
+        assert len(server.lines) == 2
+
+
+async def test_a_response_that_is_given_up_costs_its_connection() -> None:
+    async def converse(line: Line) -> None:
+        await line.request()
+        await line.say(b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nhalf")
+        await line.until_hung_up()
+
+    async with listening(converse) as server, _pool(server.port) as pool:
+        for number in (1, 2):
+            response = await _send(pool)
+            assert await anext(response.aiter_raw()) == b"half"
+            await response.aclose()
+            with pytest.raises(StopAsyncIteration):
+                await anext(response)
+            assert len(server.lines) == number
+
+
+# ---------------------------------------------------------------------- framing
+
+
+@pytest.mark.parametrize(
+    ("pieces", "body"),
+    [
+        ([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"], b"ok"),
+        (
+            [
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n",
+                b"1;ext=1\r\no\r\n1\r\nk\r\n0\r\nX-Sum: 7\r\n\r\n",
+            ],
+            b"ok",
+        ),
+        ([b"HTTP/1.1 100 Continue\r\n\r\n", OK], b"ok"),
+        ([b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 20, OK], b"ok"),
+        ([bytes([each]) for each in OK], b"ok"),
+        ([b"HTTP/1.1 204 No Content\r\n\r\n"], b""),
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"], b""),
+    ],
+    ids=["chunked", "trailers", "100", "103", "byte by byte", "204", "empty"],
+)
+async def test_every_framing_of_http_1_is_read_and_the_connection_lives(
+    pieces: list[bytes], body: bytes
+) -> None:
+    async def converse(line: Line) -> None:
+        while True:
+            await line.request()
+            await line.say(*pieces)
+
+    async with listening(converse) as server, _pool(server.port) as pool:
+        for _ in range(3):
+            assert (await _ask(pool))[1] == body
+        assert len(server.lines) == 1
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nokk",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: gzip\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2, 3\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\nok\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nokk\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nX-Half",
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n",
+        b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1_000,
+        b"HTTP/1.1 200 OK\r\nX-Long: " + b"x" * 200_000 + b"\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        b"\x16\x03\x01\x00\xff" * 20,
+        b"",
+    ],
+)
+async def test_what_is_not_http_is_an_error_and_ends_the_connection(response: bytes) -> None:
+    async def converse(line: Line) -> None:
+        await line.request()
+        await line.say(response)
+
+    async with listening(converse) as server, _pool(server.port) as pool:
+        for _ in range(2):
+            with pytest.raises(InvalidHttp):
+                await _ask(pool)
+        assert len(server.lines) == 2
+
+
+# ------------------------------------------- answers before the request is read
+
+
+@pytest.mark.parametrize("status", [200, 413, 503])
+async def test_an_answer_comes_through_although_the_body_is_never_read(status: int) -> None:
+    async def converse(line: Line) -> None:
+        await line.stream.receive(100)
+        await line.say(b"HTTP/1.1 %d Early\r\nContent-Length: 2\r\n\r\nok" % status)
+        await anyio.sleep_forever()
+
+    async with listening(converse) as server, _pool(server.port) as pool:
+        assert await _ask(pool, b"x" * MANY) == (status, b"ok")
+        assert await _ask(pool, b"x" * MANY) == (status, b"ok")
+        assert len(server.lines) == 2  # half a request stands on the first
+
+
+async def test_a_server_that_hangs_up_in_the_middle_of_a_body_has_lost_it() -> None:
+    async def converse(line: Line) -> None:
+        await line.stream.receive(100)
+
+    async with listening(converse) as server, _pool(server.port) as pool:
+        with pytest.raises((InvalidHttp, OSError)):
+            await _ask(pool, b"x" * MANY)
+
+
+async def test_a_server_that_answers_before_it_is_asked_is_read() -> None:
+    async def converse(line: Line) -> None:
+        await line.say(OK)
+        await line.until_hung_up()
+
+    async with listening(converse) as server, _pool(server.port) as pool:
+        assert await _ask(pool) == (200, b"ok")
+
+
+@pytest.mark.slow
+async def test_a_hundred_megabytes_go_each_way_and_the_connection_lives() -> None:
+    size = 100 * 1024 * 1024
+
+    async def converse(line: Line) -> None:
+        while True:
+            got = b""
+            while b"\r\n\r\n" not in got:
+                got += await line.stream.receive()
+            left = size - len(got.partition(b"\r\n\r\n")[2])
+            while left:
+                left -= len(await line.stream.receive())
+            await line.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+            for _ in range(100):
+                await line.say(b"y" * (size // 100))
+
+    async with listening(converse) as server, _pool(server.port) as pool:
+        for _ in range(2):
+            response = await _send(pool, b"x" * size)
+            total = 0
+            async for piece in response.aiter_raw():
+                total += len(piece)
+            assert total == size
+        assert len(server.lines) == 1
+
+
+# ------------------------------------------------------------------ cancellation
+
+
+@pytest.mark.parametrize("size", [2, 300_000], ids=["small", "large"])
+async def test_a_request_may_be_cancelled_at_every_step_and_leaves_nothing(size: int) -> None:
+    async def converse(line: Line) -> None:
+        while True:
+            await line.request()
+            await line.say(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+            await line.say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            await line.say(b"2\r\nok\r\n", b"0\r\n\r\n")
+
+    async with listening(converse) as server, _pool(server.port) as pool:
+        await _ask(pool)
+        before = _descriptors()
+        for fresh in (False, True):
+            for steps in range(60):
+                if fresh:
+                    for each in list(pool._idle):
+                        pool._idle.remove(each)
+                        await each.aclose()
+                done: list[Any] = []
+                async with anyio.create_task_group() as tasks:
+
+                    async def run(done: list[Any] = done) -> None:
+                        done.append(await _ask(pool, b"x" * size))
+
+                    tasks.start_soon(run)
+                    for _ in range(steps):
+                        await anyio.lowlevel.checkpoint()
+                    tasks.cancel_scope.cancel()
+                assert done in ([], [(200, b"ok")])
+                assert await _ask(pool) == (200, b"ok")
+                assert not pool._busy
+                assert len(pool._idle) == 1
+        while _descriptors() > before:  # the server's ends, when it has noticed
+            await anyio.sleep(0.01)
+
+
+async def test_closing_the_pool_ends_what_waits_and_what_comes_later() -> None:
+    begun = anyio.Event()
+
+    async def converse(line: Line) -> None:
+        await line.request()
+        begun.set()
+        await line.until_hung_up()
+
+    async with listening(converse) as server, _pool(server.port) as pool:
+        failures: list[BaseException] = []
+
+        async def ask() -> None:
+            try:
+                await _ask(pool)
+            except (OSError, InvalidHttp, anyio.ClosedResourceError) as error:
+                failures.append(error)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await begun.wait()
+            await pool.aclose()
+        assert len(failures) == 1
+        await ask()
+        assert len(failures) == 2
+
+
+# -------------------------------------------------------------------- connecting
+
+
+async def test_a_closed_port_an_unknown_name_and_no_answer_are_told_apart() -> None:
+    async with listening(_answer_all) as server:
+        port = server.port
+    async with _pool(port) as pool:
+        with pytest.raises(OSError, match=r"attempts failed|refused"):
+            await _ask(pool)
+    async with _pool(80, host="no-such-host.invalid") as pool:
+        with pytest.raises(socket.gaierror):
+            await _ask(pool)
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
+async def test_an_ipv6_literal_is_connected_to() -> None:
+    async with listening(_answer_all, host="::1") as server, _pool(server.port, host="::1") as pool:
+        assert await _ask(pool) == (200, b"ok")
+
+
+async def test_fields_are_found_whatever_their_case() -> None:
+    fields = Fields.of({"Accept": "a", "X-B": "1"})
+    fields["x-b"] = "2"
+    assert ("X-b" in fields, fields.get("ACCEPT"), fields.get_list("x-B")) == (True, "a", ["2"])
+    fields.pop("accept")
+    assert fields.get("accept") is None
+    twice = Fields([(b"a", b"1"), (b"a", "é".encode("latin-1"))])
+    assert twice.get("A") == "1, é"
+    assert twice.multi_items() == [("a", "1"), ("a", "é")]
+    with pytest.raises(UnicodeEncodeError):
+        Fields.of({"a": "é"})

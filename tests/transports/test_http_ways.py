@@ -1,0 +1,439 @@
+"""Which requests go through our own pool and which through httpx, and that both ways are alike."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import socket
+import ssl
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from mcp_client import (
+    CallTimeout,
+    ConfigError,
+    ConnectError,
+    ConnectionLost,
+    HttpServer,
+    NotSent,
+    ServerError,
+    Timeouts,
+    allow_all,
+    connect,
+)
+from mcp_client.auth import BearerToken
+from mcp_client.transports.http_proxies import proxy_for
+from tests.server.authorization import guarded
+from tests.server.certificates import Authority
+from tests.server.http_apps import Stateless
+from tests.server.http_server import Reply, Request, serving
+from tests.server.raw_http import Line, listening
+
+QUICK = Timeouts(connect=20, idle=20, total=30)
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+both = pytest.mark.usefixtures("http_way")
+
+
+def _connect(server: Any, **options: Any) -> Any:
+    return connect(server, approval=allow_all, **{"timeouts": QUICK, **options})
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """No proxy but those that a test names."""
+    for name in PROXIES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    return monkeypatch
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Host names that are looked up here, and their addresses."""
+    known: dict[str, str] = {}
+    real = socket.getaddrinfo
+
+    def look_up(host: Any, *rest: Any, **options: Any) -> Any:
+        text = host.decode() if isinstance(host, bytes) else host
+        return real(known.get(text, host), *rest, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    return known
+
+
+# ------------------------------------------------------------------- which way
+
+
+class Signed(httpx.Auth):
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        request.headers["X-Signed"] = "1"
+        yield request
+
+
+class Prefixed(BearerToken):
+    """Overrides the flow, and so may use all of httpx."""
+
+    async def async_auth_flow(self, request: httpx.Request) -> Any:
+        request.headers.update({"X-More": request.url.host})
+        yield request
+
+
+async def _logged(server: HttpServer, caplog: pytest.LogCaptureFixture) -> bool:
+    """Whether httpx logs the requests of a session, as it does with those it sends."""
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "httpx"):
+        async with _connect(server) as session:
+            assert (await session.call_tool("echo", {})).text == "{}"
+    return any(record.name == "httpx" for record in caplog.records)
+
+
+async def test_what_the_pool_can_do_goes_through_it(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(Stateless()) as server:
+        for options in (
+            {},
+            {"headers": {"X-Key": "1"}},
+            {"headers": lambda: {"X-Key": "1"}},
+            {"auth": lambda: "token"},
+            {"auth": BearerToken("token")},
+        ):
+            assert not await _logged(HttpServer(server.url, **options), caplog), options
+        assert server.requests[-1].headers["authorization"] == "Bearer token"
+
+
+async def test_what_only_httpx_can_do_goes_through_httpx(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(Stateless()) as server, httpx.AsyncClient() as client:
+        named = server.url.replace("127.0.0.1", "ada:pa55@127.0.0.1")
+        assert await _logged(HttpServer(named), caplog)
+        assert server.requests[-1].headers["authorization"] == "Basic YWRhOnBhNTU="
+        assert "pa55" not in caplog.text
+        assert await _logged(HttpServer(server.url, client=client), caplog)
+        assert await _logged(HttpServer(server.url, auth=Signed()), caplog)
+        assert server.requests[-1].headers["x-signed"] == "1"
+        assert await _logged(HttpServer(server.url, auth=Prefixed("token")), caplog)
+        assert server.requests[-1].headers["x-more"] == "127.0.0.1"
+        assert await _logged(HttpServer(server.url, via_httpx=True), caplog)
+
+
+async def test_without_h11_everything_goes_through_httpx(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(Stateless()) as server:
+        assert not await _logged(HttpServer(server.url), caplog)
+        monkeypatch.setitem(sys.modules, "h11", None)
+        assert await _logged(HttpServer(server.url), caplog)
+
+
+async def test_a_login_goes_through_the_pool(caplog: pytest.LogCaptureFixture) -> None:
+    from mcp_client import OAuth
+
+    async with guarded() as world:
+        auth = OAuth(on_url=world.agree)
+        with caplog.at_level(logging.INFO, "httpx"):
+            async with _connect(HttpServer(world.url, auth=auth)) as session:
+                await session.list_tools()
+    logged = [record.getMessage() for record in caplog.records if record.name == "httpx"]
+    assert logged  # metadata and tokens, which are fetched with other rules
+    assert not [line for line in logged if "POST " + world.url + " " in line]
+
+
+async def test_the_repr_says_that_httpx_is_wanted() -> None:
+    assert "via_httpx=True" in repr(HttpServer("https://example.com", via_httpx=True))
+
+
+# ---------------------------------------------------------------------- cookies
+
+
+@both
+async def test_cookies_of_the_server_are_sent_back_to_it() -> None:
+    app = Stateless()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if "cookie" not in request.headers:
+            await reply.json(
+                {
+                    "jsonrpc": "2.0",
+                    "id": request.message["id"],
+                    "result": {
+                        "supportedVersions": ["2026-07-28"],
+                        "capabilities": {"tools": {}},
+                        "resultType": "complete",
+                    },
+                },
+                headers={"Set-Cookie": "node=7; Path=/"},
+            )
+        else:
+            await app(request, reply)
+
+    async with serving(handler) as server, _connect(server.url) as session:
+        for _ in range(3):
+            assert (await session.call_tool("echo", {})).text == "{}"
+        assert [request.headers.get("cookie") for request in server.saying("tools/call")] == [
+            "node=7"
+        ] * 3
+
+
+# ------------------------------------------------------------- names and proxies
+
+
+@both
+async def test_an_international_name_travels_in_ascii(
+    environment: pytest.MonkeyPatch, names: dict[str, str]
+) -> None:
+    names["xn--bcher-kva.example"] = "127.0.0.1"
+    async with serving(Stateless(), path="/mcp/ü?q=é") as server:
+        port = server.url.split(":")[2].split("/")[0]
+        async with _connect(f"http://Bücher.example:{port}/mcp/ü?q=é") as session:
+            assert (await session.call_tool("echo", {})).text == "{}"
+    assert server.requests[-1].headers["host"] == f"xn--bcher-kva.example:{port}"
+    assert server.requests[-1].path == "/mcp/%C3%BC?q=%C3%A9"
+
+
+@both
+@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
+async def test_an_ipv6_literal_is_a_url_like_any_other() -> None:
+    seen: list[bytes] = []
+
+    async def converse(line: Line) -> None:
+        while True:
+            seen.append(await line.request())
+            await line.say(b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n")
+
+    async with listening(converse, host="::1") as server:
+        with pytest.raises(ConnectError) as caught:
+            await _connect(f"http://[::1]:{server.port}/mcp")
+    assert caught.value.http_status == 401
+    assert f"host: [::1]:{server.port}".encode() in seen[0].lower()
+
+
+PROXY = "http://proxy.example:3128"
+
+
+@pytest.mark.parametrize(
+    ("no_proxy", "url", "proxied"),
+    [
+        ("", "http://10.1.2.3/mcp", True),
+        ("10.0.0.0/8", "http://10.1.2.3/mcp", False),
+        ("192.168.0.0/16, 10.0.0.0/8", "http://10.1.2.3/mcp", False),
+        ("10.0.0.0/16", "http://10.1.2.3/mcp", True),
+        ("10.1.2.3", "http://10.1.2.3:8000/mcp", False),
+        ("fd00::/8", "http://[fd00::1]/mcp", False),
+        ("[fd00::1]", "http://[fd00::1]/mcp", False),
+        ("fd00::/8", "http://[fe00::1]/mcp", True),
+        ("10.0.0.0/8", "http://example.com/mcp", True),
+        ("example.com", "http://www.example.com/mcp", False),
+        (".example.com", "http://www.example.com/mcp", False),
+        ("example.com", "http://notexample.com/mcp", True),
+        ("*", "http://example.com/mcp", False),
+        ("junk/99, ,::/x", "http://10.1.2.3/mcp", True),
+        ("", "http://localhost:1/mcp", False),
+        ("", "http://127.8.9.1/mcp", False),
+        ("", "http://[::1]/mcp", False),
+        ("", "https://example.com/mcp", False),
+    ],
+)
+def test_a_proxy_is_used_unless_no_proxy_names_the_host(
+    environment: pytest.MonkeyPatch, no_proxy: str, url: str, proxied: bool
+) -> None:
+    environment.setenv("HTTP_PROXY", "proxy.example:3128")
+    environment.setenv("NO_PROXY", no_proxy)
+    assert proxy_for(url) == (PROXY if proxied else None)
+
+
+async def test_a_proxy_of_the_environment_carries_what_it_is_for(
+    environment: pytest.MonkeyPatch, names: dict[str, str]
+) -> None:
+    async with serving(Stateless()) as proxy, serving(Stateless()) as server:
+        port = server.url.split(":")[2].split("/")[0]
+        names["mcp.example"] = "127.0.0.1"
+        environment.setenv("HTTP_PROXY", proxy.url.removesuffix("/mcp"))
+        async with _connect(f"http://mcp.example:{port}/mcp") as session:
+            await session.call_tool("echo", {})
+        assert not server.requests
+        assert proxy.requests[0].path == f"http://mcp.example:{port}/mcp"
+        environment.setenv("NO_PROXY", "mcp.example")
+        async with _connect(f"http://mcp.example:{port}/mcp") as session:
+            await session.call_tool("echo", {})
+        assert server.requests
+
+
+async def test_a_proxy_that_cannot_be_used_is_named(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("ALL_PROXY", "gopher://proxy.example:70")
+    with pytest.raises(ConfigError, match="ALL_PROXY"):
+        await _connect("http://mcp.example/mcp")
+
+
+# -------------------------------------------------------------------------- TLS
+
+
+@asynccontextmanager
+async def _trusting(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch, context: ssl.SSLContext
+) -> AsyncIterator[Any]:
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    async with serving(Stateless(), tls=context) as server:
+        yield server
+
+
+@both
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_one_tls_connection_serves_many_calls(
+    version: ssl.TLSVersion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path)
+    context = authority.server_context()
+    context.minimum_version = context.maximum_version = version
+    context.num_tickets = 4
+    async with _trusting(authority, monkeypatch, context) as server:
+        async with _connect(server.url) as session:
+            for number in range(20):
+                said = {"n": number, "text": "x" * (number * 10_000)}
+                assert (await session.call_tool("echo", said)).text == str(said)
+        assert server.connections == 1
+
+
+WRONG: dict[str, tuple[Callable[[Authority], ssl.SSLContext], str]] = {
+    "expired": (lambda ca: ca.server_context(days=-1), "not valid now"),
+    "not yet valid": (lambda ca: ca.server_context(begins=5), "not valid now"),
+    "another address": (lambda ca: ca.server_context(address="127.0.0.9"), "not for '127.0.0.1'"),
+    "no address": (lambda ca: ca.server_context(address=None), "not for '127.0.0.1'"),
+    "unknown authority": (lambda ca: ca.another().server_context(), "not trusted here"),
+    "signed by itself": (lambda ca: ca.another().own_context(), "not trusted here"),
+    "for clients only": (lambda ca: ca.server_context(for_clients=True), "cannot be verified"),
+    "signed by no authority": (lambda ca: ca.leaf_as_authority().server_context(), "certificate"),
+}
+
+
+@both
+@pytest.mark.parametrize("how", WRONG)
+async def test_a_certificate_that_is_wrong_is_refused_and_nothing_is_sent(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, said = WRONG[how]
+    authority = Authority(tmp_path)
+    async with _trusting(authority, monkeypatch, make(authority)) as server:
+        with pytest.raises(ConnectError, match=said) as caught:
+            await _connect(server.url)
+    assert not caught.value.retryable
+    assert not server.requests
+
+
+# ------------------------------------------------------------------------- time
+
+
+@both
+async def test_headers_that_drip_are_waited_for_as_long_as_the_call_may_take() -> None:
+    async def drip(arguments: Any, request: Request, reply: Reply) -> None:
+        reply.hang_up()
+        await reply.raw(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+        while True:
+            await reply.raw(b"x")
+            await anyio.sleep(0.01)
+
+    async with serving(Stateless(drip=drip)) as server, _connect(server.url) as session:
+        with pytest.raises(CallTimeout):
+            await session.call_tool("drip", timeout=0.5)
+        assert (await session.call_tool("echo", {})).text == "{}"
+    assert len(server.saying("tools/call")) == 2
+
+
+async def test_a_refusal_while_the_arguments_are_being_sent_is_heard() -> None:
+    refusal = b"HTTP/1.1 413 Too Large\r\nContent-Length: 4\r\n\r\nbig!"
+    async with (
+        serving(Stateless(), deaf_above=1_000_000, deaf_says=refusal) as server,
+        _connect(server.url) as session,
+    ):
+        with pytest.raises(ServerError, match="HTTP 413: big!"):
+            await session.call_tool("echo", {"data": "x" * 20_000_000})
+        assert (await session.call_tool("echo", {})).text == "{}"
+
+
+# ------------------------------------------------------------------------- soak
+
+
+class Cutting:
+    """Cuts connections at random: before a request is read, before and while it is answered, and
+    after that. Counts what it ran."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.app = Stateless()
+        self.ran: Counter[int] = Counter()
+
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        if request.says != "tools/call":
+            await self.app(request, reply)
+            return
+        cut = self.random.random()
+        if cut < 0.02:
+            reply.hang_up()
+            return
+        number = request.message["params"]["arguments"]["n"]
+        self.ran[number] += 1
+        if cut < 0.04:
+            reply.hang_up()
+        elif cut < 0.06:
+            reply.hang_up()
+            await reply.raw(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Le")
+        elif cut < 0.08:
+            reply.hang_up()
+            await reply.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{")
+        else:
+            self.app.sse = cut < 0.5
+            await self.app(request, reply)
+            if cut < 0.12:
+                reply.hang_up()
+
+
+async def soak(calls: int, seed: int) -> None:
+    """Calls from sixteen tasks, while their connections are cut. By name, in any number:
+    ``python -m tests.transports.test_http_ways 100000``."""
+    server_side, outcomes = Cutting(seed), dict[int, str]()
+    async with serving(server_side) as server:
+        async with _connect(server.url) as session:
+            await session.call_tool("echo", {"n": -1})
+            before = len(os.listdir("/proc/self/fd"))
+            numbers = iter(range(calls))
+
+            async def work() -> None:
+                for number in numbers:
+                    try:
+                        result = await session.call_tool("echo", {"n": number})
+                    except NotSent:
+                        outcomes[number] = "not sent"
+                    except ConnectionLost:
+                        outcomes[number] = "unknown"
+                    else:
+                        assert result.text == str({"n": number})
+                        outcomes[number] = "answered"
+
+            async with anyio.create_task_group() as tasks:
+                for _ in range(16):
+                    tasks.start_soon(work)
+            after = len(os.listdir("/proc/self/fd"))
+        await anyio.wait_all_tasks_blocked()
+    assert len(outcomes) == calls
+    for number, outcome in outcomes.items():
+        ran = server_side.ran[number]
+        assert ran <= 1, f"call {number} ran {ran} times"
+        assert outcome != "answered" or ran == 1
+        assert outcome != "not sent" or ran == 0
+    assert Counter(outcomes.values())["answered"] > calls * 0.8
+    assert after <= before + 2 * 16, (before, after)
+
+
+@pytest.mark.slow
+async def test_no_call_is_lost_or_sent_twice_while_connections_are_cut() -> None:
+    await soak(2_000, seed=7)
+
+
+if __name__ == "__main__":
+    anyio.run(soak, int(sys.argv[1]), 7)
