@@ -1,16 +1,30 @@
-"""Server-sent events: bytes to events, in time linear in their number.
+"""Server-sent events, read by httpx-sse within bounds.
 
-The HTML standard, "Server-sent events", event stream interpretation. A comment is not an event. An
-event with empty data carries no message, but its ``id`` and ``retry`` count.
+The HTML standard, "Server-sent events". httpx-sse splits and interprets the lines; what it is fed,
+and what of its events counts, is decided here:
+
+- The stream is UTF-8 whatever its content type says, and a byte order mark at its beginning is
+  dropped. Bytes that are not UTF-8 come out as they went in: whoever parses them refuses them.
+- It is fed whole lines, so it holds no more than one event. No event, and no line, may be longer
+  than the cap, which is checked while they come.
+- A ``retry`` that is not made of ASCII digits is left out, as the standard says.
+- An event without data is no message (httpx-sse has one for each comment after an ``id``, too), but
+  its ``id`` and ``retry`` count.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-__all__ = ["Event", "EventParser", "TooLong"]
+if TYPE_CHECKING:
+    from httpx_sse import ServerSentEvent
+
+__all__ = ["Event", "EventStream", "TooLong"]
 
 _BOM = b"\xef\xbb\xbf"
+_BAD_RETRY = re.compile(rb"^retry:(?! ?[0-9]{1,9}$).*", re.MULTILINE)
 
 
 class Event(NamedTuple):
@@ -22,76 +36,123 @@ class TooLong(ValueError):
     """An event, or a line, beyond the cap."""
 
 
-class EventParser:
-    """Fed bytes in pieces of any size. No event, and no line, may be longer than ``cap`` bytes."""
+class EventStream:
+    """The events of one response. ``read`` returns some more bytes, and none at the end."""
 
-    def __init__(self, cap: int) -> None:
+    def __init__(self, read: Callable[[], Awaitable[bytes]], cap: int) -> None:
         self.last_id: str | None = None
         """The id to resume after, once an event had one."""
         self.retry: float | None = None
         """Seconds the server wants us to wait before we resume."""
         self.count = 0
         """How many events there were."""
+        self._lines = _Lines(read, cap)
+        self._events: AsyncGenerator[ServerSentEvent, None] | None = None
+
+    async def next(self) -> Event | None:
+        """The next event; None at the end. Raises ``TooLong``, and what ``read`` raises."""
+        events = self._events
+        if events is None:
+            from httpx_sse import EventSource  # only where there is a stream
+
+            source: Any = self._lines  # it has all of a response that is asked for
+            events = self._events = EventSource(source).aiter_sse()
+        async for event in events:
+            self.last_id = _bytes(event.id).decode("utf-8", "replace") or None
+            if event.retry is not None:
+                self.retry = event.retry / 1000
+            if event.data.strip("\n"):
+                self.count += 1
+                kind = event.event
+                return Event(kind if kind.isascii() else _readable(kind), _bytes(event.data))
+        return None
+
+    async def aclose(self) -> None:
+        """End the generators of httpx-sse, or they wait for a collector that trio complains of."""
+        if self._events is not None:
+            await self._events.aclose()
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _readable(text: str) -> str:
+    return _bytes(text).decode("utf-8", "replace")
+
+
+class _Lines:
+    """Bytes in pieces of any size to text of whole lines, which end with a line feed.
+
+    It is to ``EventSource`` what ``httpx.Response`` is.
+    """
+
+    def __init__(self, read: Callable[[], Awaitable[bytes]], cap: int) -> None:
+        self.headers = {"content-type": "text/event-stream"}
+        self._read = read
         self._cap = cap
         self._pieces: list[bytes] = []
-        self._data: list[bytes] = []
+        """Of a line that has not ended."""
         self._held = 0
-        self._kind = b""
-        self._id: str | None = None
+        """Bytes of these pieces."""
+        self._event = 0
+        """Bytes of the lines of an event that has not ended."""
         self._after_return = False
         self._first = True
 
-    def feed(self, data: bytes) -> list[Event]:
-        """The events that ``data`` completes. Raises ``TooLong``."""
+    def aiter_text(self) -> Self:
+        return self
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        while data := await self._read():
+            lines = self._whole_lines(data)
+            if lines:
+                return lines.decode("utf-8", "surrogateescape")
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Nothing is to be ended."""
+
+    def _whole_lines(self, data: bytes) -> bytes:
         if self._after_return and data[:1] == b"\n":
-            data, self._after_return = data[1:], False
-        if not data:
-            return []
+            data = data[1:]
         self._after_return = data[-1:] == b"\r"
-        events: list[Event] = []
-        for line in data.splitlines(keepends=True):
-            self._held += len(line)
-            if self._held > self._cap:
+        if b"\r" in data:
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        end = data.rfind(b"\n") + 1
+        lines, rest = data[:end], data[end:]
+        if lines and self._pieces:
+            lines = b"".join([*self._pieces, lines])
+            self._pieces.clear()
+            self._held = 0
+        if lines:
+            if self._first:
+                self._first = False
+                lines = lines.removeprefix(_BOM)
+            self._measure(lines)
+            if b"retry" in lines:
+                lines = _BAD_RETRY.sub(b":", lines)  # a comment
+        if rest:
+            self._pieces.append(rest)
+            self._held += len(rest)
+        if self._event + self._held > self._cap:
+            raise TooLong
+        return lines
+
+    def _measure(self, lines: bytes) -> None:
+        """Count the bytes since the last blank line. Raises ``TooLong``."""
+        if self._event + len(lines) > self._cap:
+            sizes = [len(event) for event in lines.split(b"\n\n")]
+            sizes[0] += 0 if lines[:1] == b"\n" else self._event
+            if max(sizes) > self._cap:
                 raise TooLong
-            if line[-1] not in b"\r\n":
-                self._pieces.append(line)
-                continue
-            if self._pieces:
-                self._pieces.append(line)
-                line = b"".join(self._pieces)
-                self._pieces.clear()
-            event = self._line(line.rstrip(b"\r\n"), len(line))
-            if event is not None:
-                events.append(event)
-        return events
-
-    def _line(self, line: bytes, size: int) -> Event | None:
-        if self._first:
-            self._first = False
-            line = line.removeprefix(_BOM)
-        if not line:
-            return self._dispatch()
-        name, _, value = line.partition(b":")
-        if value[:1] == b" ":
-            value = value[1:]
-        if name == b"data":
-            self._data.append(value)
-            return None
-        self._held -= size
-        if name == b"event":
-            self._kind = value
-        elif name == b"id" and b"\0" not in value:
-            self._id = value.decode("utf-8", "replace")
-        elif name == b"retry" and value.isdigit() and len(value) < 10:
-            self.retry = int(value) / 1000
-        return None
-
-    def _dispatch(self) -> Event | None:
-        if self._id is not None:
-            self.last_id = self._id or None
-        data, kind = self._data, self._kind
-        self._data, self._kind, self._held = [], b"", 0
-        if not any(data):
-            return None
-        self.count += 1
-        return Event(kind.decode("utf-8", "replace") or "message", b"\n".join(data))
+        blank = lines.rfind(b"\n\n")
+        if blank >= 0:
+            self._event = len(lines) - blank - 2
+        elif lines[:1] == b"\n":
+            self._event = len(lines) - 1
+        elif lines[:1] != b":" or lines.find(b"\n") != len(lines) - 1:
+            self._event += len(lines)  # and not a comment alone, such as those that keep alive

@@ -222,7 +222,7 @@ class HttpPool:
 
 
 class _Connection:
-    __slots__ = ("_http", "_pool", "_readable", "_stream", "_writer", "idle_since")
+    __slots__ = ("_http", "_next", "_pool", "_readable", "_stream", "_writer", "idle_since")
 
     def __init__(self, pool: HttpPool, stream: ByteStream, raw: socket.socket) -> None:
         self.idle_since = 0.0
@@ -231,6 +231,8 @@ class _Connection:
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD)
         self._readable = _readable(raw)
         self._writer: Handle | None = None
+        self._next: Any = None
+        """An event of h11 that came with the one before it."""
 
     # ------------------------------------------------------------ while it is idle
 
@@ -311,24 +313,41 @@ class _Connection:
         except anyio.BrokenResourceError as error:
             raise ConnectionError(str(error.__cause__ or "the connection broke")) from None
 
-    async def read(self) -> bytes | None:
-        """Some more of the body; None at its end, where the connection goes back to the pool."""
-        http = self._http
+    async def read(self) -> tuple[bytes, bool]:
+        """Some more of the body, and whether that is its end, where the connection goes back to
+        the pool: it does as soon as the end has come, so that it need not be read again."""
+        event, self._next = self._next, None
         while True:
-            event = self._next_event()
+            event = event or self._next_event()
             if type(event) is h11.Data:
-                return bytes(event.data)
-            if event is h11.NEED_DATA:
-                http.receive_data(await self._receive())
-                continue
-            if self._writer is not None:
-                await anyio.lowlevel.checkpoint()  # it may have sent all, and not run since
-            if self._can_serve_another():
-                http.start_next_cycle()
-                if self._pool.keep(self):
-                    return None
-            await self.aclose()
+                self._next = self._what_came()
+                if type(self._next) is not h11.EndOfMessage:
+                    return bytes(event.data), False
+                await self._finish()
+                return bytes(event.data), True
+            if event is not h11.NEED_DATA:
+                await self._finish()
+                return b"", True
+            self._http.receive_data(await self._receive())
+            event = None
+
+    def _what_came(self) -> Any:
+        """The next event, if it is there; what is wrong with it is found when it is read."""
+        try:
+            event = self._http.next_event()
+        except h11.RemoteProtocolError:
             return None
+        return None if event is h11.NEED_DATA else event
+
+    async def _finish(self) -> None:
+        self._next = None
+        if self._writer is not None:
+            await anyio.lowlevel.checkpoint()  # it may have sent all, and not run since
+        if self._can_serve_another():
+            self._http.start_next_cycle()
+            if self._pool.keep(self):
+                return
+        await self.aclose()
 
     def _can_serve_another(self) -> bool:
         http = self._http
@@ -410,15 +429,21 @@ class PooledResponse:
         if connection is None:
             raise StopAsyncIteration
         try:
-            data = await connection.read()
+            data, ended = await connection.read()
         except BaseException:
             self._connection = None
             await connection.aclose()
             raise
-        if data is None:
+        if ended:
             self._connection = None
-            raise StopAsyncIteration
+            if not data:
+                raise StopAsyncIteration
         return data
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was read to its end, or given up."""
+        return self._connection is None
 
     async def drain(self) -> None:
         """Read a response that nothing is wanted of, so that its connection can be used again; a

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import re
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from ..protocol.retry_after import retry_after_seconds
 from ..runtime.limits import Limits
 from ..runtime.masking import mask, mask_json
 from ..runtime.safe_text import safe_text
-from .event_stream import Event, EventParser, TooLong
+from .event_stream import Event, EventStream, TooLong
 
 if TYPE_CHECKING:
     import httpx
@@ -64,11 +63,10 @@ class HttpResponse:
         self.streaming = kind == "text/event-stream"
         self.ended = False
         self.retry_after = retry_after_seconds(response.headers.get("retry-after"))
-        self.events = EventParser(limits.message_bytes)
+        self.events = EventStream(self._read, limits.message_bytes)
         self._cap = limits.message_bytes
         self._raw: Any = response.aiter_raw()
         self._inflater = _inflater(response.headers.get("content-encoding", ""))
-        self._waiting: deque[Event] = deque()
 
     @property
     def ok(self) -> bool:
@@ -90,15 +88,10 @@ class HttpResponse:
 
     async def event(self) -> Event | None:
         """The next event of a stream; None at its end."""
-        while not self._waiting:
-            data = await self._read()
-            if not data:
-                return None
-            try:
-                self._waiting.extend(self.events.feed(data))
-            except TooLong:
-                raise self._too_long() from None
-        return self._waiting.popleft()
+        try:
+            return await self.events.next()
+        except TooLong:
+            raise self._too_long() from None
 
     async def body(self, most: int) -> bytes:
         """The rest, up to ``most`` bytes and one piece; ``ended`` tells whether that is all."""
@@ -143,6 +136,7 @@ class HttpResponse:
     async def finish(self) -> bool:
         """Read to the end of a stream that has served its purpose, so that its connection can be
         used again. False where the server holds it open."""
+        self.ended = self.ended or getattr(self._response, "ended", False)
         if not self.ended:
             with anyio.move_on_after(_TAIL):
                 size = 0
@@ -157,6 +151,7 @@ class HttpResponse:
                 await self._response.aclose()
                 # The generators inside would wait for a collector that trio complains about:
                 # what they would read is closed, so going on ends them.
+                await self.events.aclose()
                 while not self.ended:
                     await self._raw.__anext__()
             except StopAsyncIteration:
