@@ -18,11 +18,11 @@ from ..catalog.listed import Listed
 from ..catalog.result import ToolResult
 from ..catalog.subscription import ChangeSignal
 from ..catalog.tool import Tool, ToolList
-from ..connection.cancellation import CancelToken
+from ..connection.cancellation import CancelToken, stop_if_cancelled
 from ..connection.rpc import OnProgress
 from ..errors import ConfigError, ConnectError, McpError, UnknownTool
 from ..runtime.background import BackgroundTasks
-from ..runtime.event_loop import LoopEvent, current
+from ..runtime.event_loop import LoopEvent, cancel_requests, current
 from ..runtime.limits import Timeouts
 from ..runtime.safe_text import safe_text
 from ..session.retry import Retry
@@ -159,6 +159,8 @@ class Host:
                 if server.session is None:
                     raise server.refusal()
             await self._take_lists()
+            if self._closed:
+                raise ConnectError("the host was closed while it was being opened")
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self.aclose()
@@ -287,18 +289,14 @@ class Host:
 
     async def get_tool(self, name: str) -> Tool:
         """The tool of that qualified name. Raises ``UnknownTool``, which names what is close."""
-        entry = await self._entry(name)
-        server = entry.server
-        session = server.session or await server.usable()
+        entry, session = await self._find(name)
         try:
             tool = await session.get_tool(entry.tool_name)
         except UnknownTool as error:
             raise await self._gone(name, error) from None
-        if entry.source is not tool:
-            await self._list(refresh=False)
-            entry = await self._entry(name)
-        assert entry.tool is not None
-        return entry.tool
+        if entry.tool is not None and entry.source is tool:
+            return entry.tool
+        return replace(tool, _qualified_name=name)
 
     async def call_tool(
         self,
@@ -318,13 +316,11 @@ class Host:
         Raises what that raises; ``UnknownTool`` names what is close, and ``ConnectError`` is for a
         known tool whose server is down. A lazy server is started.
         """
-        entry = self._directory.entries.get(name)
-        if entry is None:
-            entry = await self._entry(name)
+        entry = self._directory.entries.get(name) if self._opened else None
+        session = None if entry is None else entry.server.session
+        if entry is None or session is None or session.closed:
+            entry, session = await self._find_or_record(name, arguments, cancel, context)
         server = entry.server
-        session = server.session
-        if session is None or session.closed:
-            session = await server.usable()
         try:
             result = await session.call_tool(
                 entry.tool_name,
@@ -432,6 +428,31 @@ class Host:
             raise self._directory.unknown(name, list(self._servers.values()))
         return entry
 
+    async def _find(self, name: str) -> tuple[Entry, Session]:
+        entry = await self._entry(name)
+        return entry, await entry.server.usable()
+
+    async def _find_or_record(
+        self, name: str, arguments: Any, cancel: CancelToken | None, context: Hashable
+    ) -> tuple[Entry, Session]:
+        """What a call needs. Raises what prevents it, which no session records in the audit."""
+        self._check_open()
+        before = cancel_requests()
+        try:
+            if cancel is None:
+                return await self._find(name)
+            with anyio.CancelScope() as scope:
+                forget = cancel._watch(scope, self._backend)
+                try:
+                    return await self._find(name)
+                finally:
+                    forget()
+            await stop_if_cancelled(None, before)
+            raise cancel._error("host", safe_text(name, 128), False)
+        except McpError as error:
+            await self._options.record(name, arguments, context, error)
+            raise
+
     async def _gone(self, name: str, error: UnknownTool) -> UnknownTool:
         """The session's error, in terms of this host: its tool is not there any more."""
         await self._list(refresh=False)
@@ -444,7 +465,7 @@ class Host:
         asked = []
         for server in self._servers.values():
             session = server.session
-            if session is None or server.state not in ("connected", "connecting"):
+            if session is None or session.closed or server.state not in ("connected", "connecting"):
                 continue
             fresh = None if refresh else session._fresh_tools()
             if fresh is not None:

@@ -7,15 +7,16 @@ What is one for all is made once: the audit log, the lock file of pins, the file
 from __future__ import annotations
 
 import inspect
+import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ..approval.decision import ApprovalHook, Policy
 from ..approval.remembered import Answers
 from ..catalog.trust import Trust
-from ..errors import ConfigError
+from ..errors import ConfigError, McpError
 from ..protocol.capabilities import Implementation
 from ..runtime.limits import Limits, Timeouts
 from ..session.connect import connect
@@ -65,6 +66,7 @@ class SharedOptions:
                 advice = "give it to ServerConfig(...)" if name == "revision" else "see connect"
                 raise TypeError(f"Host() has no option {name!r}: {advice}")
         self._options = dict(options)
+        self._origin, self._numbers = os.urandom(4).hex(), itertools.count(1)
         if options.get("audit") is not None:
             self._options["audit"] = _logs(options["audit"])
         self._options["answers"] = Answers.of(options.get("answers"))
@@ -89,6 +91,21 @@ class SharedOptions:
         except ConfigError as error:
             error.server = error.server or name
             raise
+
+    async def record(self, name: str, arguments: Any, context: Hashable, error: McpError) -> None:
+        """Record a call that was not made because there is no tool or no session for it."""
+        if self._options.get("audit") is None:
+            return
+        from ..audit import Audit
+
+        audit = Audit.of(
+            error.server or "",
+            self._options["audit"],
+            self._options.get("audit_failure", "refuse"),
+            self._options.get("redaction"),
+        )
+        entry = audit.entry(f"{self._origin}-{next(self._numbers)}", name, arguments, context)
+        await entry.failed(error)
 
 
 @cache

@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..errors import AuthError, ConfigError, ConnectError, McpError, OutcomeUnknown, ServerError
+from ..errors import (
+    AuthError,
+    ConfigError,
+    ConnectError,
+    ConnectionLost,
+    McpError,
+    OutcomeUnknown,
+    ServerError,
+)
 from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import Backend, Handle, LoopEvent
 from ..runtime.safe_text import safe_text
@@ -106,7 +114,7 @@ class HostedServer:
 
     @property
     def is_connected(self) -> bool:
-        return self.state == "connected" and self.session is not None
+        return self.state == "connected" and self.session is not None and not self.session.closed
 
     @property
     def retry_in(self) -> float | None:
@@ -128,22 +136,23 @@ class HostedServer:
     def offers_tools(self) -> bool:
         """Whether its tools are among the host's: it is connected, or was and is being again."""
         has_tools = self.listing.tools is not None
-        return has_tools and self.state in ("connected", "connecting")
+        return has_tools and self.state in ("connected", "connecting") and not self._was_closed
 
     def status(self) -> ServerStatus:
-        session = self.session
-        state = self.state
-        if session is not None and session.closed and state == "connected":
-            state = "closed"
         return ServerStatus(
             self.name,
-            state,
+            "closed" if self._was_closed else self.state,
             self.error or self.listing.error,
             self.retry_in,
             self.listing.count,
-            session if state == "connected" else None,
+            self.session if self.is_connected else None,
             self.config.description,
         )
+
+    @property
+    def _was_closed(self) -> bool:
+        """Whether its user closed its session."""
+        return self.session is not None and self.session.closed
 
     def why_missing(self) -> str | None:
         """Why its tools are not among the host's; None where they are, or are not wanted."""
@@ -152,6 +161,8 @@ class HostedServer:
         error = self.error or self.listing.error
         why = "" if error is None else f": {safe_text(error.message, 500)}"
         match self.state:
+            case "connected" if self._was_closed:
+                return "its session was closed"
             case "connected":
                 return f"its tools could not be listed{why}" if why else "its tools are not listed"
             case "connecting":
@@ -266,8 +277,7 @@ class HostedServer:
         """Run ``work`` in the background. ``keep`` gets the event that is set when it is over, and
         then None."""
         over = LoopEvent()
-        if not self.busy:
-            self.busy_since = self._backend.now()
+        self.busy_since = self._backend.now()
 
         async def run() -> None:
             try:
@@ -284,8 +294,13 @@ class HostedServer:
     async def _ask(self) -> None:
         assert self.gate is not None
         self._set("idle", None)
+        refused: McpError | None
         try:
-            refused = await self.gate()
+            with anyio.fail_after(self._timeouts.approval):
+                refused = await self.gate()
+        except TimeoutError:
+            seconds = self._timeouts.approval
+            refused = ConfigError(f"nobody allowed it within {seconds:g} s, Timeouts(approval=...)")
         except McpError as error:
             refused = error
         except Exception as error:  # noqa: BLE001 - any failure means no
@@ -366,16 +381,22 @@ class HostedServer:
             return
         now = self._backend.now()
         self._backoff.down(now, getattr(error, "retry_after", None))
-        self._stop_timer()
         if isinstance(error, AuthError):
+            self._stop_timer()
             self._set("needs_login", error)
             return
-        self._timer = self._backend.call_at(now + self._backoff.wait(now), self._ring)
+        self._try_at(now + self._backoff.wait(now))
         self._set("failed", error)
+
+    def _try_at(self, when: float) -> None:
+        self._stop_timer()
+        self._timer = self._backend.call_at(when, self._ring)
 
     def _ring(self) -> None:
         self._timer = None
-        if not self.closed:
+        if self._attempt is not None:
+            self._try_at(self._backend.now() + _EARLY)
+        elif not self.closed:
             self._begin()
 
     def _lost(self, lost: McpError) -> None:
@@ -388,10 +409,13 @@ class HostedServer:
         error = ConnectError(text, retryable=True, **self._by, **fields)
         now = self._backend.now()
         self._backoff.down(now)
-        if self._backoff.wait(now) > 0:
-            self._stop_timer()
-            self._timer = self._backend.call_at(now + self._backoff.wait(now), self._ring)
+        wait = self._backoff.wait(now)
+        if wait > 0:
+            self._try_at(now + wait)
             self._set("failed", error)
+        elif self._attempt is not None:  # which has just brought it up
+            self._try_at(now)
+            self._set("connecting", error)
         else:
             self.error = error
             self._begin()
@@ -427,9 +451,13 @@ class HostedServer:
     def note(self, error: McpError) -> None:
         """A use of its session failed: over HTTP that may be how one learns that it is down."""
         session = self.session
-        if self.closed or session is None or not isinstance(error, ConnectError):
+        if self.closed or session is None or self.state != "connected" or session.closed:
             return
-        if self.state != "connected" or not session._connection.transport.is_remote:
+        if not session._connection.transport.is_remote:
+            return
+        if isinstance(error, ConnectionLost):
+            self._begin()  # ask whether it is still there
+        if not isinstance(error, ConnectError):
             return
         if (
             isinstance(error, AuthError)
