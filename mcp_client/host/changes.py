@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..catalog.tool import Tool, ToolList
 from ..catalog.watch import ToolChanges, Watch
-
-if TYPE_CHECKING:
-    from .host import Host
+from .tools import HostTools
 
 __all__ = ["HostToolWatch"]
 
@@ -23,55 +19,37 @@ class HostToolWatch(Watch[ToolChanges]):
     a row may come as one. It ends when the host is closed.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, tools: HostTools) -> None:
         super().__init__()
-        self._host = host
-        self._before = host._listed()
+        self._tools = tools
+        self._before = tools.listed
         self._watching = False
 
     @property
     def _over(self) -> bool:
-        return self._closed or self._host._closed
+        return self._closed or self._tools.events.closing
 
     async def _watch(self) -> None:
         if not self._closed and not self._watching:
             self._watching = True
-            self._host._add_watch(self)
+            self._tools.watch()
 
     def _release(self) -> None:
         if self._watching:
             self._watching = False
-            self._host._remove_watch(self)
-        self._host._events.signal.notify()
+            self._tools.unwatch()
+        self._tools.events.signal.notify()
 
     async def _step(self) -> ToolChanges | None:
-        pause = await self._follow()
-        now = self._host._listed()
+        pause = await self._tools.follow_changes()
+        now = self._tools.listed
         before, self._before = self._before, now
         changes = None if now is before else _compared(before, now)
         if changes:
             return changes
         if not self._over:
-            await self._host._events.signal.wait(pause or _LOOK)
+            await self._tools.events.signal.wait(_LOOK if pause is None else pause)
         return None
-
-    async def _follow(self) -> float:
-        """Fetch the lists that servers say have changed. Returns the seconds after which a server
-        may be asked again that announces changes and changes nothing; 0 where there is no such."""
-        host = self._host
-        outdated = [server for server in host._servers.values() if server.listing.outdated]
-        for server in outdated:
-            server.listing.fetch()
-        if outdated:
-            await host._settled(outdated)
-        pause = 0.0
-        for server in outdated:
-            changed = await host._directory.take(server)
-            if changed:
-                host._events.changed()
-            pause = max(pause, server.listing.fetched(changed))
-        await host._take_lists()
-        return pause
 
 
 def _compared(before: ToolList, now: ToolList) -> ToolChanges:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Generator, Hashable, Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
@@ -29,14 +30,14 @@ from ..session.retry import Retry
 from ..session.session import Session
 from ..session.tool_validation import Strictness
 from .changes import HostToolWatch
-from .directory import Directory, Entry
+from .directory import Entry
 from .gathering import gather
 from .naming import Names, Naming, naming_of
 from .options import HostOptions, SharedOptions
 from .server import HostedServer
 from .server_config import AnyServer, ServerConfig, StartGate
 from .status import ServerStatus, StatusEvents, StatusWatch
-from .waiting import wait_for_most
+from .tools import HostTools
 
 if TYPE_CHECKING:
     from ..catalog.prompts import PromptResult
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from .config_problem import ConfigProblem
     from .confirmations import ConfirmationStore
     from .from_config import Confirm
-    from .search import ToolIndex
 
 __all__ = ["Host"]
 
@@ -87,14 +87,12 @@ class Host:
         self._events = StatusEvents(ChangeSignal())
         self._servers: dict[str, HostedServer] = {}
         self._names = Names(naming_of(naming), authority=self._authority)
-        self._directory = Directory(self._names)
+        self._tools = HostTools(self._servers, self._names, self._events)
+        self._entries = self._tools.entries
         self._opened = self._closed = False
         self._closing: LoopEvent | None = None
-        self._watches: set[HostToolWatch] = set()
         self.problems: tuple[ConfigProblem, ...] = ()
         """What is wrong in the config file of ``from_config``; its other servers are here."""
-        self._index: ToolIndex | None = None
-        self._indexed: ToolList | None = None
         for name, server in servers.items():
             self._register(name, server)
         self._required = self._checked_required(required)
@@ -143,7 +141,7 @@ class Host:
             if self._options.pins is not None:
                 pinned = await anyio.to_thread.run_sync(self._options.pins.read)
                 for name in self._servers.keys() & pinned.keys():
-                    self._directory.know(self._servers[name], pinned[name])
+                    self._tools.directory.know(self._servers[name], pinned[name])
             for server in self._servers.values():
                 server.open(self._backend)
             started = [
@@ -153,12 +151,12 @@ class Host:
             ]
             for server in started:
                 server.start()
-            await self._settled(started, self._required)
+            await self._tools.settled(started, self._required)
             for name in self._required:
                 server = self._servers[name]
                 if server.session is None:
                     raise server.refusal()
-            await self._take_lists()
+            await self._tools.take_lists()
             if self._closed:
                 raise ConnectError("the host was closed while it was being opened")
         except BaseException:
@@ -202,7 +200,8 @@ class Host:
             await self._closing.wait()
             return
         self._closing = LoopEvent()
-        self._closed = True
+        self._closed = self._events.closing = True
+        self._events.signal.notify()
         try:
             if self._opened:
                 await self._close_all(list(self._servers.values()))
@@ -252,12 +251,12 @@ class Host:
         added = self._register(name, server)
         added.open(self._backend)
         self._events.tell(added.status())
-        if self._watches:
+        if self._tools.is_watched:
             added.listing.watch(True)
         if not added.config.lazy:
             added.start()
-            await self._settled([added])
-            await self._take_lists()
+            await self._tools.settled([added])
+            await self._tools.take_lists()
         return added.status()
 
     async def remove(self, name: str) -> None:
@@ -265,7 +264,7 @@ class Host:
         self._check_open()
         server = self._server(name)
         del self._servers[name]
-        self._directory.forget(server)
+        self._tools.directory.forget(server)
         self._events.changed()
         await self._close_all([server])
 
@@ -284,16 +283,17 @@ class Host:
         are missing, and why. Lazy servers are not started for it.
         """
         self._check_open()
-        await self._list(refresh)
-        return self._listed()
+        await self._tools.refresh(every=refresh)
+        return self._tools.listed
 
     async def get_tool(self, name: str) -> Tool:
         """The tool of that qualified name. Raises ``UnknownTool``, which names what is close."""
+        self._check_open()
         entry, session = await self._find(name)
         try:
             tool = await session.get_tool(entry.tool_name)
         except UnknownTool as error:
-            raise await self._gone(name, error) from None
+            raise await self._tools.gone(name, error) from None
         if entry.tool is not None and entry.source is tool:
             return entry.tool
         return replace(tool, _qualified_name=name)
@@ -316,7 +316,7 @@ class Host:
         Raises what that raises; ``UnknownTool`` names what is close, and ``ConnectError`` is for a
         known tool whose server is down. A lazy server is started.
         """
-        entry = self._directory.entries.get(name) if self._opened else None
+        entry = self._entries.get(name)
         session = None if entry is None else entry.server.session
         if entry is None or session is None or session.closed:
             entry, session = await self._find_or_record(name, arguments, cancel, context)
@@ -334,7 +334,7 @@ class Host:
                 retry=retry,
             )
         except UnknownTool as error:
-            raise await self._gone(name, error) from None
+            raise await self._tools.gone(name, error) from None
         except McpError as error:
             server.note(error)
             raise
@@ -345,16 +345,8 @@ class Host:
     async def search_tools(self, query: str, *, limit: int = 8) -> list[Tool]:
         """The tools that fit a query in plain words best, the best first: BM25 over names, titles,
         descriptions and names of parameters. For a model that should not be given thousands."""
-        await self.list_tools()
-        listed = self._listed()
-        if self._index is None:
-            from .search import ToolIndex
-
-            self._index = ToolIndex()
-        if self._indexed is not listed:
-            self._indexed = listed
-            self._index.update({tool.qualified_name: tool for tool in listed})
-        return self._index.search(query, limit=limit)
+        self._check_open()
+        return await self._tools.search(query, limit)
 
     def tool_changes(self) -> HostToolWatch:
         """What is added, removed and changed from now on, in the tools of all servers.
@@ -363,7 +355,7 @@ class Host:
         server that is down are removed, and added again when it is back.
         """
         self._check_open()
-        return HostToolWatch(self)
+        return HostToolWatch(self._tools)
 
     # ------------------------------------------------------ resources and prompts
 
@@ -415,21 +407,8 @@ class Host:
         names = ", ".join(safe_text(one, 60) for one in list(self._servers)[:20]) or "none"
         raise ConfigError(f"there is no server {safe_text(name, 60)!r}; there are: {names}")
 
-    async def _entry(self, name: str) -> Entry:
-        """What is called ``name``, after listing whatever is not listed or may be out of date."""
-        self._check_open()
-        if not isinstance(name, str):
-            raise UnknownTool(f"the name of a tool is a {type(name).__name__}: give a text")
-        entry = self._directory.entries.get(name)
-        if entry is None:
-            await self._list(refresh=False)
-            entry = self._directory.entries.get(name)
-        if entry is None:
-            raise self._directory.unknown(name, list(self._servers.values()))
-        return entry
-
     async def _find(self, name: str) -> tuple[Entry, Session]:
-        entry = await self._entry(name)
+        entry = await self._tools.entry(name)
         return entry, await entry.server.usable()
 
     async def _find_or_record(
@@ -452,64 +431,3 @@ class Host:
         except McpError as error:
             await self._options.record(name, arguments, context, error)
             raise
-
-    async def _gone(self, name: str, error: UnknownTool) -> UnknownTool:
-        """The session's error, in terms of this host: its tool is not there any more."""
-        await self._list(refresh=False)
-        if name in self._directory.entries:
-            return error
-        return self._directory.unknown(name, list(self._servers.values()))
-
-    async def _list(self, refresh: bool) -> None:
-        """Bring the lists of connected servers up to date, side by side."""
-        asked = []
-        for server in self._servers.values():
-            session = server.session
-            if session is None or session.closed or server.state not in ("connected", "connecting"):
-                continue
-            fresh = None if refresh else session._fresh_tools()
-            if fresh is not None:
-                server.listing.take(fresh)
-            else:
-                server.listing.fetch(refresh=refresh)
-                asked.append(server)
-        if asked:
-            await self._settled(asked)
-        await self._take_lists()
-
-    async def _settled(
-        self, servers: list[HostedServer], required: frozenset[str] = frozenset()
-    ) -> None:
-        def is_required(server: HostedServer) -> bool:
-            return server.name in required
-
-        await wait_for_most(
-            self._events.signal,
-            self._backend.now,
-            lambda: [one for one in servers if one.busy or one.is_asking],
-            lambda server: server.busy_since,
-            is_required,
-        )
-
-    async def _take_lists(self) -> bool:
-        """Name the tools of lists that are new. Returns whether a tool is another one."""
-        changed = False
-        for server in list(self._servers.values()):
-            if await self._directory.take(server):
-                changed = True
-                self._events.changed()
-        return changed
-
-    def _listed(self) -> ToolList:
-        return self._directory.listing(self._servers.values(), self._events.version)
-
-    def _add_watch(self, watch: HostToolWatch) -> None:
-        self._watches.add(watch)
-        for server in self._servers.values():
-            server.listing.watch(True)
-
-    def _remove_watch(self, watch: HostToolWatch) -> None:
-        self._watches.discard(watch)
-        if not self._watches:
-            for server in self._servers.values():
-                server.listing.watch(False)

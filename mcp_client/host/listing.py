@@ -80,23 +80,22 @@ class ServerListing:
     # ------------------------------------------------------------------- changes
 
     @property
-    def outdated(self) -> bool:
-        """Whether the server has said that they changed, and may be asked now."""
+    def due_in(self) -> float | None:
+        """Seconds after which they are to be fetched, for the server says that they changed; None
+        where it does not. It waits the longer, the more often nothing had changed."""
         server = self._server
         session = server.session
         if session is None or not server.is_connected or not session._catalog.outdated:
-            return False
-        return server.now() >= self._not_before
+            return None
+        return max(0.0, self._not_before - server.now())
 
-    def fetched(self, changed: bool) -> float:
-        """After a fetch because of a change: seconds to wait before the server is asked again.
-        More, the more often it has told of a change and nothing had changed."""
+    def fetched(self, changed: bool) -> None:
+        """They were fetched because the server said that they changed: whether they had."""
         self._unchanged = 0 if changed else self._unchanged + 1
         pause = 0.0
         if self._unchanged > 1:
             pause = min(0.05 * 2.0 ** min(self._unchanged, 8), _LONGEST_PAUSE)
         self._not_before = self._server.now() + pause
-        return pause
 
     def watch(self, wanted: bool) -> None:
         """Whether changes are waited for: then the server is asked to tell of them."""

@@ -46,9 +46,9 @@ __all__ = ["HostedServer"]
 _log = logging.getLogger("mcp_client")
 _PROBE_SECONDS = 10.0
 _EARLY = 0.01
-_QUICK_ANSWER = 1.0
-"""Seconds that those who wait for servers wait for a yes: a remembered one comes sooner."""
 """Seconds by which a timer may ring too early."""
+_ANSWERED_AT_ONCE = 1.0
+"""Seconds within which whoever is asked answers without a person, or from memory."""
 _PORTS = {"http": 80, "https": 443}
 _GATEWAY = frozenset({502, 503, 504})
 
@@ -133,6 +133,12 @@ class HostedServer:
         return self._asking is not None
 
     @property
+    def waited_for_since(self) -> float:
+        """Since when others wait for it: for a person who is being asked, one second."""
+        only_asking = self.is_asking and not self.busy
+        return self.busy_since - (GRACE - _ANSWERED_AT_ONCE if only_asking else 0.0)
+
+    @property
     def offers_tools(self) -> bool:
         """Whether its tools are among the host's: it is connected, or was and is being again."""
         has_tools = self.listing.tools is not None
@@ -206,9 +212,7 @@ class HostedServer:
             return None
         if self.gate is not None:
             if self._asking is None:
-                asking = self.job(self._ask, self._asking_is)
-                self.busy_since += _QUICK_ANSWER - GRACE
-                return asking
+                return self.job(self._ask, self._asking_is)
             return self._asking
         return self._begin()
 
@@ -296,7 +300,7 @@ class HostedServer:
         self._set("idle", None)
         refused: McpError | None
         try:
-            with anyio.fail_after(self._timeouts.approval):
+            with anyio.fail_after(self._timeouts.approval + 1):  # a gate has that clock itself
                 refused = await self.gate()
         except TimeoutError:
             seconds = self._timeouts.approval
@@ -357,10 +361,10 @@ class HostedServer:
         """Over HTTP there is no connection to lose: only an answer shows that the server is up."""
         try:
             await session.ping(timeout=min(_PROBE_SECONDS, self._timeouts.connect))
-        except ServerError:
-            return
-        except OutcomeUnknown as error:
-            raise ConnectError(error.message, **self._by) from None
+        except (ServerError, OutcomeUnknown) as error:
+            status = getattr(error, "http_status", None)
+            if isinstance(error, OutcomeUnknown) or status in _GATEWAY:
+                raise ConnectError(error.message, http_status=status, **self._by) from None
 
     def _is_up(self, session: Session) -> None:
         if self.closed:
@@ -455,20 +459,15 @@ class HostedServer:
             return
         if not session._connection.transport.is_remote:
             return
-        if isinstance(error, ConnectionLost):
-            self._begin()  # ask whether it is still there
-        if not isinstance(error, ConnectError):
-            return
-        if (
-            isinstance(error, AuthError)
-            or error.http_status is None
-            or error.http_status in _GATEWAY
-        ):
+        status = getattr(error, "http_status", None)
+        if isinstance(error, AuthError) or (isinstance(error, ConnectError) and status is None):
             self._is_down(error)
+        elif isinstance(error, ConnectionLost) or status in _GATEWAY:
+            self._begin()  # asks whether it is still there
 
     def works(self) -> None:
         """A call of it succeeded although it counted as down."""
-        if self.session is not None and self.state in ("failed", "needs_login"):
+        if self.session is not None and self.state in ("failed", "needs_login", "connecting"):
             self._stop_timer()
             self._is_up(self.session)
 

@@ -51,7 +51,7 @@ class StatusEvents:
     def __init__(self, signal: ChangeSignal) -> None:
         self.signal = signal
         """Notified of these changes, and of whatever else a host may wait for."""
-        self.closed = False
+        self.closing = self.closed = False
         self.version = 0
         """Another number after each change."""
         self.watches: set[StatusWatch] = set()

@@ -12,6 +12,8 @@ import pytest
 from mcp_client import (
     Allow,
     AuthError,
+    CallWithdrawn,
+    CancelToken,
     ConfigError,
     ConnectError,
     ConnectionLost,
@@ -19,14 +21,16 @@ from mcp_client import (
     Host,
     JsonRpcError,
     McpError,
+    Pins,
     ServerConfig,
     StdioServer,
     Timeouts,
     ToolCall,
     UnknownTool,
     allow_all,
+    verify_audit,
 )
-from tests.host.toolbox import Toolbox, names
+from tests.host.toolbox import Toolbox, names, until
 from tests.server.start import scripted
 
 QUICK = Timeouts(connect=5, idle=5, total=5, close=0.2)
@@ -37,16 +41,6 @@ def host_of(servers: dict[str, Any], **options: Any) -> Host:
     options.setdefault("timeouts", QUICK)
     given = {n: s.server if isinstance(s, Toolbox) else s for n, s in servers.items()}
     return Host(given, **options)
-
-
-async def until(host: Host, name: str, state: str) -> None:
-    """Wait until a server is in that state."""
-    async with host.status_changes() as changes:
-        if host.status()[name].state == state:
-            return
-        async for status in changes:
-            if (status.name, status.state) == (name, state):
-                return
 
 
 class TestTools:
@@ -367,6 +361,33 @@ class TestStartGate:
             await host.session("one")
             assert host.status()["one"].state == "connected"
 
+    async def test_a_yes_that_comes_at_once_is_waited_for(self) -> None:
+        async def gate() -> McpError | None:
+            await anyio.lowlevel.checkpoint()
+            return None
+
+        host = host_of({"one": Toolbox("search")})
+        host._set_start_gate("one", gate)
+        async with host:
+            assert names(await host.list_tools()) == ["one__search"]
+
+    async def test_a_required_server_waits_for_its_answer(self) -> None:
+        async def gate() -> McpError | None:
+            return ConfigError("not confirmed")
+
+        host = host_of({"one": Toolbox("search")}, required=["one"])
+        host._set_start_gate("one", gate)
+        with pytest.raises(ConnectError, match="not confirmed"):
+            await host
+
+    async def test_nobody_who_answers_is_a_no(self) -> None:
+        host = host_of(
+            {"one": Toolbox()}, required=["one"], timeouts=Timeouts(approval=0.01, close=0.1)
+        )
+        host._set_start_gate("one", anyio.sleep_forever)
+        with pytest.raises(ConnectError, match=r"Timeouts\(approval"):
+            await host
+
     async def test_a_gate_that_raises_means_no(self) -> None:
         async def gate() -> McpError | None:
             raise RuntimeError
@@ -448,6 +469,46 @@ class TestOptions:
             ("two", "a", None),
         ]
         assert [line["event"] for line in lines].count("closed") == 2
+
+    async def test_a_call_that_reaches_no_session_is_recorded_too(self, tmp_path: Any) -> None:
+        log = tmp_path / "calls.jsonl"
+        down = ServerConfig(StdioServer("/does/not/exist"), lazy=True)
+        pins = Pins(tmp_path / "mcp.lock")
+        async with host_of({"one": Toolbox("a"), "down": Toolbox("b")}, pins=pins) as host:
+            await host.list_tools()
+        async with host_of({"one": Toolbox("a"), "down": down}, pins=pins, audit=log) as host:
+            with pytest.raises(UnknownTool):
+                await host.call_tool("one__x", {"a": 1}, context="ana")
+            with pytest.raises(ConnectError):
+                await host.call_tool("down__b")
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        closed = [line for line in lines if line["event"] == "closed"]
+        assert [(line["server"], line["tool"], line["outcome"]) for line in closed] == [
+            ("", "one__x", "UnknownTool"),
+            ("down", "down__b", "ConnectError"),
+        ]
+        assert [line["delivery"] for line in closed] == ["not_sent", "not_sent"]
+        verify_audit(log)
+
+    async def test_a_call_is_withdrawn_while_its_server_is_started(self, tmp_path: Any) -> None:
+        pins = Pins(tmp_path / "mcp.lock")
+        async with host_of({"one": Toolbox("a")}, pins=pins) as host:
+            await host.list_tools()
+        box = Toolbox("a")
+        box.hang_on_open = True
+        config = ServerConfig(box.server, lazy=True)
+        async with host_of({"one": config}, pins=pins) as host:
+            token = CancelToken()
+            async with anyio.create_task_group() as tasks:
+
+                async def call() -> None:
+                    with pytest.raises(CallWithdrawn, match="changed my mind"):
+                        await host.call_tool("one__a", cancel=token)
+
+                tasks.start_soon(call)
+                while "initialize" not in box.asked:
+                    await anyio.sleep(0.001)
+                token.cancel("I changed my mind")
 
 
 class TestChanges:

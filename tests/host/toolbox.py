@@ -7,9 +7,9 @@ from typing import Any
 
 import anyio
 
-from mcp_client import JsonRpcError, MemoryServer
+from mcp_client import Host, JsonRpcError, MemoryServer
 
-__all__ = ["Toolbox", "names"]
+__all__ = ["Toolbox", "names", "until"]
 
 
 class Toolbox:
@@ -20,6 +20,7 @@ class Toolbox:
         self.tools: list[dict[str, Any]] = []
         self.tells = tells
         self.refuse_to_open: BaseException | None = None
+        self.hang_on_open = False
         self.refuse_to_list: BaseException | None = None
         self.slow: anyio.Event | None = None
         """While it is set, lists are answered after it."""
@@ -61,6 +62,8 @@ class Toolbox:
         self.send = send
         match method:
             case "initialize":
+                if self.hang_on_open:
+                    await anyio.sleep_forever()
                 if self.refuse_to_open is not None:
                     raise self.refuse_to_open
                 return {
@@ -116,3 +119,13 @@ class _Wire(MemoryServer):
 
 def names(tools: Iterable[Any]) -> list[str]:
     return [tool.qualified_name for tool in tools]
+
+
+async def until(host: Host, name: str, state: str) -> None:
+    """Wait until a server is in that state."""
+    async with host.status_changes() as changes:
+        if host.status()[name].state == state:
+            return
+        async for status in changes:
+            if (status.name, status.state) == (name, state):
+                return

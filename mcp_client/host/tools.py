@@ -1,0 +1,155 @@
+"""The tools of all servers of a host: listed side by side, followed as they change, searched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ..catalog.tool import Tool, ToolList
+from ..errors import UnknownTool
+from ..runtime.event_loop import current
+from .directory import Directory, Entry
+from .naming import Names
+from .server import HostedServer
+from .status import StatusEvents
+from .waiting import wait_for_most
+
+if TYPE_CHECKING:
+    from .search import ToolIndex
+
+__all__ = ["HostTools"]
+
+
+class HostTools:
+    def __init__(
+        self, servers: Mapping[str, HostedServer], names: Names, events: StatusEvents
+    ) -> None:
+        """``servers`` changes as servers are added and removed."""
+        self.events = events
+        self.directory = Directory(names)
+        self.entries = self.directory.entries
+        """What can be called, by qualified name."""
+        self._servers = servers
+        self._watches = 0
+        self._index: ToolIndex | None = None
+        self._indexed: ToolList | None = None
+
+    @property
+    def listed(self) -> ToolList:
+        """All tools, as listed last; the same object while nothing changed."""
+        return self.directory.listing(self._servers.values(), self.events.version)
+
+    async def entry(self, name: str) -> Entry:
+        """What is called ``name``, after listing whatever is not listed or may be out of date.
+
+        Raises ``UnknownTool``.
+        """
+        if not isinstance(name, str):
+            raise UnknownTool(f"the name of a tool is a {type(name).__name__}: give a text")
+        entry = self.entries.get(name)
+        if entry is None:
+            await self.refresh()
+            entry = self.entries.get(name)
+        if entry is None:
+            raise self.directory.unknown(name, list(self._servers.values()))
+        return entry
+
+    async def gone(self, name: str, error: UnknownTool) -> UnknownTool:
+        """``error`` of a session, in terms of the host: the tool is not there any more."""
+        await self.refresh()
+        if name in self.entries:
+            return error
+        return self.directory.unknown(name, list(self._servers.values()))
+
+    # ------------------------------------------------------------------- listing
+
+    async def refresh(self, *, every: bool = False) -> None:
+        """Fetch, side by side, the lists of connected servers that may be out of date; or of
+        ``every`` one."""
+        asked = []
+        for server in self._servers.values():
+            session = server.session
+            if session is None or session.closed or server.state not in ("connected", "connecting"):
+                continue
+            fresh = None if every else session._fresh_tools()
+            if fresh is not None:
+                server.listing.take(fresh)
+            else:
+                server.listing.fetch(refresh=every)
+                asked.append(server)
+        if asked:
+            await self.settled(asked)
+        await self.take_lists()
+
+    async def settled(
+        self, servers: Sequence[HostedServer], required: frozenset[str] = frozenset()
+    ) -> None:
+        """Wait until ``servers`` are connected and listed, or have failed, or are slow."""
+
+        def is_required(server: HostedServer) -> bool:
+            return server.name in required
+
+        await wait_for_most(
+            self.events.signal,
+            current().now,
+            lambda: [server for server in servers if server.busy or server.is_asking],
+            lambda server: server.waited_for_since,
+            is_required,
+        )
+
+    async def take_lists(self) -> None:
+        """Name the tools of lists that are new, in the order of the servers."""
+        for server in list(self._servers.values()):
+            await self._take(server)
+
+    async def _take(self, server: HostedServer) -> bool:
+        changed = await self.directory.take(server)
+        if changed:
+            self.events.changed()
+        return changed
+
+    # ------------------------------------------------------------------- changes
+
+    @property
+    def is_watched(self) -> bool:
+        return self._watches > 0
+
+    def watch(self) -> None:
+        self._watches += 1
+        for server in self._servers.values():
+            server.listing.watch(True)
+
+    def unwatch(self) -> None:
+        self._watches -= 1
+        if not self._watches:
+            for server in self._servers.values():
+                server.listing.watch(False)
+
+    async def follow_changes(self) -> float | None:
+        """Fetch the lists that servers say have changed. Returns the seconds after which one may be
+        asked again that announces changes and changes nothing; None where there is no such."""
+        pauses = {server: server.listing.due_in for server in list(self._servers.values())}
+        due = [server for server, pause in pauses.items() if pause == 0]
+        for server in due:
+            server.listing.fetch()
+        if due:
+            await self.settled(due)
+        for server in due:
+            server.listing.fetched(await self._take(server))
+        await self.take_lists()
+        again = [server.listing.due_in for server in self._servers.values()]
+        return min((pause for pause in again if pause is not None), default=None)
+
+    # -------------------------------------------------------------------- search
+
+    async def search(self, query: str, limit: int) -> list[Tool]:
+        await self.refresh()
+        listed = self.listed
+        if self._index is None:
+            from .search import ToolIndex
+
+            self._index = ToolIndex()
+        if self._indexed is not listed:
+            self._indexed = listed
+            self._index.update({tool.qualified_name: tool for tool in listed})
+        return self._index.search(query, limit=limit)
