@@ -21,12 +21,20 @@ Where it is not said otherwise, a method here is the async one of the same name,
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
+from weakref import WeakKeyDictionary
 
 from .approval.remembered import Answers
 from .errors import ConfigError
+from .host.host import Host as AsyncHost
+from .host.naming import Naming
+from .host.options import HostOptions
+from .host.server_config import AnyServer, ServerConfig
+from .host.status import ServerStatus
 from .protocol.capabilities import Implementation
 from .runtime.portal import Portal, portal
 from .runtime.stats import Stats
@@ -36,8 +44,12 @@ from .session.session import Session as AsyncSession
 
 if TYPE_CHECKING:
     from .catalog.watch import Watch
+    from .host.config_places import Scope
+    from .host.config_problem import ConfigProblem
+    from .host.confirmations import ConfirmationStore
+    from .host.from_config import Confirm
 
-__all__ = ["Changes", "Connecting", "Session", "connect"]
+__all__ = ["Changes", "Connecting", "Host", "Session", "connect"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -102,9 +114,13 @@ class Changes(_Blocking["Watch[U]"], Generic[U]):
     See ``mcp_client.catalog.watch``. Ends when its session is closed.
     """
 
-    def __init__(self, portal: Portal, watch: Watch[U]) -> None:
+    def __init__(
+        self, portal: Portal, watch: Watch[U], shown: Callable[[U], U] = lambda change: change
+    ) -> None:
+        """``shown`` makes of each change what is handed over."""
         self._portal = portal
         self._async = watch
+        self._shown = shown
 
     def __enter__(self) -> Self:
         self._run(self._async.__aenter__)
@@ -125,7 +141,7 @@ class Changes(_Blocking["Watch[U]"], Generic[U]):
         found = self._run(_next, self._async)
         if found is _END:
             raise StopIteration
-        return found
+        return self._shown(found)
 
     def close(self) -> None:
         """Stop watching. A thread that waits for the next change gets ``StopIteration``."""
@@ -180,6 +196,11 @@ class Session(_Blocking[AsyncSession]):
     def instructions(self) -> str | None:
         """The server's advice for a model: untrusted text."""
         return self._async.instructions
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has been closed."""
+        return self._async.closed
 
     @property
     def answers(self) -> Answers:
@@ -262,3 +283,138 @@ def _connects(source: Callable[P, AsyncConnecting]) -> Callable[P, Connecting]:
 
 
 connect = _connects(connect_async)
+
+
+class Host(_Blocking[AsyncHost]):
+    """Many servers as one set of tools: ``with Host({"weather": server, ...}) as host``.
+
+    Everything is as in ``mcp_client.Host``, waited for; its sessions are those of this module.
+    Without ``with``: ``host = Host(...).open()`` ... ``host.close()``.
+    """
+
+    def __init__(
+        self,
+        servers: Mapping[str, AnyServer | ServerConfig],
+        *,
+        naming: Naming = "prefix",
+        required: Iterable[str] = (),
+        **options: Unpack[HostOptions],
+    ) -> None:
+        self._hold(AsyncHost(servers, naming=naming, required=required, **options))
+
+    @classmethod
+    def from_config(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        confirm: Confirm | None = None,
+        confirmations: ConfirmationStore | str | os.PathLike[str] | None = None,
+        scope: Scope | None = None,
+        inputs: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Host:
+        host = cls.__new__(cls)
+        host._hold(
+            AsyncHost.from_config(
+                path,
+                confirm=confirm,
+                confirmations=confirmations,
+                scope=scope,
+                inputs=inputs,
+                **options,
+            )
+        )
+        return host
+
+    __init__.__doc__ = AsyncHost.__init__.__doc__
+    from_config.__func__.__doc__ = AsyncHost.from_config.__doc__  # type: ignore[attr-defined]
+
+    def _hold(self, host: AsyncHost) -> None:
+        self._portal = portal()
+        self._async = host
+        self._wrapped: WeakKeyDictionary[AsyncSession, Session] = WeakKeyDictionary()
+
+    def open(self) -> Self:
+        """Connect. The host is closed with ``host.close()``, or when the program ends."""
+        self._portal.close_at_exit(self._async, self._async.aclose)
+        try:
+            self._run(self._async.__aenter__)
+        except KeyboardInterrupt:
+            self.close()
+            raise
+        return self
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all servers, within bounded time. From any thread, any number of times."""
+        self._run(self._async.aclose)
+        self._portal.forget(self._async)
+
+    @property
+    def problems(self) -> tuple[ConfigProblem, ...]:
+        """What is wrong in the config file of ``from_config``; its other servers are here."""
+        return self._async.problems
+
+    @property
+    def sessions(self) -> Mapping[str, Session]:
+        """The sessions of the servers that are connected, by name, at this moment."""
+        found = self._in_loop(lambda: dict(self._async.sessions))
+        return MappingProxyType({name: self._session(one) for name, one in found.items()})
+
+    def status(self) -> Mapping[str, ServerStatus]:
+        """How each server is doing, at this moment."""
+        found = self._in_loop(self._async.status)
+        return MappingProxyType({name: self._status(one) for name, one in found.items()})
+
+    def status_changes(self) -> Changes[ServerStatus]:
+        """Each change of a server's status from now on: an iterator of ``ServerStatus``, and
+        a context manager to let go of it."""
+        watch = self._in_loop(self._async.status_changes)
+        return Changes(self._portal, watch, self._status)
+
+    def session(self, name: str) -> Session:
+        """The session of a server, which is connected if it was not. Raises ``ConnectError``."""
+        return self._session(self._run(self._async.session, name))
+
+    def add(self, name: str, server: AnyServer | ServerConfig) -> ServerStatus:
+        return self._status(self._run(self._async.add, name, server))
+
+    add.__doc__ = AsyncHost.add.__doc__
+
+    def reconnect(self, name: str) -> Session:
+        return self._session(self._run(self._async.reconnect, name))
+
+    reconnect.__doc__ = AsyncHost.reconnect.__doc__
+
+    remove = _waits(AsyncHost.remove)
+    list_tools = _waits(AsyncHost.list_tools)
+    get_tool = _waits(AsyncHost.get_tool)
+    call_tool = _waits(AsyncHost.call_tool)
+    search_tools = _waits(AsyncHost.search_tools)
+    tool_changes = _watches(AsyncHost.tool_changes)
+    list_resources = _waits(AsyncHost.list_resources)
+    list_prompts = _waits(AsyncHost.list_prompts)
+    read_resource = _waits(AsyncHost.read_resource)
+    get_prompt = _waits(AsyncHost.get_prompt)
+
+    def _session(self, session: AsyncSession) -> Session:
+        found = self._wrapped.get(session)
+        if found is None:
+            found = self._wrapped[session] = Session(self._portal, session)
+        return found
+
+    def _status(self, status: ServerStatus) -> ServerStatus:
+        if status.session is None:
+            return status
+        session: Any = self._session(status.session)  # the one attribute of another type here
+        return replace(status, session=session)

@@ -159,6 +159,69 @@ class TestASession:
             assert session.call_tool("echo", {}).text == "{}"
 
 
+class TestAHost:
+    def test_has_the_names_signatures_and_documentation_of_the_async_one(self) -> None:
+        assert public(sync.Host) == public(mcp_client.Host) - {"aclose"} | {"open", "close"} | {
+            "problems"
+        }
+        for name in sorted(public(mcp_client.Host) - {"aclose"}):
+            its = inspect.getattr_static(sync.Host, name)
+            if isinstance(its, property):
+                continue
+            ours, theirs = getattr(sync.Host, name), getattr(mcp_client.Host, name)
+            if name == "status_changes":
+                assert described(ours)[0] == described(theirs)[0]
+            else:
+                assert described(ours) == described(theirs), name
+        assert described(sync.Host.__init__) == described(mcp_client.Host.__init__)
+
+    def test_calls_tools_of_many_servers_from_many_threads(self) -> None:
+        servers: dict[str, Any] = {
+            "one": scripted(),
+            "two": scripted(),
+            "gone": ["/nonexistent/program"],
+        }
+        with sync.Host(servers, approval=allow_all) as host:
+            assert {name: one.state for name, one in host.status().items()} == {
+                "one": "connected",
+                "two": "connected",
+                "gone": "failed",
+            }
+            assert len(host.list_tools()) == 42
+
+            def work(number: int) -> bool:
+                name = f"{('one', 'two')[number % 2]}__echo"
+                return host.call_tool(name, {"n": number}).text == f'{{"n": {number}}}'
+
+            with ThreadPoolExecutor(4) as pool:
+                assert all(pool.map(work, range(40), timeout=BOUND))
+
+    def test_gives_sessions_that_block(self) -> None:
+        with sync.Host({"one": scripted()}, approval=allow_all) as host:
+            session = host.session("one")
+            assert isinstance(session, sync.Session)
+            assert host.sessions["one"] is session
+            its: Any = host.status()["one"].session
+            assert its is session
+            assert session.call_tool("echo", {}).text == "{}"
+
+    def test_tells_of_servers_that_come_and_go(self) -> None:
+        with sync.Host({}, approval=allow_all) as host, host.status_changes() as changes:
+            assert host.add("one", scripted()).state == "connected"
+            while (status := next(changes)).state != "connected":
+                pass
+            its: Any = status.session
+            assert isinstance(its, sync.Session)
+            host.remove("one")
+            assert host.status() == {}
+
+    def test_without_a_block_is_opened_and_closed(self) -> None:
+        host = sync.Host({"one": scripted()}, approval=allow_all).open()
+        pid = int(host.call_tool("one__pid").text)
+        host.close()
+        assert gone(pid)
+
+
 class TestThreads:
     def test_share_one_session(self) -> None:
         with connect(scripted(), approval=allow_all) as session:

@@ -98,6 +98,7 @@ class Session:
 
     @property
     def closed(self) -> bool:
+        """Whether it has been closed."""
         return self._connection.closed
 
     @property
