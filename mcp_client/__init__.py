@@ -137,6 +137,7 @@ if TYPE_CHECKING:
     from .protocol.resources import Resource, ResourceContents, ResourceTemplate, ResourceUpdate
     from .transports.http import HttpServer
     from .transports.memory import JsonRpcError, MemoryServer
+    from .transports.replay import ReplayServer
 
 __all__ = [
     "Accept",
@@ -223,6 +224,7 @@ __all__ = [
     "Rejected",
     "Remember",
     "Remembered",
+    "ReplayServer",
     "Resource",
     "ResourceContents",
     "ResourceLink",
@@ -333,6 +335,7 @@ _LATER = {
     "handlers.terminal": ("elicit_on_terminal",),
     "transports.http": ("HttpServer",),
     "transports.memory": ("JsonRpcError", "MemoryServer"),
+    "transports.replay": ("ReplayServer",),
     "catalog.watch": ("ListChanges", "ListWatch", "ResourceWatch", "ToolChanges", "ToolWatch"),
 }
 """Found in these modules when they are asked for: who does not use them does not load them."""

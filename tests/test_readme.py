@@ -82,6 +82,7 @@ def test_every_example_is_tested_here() -> None:
         "log_in.py",
         "over_http.py",
         "pin_tools.py",
+        "record_and_replay.py",
         "typed_stubs.py",
         "watch_for_changes.py",
         "watch_progress.py",
@@ -140,6 +141,14 @@ def test_from_config_starts_what_was_confirmed_and_asks_once() -> None:
     ]
     assert lines[2].startswith("mcp.json:10: mcpServers.docs.url: the environment variable 'DOCS")
     assert lines[3:] == ["['weather__get_weather']", "Oslo: 22.5 °C, partly cloudy"]
+
+
+def test_record_and_replay_answers_what_was_recorded_and_names_what_differs() -> None:
+    done = run(sys.executable, "examples/record_and_replay.py")
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first == "Oslo: 22.5 °C, partly cloudy"
+    assert "it differs in /arguments/location" in second
 
 
 def test_typed_stubs_calls_a_tool_by_its_types() -> None:

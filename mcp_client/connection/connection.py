@@ -95,7 +95,8 @@ class Connection:
         if self._running_loop() is not self._loop:
             raise ConfigError(
                 "this session was opened in another event loop and works only there: open one "
-                "session in each event loop",
+                "session in each event loop, or use mcp_client.sync, whose sessions any thread may "
+                "use",
                 server=self._name,
             )
         transport = rpc.transport

@@ -56,6 +56,7 @@ def connect(
     client_info: Implementation | None = None,
     revision: str = "auto",
     retry: Retry | None = None,
+    record: str | os.PathLike[str] | None = None,
 ) -> Connecting:
     """Connect to a server: ``async with connect(...) as session``, or ``await connect(...)``.
 
@@ -97,6 +98,10 @@ def connect(
 
     ``retry=Retry(...)`` attempts calls that failed again where that can do no harm.
 
+    ``record`` is a file that everything said on the session is written to, without secrets, so that
+    ``ReplayServer(path)`` can play the server: see ``mcp_client.transports.recording``. An existing
+    file is replaced.
+
     Raises ``ConfigError`` for a wrong argument, at once; ``ConnectError`` (``NegotiationError``
     where no revision is in common) when entered or awaited.
     """
@@ -105,6 +110,8 @@ def connect(
     _check_approval(approval)
     capabilities = {} if handlers is None else _handlers(handlers).capabilities
     transport = _transport(server)
+    if record is not None:
+        transport = _recorded(transport, record, redaction)
     timeouts = timeouts or Timeouts()
     memory = ApprovalMemory(lambda: transport.lasting_identity, Answers.of(answers))
     by_default, name = not name, name or _default_name(transport)
@@ -242,6 +249,24 @@ def _handlers(handlers: Any) -> Handlers:
     if not isinstance(handlers, Handlers):
         raise ConfigError(f"handlers={handlers!r}: give Handlers(elicitation=..., ...)")
     return handlers
+
+
+def _recorded(
+    transport: Transport,
+    record: str | os.PathLike[str],
+    redaction: Redaction | Callable[[Any], Any] | None,
+) -> Transport:
+    from ..audit.redaction import Redaction, redaction_of
+    from ..transports.recording import Recorder, RecordingTransport, Redact
+
+    if not isinstance(record, str | os.PathLike) or not os.fspath(record):
+        raise ConfigError(f"record={record!r}: give the path of a file")
+    hides = Redaction() if redaction is None else redaction_of(redaction)
+    redact = Redact(
+        lambda arguments, schema: hides.show(arguments, schema).value,
+        lambda text: hides.text(text, len(text)),
+    )
+    return RecordingTransport(transport, Recorder(record, redact))
 
 
 def _pins(pins: Pins | str | os.PathLike[str], server: str, transport: Transport) -> Pins | None:

@@ -1,0 +1,29 @@
+"""Record a session, then run the same calls without the server."""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import anyio
+
+from mcp_client import ReplayServer, ServerError, StdioServer, allow_all, connect
+
+WEATHER = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "weather.py")])
+
+
+async def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "session.jsonl")
+        async with connect(WEATHER, approval=allow_all, record=path) as session:
+            await session.call_tool("get_weather", {"location": "Oslo"})
+
+        async with connect(ReplayServer(path), approval=allow_all) as session:
+            result = await session.call_tool("get_weather", {"location": "Oslo"})
+            print(result.text)
+            try:
+                await session.call_tool("get_weather", {"location": "Rome"})
+            except ServerError as error:
+                print(error.message)
+
+
+anyio.run(main)

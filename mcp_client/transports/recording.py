@@ -1,0 +1,374 @@
+"""A transport that writes down what passes through another: ``connect(..., record=path)``.
+
+A record is a file of JSON lines. The first says which format it is and holds the key of the
+digests; each other one is a message, in the order it passed:
+
+- ``{"request": 3, "method": ..., "params": ..., "digest": ...}``: what we asked. ``params`` is for
+  reading, without secrets; ``digest`` is a keyed one of what was really sent, so that a replay
+  knows a request again whose password does not stand here.
+- ``{"answer": 3, "result": ...}`` or ``{"answer": 3, "error": ...}``, ``{"failed": 3, ...}`` where
+  the request ended without an answer.
+- ``{"notice": 3, ...}`` and ``{"question": 3, ...}``: what the server said and asked meanwhile;
+  null where it belonged to no request. ``{"reply": ...}``: what we answered to a question.
+
+The file is replaced when the session opens, before the server is started. Each line is written at
+once, so that the record of a process that was killed is usable. A record that cannot be written is
+said in the log, and ends no call.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import os
+import secrets
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, NamedTuple
+
+from ..errors import ConfigError, ConnectError, McpError
+from ..protocol.era import Era
+from ..protocol.jsonrpc import ErrorResponse, Id, Notification, Request, Response, dump
+from .base import (
+    AnnouncedSilence,
+    Credentials,
+    Exchange,
+    Received,
+    Transport,
+    TransportContext,
+)
+
+__all__ = ["FORMAT", "Recorder", "RecordingTransport", "Redact", "digest_of"]
+
+FORMAT = 1
+_log = logging.getLogger("mcp_client")
+
+
+class Redact(NamedTuple):
+    """What a record leaves out."""
+
+    arguments: Callable[[Any, Any], Any]
+    """From a call's arguments and the tool's input schema to what may be shown."""
+    text: Callable[[str], str]
+    """From any text to the same without what looks secret."""
+
+
+def digest_of(key: bytes, method: str, params: Mapping[str, Any]) -> str:
+    """The same for requests that ask for the same; ``_meta`` does not count."""
+    asked = {name: value for name, value in params.items() if name != "_meta"}
+    text = json.dumps([method, asked], sort_keys=True, separators=(",", ":"))
+    return hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256").hex()
+
+
+class Recorder:
+    """One record, for all the connections of a session."""
+
+    def __init__(self, path: str | os.PathLike[str], redact: Redact) -> None:
+        self._path = os.fspath(path)
+        self._redact = redact
+        self._file: int | None = None
+        self._users: int | None = None
+        """How many connections write; None before the first."""
+        self._key = secrets.token_bytes(16)
+        self._requests = 0
+        self._under_way: list[int] = []
+        self._schemas: dict[str, Any] = {}
+
+    def open(self, server: str) -> None:
+        """One more connection writes. The first replaces the file; raises ``ConfigError`` where
+        that cannot be done."""
+        if self._file is None:
+            began = self._users is not None
+            self._file = self._opened(os.O_APPEND if began else os.O_CREAT | os.O_EXCL)
+            if not began:
+                head = {"mcp-client-record": FORMAT, "server": server, "key": self._key.hex()}
+                self._write(head)
+        self._users = (self._users or 0) + 1
+
+    def _opened(self, how: int) -> int:
+        try:
+            if how & os.O_CREAT and os.path.lexists(self._path):
+                if not os.path.isfile(self._path) or os.path.islink(self._path):
+                    raise OSError("it is there, and not a regular file")
+                os.unlink(self._path)
+            return os.open(self._path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | how, 0o600)
+        except OSError as error:
+            reason = error.strerror or error
+            raise ConfigError(f"record={self._path!r} cannot be written: {reason}") from None
+
+    def close(self) -> None:
+        """One connection less writes."""
+        if self._users:
+            self._users -= 1
+        if not self._users:
+            self._end()
+
+    def _end(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+    # ------------------------------------------------------------------ messages
+
+    def request(self, text: str) -> int:
+        """Keep a request of ours; the number under which what belongs to it is kept."""
+        message = json.loads(text)
+        method, params = message["method"], message.get("params") or {}
+        self._requests += 1
+        number = self._requests
+        self._under_way.append(number)
+        self._write(
+            {
+                "request": number,
+                "id": message["id"],
+                "method": method,
+                "params": self._shown(method, params),
+                "digest": digest_of(self._key, method, params),
+            }
+        )
+        return number
+
+    def received(self, number: int, method: str, message: Received) -> None:
+        match message:
+            case Response(result=result):
+                self._over(number)
+                if method == "tools/list":
+                    self._learn(result)  # definitions are shown as they are: they are no secret
+                else:
+                    result = self._clean(result)
+                self._write({"answer": number, "result": result})
+            case ErrorResponse(code=code, message=text, data=data):
+                self._over(number)
+                error = {"code": code, "message": self._redact.text(text)}
+                if data is not None:
+                    error["data"] = self._clean(data)
+                self._write({"answer": number, "error": error})
+            case Notification(method=named, params=params):
+                self._write({"notice": number, "method": named, "params": self._clean(params)})
+            case AnnouncedSilence():
+                pass
+
+    def failed(self, number: int, error: McpError) -> None:
+        self._over(number)
+        self._write(
+            {
+                "failed": number,
+                "error": type(error).__name__,
+                "message": self._redact.text(error.message),
+            }
+        )
+
+    def unasked(self, message: Request | Notification) -> None:
+        params = self._clean(message.params)
+        if isinstance(message, Notification):
+            self._write({"notice": None, "method": message.method, "params": params})
+            return
+        during = self._under_way[-1] if self._under_way else None
+        self._write(
+            {"question": during, "id": message.id, "method": message.method, "params": params}
+        )
+
+    def sent(self, text: str) -> None:
+        """A one-way message of ours: an answer to a question is kept."""
+        message = json.loads(text)
+        if "method" not in message and "id" in message:
+            kept = {key: self._clean(message[key]) for key in ("result", "error") if key in message}
+            self._write({"reply": message["id"], **kept})
+
+    # ------------------------------------------------------------------- private
+
+    def _over(self, number: int) -> None:
+        if number in self._under_way:
+            self._under_way.remove(number)
+
+    def _learn(self, result: Any) -> None:
+        tools = result.get("tools") if isinstance(result, dict) else None
+        for tool in tools if isinstance(tools, list) else ():
+            if isinstance(tool, dict) and isinstance(tool.get("name"), str):
+                self._schemas[tool["name"]] = tool.get("inputSchema")
+
+    def _shown(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        shown = {name: value for name, value in params.items() if name != "_meta"}
+        if method == "tools/call":
+            schema = self._schemas.get(str(params.get("name")))
+            shown["arguments"] = self._redact.arguments(params.get("arguments"), schema)
+        for name in shown.keys() - {"arguments"}:
+            shown[name] = self._clean(shown[name])
+        if method != "tools/call" and "arguments" in shown:
+            shown["arguments"] = self._redact.arguments(shown["arguments"], None)
+        return shown
+
+    def _clean(self, value: Any) -> Any:
+        """``value`` without what looks secret, and otherwise as it is."""
+        if isinstance(value, str):
+            return self._redact.text(value)
+        if isinstance(value, dict):
+            return {key: self._clean(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._clean(item) for item in value]
+        return value
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        if self._file is None:
+            return
+        data = (dump(line) + "\n").encode("utf-8", "surrogatepass")
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+        except OSError as error:
+            self._end()
+            _log.error("record %r ends here: %s", self._path, error.strerror)
+
+
+class RecordingTransport(Transport):
+    """``inner``, with what passes written down by ``recorder``."""
+
+    def __init__(self, inner: Transport, recorder: Recorder) -> None:
+        self._inner = inner
+        self._recorder = recorder
+        self._writing = False
+        self.name = inner.name
+
+    # What a transport says of itself is what the inner one says.
+
+    @property
+    def multiplexed(self) -> bool:  # type: ignore[override]
+        return self._inner.multiplexed
+
+    @property
+    def has_headers(self) -> bool:  # type: ignore[override]
+        return self._inner.has_headers
+
+    @property
+    def always_responds(self) -> bool:  # type: ignore[override]
+        return self._inner.always_responds
+
+    @property
+    def is_remote(self) -> bool:  # type: ignore[override]
+        return self._inner.is_remote
+
+    @property
+    def in_doubt(self) -> bool:
+        return self._inner.in_doubt
+
+    @in_doubt.setter
+    def in_doubt(self, value: bool) -> None:
+        self._inner.in_doubt = value
+
+    @property
+    def alive(self) -> bool:
+        return self._inner.alive
+
+    @property
+    def notification_epoch(self) -> int | None:
+        return self._inner.notification_epoch
+
+    @property
+    def identity(self) -> Hashable | None:
+        return self._inner.identity
+
+    @property
+    def lasting_identity(self) -> str | None:
+        return self._inner.lasting_identity
+
+    @property
+    def pinned_identity(self) -> str | None:
+        return self._inner.pinned_identity
+
+    @property
+    def credentials(self) -> Credentials | None:
+        return self._inner.credentials
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        return self._inner.extensions
+
+    def unread(self) -> int | None:
+        return self._inner.unread()
+
+    def exit_advice(self) -> str:
+        return self._inner.exit_advice()
+
+    def maybe_unknown_method(self, error: ConnectError) -> bool:
+        return self._inner.maybe_unknown_method(error)
+
+    def other(self) -> Transport | None:
+        other = self._inner.other()
+        return None if other is None else RecordingTransport(other, self._recorder)
+
+    def fresh(self) -> Transport:
+        return RecordingTransport(self._inner.fresh(), self._recorder)
+
+    # ---------------------------------------------------------------- messages
+
+    async def open(self, context: TransportContext) -> None:
+        self._recorder.open(context.server)
+        self._writing = True
+        unasked = context.unasked
+
+        def hear(message: Request | Notification) -> None:
+            self._recorder.unasked(message)
+            unasked(message)
+
+        await self._inner.open(context._replace(unasked=hear))
+
+    def agree(self, era: Era) -> None:
+        super().agree(era)
+        self._inner.agree(era)
+
+    async def ready(self) -> None:
+        await self._inner.ready()
+
+    async def exchange(
+        self, id: Id, text: str, headers: Mapping[str, str], until: float
+    ) -> Exchange:
+        number = self._recorder.request(text)
+        try:
+            exchange = await self._inner.exchange(id, text, headers, until)
+        except McpError as error:
+            self._recorder.failed(number, error)
+            raise
+        method = json.loads(text)["method"]
+        return _RecordedExchange(exchange, self._recorder, number, method)
+
+    async def send(self, text: str, headers: Mapping[str, str]) -> None:
+        self._recorder.sent(text)
+        await self._inner.send(text, headers)
+
+    def send_soon(self, text: str, headers: Mapping[str, str]) -> None:
+        self._recorder.sent(text)
+        self._inner.send_soon(text, headers)
+
+    async def retire(self) -> None:
+        try:
+            await self._inner.retire()
+        finally:
+            await self.aclose()
+
+    async def aclose(self) -> None:
+        try:
+            await self._inner.aclose()
+        finally:
+            if self._writing:
+                self._writing = False
+                self._recorder.close()
+
+
+class _RecordedExchange:
+    def __init__(self, inner: Exchange, recorder: Recorder, number: int, method: str) -> None:
+        self._inner = inner
+        self._recorder = recorder
+        self._number = number
+        self._method = method
+
+    async def receive(self, until: float) -> Received:
+        try:
+            message = await self._inner.receive(until)
+        except McpError as error:
+            self._recorder.failed(self._number, error)
+            raise
+        self._recorder.received(self._number, self._method, message)
+        return message
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
