@@ -257,16 +257,13 @@ def _recorded(
     redaction: Redaction | Callable[[Any], Any] | None,
 ) -> Transport:
     from ..audit.redaction import Redaction, redaction_of
-    from ..transports.recording import Recorder, RecordingTransport, Redact
+    from ..audit.session_record import SessionRecord
+    from ..transports.recording import Recorder, RecordingTransport
 
     if not isinstance(record, str | os.PathLike) or not os.fspath(record):
         raise ConfigError(f"record={record!r}: give the path of a file")
-    hides = Redaction() if redaction is None else redaction_of(redaction)
-    redact = Redact(
-        lambda arguments, schema: hides.show(arguments, schema).value,
-        lambda text: hides.text(text, len(text)),
-    )
-    return RecordingTransport(transport, Recorder(record, redact))
+    leaves_out = SessionRecord(Redaction() if redaction is None else redaction_of(redaction))
+    return RecordingTransport(transport, Recorder(record, leaves_out))
 
 
 def _pins(pins: Pins | str | os.PathLike[str], server: str, transport: Transport) -> Pins | None:

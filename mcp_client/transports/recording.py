@@ -23,8 +23,8 @@ import json
 import logging
 import os
 import secrets
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Mapping
+from typing import Any, Protocol
 
 from ..errors import ConfigError, ConnectError, McpError
 from ..protocol.era import Era
@@ -44,13 +44,17 @@ FORMAT = 1
 _log = logging.getLogger("mcp_client")
 
 
-class Redact(NamedTuple):
+class Redact(Protocol):
     """What a record leaves out."""
 
-    arguments: Callable[[Any, Any], Any]
-    """From a call's arguments and the tool's input schema to what may be shown."""
-    text: Callable[[str], str]
-    """From any text to the same without what looks secret."""
+    def request(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The parameters of a request of ours, without ``_meta`` and secrets."""
+
+    def result(self, method: str, result: Any) -> Any:
+        """The result of such a request."""
+
+    def value(self, value: Any) -> Any:
+        """Anything else."""
 
 
 def digest_of(key: bytes, method: str, params: Mapping[str, Any]) -> str:
@@ -72,7 +76,6 @@ class Recorder:
         self._key = secrets.token_bytes(16)
         self._requests = 0
         self._under_way: list[int] = []
-        self._schemas: dict[str, Any] = {}
 
     def open(self, server: str) -> None:
         """One more connection writes. The first replaces the file; raises ``ConfigError`` where
@@ -122,7 +125,7 @@ class Recorder:
                 "request": number,
                 "id": message["id"],
                 "method": method,
-                "params": self._shown(method, params),
+                "params": self._redact.request(method, params),
                 "digest": digest_of(self._key, method, params),
             }
         )
@@ -132,19 +135,17 @@ class Recorder:
         match message:
             case Response(result=result):
                 self._over(number)
-                if method == "tools/list":
-                    self._learn(result)  # definitions are shown as they are: they are no secret
-                else:
-                    result = self._clean(result)
-                self._write({"answer": number, "result": result})
+                self._write({"answer": number, "result": self._redact.result(method, result)})
             case ErrorResponse(code=code, message=text, data=data):
                 self._over(number)
-                error = {"code": code, "message": self._redact.text(text)}
+                error = {"code": code, "message": self._redact.value(text)}
                 if data is not None:
-                    error["data"] = self._clean(data)
+                    error["data"] = self._redact.value(data)
                 self._write({"answer": number, "error": error})
             case Notification(method=named, params=params):
-                self._write({"notice": number, "method": named, "params": self._clean(params)})
+                self._write(
+                    {"notice": number, "method": named, "params": self._redact.value(params)}
+                )
             case AnnouncedSilence():
                 pass
 
@@ -154,12 +155,12 @@ class Recorder:
             {
                 "failed": number,
                 "error": type(error).__name__,
-                "message": self._redact.text(error.message),
+                "message": self._redact.value(error.message),
             }
         )
 
     def unasked(self, message: Request | Notification) -> None:
-        params = self._clean(message.params)
+        params = self._redact.value(message.params)
         if isinstance(message, Notification):
             self._write({"notice": None, "method": message.method, "params": params})
             return
@@ -172,7 +173,11 @@ class Recorder:
         """A one-way message of ours: an answer to a question is kept."""
         message = json.loads(text)
         if "method" not in message and "id" in message:
-            kept = {key: self._clean(message[key]) for key in ("result", "error") if key in message}
+            kept = {
+                key: self._redact.value(message[key])
+                for key in ("result", "error")
+                if key in message
+            }
             self._write({"reply": message["id"], **kept})
 
     # ------------------------------------------------------------------- private
@@ -180,33 +185,6 @@ class Recorder:
     def _over(self, number: int) -> None:
         if number in self._under_way:
             self._under_way.remove(number)
-
-    def _learn(self, result: Any) -> None:
-        tools = result.get("tools") if isinstance(result, dict) else None
-        for tool in tools if isinstance(tools, list) else ():
-            if isinstance(tool, dict) and isinstance(tool.get("name"), str):
-                self._schemas[tool["name"]] = tool.get("inputSchema")
-
-    def _shown(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        shown = {name: value for name, value in params.items() if name != "_meta"}
-        if method == "tools/call":
-            schema = self._schemas.get(str(params.get("name")))
-            shown["arguments"] = self._redact.arguments(params.get("arguments"), schema)
-        for name in shown.keys() - {"arguments"}:
-            shown[name] = self._clean(shown[name])
-        if method != "tools/call" and "arguments" in shown:
-            shown["arguments"] = self._redact.arguments(shown["arguments"], None)
-        return shown
-
-    def _clean(self, value: Any) -> Any:
-        """``value`` without what looks secret, and otherwise as it is."""
-        if isinstance(value, str):
-            return self._redact.text(value)
-        if isinstance(value, dict):
-            return {key: self._clean(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self._clean(item) for item in value]
-        return value
 
     def _write(self, line: Mapping[str, Any]) -> None:
         if self._file is None:
