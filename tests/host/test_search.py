@@ -117,6 +117,15 @@ def test_a_rare_word_counts_more_than_a_frequent_one() -> None:
     assert names(index, "get invoice")[0] == "x"
 
 
+def test_a_word_counts_more_where_there_are_fewer_others() -> None:
+    index = index_of(
+        tool("a", "weather", parameters=tuple(f"p{n}" for n in range(30))),
+        tool("b", "weather", title="What a long title for such a simple thing"),
+        tool("c", "weather"),
+    )
+    assert names(index, "weather") == ["c", "b", "a"]
+
+
 def test_common_words_count_only_where_there_is_nothing_else() -> None:
     index = index_of(tool("a1", "what is the use of this"), tool("b1", "an invoice"))
     assert names(index, "what is the invoice") == ["b1"]
@@ -215,6 +224,36 @@ def test_the_order_depends_on_what_is_held_and_not_on_how_it_came(
     for name, each in shuffled:
         fresh.add(name, each)
     assert changed.search(query, limit=50) == fresh.search(query, limit=50)
+    assert _weights_of(changed) == _weights_of(fresh)
+
+
+def _weights_of(index: ToolIndex) -> dict[str, dict[str | None, int]]:
+    return {
+        word: {index._names[slot]: weight for slot, weight in weights.items()}
+        for word, weights in index._weights.items()
+    }
+
+
+@given(st.sets(st.integers(0, 599), max_size=300), _QUERIES)
+@examples(30)
+def test_many_tools_that_come_and_go_are_searched_as_if_they_were_new(
+    changed: set[int], query: str
+) -> None:
+    """Above 256 tools the weights of a word are kept as one integer, until one of them changes."""
+    verbs = ["read", "file", "get", "user", "list", "page"]
+    before = {f"n{n}": tool(f"n{n}", " ".join(verbs[n % 5 :])) for n in range(600)}
+    after = {
+        name: tool(name, verbs[n % 6]) if n in changed else each
+        for n, (name, each) in enumerate(before.items())
+        if n not in changed or n % 2
+    }
+    index, fresh = ToolIndex(), ToolIndex()
+    index.update(before)
+    for verb in verbs:
+        index.search(verb)
+    index.update(after)
+    fresh.update(after)
+    assert names(index, query, 700) == names(fresh, query, 700)
 
 
 @given(st.integers(0, 2**32), _QUERIES)
