@@ -401,6 +401,23 @@ async def test_names_inside_a_schema_that_needs_a_full_judgement_are_looked_at_a
     assert "1 zero-width characters" in found.findings[0]
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"enum": [{"a": "pa\u200bth"}]},
+        {"enum": [["pa\u200bth"]]},
+        {"const": {"pa\u200bth": 1}},
+        {"default": {"a": ["pa\u200bth"]}},
+        {"examples": [{"a": "pa\u200bth"}]},
+        {"items": {"anyOf": [{"enum": ["x", {"a": "pa\u200bth"}]}]}},
+    ],
+)
+async def test_texts_inside_the_values_of_a_schema_are_inspected(part: dict[str, Any]) -> None:
+    schema = {"type": "object", "properties": {"p": part}}
+    found = await Server({"tools": [tool("x", inputSchema=schema)]}).catalog.find("x")
+    assert "1 zero-width characters" in found.findings[0]
+
+
 async def test_findings_are_shown_to_the_approver_of_a_call() -> None:
     shown: list[tuple[str, ...]] = []
 

@@ -93,6 +93,7 @@ async def test_a_call_is_one_client_span_and_its_context_goes_to_the_server(span
     span = span_of(spans, "tools/call do")
     assert span.kind is trace.SpanKind.CLIENT
     assert span.status.is_unset
+    assert span.instrumentation_scope.name == "mcp_client"
     id = next(m["id"] for m in server.messages if m["method"] == "tools/call")
     assert dict(span.attributes) == {
         "mcp.method.name": "tools/call",

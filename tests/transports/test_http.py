@@ -487,6 +487,24 @@ async def test_traffic_to_this_machine_ignores_proxies(monkeypatch: pytest.Monke
         assert (await session.call_tool("echo", {})).text == "{}"
 
 
+async def test_a_proxy_that_refuses_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            await stream.receive()
+            await stream.send(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, refuse)
+        with pytest.raises(ConnectError, match="the proxy of this environment refused: 407"):
+            await _connect("https://mcp.example/mcp")
+        tasks.cancel_scope.cancel()
+
+
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 async def test_redirects_within_the_origin_keep_method_and_body(status: int) -> None:
     app = Stateless()
