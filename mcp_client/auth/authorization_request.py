@@ -123,7 +123,8 @@ class AuthorizationRequest:
         payload = response.json or {}
         request_uri = payload.get("request_uri")
         if response.status not in (200, 201) or not isinstance(request_uri, str):
-            raise refusal(f"{_WHAT_PUSHED} {shown(endpoint)}", response, sent)
+            place = f"{_WHAT_PUSHED} {shown(endpoint)}"
+            raise refusal(place, response, sent, needed="request_uri")
         client_id = self.identity.registration.client_id
         return self._with_query({"client_id": client_id, "request_uri": request_uri})
 

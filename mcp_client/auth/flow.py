@@ -287,6 +287,10 @@ def refresh(
     except AuthError as error:
         if error.oauth_error in UNKNOWN_CLIENT and source.key.client != client.client_id:
             yield ForgetRegistration(source.key.issuer, source.key.client)
+        if error.http_status == 500:
+            # Some servers answer so for a refresh token that they no longer know. It may as well be
+            # a moment's trouble, in which the login must not be lost.
+            error.args = (f"{error.message}; if this lasts, OAuth.logout(url) leads to a login",)
         raise
     bound = None if prover is None else prover.text
     return Token.from_response(payload, now(), previous=token, dpop_key=bound)

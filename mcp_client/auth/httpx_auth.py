@@ -99,8 +99,9 @@ class Authorization(httpx.Auth):
 
         The token is revoked if the authorization server offers that (RFC 7009), and the stored
         token and client registration are deleted in any case. The next request of a session logs
-        in again. Returns whether the authorization server confirmed the revocation. Raises
-        ``ConfigError`` if the store cannot be used.
+        in again; so does another MCP server that uses the same registration, when its token
+        expires, if that registration has a client secret. Returns whether the authorization server
+        confirmed the revocation. Raises ``ConfigError`` if the store cannot be used.
         """
         return await self._manager(url).log_out()
 

@@ -229,8 +229,10 @@ def _is_success(status: int, payload: Mapping[str, Any]) -> bool:
     return status == 200 and "access_token" in payload and not payload.get("error")
 
 
-def refusal(place: str, response: Fetched, secrets: list[str]) -> AuthError:
-    """The error for a response that is not a success."""
+def refusal(
+    place: str, response: Fetched, secrets: list[str], *, needed: str = "access_token"
+) -> AuthError:
+    """The error for a response that is not a success, which would have the member ``needed``."""
     payload, status = response.json, response.status
     code = payload.get("error") if payload else None
     description = payload.get("error_description") if payload else None
@@ -241,7 +243,7 @@ def refusal(place: str, response: Fetched, secrets: list[str]) -> AuthError:
         message = f"{place} refused with {code}{said}"
     else:
         code = None
-        why = "something that is not a JSON object" if payload is None else "no access_token"
+        why = "something that is not a JSON object" if payload is None else f"no {needed}"
         message = f"{place} answered with {why if status == 200 else f'HTTP status {status}'}"
     if any(hint in f"{code}{said}".lower() for hint in _RESOURCE_HINTS):
         message += "; if it does not know the parameter resource, give OAuth(send_resource=False)"

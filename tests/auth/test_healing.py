@@ -80,7 +80,7 @@ async def test_a_refresh_that_is_refused_in_any_words_leads_to_a_login(refusal: 
 
 @pytest.mark.parametrize(
     ("status", "body"),
-    [(503, b""), (400, b'{"error": "temporarily_unavailable"}')],
+    [(500, b""), (503, b""), (400, b'{"error": "temporarily_unavailable"}')],
 )
 async def test_a_refresh_that_fails_for_now_keeps_the_refresh_token(
     status: int, body: bytes
@@ -92,6 +92,7 @@ async def test_a_refresh_that_fails_for_now_keeps_the_refresh_token(
         with pytest.raises(AuthError) as caught:
             await call(world, OAuth(store=store, on_url=nobody))
         assert caught.value.retryable
+        assert ("OAuth.logout(url)" in str(caught.value)) == (status == 500)
         del pages["/token"]
         assert await call(world, OAuth(store=store, on_url=nobody)) == SAID
 

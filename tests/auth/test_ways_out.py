@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
+import httpx
 import pytest
 
 from mcp_client import AuthError, ConfigError, OAuth
@@ -168,11 +170,11 @@ def test_a_request_is_not_pushed_where_that_is_only_offered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "why"), [({"error": "invalid_request"}, "invalid_request"), ({}, "no access_token")]
+    ("page", "why"), [({"error": "invalid_request"}, "invalid_request"), ({}, "no request_uri")]
 )
 def test_a_pushed_request_that_is_refused_opens_no_page(page: Any, why: str) -> None:
     world = World({METADATA: pushing(), PUSHED: page})
-    with pytest.raises(AuthError):
+    with pytest.raises(AuthError, match=why):
         logged_in(world)
     assert world.consents == []
 
@@ -237,6 +239,24 @@ async def test_plain_http_to_an_allowed_host_is_sent(monkeypatch: pytest.MonkeyP
         assert isinstance(refused, Unreachable)
         assert "plain http" in refused.reason
         assert len(served.requests) == 1
+
+
+async def test_plain_http_to_an_allowed_host_leaves_this_machine() -> None:
+    async def resolve(host: str, port: int) -> list[str]:
+        return ["10.0.0.7"]
+
+    class Network(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            hello = json.dumps({"hello": request.url.host}).encode()
+            return httpx.Response(200, stream=httpx.ByteStream(hello))
+
+    step = Fetch("GET", "http://nas.local/token", "the metadata")
+    policy = FetchPolicy(http_hosts=frozenset({"nas.local"}))
+    async with httpx.AsyncClient(transport=Network()) as client:
+        fetcher = SafeFetcher("https://10.0.0.1/mcp", client, resolve=resolve, policy=policy)
+        outcome = await fetcher.fetch(step)
+    assert isinstance(outcome, Fetched)
+    assert outcome.json == {"hello": "nas.local"}
 
 
 async def test_a_private_address_that_is_refused_is_told_with_the_option() -> None:
