@@ -16,6 +16,7 @@ from ..errors import (
     BrokenPromise,
     CallCancelled,
     CallDenied,
+    CallPending,
     CallTimeout,
     CallWithdrawn,
     ConfigError,
@@ -60,11 +61,17 @@ def explain(error: McpError, unknown: str = "") -> str:
         case UnknownTool():
             return unknown or f"There is no such tool any more. {_NOT_SENT}"
         case InvalidArguments():
-            return f"{_NOT_SENT} {_sentence(_said(error))} Correct the arguments and call again."
+            said = _capital(_sentence(_said(error)))
+            return f"{_NOT_SENT} {said} Correct the arguments and call again."
         case InvalidSchema():
             return f"{_NOT_SENT} The tool's own definition is invalid: do not call it."
         case CallDenied():
             return _denied(error)
+        case CallPending():
+            return (
+                f"{_NOT_SENT} The call waits for a person's approval. Tell the user; once it is "
+                "granted, the same call with the same arguments goes out."
+            )
         case CallWithdrawn():
             return f"{_NOT_SENT} The call was cancelled before it was sent."
         case AuthError():
@@ -147,7 +154,7 @@ def _redaction() -> Redaction:
 
 
 def _sentence(text: str) -> str:
-    text = _capital(text.strip()) or "No reason was given"
+    text = text.strip() or "no reason was given"
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 

@@ -40,6 +40,7 @@ OPENAI = Dialect(
         ),
         any_enum=True,
         strict=True,
+        type_lists=True,
     ),
     complete=True,
 )

@@ -79,6 +79,8 @@ class Profile:
     any_enum: bool = False
     """Whether an ``enum`` may have other values than strings."""
     strict: bool = False
+    type_lists: bool = False
+    """Whether ``type`` may be a list of scalar types; else it becomes ``anyOf``."""
 
 
 def subset(schema: dict[str, Any], profile: Profile, notes: Notes) -> dict[str, Any]:
@@ -107,7 +109,9 @@ class _Subset:
         types = types_of(node) or self._types_meant(node, path)
         if not types:
             return self._without(node, {}, path, *_ANY_TYPE)
-        if len(types) > 1 and not (self._strict and all(name in _SCALARS for name in types)):
+        if len(types) > 1 and not (
+            self._profile.type_lists and all(name in _SCALARS for name in types)
+        ):
             options = [{"type": name} for name in types]
             return self._alternatives({**node, "type": list(types)}, options, path, depth)
         return self._typed(node, types, path, depth)
@@ -208,6 +212,8 @@ class _Subset:
             kept = [value for some in kinds.values() for value in some]
             named = list(kinds)
             head = {"type": named[0] if len(named) == 1 else named, "enum": kept}
+            if len(named) > 1 and not self._profile.type_lists:
+                del head["type"]
             relevant = frozenset().union(*[_OF_TYPE[name] for name in named])
             return self._without(rest, head, path, *_ANY_TYPE, *sorted(relevant))
         if "const" in node or len(kinds) > 1 or "string" not in kinds:
@@ -342,7 +348,7 @@ class _Subset:
                 what = "is required, and null in it means that it is left out"
                 self._notes.add(f"an optional member {what}", here, _LESS)
             else:
-                properties[name] = _nullable(properties[name])
+                properties[name] = _nullable(properties[name], self._profile.type_lists)
                 self._notes.add("an optional member is required, and may be null instead", here)
         out["properties"] = properties
         out["required"] = list(properties)
@@ -421,14 +427,14 @@ def _type_of(value: Any) -> str:
 def _may_be_null(schema: dict[str, Any]) -> bool:
     if "anyOf" in schema:
         return any(_may_be_null(option) for option in schema["anyOf"])
-    return "null" in types_of(schema)
+    return "null" in types_of(schema) or None in schema.get("enum", ())
 
 
-def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+def _nullable(schema: dict[str, Any], type_lists: bool) -> dict[str, Any]:
     if "anyOf" in schema:
         return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
     types = types_of(schema)
-    if not all(name in _SCALARS for name in types):
+    if not type_lists or not all(name in _SCALARS for name in types):
         outside = _texts(schema)
         inside = {k: v for k, v in schema.items() if k not in outside}
         return {**outside, "anyOf": [inside, {"type": "null"}]}

@@ -28,6 +28,7 @@ __all__ = [
     "NODE",
     "OIDC_PROVIDER",
     "PEERS",
+    "PROVIDERS",
     "PYRIGHT",
     "SDKS",
     "SUITE",
@@ -52,6 +53,12 @@ SDKS: dict[str, tuple[str, ...]] = {
 
 SERVERS = ("mcp-server-time==2026.10.19", "mcp-server-git==2026.10.19")
 """Servers that people use, in one environment."""
+PROVIDERS = (
+    *("openai==3.54.0", "anthropic==2.12.0", "google-genai==3.4.0", "openai-agents==0.24.0"),
+    *("pydantic-ai-slim==2.68.0", "langchain-core==1.7.2", "fastapi==0.165.0"),
+    *("httpx>=0.27", "httpx-sse>=0.4", "jsonschema>=4.21"),  # what we need ourselves
+)
+"""The packages of LLM providers, and what agents are made with, in one environment."""
 AUTHLIB = ("authlib==1.9.9", "flask==3.1.3")
 
 _MACHINE = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}.get(
@@ -127,6 +134,7 @@ def main() -> int:
         pythons = {f"sdk-{version}": wanted for version, wanted in SDKS.items()}
         pythons["authlib"] = AUTHLIB
         pythons["servers"] = SERVERS
+        pythons["providers"] = PROVIDERS
         jobs += [several.submit(_install_python, *each) for each in pythons.items()]
     failures = [str(error) for job in jobs if (error := job.exception()) is not None]
     for failure in failures:

@@ -42,6 +42,7 @@ __all__ = [
     "node",
     "official",
     "oidc_provider",
+    "providers",
     "pyright",
     "time",
 ]
@@ -132,6 +133,11 @@ def time() -> StdioServer:
 def git(repository: Path) -> StdioServer:
     """The reference server for a git repository."""
     return _reference("mcp_server_git", "--repository", str(repository))
+
+
+def providers() -> Path:
+    """The Python that has the packages of LLM providers."""
+    return _found(PEERS / "providers" / "bin" / "python", "the packages of LLM providers")
 
 
 def _server(package: str) -> Path:

@@ -1,0 +1,50 @@
+"""Many tools behind two: the model searches, and calls what it found (OpenAI's Responses).
+Without OPENAI_API_KEY, a script answers as it would."""
+
+import os
+import sys
+from typing import Any
+
+import anyio
+
+from mcp_client import Allow, Host, StdioServer, ToolCall
+from mcp_client.adapters import openai_responses
+
+NAMES = ("cafe", "notes", "weather")
+SERVERS = {name: StdioServer(sys.executable, [f"examples/servers/{name}.py"]) for name in NAMES}
+FIND = '{"query": "weather at a place"}'
+LOOK = '{"name": "weather__get_weather", "arguments": {"location": "Oslo"}}'
+SCRIPT = [
+    {"type": "function_call", "call_id": "1", "name": "search_tools", "arguments": FIND},
+    {"type": "function_call", "call_id": "2", "name": "call_tool", "arguments": LOOK},
+    {"type": "message", "role": "assistant", "content": "It is partly cloudy."},
+]
+
+
+async def ask_model(**request: Any) -> Any:
+    if os.environ.get("OPENAI_API_KEY"):
+        from openai import AsyncOpenAI
+
+        response = await AsyncOpenAI().responses.create(model="gpt-5", **request)
+        return response.model_dump(exclude_none=True)
+    return {"output": [SCRIPT.pop(0)]}
+
+
+def approve(call: ToolCall) -> Allow:
+    print("called:", call.server, call.tool.name, call.arguments_json)
+    return Allow()
+
+
+async def main() -> None:
+    items: list[Any] = [{"role": "user", "content": "How is the weather in Oslo?"}]
+    async with Host(SERVERS, approval=approve) as host:
+        kit = openai_responses.toolset(await host.list_tools(), search=True)
+        print("shown:", [tool["name"] for tool in kit.tools], "for", len(kit.names), "tools")
+        while items[-1].get("role") != "assistant":
+            response = await ask_model(input=items, tools=kit.tools)
+            items += response["output"]
+            items += await kit.run(host, response, timeout=30)
+    print(*items, sep="\n")
+
+
+anyio.run(main)
