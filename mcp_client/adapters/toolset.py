@@ -283,7 +283,8 @@ async def _side_by_side(make: Any, numbers: Sequence[int]) -> None:
 def _check(max_chars: object, timeout: float | Timeouts | None, context: object) -> None:
     if type(max_chars) is not int or max_chars < 1:
         raise ConfigError(f"max_chars={max_chars!r}: give a whole number above 0")
-    Timeouts().for_call(timeout)
+    if timeout is not None:
+        Timeouts().for_call(timeout)
     try:
         hash(context)
     except TypeError:
