@@ -14,6 +14,7 @@ import argparse
 import json
 import statistics
 from collections.abc import Awaitable, Callable
+from functools import partial
 from time import process_time
 from types import ModuleType
 from typing import Any
@@ -38,7 +39,9 @@ def _tools() -> list[Tool]:
 
 def making(module: ModuleType, options: dict[str, bool], rounds: int) -> tuple[float, float, int]:
     """Seconds to make a toolset first and again, and the length of its tools as JSON."""
-    first, again, size = [], [], 0
+    first: list[float] = []
+    again: list[float] = []
+    size = 0
     for _ in range(rounds):
         tools = _tools()
         for times in (first, again):
@@ -70,7 +73,7 @@ async def running(session: Session, rounds: int) -> None:
         for count in (1, 8):
             wanted = [(str(number), "echo", _ECHO) for number in range(count)]
             response = provider.response(wanted)
-            one = await _timed(rounds, lambda k=kit, r=response: k.run(session, r), count)
+            one = await _timed(rounds, partial(kit.run, session, response), count)
             what = f"run of {count}, {provider.name}"
             print(f"{what:30} {one * 1e6:7.0f} us a call   {one / plain:5.2f} of call_tool")
 
