@@ -98,7 +98,7 @@ class Gate:
             approved = call if answer.arguments is None else _edited(call, answer.arguments)
             if answer.remember is None:
                 return Verdict(
-                    approved, answer.source, answer.reason, by=answer.by, expires=answer.expires
+                    approved, answer.source, answer.reason, False, answer.by, answer.expires
                 )
             remember = _remember(call, answer.remember)
             await self._keep(call, answer, remember, approved, once)

@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import ToolFailed
 from ..protocol.content import ContentBlock, ResourceLink, content_block
 from ..protocol.metadata import brief
+from ..runtime.frozen import maker_of
 from ..runtime.safe_text import safe_text
 
 __all__ = ["ToolResult"]
@@ -39,10 +40,8 @@ class ToolResult:
     raw: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """The result as it came."""
 
-    @classmethod
-    def from_wire(
-        cls, result: dict[str, Any], server: str, tool: str, origin: str = ""
-    ) -> ToolResult:
+    @staticmethod
+    def from_wire(result: dict[str, Any], server: str, tool: str, origin: str = "") -> ToolResult:
         """Raises ``ValueError`` where the result is not what the specification says."""
         content = result.get("content", [])
         if type(content) is not list:
@@ -50,7 +49,7 @@ class ToolResult:
         is_error = result.get("isError", False)
         if type(is_error) is not bool:
             raise ValueError("isError is neither true nor false")
-        return cls(
+        return _result(
             tuple([content_block(block, server, origin) for block in content]),
             result.get("structuredContent"),
             is_error,
@@ -98,3 +97,6 @@ class ToolResult:
                 tool=self.tool,
             )
         return self
+
+
+_result = maker_of(ToolResult)

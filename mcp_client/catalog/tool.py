@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..errors import ConfigError
 from ..protocol.canonical_json import NotJson, canonical, frozen, plain, sha256
 from ..protocol.headers import HeaderParam, header_params_of
+from ..runtime.frozen import maker_of
 from ..runtime.safe_text import safe_text
 from .call_context import context_text
 from .hints import HINTS, Hints, HintSource, hint_findings, hints_from
@@ -23,7 +24,18 @@ from .listed import Listed, Rejected
 if TYPE_CHECKING:
     from .pins import Drift
 
-__all__ = ["HintSource", "Hints", "Rejected", "Tool", "ToolCall", "ToolList"]
+__all__ = [
+    "HintSource",
+    "Hints",
+    "Rejected",
+    "Tool",
+    "ToolCall",
+    "ToolList",
+    "fingerprint_of",
+    "fingerprinted",
+    "new_call",
+    "new_tool",
+]
 
 _FINGERPRINTED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 T = TypeVar("T")
@@ -322,6 +334,9 @@ class ToolCall:
             )
         except NotJson as error:
             raise ConfigError(f"ToolCall.example(): {error}") from None
+
+
+new_tool, new_call = maker_of(Tool), maker_of(ToolCall)
 
 
 def _example_of(

@@ -25,7 +25,7 @@ from .inspection import LookAlikes, is_ordinary_name
 from .listed import Rejected
 from .paged_list import Kind, ListSource, PagedCache
 from .subscription import ListSubscription
-from .tool import Tool, ToolList
+from .tool import Tool, ToolList, new_tool
 from .trust import Trust, trusts
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Catalog(PagedCache[ToolList]):
         trusted = self._trusted
         if trusted is not True and trusted is not False:
             trusted = trusts(trusted, Tool(name, self._server, False, definition, looks_like))
-        return Tool(name, self._server, trusted, definition, looks_like)
+        return new_tool(name, self._server, trusted, definition, looks_like)
 
     def _log_rejected(self, rejected: list[Rejected]) -> None:
         for one in rejected[:_LOGGED]:

@@ -8,7 +8,7 @@ and types such as sets.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .json_pointer import escape
@@ -44,28 +44,30 @@ def plain(value: Any) -> Any:
         raise NotJson("".join(reversed(error.steps)), error.reason) from None
 
 
-def _reusable_encoder() -> Callable[[Any], str]:
-    """``_encode`` with CPython's C encoder, made once instead of at every call."""
+def _reusable_encoder() -> Callable[[Any, int], Iterable[str]]:
+    """``_encode`` with CPython's C encoder, made once instead of at every call: a function of a
+    value and 0, which gives pieces of the text."""
     make: Any = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
-        return _encode
+        return lambda value, level: (_encode(value),)
 
     def refuse(value: object) -> Any:
         raise TypeError(f"{type(value).__name__} is not plain")
 
     quote = json.encoder.encode_basestring
     # Cycles are not looked for: a plain value is a copy of bounded depth.
-    chunks = make(None, refuse, quote, None, ":", ",", True, False, False)
-    return lambda value: "".join(chunks(value, 0))
+    pieces: Callable[[Any, int], Iterable[str]]
+    pieces = make(None, refuse, quote, None, ":", ",", True, False, False)
+    return pieces
 
 
-_encode_plain = _reusable_encoder()
+_pieces = _reusable_encoder()
 
 
 def canonical_of(plain: Any) -> str:
     """The canonical text of a value that is plain already. Raises ``NotJson``."""
     try:
-        text = _encode_plain(plain)
+        text = "".join(_pieces(plain, 0))
         if not text.isascii():
             text.encode()
     except ValueError as error:
@@ -75,7 +77,10 @@ def canonical_of(plain: Any) -> str:
 
 def json_object(value: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """A plain copy of ``value``, and its canonical text. Raises ``NotJson``."""
-    copy: dict[str, Any] = plain(value)
+    try:
+        copy = _plain(value, 0)
+    except _Unsupported as error:
+        raise NotJson("".join(reversed(error.steps)), error.reason) from None
     return copy, canonical_of(copy)
 
 

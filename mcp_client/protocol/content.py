@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from ..runtime.frozen import maker_of
 from .metadata import Metadata, brief_text, decoded, decoded_size, shown, text_or_none
 
 __all__ = [
@@ -188,10 +189,13 @@ ContentBlock: TypeAlias = (
 )
 
 
+_text_content = maker_of(TextContent)
+
+
 def content_block(block: Any, server: str = "", origin: str = "") -> ContentBlock:
     kind = block.get("type") if isinstance(block, dict) else None
     if kind == "text" and type(text := block.get("text")) is str:  # the most common kind first
-        return TextContent(text, block)
+        return _text_content(text, block)
     match block:
         case {"type": "image", "data": str(data), "mimeType": str(mime_type)}:
             return ImageContent(data, mime_type, block)

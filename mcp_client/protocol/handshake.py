@@ -10,7 +10,7 @@ from typing import Any
 
 from .capabilities import ClientDeclaration, ServerFacts, declared_in
 from .era import Complete, Era, Malformed, Reading
-from .jsonrpc import Id, Json, encode_fields
+from .jsonrpc import Id, encode_fields, encode_members
 
 __all__ = ["HandshakeEra", "initialize_params"]
 
@@ -32,10 +32,14 @@ class HandshakeEra(Era):
         token: Id | None,
         log_level: str | None = None,
     ) -> str:
-        if meta or token is not None:
-            own = {} if token is None else {"progressToken": token}
-            fields = {**fields, "_meta": Json(encode_fields({**(meta or {}), **own}))}
-        return encode_fields(fields)
+        body = encode_members(fields)
+        if not meta and token is None:
+            return f"{{{body}}}"
+        own = dict(meta or {})
+        if token is not None:
+            own["progressToken"] = token
+        shown = f'"_meta":{encode_fields(own)}'
+        return f"{{{body},{shown}}}" if body else f"{{{shown}}}"
 
     def read(self, result: object) -> Reading:
         if type(result) is not dict:

@@ -31,6 +31,7 @@ __all__ = [
     "dump",
     "encode_error_response",
     "encode_fields",
+    "encode_members",
     "encode_notification",
     "encode_request",
     "encode_response",
@@ -138,6 +139,9 @@ def parse(frame: bytes, depth: int) -> list[Message | InvalidFrame]:
         reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else "it is not JSON"
         raise InvalidFrame(reason, owner_of_fragment(frame)) from None
     if type(value) is dict:
+        id = value.get("id")
+        if type(id) is int and "result" in value and len(value) == 3 and "jsonrpc" in value:
+            return [Response(id, value["result"], len(frame))]  # as most messages are
         return [_message(value, len(frame))]
     if type(value) is list and value:
         return [_batched(item, len(frame)) for item in value]
@@ -253,18 +257,28 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
+def encode_members(fields: Mapping[str, Any]) -> str:
+    """The members of a JSON object, without its braces; ``Json`` is inserted as it is."""
+    parts = []
+    for key, value in fields.items():
+        kind = type(value)
+        if kind is Json:
+            text = value
+        else:
+            text = _quote(value) if kind is str else str(value) if kind is int else dump(value)
+        parts.append(f"{_quote(key)}:{text}")
+    return ",".join(parts)
+
+
 def encode_fields(fields: Mapping[str, Any]) -> str:
     """A JSON object; its ``Json`` members are inserted as they are."""
-    parts = [
-        f"{_quote(key)}:{value if type(value) is Json else dump(value)}"
-        for key, value in fields.items()
-    ]
-    return "{" + ",".join(parts) + "}"
+    return f"{{{encode_members(fields)}}}"
 
 
 def encode_request(id: Id, method: str, params: str) -> str:
     shown = id if type(id) is int else dump(id)
-    return _sendable(f'{{"jsonrpc":"2.0","id":{shown},"method":"{method}","params":{params}}}')
+    text = f'{{"jsonrpc":"2.0","id":{shown},"method":"{method}","params":{params}}}'
+    return text if text.isascii() else _sendable(text)
 
 
 def encode_notification(method: str, params: Mapping[str, Any] | None = None) -> str:
@@ -286,8 +300,6 @@ def _sendable(text: str) -> str:
 
     They come from a server's own JSON escapes, for example in an id that is sent back to it.
     """
-    if text.isascii():
-        return text
     try:
         text.encode()
     except UnicodeEncodeError:

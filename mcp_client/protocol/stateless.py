@@ -12,7 +12,7 @@ from typing import Any
 from .capabilities import ClientDeclaration, ServerFacts, declared_in
 from .era import Complete, Era, InputRequired, Malformed, Reading, _id
 from .headers import HeaderParam, mirrored, request_headers
-from .jsonrpc import Id, Json, Notification, dump, encode_fields
+from .jsonrpc import Id, Json, Notification, dump, encode_fields, encode_members
 from .notifications import CANCELLED
 
 __all__ = ["StatelessEra", "discover_params"]
@@ -49,7 +49,7 @@ class StatelessEra(Era):
         log_level: str | None = None,
     ) -> str:
         # Our part of ``_meta`` is always the same, so its text is made once.
-        body = encode_fields(fields)[1:-1]
+        body = encode_members(fields)
         own = self._stamp
         if log_level is not None and not (meta and _LOG_LEVEL in meta):
             own = f'{own},"{_LOG_LEVEL}":"{log_level}"'
@@ -58,7 +58,7 @@ class StatelessEra(Era):
             own = f'{own},"progressToken":{shown}'
         if meta:
             reserved = (*self._reserved, "progressToken")
-            rest = encode_fields({k: v for k, v in meta.items() if k not in reserved})[1:-1]
+            rest = encode_members({k: v for k, v in meta.items() if k not in reserved})
             own = f"{own},{rest}" if rest else own
         return f'{{{body},"_meta":{{{own}}}}}' if body else f'{{"_meta":{{{own}}}}}'
 
@@ -107,4 +107,4 @@ def _own_meta(revision: str, client: ClientDeclaration) -> dict[str, Any]:
 
 
 def _stamp(revision: str, client: ClientDeclaration) -> str:
-    return encode_fields(_own_meta(revision, client))[1:-1]
+    return encode_members(_own_meta(revision, client))

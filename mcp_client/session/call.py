@@ -20,7 +20,7 @@ import itertools
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Coroutine, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NewType
 
@@ -29,11 +29,11 @@ import anyio
 from ..approval.one_call import OneCallApproval
 from ..approval.questions import write_down
 from ..catalog.result import ToolResult
-from ..catalog.tool import Tool, ToolCall
+from ..catalog.tool import Tool, ToolCall, new_call
 from ..catalog.tools import Catalog
 from ..connection.cancellation import CancelToken, stop_if_cancelled
 from ..connection.connection import Connection, session_ended
-from ..connection.rpc import CallOptions, RpcConnection, Traffic
+from ..connection.rpc import CallOptions, OnProgress, RpcConnection, Traffic
 from ..connection.tracing import CallSpan, call_span
 from ..errors import (
     CallDenied,
@@ -52,8 +52,9 @@ from ..protocol.era import Complete
 from ..protocol.headers import HEADER_MISMATCH
 from ..protocol.jsonrpc import Json
 from ..runtime.event_loop import cancel_requests, current
+from ..runtime.limits import Timeouts
 from ..validation.worker_pool import WorkerPool
-from .call_request import CallRequest, InForce, changes
+from .in_force import InForce, changes, check_options
 from .retry import Retry
 from .setup import Setup
 from .tool_validation import Strictness, ToolPlan, ToolValidation, log_problem
@@ -61,7 +62,7 @@ from .tool_validation import Strictness, ToolPlan, ToolValidation, log_problem
 if TYPE_CHECKING:
     from ..audit import Entry
 
-__all__ = ["Approved", "Caller"]
+__all__ = ["Approved", "CallState", "Caller"]
 
 Approved = NewType("Approved", ToolCall)
 """A call that the gate said yes to, not yet used."""
@@ -96,31 +97,25 @@ class Caller:
         self._numbers = itertools.count(1)
         self._backend = current()
 
-    async def run(self, request: CallRequest) -> ToolResult:
+    def run(self, call: CallState) -> Coroutine[Any, Any, ToolResult]:
         """Make a call: one attempt, or more where ``Retry`` permits them."""
         if (
-            request.meta is not None
-            or request.validation is not None
-            or request.cancel is not None
-            or request.context is not None
-            or request.retry is not None
+            call.meta is not None
+            or call.validation is not None
+            or call.cancel is not None
+            or call.context is not None
+            or call.retry is not None
         ):
-            request.check()
-        call = CallState(
-            request,
-            _NOT_RECORDED,
-            request.validation or self._validation.results,
-            request.retry or self._retry,
-        )
+            check_options(call.meta, call.validation, call.cancel, call.context, call.retry)
+        call.validation = call.validation or self._validation.results
+        call.retry = call.retry or self._retry
         if self._audit is not None:
             call.id = self._new_id()
-            call.entry = self._audit.entry(
-                call.id, request.name, request.arguments, context=request.context
-            )
+            call.entry = self._audit.entry(call.id, call.name, call.arguments, context=call.context)
             call.traffic = call.entry.traffic
-        if request.cancel is not None:
-            return await self._run_until_cancelled(call, request.cancel)
-        return await self._run(call)
+        if call.cancel is not None:
+            return self._run_until_cancelled(call, call.cancel)
+        return self._run(call)
 
     async def _run_until_cancelled(self, call: CallState, token: CancelToken) -> ToolResult:
         call.cancel_requests = cancel_requests()
@@ -139,7 +134,7 @@ class Caller:
 
     async def _run(self, call: CallState) -> ToolResult:
         if "opentelemetry.trace" in sys.modules and call.span is None:
-            with call_span(call.request.name) as call.span:
+            with call_span(call.name) as call.span:
                 result = await self._run(call)
                 call.span.done(result.is_error)
                 return result
@@ -161,7 +156,7 @@ class Caller:
         """The steps of a call, in order. Where one raises, the next ones do not happen."""
         now: InForce | None = None
         try:
-            now = await self._resolve(call.request.name)
+            now = await self._resolve(call.name)
             if call.cancel_requests is None:
                 call.cancel_requests = self._backend.current_task().cancelling()
             frozen = await self._freeze(call, now)
@@ -201,13 +196,11 @@ class Caller:
 
     async def _freeze(self, call: CallState, now: InForce) -> ToolCall:
         """The call as a value that cannot change, its arguments checked."""
-        request, tool = call.request, now.tool
+        tool = now.tool
         call.entry.found(tool, now.rpc.era.revision)
         call.id = call.id or self._new_id()
         if call.frozen is None:
-            call.frozen = _object(
-                "arguments", {} if request.arguments is None else request.arguments
-            )
+            call.frozen = _object("arguments", {} if call.arguments is None else call.arguments)
         arguments, text = call.frozen
         plan = call.plan = tool._plan or self._validation.plan(tool)
         drift, findings = None, plan.findings
@@ -215,16 +208,16 @@ class Caller:
             drift = self._pins.drift_of(tool)
             if drift is not None:
                 findings = (*drift.findings(self._pins.name), *findings)
-        frozen = ToolCall(
+        frozen = new_call(
             id=call.id,
             server=tool.server,
             tool=tool,
             arguments_json=text,
-            meta_json=None if request.meta is None else _object("meta", request.meta)[1],
+            meta_json=None if call.meta is None else _object("meta", call.meta)[1],
             hints=plan.hints,
             findings=(*call.findings, *findings) if call.findings else findings,
             generation=now.rpc.generation,
-            context=request.context,
+            context=call.context,
             drift=drift,
         )
         if plan.input.is_known_valid(arguments):
@@ -235,7 +228,7 @@ class Caller:
         self, call: CallState, frozen: ToolCall, arguments: dict[str, Any]
     ) -> ToolCall:
         """The call with what is wrong with its arguments among its findings."""
-        seconds = call.request.timeouts.validation
+        seconds = call.timeouts.validation
         problem = await self._validation.arguments_problem(call.plan, arguments, seconds)
         if problem is None:
             return frozen
@@ -249,7 +242,7 @@ class Caller:
     async def _approve(self, call: CallState, frozen: ToolCall) -> Approved:
         plan = call.plan
         if call.validation != "off" and not (plan.output is None or plan.output.is_sound):
-            await self._validation.prepare_results(plan, call.request.timeouts.validation)
+            await self._validation.prepare_results(plan, call.timeouts.validation)
         if self._pins is not None:
             self._pins.refuse(frozen)
         call.entry.asking()
@@ -276,7 +269,7 @@ class Caller:
     ) -> tuple[InForce, Approved]:
         """What is in force now, and its approval: the one given, or another where it changed."""
         for asked_again in (False, True):
-            now = await self._resolve(call.request.name, current=True)
+            now = await self._resolve(call.name, current=True)
             call.findings = changes(then, now)
             if not call.findings:
                 return now, approved
@@ -294,14 +287,14 @@ class Caller:
     async def _send(
         self, call: CallState, approved: Approved, rpc: RpcConnection
     ) -> dict[str, Any]:
-        request, plan, token = call.request, call.plan, call.request.cancel
+        plan, token = call.plan, call.cancel
         if rpc.mirrors and plan.mirrors is None:
             plan.mirrors = approved.tool.mirrors
         before = call.cancel_requests or 0
         options = CallOptions(
             meta=None if approved.meta_json is None else _loads(approved.meta_json),
             progress=True,
-            on_progress=request.on_progress,
+            on_progress=call.on_progress,
             mirrors=(rpc.mirrors and plan.mirrors) or (),
             repeatable=approved.hints.idempotent and call.retry is None,
             traffic=call.traffic,
@@ -310,7 +303,7 @@ class Caller:
         )
         method = "tools/call"
         fields = {"name": approved.tool.name, "arguments": Json(approved.arguments_json)}
-        timeouts = request.timeouts.after(call.seconds) if call.seconds else request.timeouts
+        timeouts = call.timeouts.after(call.seconds) if call.seconds else call.timeouts
         if (
             (token is not None and token.cancelled)
             or self._backend.current_task().cancelling() > before
@@ -342,7 +335,7 @@ class Caller:
             raise ProtocolViolation(f"invalid tool result: {error}", result=raw) from None
         if result.is_error or call.validation == "off" or call.plan.output is None:
             return result
-        seconds = call.request.timeouts.validation
+        seconds = call.timeouts.validation
         problem = await self._validation.result_problem(call.plan, raw, seconds)
         if problem is None:
             return result
@@ -368,14 +361,14 @@ class Caller:
                     # Repeating what may have run is safe only on a trusted server's word for it.
                     hints = now.tool.hints
                     error.retryable = hints.read_only or hints.idempotent
-        token, cancelled = call.request.cancel, None
+        token, cancelled = call.cancel, None
         if token is not None and token.cancelled:
             cancelled = self._cancelled(call, token)
         await call.entry.failed(error, cancelled)
 
     def _cancelled(self, call: CallState, token: CancelToken) -> McpError:
         sent = call.traffic is not None and call.traffic.sent > 0
-        return token._error(self._server, call.request.name, sent or call.may_have_run)
+        return token._error(self._server, call.name, sent or call.may_have_run)
 
     def _pause_before_next(self, call: CallState, error: McpError) -> float | None:
         """Seconds until the next attempt; None where there is none."""
@@ -392,7 +385,7 @@ class Caller:
         if call.attempts == retry.attempts or not retry.permits(error):
             return None
         pause = retry.pause(error, call.attempts)
-        if call.seconds + pause >= call.request.timeouts.total:
+        if call.seconds + pause >= call.timeouts.total:
             return None
         call.may_have_run |= not isinstance(error, NotSent)
         call.is_repetition = False
@@ -416,39 +409,6 @@ class Caller:
 
     def _new_id(self) -> str:
         return f"{self._origin}-{next(self._numbers)}"
-
-
-@dataclass(slots=True)
-class CallState:
-    """One call while it is made."""
-
-    request: CallRequest
-    entry: Entry | _NotRecorded
-    """Of this attempt, as are ``id``, ``traffic`` and ``findings``."""
-    validation: Strictness
-    retry: Retry | None
-    id: str = ""
-    traffic: Traffic | None = None
-    """Counts bytes, where there is an audit or a token that has to know whether any left."""
-    findings: tuple[str, ...] = ()
-    """How the definition changed while approval was asked for."""
-    plan: ToolPlan = field(init=False)
-    """Of the definition in force."""
-    once: OneCallApproval = field(default_factory=OneCallApproval)
-    frozen: tuple[dict[str, Any], str] | None = None
-    """The arguments and their canonical text, taken once from what the caller gave."""
-    cancel_requests: int | None = None
-    """Those to cancel the caller's task that were open before any callback could run."""
-    span: CallSpan | None = None
-    attempts: int = 1
-    """Those that ``retry`` counts, this one included."""
-    seconds: float = 0.0
-    """Those of the total timeout that earlier attempts have used, pauses included."""
-    is_repetition: bool = False
-    """Whether this attempt repeats one that the server refused to run, because what we knew of the
-    server was out of date."""
-    may_have_run: bool = False
-    """Whether an earlier attempt may have run."""
 
 
 class _NotRecorded:
@@ -480,6 +440,45 @@ class _NotRecorded:
 
 
 _NOT_RECORDED = _NotRecorded()
+
+
+@dataclass(slots=True)
+class CallState:
+    """One call while it is made: at first what ``call_tool`` was given."""
+
+    name: str
+    arguments: Mapping[str, Any] | None
+    timeouts: Timeouts
+    on_progress: OnProgress | None = None
+    meta: Mapping[str, Any] | None = None
+    validation: Strictness | None = None
+    cancel: CancelToken | None = None
+    context: Hashable = None
+    retry: Retry | None = None
+    entry: Entry | _NotRecorded = _NOT_RECORDED
+    """Of this attempt, as are ``id``, ``traffic`` and ``findings``."""
+    id: str = ""
+    traffic: Traffic | None = None
+    """Counts bytes, where there is an audit or a token that has to know whether any left."""
+    findings: tuple[str, ...] = ()
+    """How the definition changed while approval was asked for."""
+    plan: ToolPlan = field(init=False)
+    """Of the definition in force."""
+    once: OneCallApproval = field(default_factory=OneCallApproval)
+    frozen: tuple[dict[str, Any], str] | None = None
+    """The arguments and their canonical text, taken once from what the caller gave."""
+    cancel_requests: int | None = None
+    """Those to cancel the caller's task that were open before any callback could run."""
+    span: CallSpan | None = None
+    attempts: int = 1
+    """Those that ``retry`` counts, this one included."""
+    seconds: float = 0.0
+    """Those of the total timeout that earlier attempts have used, pauses included."""
+    is_repetition: bool = False
+    """Whether this attempt repeats one that the server refused to run, because what we knew of the
+    server was out of date."""
+    may_have_run: bool = False
+    """Whether an earlier attempt may have run."""
 
 
 def _object(what: str, value: Any) -> tuple[dict[str, Any], str]:

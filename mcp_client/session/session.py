@@ -33,8 +33,7 @@ from ..runtime.limits import Timeouts
 from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
 from ..validation.worker_pool import WorkerPool
-from .call import Caller
-from .call_request import CallRequest
+from .call import Caller, CallState
 from .retry import Retry
 from .setup import Setup
 from .tool_validation import Strictness
@@ -197,7 +196,7 @@ class Session:
 
         timeouts = self._timeouts if timeout is None else self._timeouts.for_call(timeout)
         return await self._caller.run(
-            CallRequest(
+            CallState(
                 name, arguments, timeouts, on_progress, meta, validation, cancel, context, retry
             )
         )

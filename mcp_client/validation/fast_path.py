@@ -1,12 +1,14 @@
 """Known to be valid: a compiled check over the keywords that most tools use.
 
-It may say "I cannot tell", but it never calls a value valid that ``jsonschema`` calls invalid. Each
-compiler below returns a test that is True only for values that certainly fit, or None where it does
-not support a schema. Equality of numbers and booleans, ``oneOf``, ``not``, references that come
-back to themselves and every keyword not named here are left to ``jsonschema``.
+It may say "I cannot tell", but it never calls a value valid that ``jsonschema`` calls invalid. What
+each compiler below returns is true only for values that certainly fit, or None where it does not
+support a schema. Equality of numbers and booleans, ``oneOf``, ``not``, references that come back to
+themselves and every keyword not named here are left to ``jsonschema``.
 
-Its time is bounded before it runs. A test looks at each value at most once, and once more for each
-branch under ``anyOf`` and ``allOf``, references followed; a pattern is simple (see
+Its time is bounded before it runs. A schema without keywords for all items of an array or all
+members of an object looks at a value once for each of its subschemas, however large the value is.
+Any other looks at each value at most once, and once more for each branch under ``anyOf`` and
+``allOf``, references followed: there, the size of the value is bounded. A pattern is simple (see
 ``simple_patterns``) and adds the most steps that a search can take.
 
 It runs in this process and in the worker, and imports nothing but the standard library.
@@ -15,9 +17,9 @@ It runs in this process and in the worker, and imports nothing but the standard 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from .simple_patterns import SimplePattern, simple_pattern
 from .value_size import has_at_most, size_of
@@ -37,33 +39,56 @@ _IGNORED = frozenset(
 )
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _DRAFT7 = "http://json-schema.org/draft-07/schema"
+_ABSENT: Any = object()
 
 
-@dataclass(frozen=True, slots=True)
+class _Part(NamedTuple):
+    """What a value has to be."""
+
+    kinds: frozenset[type] | None
+    """Of one of these types; None for any."""
+    test: Test | None
+    """Such that this is true; None where there is nothing more to test."""
+
+
+_ANYTHING = _Part(None, None)
+
+
 class FastPath:
     """The compiled test of one schema, and what bounds its time."""
 
-    _test: Test
-    _max_values: int
-    _branches: int
-    _patterns: tuple[SimplePattern, ...]
+    __slots__ = ("_branches", "_is_bounded", "_kinds", "_max_values", "_patterns", "_test")
+
+    def __init__(self, part: _Part, compiler: _Compiler) -> None:
+        self._kinds, self._test = part
+        self._is_bounded = not compiler.visits_all
+        self._branches = compiler.branches
+        self._max_values = _MAX_VALUES // (1 + compiler.branches)
+        self._patterns = [search.pattern for search in compiler.searches]
+        for search in compiler.searches if self._is_bounded else ():
+            search.longest = search.pattern.chars_within(
+                _MAX_SEARCH_STEPS // len(compiler.searches)
+            )
 
     def accepts(self, value: Any) -> bool:
         """True: ``value`` fits. False: it does not, or this cannot tell.
 
         The answer is right only where the schema as a whole is known to be valid.
         """
-        if self._patterns:
-            if not self._can_search(value):
-                return False
-        elif not has_at_most(value, self._max_values):
+        if self._kinds is not None and type(value) not in self._kinds:
+            return False
+        if self._test is None:
+            return True
+        if not (self._is_bounded or self._is_small(value)):
             return False
         try:
             return self._test(value)
         except RecursionError:
             return False  # the caller's stack is deep already
 
-    def _can_search(self, value: Any) -> bool:
+    def _is_small(self, value: Any) -> bool:
+        if not self._patterns:
+            return has_at_most(value, self._max_values)
         size = size_of(value, self._max_values)
         if size is None:
             return False
@@ -83,11 +108,8 @@ def compile_fast_path(schema: Any) -> FastPath | None:
     if not isinstance(dialect, str) or dialect.removesuffix("#") not in (_DIALECT, _DRAFT7):
         return None
     compiler = _Compiler(schema)
-    test = compiler.test(schema, 0)
-    if test is None:
-        return None
-    most = _MAX_VALUES // (1 + compiler.branches)
-    return FastPath(test, most, compiler.branches, tuple(compiler.patterns.values()))
+    part = compiler.part(schema, 0)
+    return None if part is None else FastPath(part, compiler)
 
 
 class _Compiler:
@@ -95,30 +117,56 @@ class _Compiler:
 
     def __init__(self, root: dict[str, Any]) -> None:
         self.branches = 0
-        self.patterns: dict[str, SimplePattern] = {}
+        self.visits_all = False
+        """Whether it looks at all items of an array, or at all members of an object."""
+        self.searches: list[_Search] = []
         self._root = root
         self._subschemas = 0
         self._within: set[str] = set()
         """The references being followed."""
 
-    def test(self, schema: Any, depth: int) -> Test | None:
+    def part(self, schema: Any, depth: int) -> _Part | None:
         if schema is True:
-            return _always
+            return _ANYTHING
         self._subschemas += 1
         if not isinstance(schema, dict) or depth > _MAX_DEPTH:
             return None
         if self._subschemas > _MAX_SUBSCHEMAS:
             return None
+        kinds = None
+        if "type" in schema:
+            kinds = _kinds(schema["type"])
+            if kinds is None:
+                return None
         tests: list[Test] = []
+        has_object_test = False
         for keyword in schema:
-            if keyword in _IGNORED or (keyword == "$schema" and schema is self._root):
+            if keyword in _IGNORED or keyword == "type":
                 continue
-            build = _KEYWORDS.get(keyword)
-            test = build(self, schema, depth) if build else None
+            if keyword == "$schema" and schema is self._root:
+                continue
+            if keyword in _OBJECT_KEYWORDS:
+                if has_object_test:
+                    continue
+                has_object_test = True
+            applies, build = _KEYWORDS.get(keyword, _UNKNOWN)
+            test = build(self, schema, depth)
             if test is None:
                 return None
-            tests.append(test)
-        return _all(tests)
+            if test is not _always:
+                sure = applies is None or (kinds is not None and kinds <= applies)
+                tests.append(test if sure else _where(applies, test))
+        return _Part(kinds, _all(tests))
+
+    def test(self, schema: Any, depth: int) -> Test | None:
+        """The part for ``schema`` as one test."""
+        part = self.part(schema, depth)
+        if part is None:
+            return None
+        kinds, test = part
+        if test is None:
+            return _always if kinds is None else lambda value: type(value) in kinds
+        return test if kinds is None else lambda value: type(value) in kinds and test(value)
 
     def tests(self, schemas: Any, depth: int) -> list[Test] | None:
         if not isinstance(schemas, list) or not schemas:
@@ -149,99 +197,115 @@ def _always(value: Any) -> bool:
     return True
 
 
-def _all(tests: list[Test]) -> Test:
+def _all(tests: list[Test]) -> Test | None:
     if not tests:
-        return _always
+        return None
     if len(tests) == 1:
         return tests[0]
     if len(tests) == 2:
         first, second = tests
         return lambda value: first(value) and second(value)
-    if len(tests) == 3:
-        first, second, third = tests
-        return lambda value: first(value) and second(value) and third(value)
     return lambda value: all([test(value) for test in tests])
 
 
-_TYPES: dict[str, Test] = {
-    "object": lambda value: type(value) is dict,
-    "array": lambda value: type(value) is list,
-    "string": lambda value: type(value) is str,
-    "integer": lambda value: type(value) is int,
-    "number": lambda value: type(value) is int or type(value) is float,
-    "boolean": lambda value: type(value) is bool,
-    "null": lambda value: value is None,
+def _where(kinds: frozenset[type] | None, test: Test) -> Test:
+    """``test``, for values of these types alone."""
+    return test if kinds is None else lambda value: type(value) not in kinds or test(value)
+
+
+_DICT, _LIST, _STR = frozenset({dict}), frozenset({list}), frozenset({str})
+_NUMBER: frozenset[type] = frozenset({int, float})
+_TYPES: dict[str, frozenset[type]] = {
+    "object": _DICT,
+    "array": _LIST,
+    "string": _STR,
+    "integer": frozenset({int}),
+    "number": _NUMBER,
+    "boolean": frozenset({bool}),
+    "null": frozenset({type(None)}),
 }
 
 
-def _type(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
-    named = schema["type"]
-    if isinstance(named, str):
-        return _TYPES.get(named)
-    if not isinstance(named, list) or not named:
-        return None
-    tests = [_TYPES.get(name) if isinstance(name, str) else None for name in named]
-    known = [test for test in tests if test is not None]
-    if len(known) != len(tests):
-        return None
-    return lambda value: any([test(value) for test in known])
+def _kinds(named: Any) -> frozenset[type] | None:
+    names = named if isinstance(named, list) else [named]
+    kinds = [_TYPES.get(name) if isinstance(name, str) else None for name in names]
+    known = [kind for kind in kinds if kind is not None]
+    return frozenset().union(*known) if known and len(known) == len(kinds) else None
 
 
-def _properties(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
-    named = schema["properties"]
-    if not isinstance(named, dict):
-        return None
-    tests: dict[str, Test] = {}
-    for name, subschema in named.items():
-        test = compiler.test(subschema, depth + 1)
-        if test is None:
-            return None
-        tests[name] = test
-    find = tests.get
+# Each builder below returns a test for values of the types that ``_KEYWORDS`` names beside it.
 
-    def check(value: Any) -> bool:
-        if type(value) is not dict:
+
+def _unknown(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
+    return None
+
+
+def _object(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
+    properties, names = schema.get("properties", {}), schema.get("required", [])
+    if not isinstance(properties, dict) or not isinstance(names, list):
+        return None
+    if not all([isinstance(name, str) for name in names]):
+        return None
+    parts = {name: compiler.part(properties[name], depth + 1) for name in properties}
+    known = [(name, part) for name, part in parts.items() if part is not None]
+    if len(known) != len(parts):
+        return None
+    needed, checked = frozenset(names), {name: part for name, part in known if part != _ANYTHING}
+    members, find = [(name, *part) for name, part in checked.items()], checked.get
+
+    def check(value: dict[str, Any]) -> bool:
+        if not needed <= value.keys():
+            return False
+        if len(value) < len(members):
+            for name, item in value.items():
+                kinds, test = find(name, _ANYTHING)
+                if kinds is not None and type(item) not in kinds:
+                    return False
+                if test is not None and not test(item):
+                    return False
             return True
-        for name, item in value.items():
-            test = find(name)
+        for name, kinds, test in members:
+            item = value.get(name, _ABSENT)
+            if item is _ABSENT:
+                continue
+            if kinds is not None and type(item) not in kinds:
+                return False
             if test is not None and not test(item):
                 return False
         return True
 
-    return check
-
-
-def _required(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
-    names = schema["required"]
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return None
-    needed = frozenset(names)
-    return lambda value: type(value) is not dict or needed <= value.keys()
+    if "additionalProperties" not in schema:
+        return check
+    others = _additional(compiler, schema, depth)
+    return None if others is None else _all([check, others])
 
 
 def _additional(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
-    allowed, properties = schema["additionalProperties"], schema.get("properties", {})
-    if "patternProperties" in schema or not isinstance(properties, dict):
+    if "patternProperties" in schema:
         return None
-    named = frozenset(properties)
+    allowed, named = schema["additionalProperties"], frozenset(schema.get("properties", {}))
     if allowed is False:
-        return lambda value: type(value) is not dict or value.keys() <= named
+        return lambda value: value.keys() <= named
     test = compiler.test(allowed, depth + 1)
-    if test is None:
-        return None
-    return lambda value: (
-        type(value) is not dict
-        or all([test(item) for name, item in value.items() if name not in named])
-    )
+    if test is None or test is _always:
+        return test
+    compiler.visits_all = True
+    return lambda value: all([test(item) for name, item in value.items() if name not in named])
 
 
 def _items(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
     if "prefixItems" in schema:
         return None
-    test = compiler.test(schema["items"], depth + 1)
+    part = compiler.part(schema["items"], depth + 1)
+    if part is None or part == _ANYTHING:
+        return None if part is None else _always
+    compiler.visits_all = True
+    kinds, test = part.kinds or frozenset(), part.test
     if test is None:
-        return None
-    return lambda value: type(value) is not list or all(map(test, value))
+        return lambda value: kinds.issuperset(map(type, value))
+    if not kinds:
+        return lambda value: all(map(test, value))
+    return lambda value: kinds.issuperset(map(type, value)) and all(map(test, value))
 
 
 def _enum(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
@@ -262,10 +326,8 @@ def _unique(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | N
         return None
     if not wanted:
         return _always
-    return lambda value: (
-        type(value) is not list
-        or (all([type(item) is str for item in value]) and len(set(value)) == len(value))
-    )
+    compiler.visits_all = True
+    return lambda value: _STR.issuperset(map(type, value)) and len(set(value)) == len(value)
 
 
 def _const(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
@@ -291,61 +353,88 @@ def _reference(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test 
     return compiler.referred(schema["$ref"], depth)
 
 
+class _Search:
+    """One search for a simple pattern."""
+
+    __slots__ = ("_search", "longest", "pattern")
+
+    def __init__(self, pattern: SimplePattern) -> None:
+        self.pattern = pattern
+        self.longest = sys.maxsize
+        """The longest text that is searched, in characters."""
+        self._search: Callable[[str], object] | None = None
+
+    def test(self, value: str) -> bool:
+        search = self._search
+        if search is None:
+            search = self._search = re.compile(self.pattern.source).search
+        return len(value) <= self.longest and search(value) is not None
+
+
 def _pattern(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
     source = schema["pattern"]
     pattern = simple_pattern(source) if isinstance(source, str) else None
     if pattern is None:
         return None
-    compiler.patterns[source] = pattern
-    if sum(map(len, compiler.patterns)) > _MAX_PATTERN_CHARS:
+    search = _Search(pattern)
+    compiler.searches.append(search)
+    sources = {each.pattern.source for each in compiler.searches}
+    if sum(map(len, sources)) > _MAX_PATTERN_CHARS:
         return None  # compiling them would take milliseconds
-    search = re.compile(source).search
-    return lambda value: type(value) is not str or search(value) is not None
+    return search.test
 
 
-def _number(keyword: str, fits: Callable[[Any, Any], bool]) -> Any:
+def _bound(keyword: str, make: Callable[[Any], Test]) -> _Build:
     def build(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
         bound = schema[keyword]
-        if type(bound) not in (int, float):
-            return None
-        return lambda value: (
-            (type(value) is not int and type(value) is not float) or fits(value, bound)
-        )
+        return make(bound) if type(bound) in (int, float) else None
 
     return build
 
 
-def _size(keyword: str, kind: Any, fits: Callable[[int, int], bool]) -> Any:
+def _size(keyword: str, make: Callable[[int], Test]) -> _Build:
     def build(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
         bound = schema[keyword]
-        if type(bound) is not int or bound < 0:
-            return None
-        return lambda value: type(value) is not kind or fits(len(value), bound)
+        return make(bound) if type(bound) is int and bound >= 0 else None
 
     return build
 
 
-_KEYWORDS: dict[str, Callable[[_Compiler, dict[str, Any], int], Test | None]] = {
-    "type": _type,
-    "properties": _properties,
-    "required": _required,
-    "additionalProperties": _additional,
-    "items": _items,
-    "enum": _enum,
-    "const": _const,
-    "uniqueItems": _unique,
-    "anyOf": _any_of,
-    "allOf": _all_of,
-    "$ref": _reference,
-    "pattern": _pattern,
-    "minimum": _number("minimum", lambda value, bound: value >= bound),
-    "maximum": _number("maximum", lambda value, bound: value <= bound),
-    "exclusiveMinimum": _number("exclusiveMinimum", lambda value, bound: value > bound),
-    "exclusiveMaximum": _number("exclusiveMaximum", lambda value, bound: value < bound),
-    "minLength": _size("minLength", str, lambda length, bound: length >= bound),
-    "maxLength": _size("maxLength", str, lambda length, bound: length <= bound),
-    "minItems": _size("minItems", list, lambda length, bound: length >= bound),
-    "maxItems": _size("maxItems", list, lambda length, bound: length <= bound),
-    "minProperties": _size("minProperties", dict, lambda length, bound: length >= bound),
-    "maxProperties": _size("maxProperties", dict, lambda length, bound: length <= bound),
+def _at_least(bound: int) -> Test:
+    return lambda value: len(value) >= bound
+
+
+def _at_most(bound: int) -> Test:
+    return lambda value: len(value) <= bound
+
+
+_Build: TypeAlias = Callable[[_Compiler, dict[str, Any], int], Test | None]
+_UNKNOWN: tuple[frozenset[type] | None, _Build] = (None, _unknown)
+_OBJECT_KEYWORDS = frozenset({"properties", "required", "additionalProperties"})
+_KEYWORDS: dict[str, tuple[frozenset[type] | None, _Build]] = {
+    **dict.fromkeys(_OBJECT_KEYWORDS, (_DICT, _object)),
+    "items": (_LIST, _items),
+    "enum": (None, _enum),
+    "const": (None, _const),
+    "uniqueItems": (_LIST, _unique),
+    "anyOf": (None, _any_of),
+    "allOf": (None, _all_of),
+    "$ref": (None, _reference),
+    "pattern": (_STR, _pattern),
+    "minimum": (_NUMBER, _bound("minimum", lambda bound: lambda value: value >= bound)),
+    "maximum": (_NUMBER, _bound("maximum", lambda bound: lambda value: value <= bound)),
+    "exclusiveMinimum": (
+        _NUMBER,
+        _bound("exclusiveMinimum", lambda bound: lambda value: value > bound),
+    ),
+    "exclusiveMaximum": (
+        _NUMBER,
+        _bound("exclusiveMaximum", lambda bound: lambda value: value < bound),
+    ),
+    "minLength": (_STR, _size("minLength", _at_least)),
+    "maxLength": (_STR, _size("maxLength", _at_most)),
+    "minItems": (_LIST, _size("minItems", _at_least)),
+    "maxItems": (_LIST, _size("maxItems", _at_most)),
+    "minProperties": (_DICT, _size("minProperties", _at_least)),
+    "maxProperties": (_DICT, _size("maxProperties", _at_most)),
 }

@@ -76,6 +76,17 @@ class SimplePattern(NamedTuple):
         steps: int = (chars + 1) ** power * self.steps_per_char
         return steps
 
+    def chars_within(self, steps: int) -> int:
+        """The longest text in which a search takes at most so many steps; -1 where none is."""
+        low, high = -1, steps
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.search_steps(middle) <= steps:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
 
 class _NotSimple(Exception):
     pass

@@ -5,7 +5,8 @@
 It speaks the stateless era (2026-07-28) and the handshake of the older revisions, and a tool's
 name chooses what happens: ``echo`` says its argument again, ``big`` answers with a long text,
 ``sleep`` answers later and says how many slept at once, ``record`` answers with twenty fields
-under an output schema. ``--tools`` fills the list up with tools that are only listed.
+under an output schema with one pattern. ``--tools`` fills the list up with tools that are only
+listed.
 
 One thread and one loop: read what there is, answer it in one write, sleep until the next is due.
 """
@@ -50,7 +51,10 @@ def _definitions(count: int) -> list[dict[str, Any]]:
         {
             "name": "record",
             "inputSchema": anything,
-            "outputSchema": _object({key: _TYPES[type(v)] for key, v in _RECORD.items()}),
+            "outputSchema": _object(
+                {key: _TYPES[type(v)] for key, v in _RECORD.items()}
+                | {"name_0": {"type": "string", "pattern": "^value number [0-9]+$"}}
+            ),
         },
     ]
     tools += [

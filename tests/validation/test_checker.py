@@ -330,6 +330,27 @@ def test_the_quick_check_is_right_about_every_two_keywords_together() -> None:
     assert said > 10_000
 
 
+def test_what_an_ordinary_object_costs_does_not_grow_with_what_it_is_given() -> None:
+    fast_path = compile_fast_path({"properties": {"a": {"type": "string"}}, "required": ["a"]})
+    assert fast_path is not None
+    assert fast_path.accepts({"a": "x", **dict.fromkeys(map(str, range(200_000)), 1)})
+    listed = compile_fast_path({"properties": {"a": {"items": {"type": "string"}}}})
+    assert listed is not None
+    assert listed.accepts({"a": ["x"] * 1_000})
+    assert not listed.accepts({"a": ["x"] * 200_000}), "more than is looked through in place"
+
+
+def test_a_text_that_is_long_for_its_pattern_is_left_to_jsonschema() -> None:
+    for kind, longest in (("^[a-z]+$", 10_000), ("[^@]+@[^@]+", 20)):
+        pattern = {"type": "string", "pattern": kind}
+        fast_path = compile_fast_path({"properties": {"a": pattern, "b": pattern}})
+        assert fast_path is not None
+        text = "x" * longest + "@x" * ("@" in kind)
+        assert fast_path.accepts({"a": text, "b": text})
+        assert not fast_path.accepts({"a": text * 1_000}), "it could take too long"
+        assert not fast_path.accepts({"a": "A1" if kind[0] == "^" else "x"})
+
+
 def test_the_quick_check_knows_an_ordinary_tool() -> None:
     schema = {
         "type": "object",

@@ -175,3 +175,13 @@ def counted_search(source: str, text: str) -> tuple[int, bool]:
 
     found = any(match(tree, start, lambda end: True) for start in range(len(text) + 1))
     return steps, found
+
+
+@pytest.mark.parametrize("source", ["^a+$", "a+", "[^@]+@[^@]+"])
+@pytest.mark.parametrize("steps", [0, 1, 50, 1_000, 1_000_000])
+def test_the_longest_text_within_some_steps_is_the_longest(source: str, steps: int) -> None:
+    pattern = simple_pattern(source)
+    assert pattern is not None
+    longest = pattern.chars_within(steps)
+    assert longest == -1 or pattern.search_steps(longest) <= steps
+    assert pattern.search_steps(longest + 1) > steps

@@ -1,0 +1,70 @@
+"""What a call is made with: its options, and the definition and connection in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ..approval.one_call import RECONNECTED
+from ..catalog.tool import Tool
+from ..connection.cancellation import CancelToken
+from ..connection.rpc import RpcConnection
+from ..errors import ConfigError
+from ..protocol.metadata import check_meta
+from .retry import Retry
+from .tool_validation import strictness_of
+
+__all__ = ["InForce", "changes", "check_options"]
+
+
+def check_options(
+    meta: object, validation: object, cancel: object, context: object, retry: object
+) -> None:
+    """Raises ``ConfigError`` for an option of ``call_tool`` that is wrong in itself."""
+    if isinstance(meta, Mapping):
+        check_meta(meta)
+    if validation is not None:
+        strictness_of("validation", validation)
+    if cancel is not None and not isinstance(cancel, CancelToken):
+        raise ConfigError(f"cancel={cancel!r}: give a CancelToken")
+    if retry is not None and not isinstance(retry, Retry):
+        raise ConfigError(f"retry={retry!r}: give Retry(attempts=...)")
+    try:
+        hash(context)
+    except TypeError:
+        raise ConfigError(
+            f"context= is a {type(context).__name__} that has no hash: give a hashable value, such "
+            "as a text or a tuple of texts"
+        ) from None
+
+
+class InForce(NamedTuple):
+    """A definition, the connection on which it is in force, and how to see that it is no longer."""
+
+    tool: Tool
+    rpc: RpcConnection
+    version: int
+    """Of the list the definition is from."""
+    fresh: bool
+    """Whether that list was known to be current. A call may use one that is not."""
+
+
+def changes(then: InForce, now: InForce) -> tuple[str, ...]:
+    """What is not the same any more, as findings; none where the approval still holds."""
+    meanwhile = "while approval was asked for"
+    found: list[str] = []
+    if now.tool != then.tool:
+        from ..catalog.pins import differences  # only now: few calls need it
+
+        found += differences(then.tool, now.tool)
+        old, new = then.tool.hints, now.tool.hints
+        found += [
+            f"{hint} was {getattr(old, hint)} and is now {getattr(new, hint)}"
+            for hint in ("read_only", "destructive", "idempotent", "open_world")
+            if getattr(old, hint) is not getattr(new, hint)
+        ]
+    if found or now.tool.trusted is not then.tool.trusted:
+        return (f"the definition of the tool changed {meanwhile}", *found)
+    if now.rpc is not then.rpc:
+        return (RECONNECTED,)
+    return ()
