@@ -3,6 +3,7 @@ run that was not approved.
 
 One folder a subject; imports go down this list only::
 
+    desk/        the web page on which people decide the calls of an ApprovalQueue
     adapters/    tools, calls and results in each LLM provider's shape; no provider's package
     stubs.py     typed Python for a server's tools
     sync.py      the same for programs without an event loop, and for threads
@@ -108,6 +109,8 @@ if TYPE_CHECKING:
     from .catalog.prompts import PromptResult
     from .catalog.resources import ResourceResult
     from .catalog.watch import ListChanges, ListWatch, ResourceWatch, ToolChanges, ToolWatch
+    from .desk.page import ApprovalPage
+    from .desk.serve import Desk, serve_desk
     from .handlers.handlers import (
         Accept,
         Cancel,
@@ -145,6 +148,7 @@ __all__ = [
     "Annotations",
     "Answers",
     "ApprovalHook",
+    "ApprovalPage",
     "ApprovalQueue",
     "AudioContent",
     "AuditError",
@@ -176,6 +180,7 @@ __all__ = [
     "DecidedApproval",
     "Decline",
     "Deny",
+    "Desk",
     "Drift",
     "ElicitRequest",
     "EmbeddedResource",
@@ -278,6 +283,7 @@ __all__ = [
     "load_config",
     "one_at_a_time",
     "safe_text",
+    "serve_desk",
     "verify_audit",
 ]
 
@@ -298,6 +304,8 @@ _LATER = {
         "TokenStore",
         "WorkloadIdentity",
     ),
+    "desk.page": ("ApprovalPage",),
+    "desk.serve": ("Desk", "serve_desk"),
     "handlers.handlers": (
         "Accept",
         "Cancel",

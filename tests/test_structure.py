@@ -26,7 +26,7 @@ LAYERS = [
     {"handlers"},
     {"session"},
     {"host"},
-    {"adapters", "sync"},
+    {"adapters", "desk", "sync"},
     {"stubs"},
     {"__init__"},
 ]

@@ -190,13 +190,13 @@ class ApprovalQueue:
             raise ConfigError("decide(): an answer with arguments is for one call, not for several")
         if not wanted:
             return
-        if self._store is not None:
-            now = [_shown(ticket) for ticket in self._store.decide(wanted, answer)]
+        if self._store is None:
+            self._answer(wanted, answer)
         else:
-            now = self._answer(wanted, answer)
-        with self._lock:
-            for pending in now:
-                self._remember(pending, answer)
+            tickets = self._store.decide(wanted, answer)
+            with self._lock:
+                for ticket in tickets:
+                    self._remember(_shown(ticket), answer)
         self._signal.notify()
 
     def changes(self) -> PendingChanges:
@@ -204,7 +204,7 @@ class ApprovalQueue:
         seconds = None if self._store is None else _LOOK
         return PendingChanges(lambda: self.pending, self._signal, seconds)
 
-    def _answer(self, wanted: tuple[str, ...], answer: Answer) -> list[PendingApproval]:
+    def _answer(self, wanted: tuple[str, ...], answer: Answer) -> None:
         with self._lock:
             missing = tuple(id for id in wanted if id not in self._questions)
             if missing:
@@ -213,10 +213,11 @@ class ApprovalQueue:
                 raise not_pending(missing, len(wanted))
             questions = [self._questions.pop(id) for id in wanted]
             self._pending = None
+            for question in questions:
+                question.answer = answer
+                self._remember(question.pending, answer)
         for question in questions:
-            question.answer = answer
             question.wake()
-        return [question.pending for question in questions]
 
     def _remember(self, pending: PendingApproval, answer: Answer) -> None:
         kept = self._decided

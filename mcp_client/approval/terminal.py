@@ -13,23 +13,13 @@ from ..runtime.safe_text import safe_text
 from .decision import Allow, Answer, Deny, Remember
 from .editor import EditorFailed, arguments_of, draft_of, edited, editor
 from .questions import in_thread, remembered_meanwhile
+from .wording import HINTS, SOURCES
 
 __all__ = ["ask_on_terminal", "everything", "question"]
 
 _TRIES = 3
 _NO = "the person at the terminal said no"
 _LEFT = "the person at the terminal closed the question"
-_HINTS = (
-    ("read_only", "Read-only"),
-    ("destructive", "Destructive"),
-    ("idempotent", "Repeatable"),
-    ("open_world", "Reaches out"),
-)
-_SOURCES = {
-    "server": "the server's word, which you trust",
-    "assumed": "assumed, not stated by a trusted server",
-    "contradiction": "assumed, the server contradicts itself",
-}
 _LINES_BESIDE = 22
 """That a question takes besides the arguments: what a screen has left is theirs."""
 _MOST_NOTES = 12
@@ -206,9 +196,9 @@ def _what_it_says(page: Page, call: ToolCall, text: int, lines: int) -> None:
 
 def _hints(page: Page, call: ToolCall) -> None:
     sources = call.hints.source
-    for name, label in _HINTS:
+    for name, label in HINTS:
         value = "yes" if getattr(call.hints, name) else "no"
-        page.fact(label, f"{value} ({_SOURCES[sources[name]]})")
+        page.fact(label, f"{value} ({SOURCES[sources[name]]})")
 
 
 def _arguments(call: ToolCall) -> str:

@@ -23,7 +23,17 @@ from typing import Any, NamedTuple
 
 from .safe_text import safe_text
 
-__all__ = ["NARROWEST", "SHORT", "WHOLE", "Fold", "Page", "Row", "json_rows", "prose"]
+__all__ = [
+    "NARROWEST",
+    "SHORT",
+    "WHOLE",
+    "Fold",
+    "Page",
+    "Row",
+    "json_rows",
+    "prose",
+    "runs_backwards",
+]
 
 NARROWEST = 24
 """Columns that a terminal must have: less leaves no room beside the marks."""
@@ -103,7 +113,7 @@ class Page:
                 continue
             self.folded |= row.ours
             text = row.text if row.ours else self._safe(row.text)
-            backwards = backwards or _runs_backwards(text)
+            backwards = backwards or runs_backwards(text)
             for number, piece in enumerate(broken(text, self._width - _LABEL - 2)):
                 if len(self.lines) >= until:
                     left += 1
@@ -176,7 +186,8 @@ def _cells(char: str) -> int:
     return 1 if char.isascii() or char in _ONE_CELL else 2
 
 
-def _runs_backwards(text: str) -> bool:
+def runs_backwards(text: str) -> bool:
+    """Whether letters of it run right to left, so that lines are not shown in the order of text."""
     if text.isascii():
         return False
     return any(unicodedata.bidirectional(char) in ("R", "AL") for char in text)

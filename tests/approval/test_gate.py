@@ -139,6 +139,7 @@ def test_every_public_function_of_the_package_is_known_to_this_test() -> None:
         "load_config",
         "one_at_a_time",
         "safe_text",
+        "serve_desk",
         "verify_audit",
     }
 

@@ -7,6 +7,7 @@ started is gone in the end.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -52,6 +53,53 @@ class Page:
 
     def click(self, selector: str) -> None:
         _ask("POST", f"{self._element(selector)}/click", {})
+
+    def press(self, *keys: str) -> None:
+        """Press and release keys, one after the other, wherever the focus is."""
+        strokes = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
+        actions = [{"type": "key", "id": "keyboard", "actions": strokes}]
+        _ask("POST", f"{self._base}/actions", {"actions": actions})
+
+    def screenshot(self) -> bytes:
+        """What the window shows, as PNG."""
+        return base64.b64decode(_ask("GET", f"{self._base}/screenshot"))
+
+    def look(self, *, dark: bool = False, width: int = 1280, height: int = 900) -> None:
+        """The person's window and its colours, from now on."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self._devtools("Emulation.setDeviceMetricsOverride", size)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._devtools("Emulation.setEmulatedMedia", {"features": [scheme]})
+
+    @property
+    def complaints(self) -> list[str]:
+        """What the browser's console says since this was last asked: blocked scripts among it."""
+        lines = _ask("POST", f"{self._base}/se/log", {"type": "browser"})
+        return [str(line["message"]) for line in lines]
+
+    def named(self, role: str, name: str) -> list[str]:
+        """The elements with that role and accessible name, as the browser computes them; each as
+        what ``click_on`` takes."""
+        every = {"using": "css selector", "value": "button, input, select, textarea, a, summary"}
+        found = [one[_ELEMENT] for one in _ask("POST", f"{self._base}/elements", every)]
+        return [
+            one
+            for one in found
+            if _ask("GET", f"{self._base}/element/{one}/displayed")
+            and _ask("GET", f"{self._base}/element/{one}/computedlabel") == name
+            and _ask("GET", f"{self._base}/element/{one}/computedrole") == role
+        ]
+
+    def click_on(self, element: str) -> None:
+        _ask("POST", f"{self._base}/element/{element}/click", {})
+
+    def type_into(self, element: str, text: str, *, instead: bool = False) -> None:
+        if instead:
+            _ask("POST", f"{self._base}/element/{element}/clear", {})
+        _ask("POST", f"{self._base}/element/{element}/value", {"text": text})
+
+    def _devtools(self, command: str, params: dict[str, Any]) -> None:
+        _ask("POST", f"{self._base}/goog/cdp/execute", {"cmd": command, "params": params})
 
     def run(self, script: str) -> Any:
         return _ask("POST", f"{self._base}/execute/sync", {"script": script, "args": []})
@@ -127,7 +175,12 @@ def _wishes(chromium: Path, home: str) -> dict[str, Any]:
         f"--user-data-dir={home}/profile",
     ]
     options = {"binary": str(chromium), "args": args}
-    always = {"goog:chromeOptions": options, "timeouts": {"pageLoad": int(_SECONDS * 1000)}}
+    logs = {"browser": "ALL"}
+    always = {
+        "goog:loggingPrefs": logs,
+        "goog:chromeOptions": options,
+        "timeouts": {"pageLoad": int(_SECONDS * 1000)},
+    }
     return {"capabilities": {"alwaysMatch": always}}
 
 

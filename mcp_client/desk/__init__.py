@@ -1,0 +1,1 @@
+"""A web page on which people decide the calls of an ``ApprovalQueue``."""

@@ -1,0 +1,347 @@
+"""``ApprovalPage``: what an ``ApprovalQueue`` has pending, on a web page, to be decided there.
+
+```python
+page = ApprovalPage(queue, authorize=who_is_there)
+app = Starlette(routes=[..., Mount("/approvals", page)])    # FastAPI: app.mount("/approvals", page)
+```
+
+It is an ASGI application, to be mounted in any other. ``authorize(scope)`` names the person who
+sends a request, by the host's own login, and is asked for each request; ``visible(person, call)``
+says whether they may see and decide a call. Both may be async; an exception is a no.
+
+**What a page of somebody else can do.** Nothing: it cannot frame this one, read it or start a
+script in it (Content-Security-Policy), and a form that it sends has neither the token nor the
+origin that a decision needs. The text of servers and models is escaped, and what a person would
+not see in it is spelled out. A decision names its calls by random ids, and each is decided once, so
+that sending it again does nothing.
+
+**Live.** The page hears of changes by server-sent events. Each stream ends after some seconds and
+the browser opens the next, so that ``authorize`` is asked again and a server can stop.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import urlsplit
+
+from ..approval.decision import Allow, Answer, Deny
+from ..approval.editor import EditorFailed, arguments_of, draft_of
+from ..approval.pending import DecidedApproval, PendingApproval
+from ..approval.questions import in_thread
+from ..approval.queue import ApprovalQueue
+from ..approval.wording import REMEMBER
+from ..catalog.tool import ToolCall
+from ..errors import ConfigError, McpError, NotPending
+from ..protocol.canonical_json import NotJson
+from ..runtime.callbacks import invoke_callback, is_async
+from ..runtime.safe_text import safe_text
+from .asgi import Receive, Refused, Request, Response, Scope, Send, Stream
+from .document import document, message, page_of
+from .markup import Html, joined
+from .question import card, decided_list, whole
+
+__all__ = ["ApprovalPage", "Authorize", "Visible"]
+
+_log = logging.getLogger("mcp_client.desk")
+
+Authorize: TypeAlias = Callable[[Scope], "str | Awaitable[str | None] | None"]
+Visible: TypeAlias = Callable[[str, ToolCall], "bool | Awaitable[bool]"]
+
+_STATIC = {"desk.js": "text/javascript; charset=utf-8", "desk.css": "text/css; charset=utf-8"}
+_NAME = 200
+_NOT_SHOWN = "visible() raised, so the call is not shown"
+T = TypeVar("T", PendingApproval, DecidedApproval)
+
+
+class ApprovalPage:
+    """The application. One serves any number of people."""
+
+    stream_seconds = 12.0
+    """After which a stream of changes ends, and the browser opens the next."""
+
+    def __init__(
+        self,
+        queue: ApprovalQueue,
+        *,
+        authorize: Authorize,
+        visible: Visible | None = None,
+        show_context: bool = False,
+        secret: bytes | None = None,
+    ) -> None:
+        """``authorize(scope)`` gives the name of the person, which is recorded as who decided;
+        None refuses the request. ``show_context`` shows whose call it is. ``secret`` makes the
+        tokens of forms: give one where several processes serve the page over one store.
+
+        Raises ``ConfigError`` for a wrong argument.
+        """
+        if not isinstance(queue, ApprovalQueue):
+            raise ConfigError(f"ApprovalPage({queue!r}): give an ApprovalQueue")
+        for name, function in (("authorize", authorize), ("visible", visible)):
+            if not callable(function) and (function is not None or name == "authorize"):
+                raise ConfigError(f"ApprovalPage({name}={function!r}): give a function")
+        if secret is not None and (not isinstance(secret, bytes) or len(secret) < 16):
+            raise ConfigError("ApprovalPage(secret=...): give at least 16 random bytes")
+        self._queue = queue
+        self._authorize = authorize
+        self._visible = visible
+        self._show_context = show_context
+        self._secret = secret or secrets.token_bytes(32)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _live(receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        request = Request(scope, receive)
+        try:
+            answer = await self._answer(request)
+        except Refused as refused:
+            answer = _refusal(request, refused)
+        except McpError as error:
+            _log.error("a request to the approval page failed: %s", error)
+            answer = _refusal(request, Refused(503, "The calls cannot be read now."))
+        if isinstance(answer, Stream):
+            await answer.send(send, request)
+        else:
+            await answer.send(send, head=request.method == "HEAD")
+
+    async def _answer(self, request: Request) -> Response | Stream:
+        person = await self._person(request)
+        _check_site(request)
+        first, _, rest = request.path.removeprefix("/").partition("/")
+        if request.path == "":
+            place = request.root.rpartition("/")[2]
+            return Response(status=307, location=f"./{place}/" if place else "/")
+        if first == "decide" and not rest:
+            if request.method != "POST":
+                return Response(status=405, allow="POST")
+            return await self._decide(request, person)
+        if request.method not in ("GET", "HEAD"):
+            return Response(status=405, allow="GET, HEAD")
+        match first, rest:
+            case "", "":
+                return await self._page(person)
+            case "changes", "" if request.method == "GET":
+                return Stream(self._changes(person), self.stream_seconds)
+            case "calls", "":
+                return await self._calls(person, request.query.get("ids", []))
+            case "decided", "":
+                return Response(decided_list(await self._decided(person)))
+            case "call", id:
+                pending = await self._one(person, id)
+                return Response(document(whole(pending, context=self._show_context), above="../"))
+            case "draft", id:
+                pending = await self._one(person, id)
+                draft = await in_thread(draft_of, pending.call.arguments_json)
+                return Response(draft, type="text/plain; charset=utf-8")
+            case "static", name if name in _STATIC:
+                return Response(_static(name), type=_STATIC[name])
+        raise Refused(404, "There is nothing here.")
+
+    # ------------------------------------------------------------------------ who
+
+    async def _person(self, request: Request) -> str:
+        try:
+            name = await invoke_callback(self._authorize, request.scope)
+        except Exception:  # noqa: BLE001 - any failure means no
+            _log.exception("authorize() raised, so the request is refused")
+            name = None
+        if not isinstance(name, str) or not name:
+            raise Refused(403, "You are not logged in, or may not decide calls here.")
+        return safe_text(name, _NAME)
+
+    async def _seen(self, person: str, calls: Sequence[T]) -> list[T]:
+        """Those that this person may see."""
+        visible = self._visible
+        if visible is None:
+            return list(calls)
+        if not is_async(visible):
+            return await in_thread(_seen, visible, person, calls)
+        seen = []
+        for one in calls:
+            try:
+                if await visible(person, one.call) is True:  # type: ignore[misc]
+                    seen.append(one)
+            except Exception:  # noqa: BLE001 - any failure means no
+                _log.exception(_NOT_SHOWN)
+        return seen
+
+    def _token(self, person: str) -> str:
+        return hmac.new(self._secret, person.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+
+    # ----------------------------------------------------------------------- what
+
+    async def _pending(self, person: str) -> list[PendingApproval]:
+        queue = self._queue
+        pending = await in_thread(lambda: queue.pending) if queue.waits else queue.pending
+        return await self._seen(person, pending)
+
+    async def _decided(self, person: str) -> list[DecidedApproval]:
+        return await self._seen(person, self._queue.decided)
+
+    async def _one(self, person: str, id: str) -> PendingApproval:
+        for pending in await self._pending(person):
+            if pending.id == id:
+                return pending
+        raise Refused(404, "That call is not pending: it was decided, or its caller has gone.")
+
+    async def _page(self, person: str) -> Response:
+        pending, decided = await self._pending(person), await self._decided(person)
+        token = self._token(person)
+        answer = Response()
+        cards = await in_thread(self._cards, pending, token)
+        body = page_of(person, cards, len(pending), decided_list(decided), token)
+        return Response(document(body, nonce=answer.nonce, above=""), nonce=answer.nonce)
+
+    def _cards(self, pending: Sequence[PendingApproval], token: str) -> Html:
+        return joined(card(one, token, context=self._show_context) for one in pending)
+
+    async def _calls(self, person: str, ids: list[str]) -> Response:
+        wanted = set(",".join(ids).split(","))
+        pending = [one for one in await self._pending(person) if one.id in wanted]
+        return Response(await in_thread(self._cards, pending, self._token(person)))
+
+    async def _changes(self, person: str) -> AsyncGenerator[str]:
+        """What is pending, now and whenever it changes, as the ids of the calls."""
+        token, last = self._token(person), ""
+        async with self._queue.changes() as changes:
+            while True:
+                pending, decided = await self._pending(person), await self._decided(person)
+                event = json.dumps(
+                    {
+                        "ids": [one.id for one in pending],
+                        "decided": decided[-1].id if decided else "",
+                        "token": token,
+                    }
+                )
+                if event != last:
+                    yield event
+                last = event
+                await anext(changes)
+
+    # --------------------------------------------------------------------- answers
+
+    async def _decide(self, request: Request, person: str) -> Response:
+        form = await request.form()
+        token = form.get("token", [""])[-1]
+        if not hmac.compare_digest(token.encode("utf-8", "replace"), self._token(person).encode()):
+            raise Refused(403, "This page is out of date. Load it again, and decide then.")
+        ids = form.get("ids", [])
+        pending = {one.id: one for one in await self._pending(person)}
+        if not ids:
+            raise Refused(422, "Select a call first.")
+        if any(id not in pending for id in ids):
+            await self._too_late(person, ids, [id for id in ids if id not in pending])
+        answer = _answer_of(form, [pending[id].call for id in dict.fromkeys(ids)])
+        try:
+            if self._queue.waits:
+                await in_thread(lambda: self._queue.decide(ids, answer, by=person))
+            else:
+                self._queue.decide(ids, answer, by=person)
+        except NotPending as error:
+            await self._too_late(person, ids, list(error.ids))
+        if "application/json" in request.header("accept"):
+            return Response(json.dumps({"decided": ids}), type="application/json")
+        return Response(status=303, location="./")
+
+    async def _too_late(self, person: str, ids: list[str], missing: list[str]) -> None:
+        decided = {one.id: one.answer for one in await self._decided(person)}
+        by = [decided[id].by or "somebody" for id in missing if id in decided]
+        text = (
+            f"It was decided already, by {by[0]}."
+            if len(ids) == 1 and by
+            else "It is not pending any more: it was decided, or its caller has gone."
+            if len(ids) == 1
+            else f"{len(missing)} of the {len(ids)} calls are not pending any more, so none was "
+            "decided. Look again."
+        )
+        raise Refused(409, text, gone=missing)
+
+
+def _seen(visible: Visible, person: str, calls: Sequence[T]) -> list[T]:
+    seen = []
+    for one in calls:
+        try:
+            if visible(person, one.call) is True:
+                seen.append(one)
+        except Exception:  # noqa: BLE001 - any failure means no
+            _log.exception(_NOT_SHOWN)
+    return seen
+
+
+def _answer_of(form: dict[str, list[str]], calls: list[ToolCall]) -> Answer:
+    """The answer that the form gives. Raises ``Refused``."""
+    reason = form.get("reason", [""])[-1].strip()[:500] or None
+    match form.get("answer"):
+        case ["deny"]:
+            return Deny(reason or "refused", source="person")
+        case ["allow"]:
+            pass
+        case _:
+            raise Refused(422, "Say Allow or Deny.")
+    name = form.get("remember", ["call"])[-1]
+    if name not in REMEMBER:
+        raise Refused(422, "How far should the answer be remembered?")
+    arguments = _edited(form.get("arguments"), calls)
+    if arguments is not None and name != "call":
+        raise Refused(422, "Arguments that were edited are for this call only.", field="remember")
+    return Allow(arguments, REMEMBER[name][1], reason, source="person")
+
+
+def _edited(draft: list[str] | None, calls: list[ToolCall]) -> dict[str, Any] | None:
+    if not draft:
+        return None
+    if len(calls) != 1 or len(draft) != 1:
+        raise Refused(422, "Arguments are edited one call at a time.")
+    try:
+        arguments = arguments_of(draft[0])
+        same = calls[0].with_arguments(arguments).arguments_json == calls[0].arguments_json
+    except (EditorFailed, NotJson) as error:
+        raise Refused(422, f"These arguments cannot be sent: {error}", field="arguments") from None
+    return None if same else arguments
+
+
+def _check_site(request: Request) -> None:
+    """No page from elsewhere asks for anything but the page itself, to be shown in a tab.
+
+    The headers are the browser's own (Fetch Metadata, and RFC 6454 for ``Origin``).
+    """
+    site, origin = request.header("sec-fetch-site"), request.header("origin")
+    if request.method != "POST":
+        opened = request.header("sec-fetch-dest") in ("", "document")
+        allowed = site in ("", "none", "same-origin") or opened
+    elif site:
+        allowed = site == "same-origin"
+    else:
+        allowed = not origin or urlsplit(origin).netloc == request.header("host")
+    if not allowed:
+        raise Refused(403, "This request comes from another site.")
+
+
+def _refusal(request: Request, refused: Refused) -> Response:
+    if "application/json" in request.header("accept"):
+        body = json.dumps({"error": refused.text, **refused.more})
+        return Response(body, status=refused.status, type="application/json")
+    return Response(document(message(refused.text)), status=refused.status)
+
+
+def _static(name: str) -> bytes:
+    return (Path(__file__).parent / "static" / name).read_bytes()
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    """A server that runs the page alone starts and stops it so."""
+    while True:
+        kind = (await receive())["type"]
+        await send({"type": f"{kind}.complete"})
+        if kind == "lifespan.shutdown":
+            return

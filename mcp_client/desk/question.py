@@ -1,0 +1,349 @@
+"""One call as a person sees it on the page, and what was decided about others."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from datetime import UTC, datetime
+
+from ..approval.decision import Allow, Remember
+from ..approval.pending import DecidedApproval, PendingApproval
+from ..approval.wording import HINTS, REMEMBER, SOURCES, coverage
+from ..catalog.call_context import is_storable
+from ..catalog.pins import Drift
+from ..catalog.tool import Tool, ToolCall, fingerprinted
+from ..runtime.console_layout import WHOLE, Fold
+from .markup import Html, Part, element, joined, json_block, lines_block
+
+__all__ = ["card", "decided_list", "whole"]
+
+_INLINE = 30_000
+"""Characters of arguments that are shown in full beside the other calls."""
+_FOLDED = (Fold(text=2_000, members=100, depth=6),)
+_PROSE = 700
+_DIFF_LINES = 400
+
+
+def card(pending: PendingApproval, token: str, *, context: bool = False) -> Html:
+    """The call with everything it takes to decide it. ``token`` is for its form; ``context`` is
+    whether the call's context is shown."""
+    call, id = pending.call, pending.id
+    folded = len(call.arguments_json) > _INLINE
+    return element(
+        "article",
+        _head(pending),
+        _warnings(call),
+        _context(call) if context else None,
+        _arguments(call, _FOLDED if folded else WHOLE),
+        _hints(call),
+        _said(call, _PROSE),
+        element(
+            "p",
+            element(
+                "a",
+                "Show all of it" if folded else "Everything about this call",
+                href=f"call/{id}",
+                target="_blank",
+                rel="noopener",
+            ),
+            class_="all",
+        ),
+        _form(pending, token),
+        class_="call",
+        id=f"call-{id}",
+        data_id=id,
+        data_text=f"{call.server} {call.tool.name} {call.tool.title or ''}"[:500],
+        aria_labelledby=f"title-{id}",
+    )
+
+
+def whole(pending: PendingApproval, *, context: bool = False) -> Html:
+    """The call in full, to be read: nothing is left out. The arguments come first, so that no
+    description can put them off."""
+    call = pending.call
+    return joined(
+        [
+            element("h1", *_title(call)),
+            _warnings(call),
+            _hints(call),
+            _context(call) if context else None,
+            _arguments(call, WHOLE),
+            _section("The caller's _meta", json_block(call.meta_json, "The caller's _meta"))
+            if call.meta_json is not None
+            else None,
+            _said(call, None),
+            _section(
+                "Input schema", json_block(json.dumps(call.tool.input_schema), "Input schema")
+            ),
+            _facts(
+                ("Definition", call.tool.fingerprint), ("This call", call.key), ("Its id", call.id)
+            ),
+        ]
+    )
+
+
+def decided_list(decided: list[DecidedApproval]) -> Html:
+    """What was decided lately, the newest first."""
+    if not decided:
+        return element("p", "Nothing yet.", class_="hint")
+    return element("ol", *(_decided(one) for one in reversed(decided)), class_="decided")
+
+
+# --------------------------------------------------------------------------- parts
+
+
+def _title(call: ToolCall) -> list[Part]:
+    return [
+        element("bdi", call.tool.name, class_="tool"),
+        " on ",
+        element("bdi", call.server, class_="server"),
+    ]
+
+
+def _head(pending: PendingApproval) -> Html:
+    id = pending.id
+    tick = element(
+        "input", type="checkbox", name="ids", value=id, form="batch", class_="tick", id=f"tick-{id}"
+    )
+    times: list[Part] = ["Asked ", _time(pending.asked_at)]
+    if pending.expires_at is not None:
+        times += [", refused ", _time(pending.expires_at), " if nobody decides"]
+    return element(
+        "header",
+        element("label", tick, element("span", "Select"), class_="select", for_=f"tick-{id}"),
+        element("h2", *_title(pending.call), id=f"title-{id}", tabindex="-1"),
+        element("p", *times, class_="hint times"),
+    )
+
+
+def _time(seconds: float) -> Html:
+    when = datetime.fromtimestamp(seconds, UTC)
+    return element("time", f"{when:%Y-%m-%d %H:%M:%S} UTC", datetime=f"{when:%Y-%m-%dT%H:%M:%SZ}")
+
+
+def _warnings(call: ToolCall) -> Html | None:
+    if not call.findings and call.drift is None:
+        return None
+    found = element("ul", *(element("li", finding) for finding in call.findings))
+    return element(
+        "section",
+        element("h3", "Look at this first"),
+        found,
+        None if call.drift is None else _drift(call.tool, call.drift),
+        class_="findings",
+    )
+
+
+def _drift(tool: Tool, drift: Drift) -> Html | None:
+    """The pinned definition and the one in force, line by line."""
+    if drift.pinned is None:
+        return None
+    old, new = (_definition_lines(each) for each in (drift.pinned, fingerprinted(tool._definition)))
+    lines = list(difflib.unified_diff(old, new, lineterm="", n=2))[3:]
+    shown = [_diff_line(line) for line in lines[:_DIFF_LINES]]
+    if len(lines) > _DIFF_LINES:
+        shown.append(element("span", f"{len(lines) - _DIFF_LINES} more lines", class_="l note"))
+    return element(
+        "details",
+        element("summary", "What changed since the tool was reviewed"),
+        element(
+            "pre",
+            *shown,
+            class_="block diff",
+            tabindex="0",
+            role="group",
+            aria_label="What changed since the tool was reviewed",
+        ),
+        open=True,
+    )
+
+
+def _definition_lines(definition: dict[str, object]) -> list[str]:
+    text = json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=False)
+    return text.replace("\\n", "\\n\n").split("\n")
+
+
+def _diff_line(line: str) -> Html:
+    kind = {"+": "added", "-": "removed", "@": "place"}.get(line[:1], "same")
+    mark = {"added": "Now: ", "removed": "Was: "}.get(kind)
+    spoken = None if mark is None else element("span", mark, class_="spoken")
+    shown = element("span", "…" if kind == "place" else line or " ")
+    return element("span", spoken, shown, class_=f"l {kind}")
+
+
+def _said(call: ToolCall, most: int | None) -> Html | None:
+    tool, parts = call.tool, list[Part]()
+    if tool.title:
+        parts.append(_quote("Its title", tool.title, most))
+    if tool.description:
+        parts.append(_quote("It says", tool.description, most))
+    return element("div", *parts, class_="said") if parts else None
+
+
+def _quote(label: str, text: str, most: int | None) -> Html:
+    left = 0 if most is None else len(text) - most
+    if left > 0:
+        text = text[:most]
+    return element(
+        "div",
+        element("h3", label),
+        lines_block(text, label),
+        element("p", f"{left:,} more characters", class_="hint") if left > 0 else None,
+        class_="quote",
+    )
+
+
+def _hints(call: ToolCall) -> Html:
+    sources = call.hints.source
+    facts = []
+    for name, label in HINTS:
+        value = getattr(call.hints, name)
+        risky = value is (name in ("destructive", "open_world"))
+        facts.append(
+            element(
+                "div",
+                element("dt", label),
+                element(
+                    "dd",
+                    element("strong", "yes" if value else "no"),
+                    element("span", SOURCES[sources[name]], class_="source"),
+                ),
+                class_="risky" if risky else "calm",
+            )
+        )
+    return element("dl", *facts, class_="hints")
+
+
+def _context(call: ToolCall) -> Html | None:
+    if call.context is None:
+        return None
+    known = is_storable(call.context)
+    shown = str(call.context) if known else f"a {type(call.context).__name__}"
+    return _facts(("On behalf of", shown))
+
+
+def _facts(*facts: tuple[str, str]) -> Html:
+    rows = (
+        element("div", element("dt", name), element("dd", element("bdi", value)))
+        for name, value in facts
+    )
+    return element("dl", *rows, class_="facts")
+
+
+def _arguments(call: ToolCall, folds: tuple[Fold, ...]) -> Html:
+    text = call.arguments_json
+    size = f"{len(text):,} characters"
+    if text == "{}":
+        return _section("Arguments", element("p", "None.", class_="hint"))
+    cut = None
+    if folds is not WHOLE:
+        cut = element("p", f"Not all of it is shown here: {size} in all.", class_="cut")
+    return _section("Arguments", cut, json_block(text, "Arguments", folds))
+
+
+def _section(title: str, *children: Part) -> Html:
+    return element("section", element("h3", title), *children)
+
+
+# ----------------------------------------------------------------------- the answer
+
+
+def _form(pending: PendingApproval, token: str) -> Html:
+    id = pending.id
+    return element(
+        "form",
+        element("input", type="hidden", name="token", value=token),
+        element("input", type="hidden", name="ids", value=id),
+        # Enter in a field presses the first button of a form: this one, which does nothing.
+        element("button", "Nothing", type="submit", disabled=True, hidden=True),
+        _editor(id),
+        element("p", id=f"error-{id}", class_="error", role="alert", hidden=True),
+        element("div", _reason(id), _remember(pending), class_="fields"),
+        element(
+            "p", coverage(pending.call, Remember("call")), id=f"covers-{id}", class_="hint covers"
+        ),
+        element(
+            "div",
+            element("button", "Allow", type="submit", name="answer", value="allow", class_="allow"),
+            element("button", "Deny", type="submit", name="answer", value="deny", class_="deny"),
+            element(
+                "button",
+                "Edit",
+                type="button",
+                class_="edit-button",
+                aria_expanded="false",
+                aria_controls=f"arguments-{id}",
+                hidden=True,
+            ),
+            class_="buttons",
+        ),
+        method="post",
+        action="decide",
+        class_="answer",
+    )
+
+
+def _editor(id: str) -> Html:
+    """The script shows it, and fetches what stands in it."""
+    area = element(
+        "textarea",
+        id=f"arguments-{id}",
+        name="arguments",
+        rows="6",
+        spellcheck="false",
+        autocomplete="off",
+        disabled=True,
+        data_draft=f"draft/{id}",
+        aria_describedby=f"error-{id}",
+    )
+    label = element("label", "Arguments to send instead (JSON)", for_=f"arguments-{id}")
+    return element("div", label, area, class_="edit", hidden=True)
+
+
+def _reason(id: str) -> Html:
+    field = element(
+        "input", type="text", id=f"reason-{id}", name="reason", maxlength="500", autocomplete="off"
+    )
+    return element("div", element("label", "Reason", for_=f"reason-{id}"), field, class_="field")
+
+
+def _remember(pending: PendingApproval) -> Html:
+    id = pending.id
+    choice = element(
+        "select",
+        *(_option(pending.call, name) for name in REMEMBER),
+        id=f"remember-{id}",
+        name="remember",
+        aria_describedby=f"covers-{id}",
+    )
+    label = element("label", "Remember", for_=f"remember-{id}")
+    return element("div", label, choice, class_="field")
+
+
+def _option(call: ToolCall, name: str) -> Html:
+    label, remember = REMEMBER[name]
+    return element("option", label, value=name, data_covers=coverage(call, remember))
+
+
+def _decided(one: DecidedApproval) -> Html:
+    answer, call = one.answer, one.call
+    allowed = isinstance(answer, Allow)
+    parts: list[Part] = [
+        element("strong", "Allowed" if allowed else "Denied", class_="yes" if allowed else "no"),
+        " ",
+        *_title(call),
+        " by ",
+        element("bdi", answer.by or "somebody"),
+        ", ",
+        _time(one.decided_at),
+    ]
+    if isinstance(answer, Allow):
+        if answer.arguments is not None:
+            parts.append(", with other arguments")
+        remember = Remember.of(answer.remember)
+        labels = [label for label, known in REMEMBER.values() if known == remember]
+        if remember is not None and remember.scope != "call":
+            parts += [", remembered: ", labels[0] if labels else remember.scope]
+    if answer.reason:
+        parts.append(element("q", element("bdi", answer.reason[:500])))
+    return element("li", *parts)

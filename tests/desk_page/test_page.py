@@ -1,0 +1,610 @@
+"""The approval page over HTTP, mounted in an application: who sees and decides what, and how."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from anyio.lowlevel import checkpoint
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_client import (
+    Allow,
+    ApprovalPage,
+    ApprovalQueue,
+    ConfigError,
+    Deny,
+    Drift,
+    Remember,
+    ToolCall,
+)
+from mcp_client.approval.pending import PendingApproval
+from mcp_client.desk.question import card, whole
+from mcp_client.runtime.safe_text import invisible
+from tests.desk_page.site import Seen, Site, a_site, authorize
+from tests.properties import examples
+
+DELETE = ToolCall.example(
+    {"name": "delete_file", "title": "Delete a file", "description": "Deletes it.\nFor good."},
+    {"path": "/srv/a.txt", "force": True},
+    server="files",
+    read_only=False,
+)
+READ = ToolCall.example("read_file", {"path": "/srv/a.txt"}, server="files", context="bo")
+
+
+async def until_answered(site: Site, *tools: str) -> None:
+    with anyio.fail_after(30):
+        while not set(tools) <= set(site.answers):
+            await checkpoint()
+
+
+# ------------------------------------------------------------------ what a person sees
+
+
+async def test_a_person_sees_who_asks_for_what_and_what_is_known_of_it() -> None:
+    async with a_site() as site, site.person() as ana:
+        await site.ask(DELETE)
+        seen = Seen((await ana.get()).text)
+        for text in (
+            "delete_file",
+            "files",
+            "Delete a file",
+            "Deletes it.",
+            "Ana",
+            '"force": true',
+        ):
+            assert text in seen.text, text
+        assert "the server's word, which you trust" in seen.text
+        assert "assumed, not stated by a trusted server" in seen.text
+        assert len(seen.tags("article")) == 1
+
+
+async def test_controls_have_the_names_that_people_and_programs_look_for() -> None:
+    async with a_site() as site, site.person() as ana:
+        (id,) = await site.ask(DELETE)
+        page = (await ana.get()).text
+    for button in ("Allow", "Deny", "Edit", "Allow selected", "Deny selected"):
+        assert re.search(rf"<button[^>]*>{button}</button>", page), button
+    for label, control in (("Reason", f"reason-{id}"), ("Remember", f"remember-{id}")):
+        assert f'<label for="{control}">{label}</label>' in page
+    assert re.search(
+        rf'<label class="select" for="tick-{id}"><input[^>]*><span>Select</span>', page
+    )
+
+
+async def test_drift_is_shown_as_a_difference_from_the_pin() -> None:
+    tool = replace(DELETE.tool, trusted=False)
+    old = {"name": "delete_file", "description": "Reads it."}
+    drift = Drift.of(tool, "changed", old)
+    call = replace(DELETE, tool=tool, drift=drift, findings=drift.findings("mcp.lock"))
+    async with a_site() as site, site.person() as ana:
+        await site.ask(call)
+        seen = Seen((await ana.get()).text)
+    assert "this tool is not what it was when mcp.lock was written" in seen.text
+    assert '-  "description": "Reads it.",' in seen.text
+    assert '+  "description": "Deletes it.\\n' in seen.text
+
+
+async def test_whose_call_it_is_is_shown_only_where_the_host_says_so() -> None:
+    call = replace(READ, context=("tenant-7", "ana"))
+    for show in (False, True):
+        async with a_site(show_context=show) as site, site.person() as ana:
+            (id,) = await site.ask(call)
+            for path in ("", f"call/{id}", f"calls?ids={id}"):
+                assert ("tenant-7" in (await ana.get(path)).text) is show
+
+
+async def test_arguments_are_shown_in_full_however_large_they_are() -> None:
+    text = "start" + "x" * 40_000 + "MIDDLE" + "y" * 40_000 + "end"
+    call = ToolCall.example("write", {"text": text, "path": "/srv"})
+    async with a_site() as site, site.person() as ana:
+        (id,) = await site.ask(call)
+        page = await ana.get()
+        assert "Not all of it is shown here: 80," in page.text
+        assert "MIDDLE" not in page.text
+        assert len(page.text) < 40_000
+        everything = Seen((await ana.get(f"call/{id}")).text)
+        assert text in everything.text
+        assert call.key in everything.text
+        assert (await ana.get(f"draft/{id}")).json() == {"text": text, "path": "/srv"}
+
+
+async def test_what_was_decided_lately_says_by_whom_and_why() -> None:
+    async with a_site() as site, site.person() as ana:
+        one, two = await site.ask(DELETE, READ)
+        assert (await ana.decide(one, answer="deny", reason="not <b>today</b>")).status_code == 200
+        assert (await ana.decide(two, remember="session")).status_code == 200
+        seen = Seen((await ana.get("decided")).text)
+    assert re.search("Denied delete_file on files by Ana, .*not <b>today</b>", seen.text)
+    assert re.search("Allowed read_file on files by Ana, .*remembered: Any arguments", seen.text)
+
+
+# --------------------------------------------------------------------------- deciding
+
+
+async def test_a_yes_and_a_no_reach_their_calls_with_reason_and_name() -> None:
+    async with a_site() as site, site.person() as ana, site.person("bo-session") as bo:
+        one, two = await site.ask(DELETE, READ)
+        assert (await ana.decide(one, answer="deny", reason=" not today ")).json() == {
+            "decided": [one]
+        }
+        assert (await bo.decide(two)).status_code == 200
+        await until_answered(site, "delete_file", "read_file")
+    assert site.answers["delete_file"] == Deny("not today", source="person", by="Ana")
+    assert site.answers["read_file"] == Allow(remember=Remember("call"), source="person", by="Bo")
+
+
+@pytest.mark.parametrize(
+    ("name", "remember"),
+    [
+        ("call", Remember("call")),
+        ("session", Remember("session")),
+        ("hour", Remember("session", seconds=3_600)),
+        ("always", Remember("always")),
+        ("these-session", Remember("session", exact=True)),
+        ("these-always", Remember("always", exact=True)),
+    ],
+)
+async def test_an_answer_is_remembered_as_far_as_it_says(name: str, remember: Remember) -> None:
+    async with a_site() as site, site.person() as ana:
+        (id,) = await site.ask(DELETE)
+        page = (await ana.get()).text
+        (covers,) = re.findall(rf'value="{name}" data-covers="([^"]*)"', page)
+        assert ("exactly these" in covers) is remember.exact
+        await ana.decide(id, remember=name)
+        await until_answered(site, "delete_file")
+    answer = site.answers["delete_file"]
+    assert isinstance(answer, Allow)
+    assert answer.remember == remember
+
+
+async def test_edited_arguments_are_those_that_are_sent() -> None:
+    async with a_site() as site, site.person() as ana:
+        one, two = await site.ask(DELETE, READ)
+        await ana.decide(one, arguments='{"path": "/srv/b.txt"}')
+        await ana.decide(two, arguments=' {"path":\n"/srv/a.txt"} ')
+        await until_answered(site, "delete_file", "read_file")
+    edited, same = site.answers["delete_file"], site.answers["read_file"]
+    assert isinstance(edited, Allow)
+    assert isinstance(same, Allow)
+    assert edited.arguments == {"path": "/srv/b.txt"}
+    assert same.arguments is None, "nothing was changed"
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"arguments": "{"}, "line 1"),
+        ({"arguments": "[]"}, "not a JSON object"),
+        ({"arguments": '{"a": NaN}'}, "NaN"),
+        ({"arguments": '{"a": 1, "a": 2}'}, "twice"),
+        ({"arguments": '{"a": "\\ud800"}'}, "surrogate"),
+        ({"arguments": '{"a": 1}', "remember": "session"}, "this call only"),
+        ({"remember": "for ever"}, "remembered"),
+        ({"answer": "perhaps"}, "Allow or Deny"),
+    ],
+)
+async def test_an_answer_that_cannot_be_used_is_told_and_decides_nothing(
+    fields: dict[str, Any], says: str
+) -> None:
+    async with a_site() as site, site.person() as ana:
+        (id,) = await site.ask(DELETE)
+        answer = await ana.decide(id, **fields)
+        assert answer.status_code == 422
+        assert says in answer.json()["error"]
+        assert [one.id for one in site.queue.pending] == [id]
+
+
+async def test_several_are_decided_at_once_or_none() -> None:
+    async with a_site() as site, site.person() as ana:
+        one, two = await site.ask(DELETE, READ)
+        answer = await ana.decide(one, "unknown", two)
+        assert answer.status_code == 409
+        assert answer.json()["gone"] == ["unknown"]
+        assert len(site.queue.pending) == 2
+        assert (await ana.decide(one, two, arguments="{}")).status_code == 422
+        assert (await ana.decide()).status_code == 422
+        assert (await ana.decide(one, two, answer="deny")).status_code == 200
+        await until_answered(site, "delete_file", "read_file")
+
+
+async def test_the_second_of_two_people_hears_who_was_first() -> None:
+    async with a_site() as site, site.person() as ana, site.person("bo-session") as bo:
+        (id,) = await site.ask(DELETE)
+        assert (await ana.decide(id)).status_code == 200
+        late = await bo.decide(id, answer="deny")
+        assert late.status_code == 409
+        assert late.json() == {"error": "It was decided already, by Ana.", "gone": [id]}
+        await until_answered(site, "delete_file")
+    assert isinstance(site.answers["delete_file"], Allow)
+
+
+async def test_without_a_script_the_forms_work_and_lead_back_to_the_page() -> None:
+    async with a_site() as site, site.person() as ana:
+        (id,) = await site.ask(DELETE)
+        done = await ana.decide(id, headers={"Accept": "text/html"})
+        assert (done.status_code, done.headers["location"]) == (303, "./")
+        again = await ana.decide(id, headers={"Accept": "text/html"})
+        assert again.status_code == 409
+        assert "decided already, by Ana" in again.text
+
+
+# ----------------------------------------------------------------------------- live
+
+
+async def test_a_stream_tells_what_is_pending_now_and_whenever_it_changes() -> None:
+    async with a_site() as site, site.person() as ana, ana.stream() as events:
+        first = await anext(events)
+        assert first["ids"] == []
+        (one,) = await site.ask(DELETE)
+        assert (await anext(events))["ids"] == [one]
+        assert f'id="call-{one}"' in (await ana.get(f"calls?ids={one},unknown")).text
+        assert (await ana.decide(one, token=first["token"])).status_code == 200
+        last = await anext(events)
+        assert (last["ids"], last["decided"]) == ([], one)
+
+
+class Brief(ApprovalPage):
+    stream_seconds = 0.2
+
+
+async def test_a_stream_ends_by_itself_and_comes_again() -> None:
+    async with a_site(kind=Brief) as site, site.person() as ana:
+        await site.ask(DELETE)
+        for _ in range(2):
+            async with ana.stream() as events:
+                assert [len(event["ids"]) async for event in events] == [1]
+    assert not site.queue._signal._listeners
+    assert ApprovalPage.stream_seconds < 15
+
+
+async def test_a_stream_whose_reader_goes_leaves_nothing_behind() -> None:
+    async with a_site() as site, site.person() as ana:
+        async with ana.stream() as events:
+            await anext(events)
+        with anyio.fail_after(10):
+            while site.queue._signal._listeners:
+                await checkpoint()
+
+
+async def test_the_page_shows_what_waits_in_a_store(tmp_path: Path) -> None:
+    file = tmp_path / "tickets.json"
+    asking = ApprovalQueue(store=file, wait=0)
+    async with a_site(ApprovalQueue(store=file)) as site, site.person() as ana:
+        with pytest.raises(Exception, match="ticket") as caught:
+            await asking(DELETE)
+        ticket = caught.value.ticket  # type: ignore[attr-defined]
+        assert f'id="call-{ticket}"' in (await ana.get()).text
+        async with ana.stream() as events:
+            assert (await anext(events))["ids"] == [ticket]
+        assert (await ana.decide(ticket)).status_code == 200
+        assert (await ana.decide(ticket)).status_code == 409
+    answer = await asking(DELETE)
+    assert (type(answer), answer.by) == (Allow, "Ana")
+
+
+# ------------------------------------------------------------------------- who may
+
+
+EVERYTHING = ("", "changes", "calls?ids=x", "decided", "call/x", "draft/x", "static/desk.js")
+
+
+@pytest.mark.parametrize("session", [None, "nobody's"])
+async def test_who_is_not_logged_in_gets_nothing(session: str | None) -> None:
+    async with a_site() as site, site.person(session) as stranger, site.person() as ana:
+        (id,) = await site.ask(DELETE)
+        for path in EVERYTHING:
+            answer = await stranger.get(path)
+            assert answer.status_code == 403
+            assert "delete_file" not in answer.text
+        token = await ana.token()
+        assert (await stranger.decide(id, token=token)).status_code == 403
+        assert len(site.queue.pending) == 1
+
+
+def raising(scope: Any) -> str:
+    raise RuntimeError("the database is away")
+
+
+@pytest.mark.parametrize(
+    "who", [raising, lambda scope: "", lambda scope: True, lambda scope: None, lambda scope: 5]
+)
+async def test_anything_but_a_name_is_refused(who: Any) -> None:
+    async with a_site(authorize=who) as site, site.person() as ana:
+        assert (await ana.get()).status_code == 403
+
+
+async def test_authorize_may_be_a_plain_function_and_is_asked_for_each_request() -> None:
+    asked: list[str] = []
+
+    def who(scope: Any) -> str | None:
+        asked.append(scope["path"])
+        return "Ana\u202e" if len(asked) < 4 else None
+
+    async with a_site(authorize=who) as site, site.person() as ana:
+        (id,) = await site.ask(DELETE)
+        assert (await ana.decide(id)).status_code == 200
+        assert (await ana.get()).status_code == 200
+        assert (await ana.get()).status_code == 403
+        await until_answered(site, "delete_file")
+    assert site.answers["delete_file"].by == "Ana\\u{202e}"
+
+
+def mine(person: str, call: ToolCall) -> bool:
+    return call.context == person.lower()
+
+
+async def mine_later(person: str, call: ToolCall) -> bool:
+    await checkpoint()
+    return mine(person, call)
+
+
+@pytest.mark.parametrize("visible", [mine, mine_later])
+async def test_what_is_not_visible_to_a_person_is_not_there_for_them(visible: Any) -> None:
+    async with (
+        a_site(visible=visible) as site,
+        site.person() as ana,
+        site.person("bo-session") as bo,
+    ):
+        hidden, shown = await site.ask(DELETE, READ)
+        assert "delete_file" not in (await bo.get()).text
+        assert "read_file" in (await bo.get()).text
+        async with bo.stream() as events:
+            assert (await anext(events))["ids"] == [shown]
+        for path in (f"call/{hidden}", f"draft/{hidden}"):
+            unknown = await bo.get(path.replace(hidden, "unknown"))
+            assert (await bo.get(path)).text == unknown.text
+            assert unknown.status_code == 404
+        assert hidden not in (await bo.get(f"calls?ids={hidden}")).text
+        for ids in ([hidden], [shown, hidden]):
+            assert (await bo.decide(*ids)).status_code == 409
+        assert len(site.queue.pending) == 2
+        assert (await bo.decide(shown)).status_code == 200
+        assert "read_file" not in (await ana.get("decided")).text
+        assert "read_file" in (await bo.get("decided")).text
+
+
+def broken(person: str, call: ToolCall) -> bool:
+    raise RuntimeError("no such tenant")
+
+
+async def broken_later(person: str, call: ToolCall) -> bool:
+    raise RuntimeError("no such tenant")
+
+
+@pytest.mark.parametrize("visible", [broken, broken_later, lambda person, call: "yes"])
+async def test_a_doubt_whether_a_call_is_visible_means_no(visible: Any) -> None:
+    async with a_site(visible=visible) as site, site.person() as ana:
+        (id,) = await site.ask(DELETE)
+        answer = await ana.get()
+        assert (answer.status_code, "delete_file" in answer.text) == (200, False)
+        assert (await ana.decide(id)).status_code == 409
+
+
+# -------------------------------------------------------------- what others can do to it
+
+
+async def test_no_script_from_elsewhere_no_frame_no_cache_no_other_origin() -> None:
+    async with a_site() as site, site.person() as ana:
+        await site.ask(DELETE)
+        page = await ana.get()
+        other = await ana.get()
+    rules = page.headers["content-security-policy"].split(";")
+    policy = dict(rule.strip().partition(" ")[::2] for rule in rules)
+    assert policy["default-src"] == "'none'"
+    assert policy["frame-ancestors"] == "'none'"
+    assert policy["base-uri"] == "'none'"
+    assert policy["form-action"] == "'self'"
+    assert not any("unsafe" in rule for rule in rules)
+    (script,) = Seen(page.text).tags("script")
+    assert policy["script-src"] == f"'nonce-{script['nonce']}'"
+    assert str(script["nonce"]) not in other.text, "a nonce is used once"
+    assert page.headers["x-frame-options"] == "DENY"
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert page.headers["referrer-policy"] == "no-referrer"
+    assert page.headers["cache-control"] == "no-store"
+    assert page.headers["cross-origin-resource-policy"] == "same-origin"
+
+
+async def test_the_page_asks_nobody_else_for_anything() -> None:
+    async with a_site() as site, site.person() as ana:
+        (id,) = await site.ask(DELETE)
+        page = (await ana.get()).text
+        for _, attributes in Seen(page).elements:
+            for name in ("src", "href", "action", "data-draft"):
+                value = attributes.get(name) or ""
+                assert not re.match("(https?:)?//", value)
+        for path in ("static/desk.js", "static/desk.css"):
+            file = await ana.get(path)
+            assert file.status_code == 200
+            assert not re.search("https?://", file.text)
+        assert (await ana.get("static/../page.py")).status_code == 404
+        assert (await ana.get("static/%2e%2e/page.py")).status_code == 404
+        assert (await ana.get(f"call/{id}/x")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "none"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+    ],
+)
+async def test_a_decision_that_comes_from_another_site_is_refused(headers: dict[str, str]) -> None:
+    async with a_site() as site, site.person() as ana:
+        (id,) = await site.ask(DELETE)
+        assert (await ana.decide(id, headers=headers)).status_code == 403
+        assert len(site.queue.pending) == 1
+
+
+async def test_a_decision_from_the_page_itself_is_taken_also_behind_a_proxy() -> None:
+    async with a_site() as site, site.person() as ana:
+        one, two = await site.ask(DELETE, READ)
+        host = httpx.URL(site.base).netloc.decode()
+        own = await ana.decide(one, headers={"Origin": f"http://{host}"})
+        assert own.status_code == 200
+        renamed = {"Origin": "https://app.example", "Sec-Fetch-Site": "same-origin"}
+        assert (await ana.decide(two, headers=renamed)).status_code == 200
+
+
+async def test_a_token_is_for_one_person() -> None:
+    async with a_site() as site, site.person() as ana, site.person("bo-session") as bo:
+        (id,) = await site.ask(DELETE)
+        for token in (await bo.token(), "", "x", "é"):
+            assert (await ana.decide(id, token=token)).status_code == 403
+        assert len(site.queue.pending) == 1
+
+
+async def test_another_site_can_open_the_page_and_fetch_or_frame_nothing() -> None:
+    async with a_site() as site, site.person() as ana:
+        await site.ask(DELETE)
+        opened = await ana.get("", Sec_Fetch_Site="cross-site", Sec_Fetch_Dest="document")
+        assert opened.status_code == 200
+        for dest in ("iframe", "empty", "script", "object"):
+            fetched = await ana.get("", Sec_Fetch_Site="cross-site", Sec_Fetch_Dest=dest)
+            assert fetched.status_code == 403
+
+
+async def test_odd_requests_are_refused_with_their_status() -> None:
+    async with a_site() as site, site.person() as ana:
+        await site.ask(DELETE)
+        client = ana.client
+        assert (await ana.get("nothing")).status_code == 404
+        assert (await ana.get("decide")).status_code == 405
+        assert (await client.put("")).status_code == 405
+        assert (await client.head("")).status_code == 200
+        assert (await client.head("")).content == b""
+        assert (await client.post("decide", json={})).status_code == 415
+        large = await client.post("decide", data={"arguments": "x" * 5_000_000})
+        assert large.status_code == 413
+        many = await client.post("decide", data={"ids": ["x"] * 3_000})
+        assert many.status_code == 400
+        slash = await client.get(site.base.rstrip("/"))
+        assert slash.status_code == 307
+
+
+async def test_an_application_that_does_not_add_the_slash_is_sent_there() -> None:
+    page = ApprovalPage(ApprovalQueue(), authorize=lambda scope: "Ana")
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request"}
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/tools/approvals",
+        "root_path": "/tools/approvals",
+        "headers": [],
+    }
+    await page(scope, receive, send)
+    assert sent[0]["status"] == 307
+    assert (b"location", b"./approvals/") in sent[0]["headers"]
+
+
+async def test_the_page_runs_alone_under_a_server_that_speaks_of_its_life() -> None:
+    page = ApprovalPage(ApprovalQueue(), authorize=lambda scope: "Ana")
+    sent: list[str] = []
+    events = iter(["lifespan.startup", "lifespan.shutdown"])
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    async def receive() -> Any:
+        return {"type": next(events)}
+
+    await page({"type": "lifespan"}, receive, send)
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    sent.clear()
+    await page({"type": "websocket"}, receive, send)
+    assert sent == ["websocket.close"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"queue": None},
+        {"authorize": None},
+        {"authorize": "ana"},
+        {"visible": True},
+        {"secret": b"short"},
+        {"secret": "text"},
+    ],
+)
+def test_a_wrong_option_is_refused_by_name(options: dict[str, Any]) -> None:
+    given_: dict[str, Any] = {"queue": ApprovalQueue(), "authorize": authorize, **options}
+    with pytest.raises(ConfigError, match="ApprovalPage"):
+        ApprovalPage(given_.pop("queue"), **given_)
+
+
+# ------------------------------------------------------------------------ hostile texts
+
+nasty = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from(
+        [
+            "<script>alert(1)</script>",
+            "\"><img src=x onerror='alert(1)'>",
+            "</pre></article><form action=//evil.example>",
+            "&lt;b&gt; &#60;",
+            "\u202egnp.exe\u2066",
+            "a\u200bb\u3164",
+            "x\ny\r\n<z>",
+            "javascript:alert(1)",
+            "' autofocus onfocus=alert(1) '",
+        ]
+    ),
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | nasty,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(nasty, inner, max_size=3),
+    max_leaves=6,
+)
+KNOWN_TAGS = {
+    *("a", "article", "bdi", "button", "dd", "details", "div", "dl", "dt", "form", "h1", "h2"),
+    *("h3", "header", "input", "label", "li", "option", "p", "pre", "section", "select", "span"),
+    *("strong", "summary", "textarea", "time", "ul"),
+}
+
+
+@given(nasty, nasty, nasty, nasty, st.dictionaries(nasty, json_values, max_size=3), nasty)
+@examples(150)
+def test_no_text_of_others_becomes_markup_and_none_is_hidden(
+    name: str, title: str, description: str, server: str, arguments: Any, finding: str
+) -> None:
+    definition = {
+        "name": name,
+        "title": title,
+        "description": description,
+        "inputSchema": {"type": "object", "properties": {"a": {"title": title}}},
+    }
+    try:
+        call = ToolCall.example(
+            definition, arguments, server=server or "s", findings=[finding], context=finding
+        )
+    except ConfigError:  # a lone surrogate
+        return
+    old = {"name": name, "description": title}
+    call = replace(call, drift=Drift.of(call.tool, "changed", old))
+    pending = PendingApproval("id", call, 0.0, 1.0)
+    for markup in (card(pending, "token", context=True), whole(pending, context=True)):
+        assert not invisible(markup)
+        seen = Seen(markup)
+        assert {tag for tag, _ in seen.elements} <= KNOWN_TAGS
+        for tag, attributes in seen.elements:
+            assert not [each for each in attributes if each.startswith("on")], tag
+            for link in ("href", "src", "action", "formaction"):
+                assert re.match(r"call/id$|decide$|$", attributes.get(link) or "")

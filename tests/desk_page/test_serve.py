@@ -1,0 +1,185 @@
+"""The page alone on this machine: an address for one use, and a server that keeps its bounds."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from anyio.abc import SocketStream
+
+from mcp_client import Allow, ApprovalQueue, ConfigError, ToolCall, serve_desk
+from mcp_client.approval.decision import Answer
+
+CALL = ToolCall.example("delete_file", {"path": "/srv"}, server="files")
+
+
+def browser() -> httpx.AsyncClient:
+    return httpx.AsyncClient(follow_redirects=True, trust_env=False)
+
+
+async def test_the_address_opens_the_page_once_and_decides_in_the_persons_name() -> None:
+    queue = ApprovalQueue()
+    answers: list[Answer] = []
+
+    async def ask() -> None:
+        answers.append(await queue(CALL))
+
+    async with (
+        serve_desk(queue, person="Ana") as desk,
+        browser() as one,
+        browser() as other,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(ask)
+        with queue.changes() as changes:
+            (pending,) = await anext(changes)
+        page = await one.get(desk.url)
+        assert page.status_code == 200
+        assert "delete_file" in page.text
+        assert desk.url not in page.text
+        assert (await one.get(page.url)).status_code == 200, "the cookie stays"
+        late = await other.get(desk.url)
+        assert late.status_code == 403
+        assert "used already" in late.text
+        assert (await other.get(page.url)).status_code == 403
+        token = re.search(r'name="token" value="(\w+)"', page.text)
+        assert token
+        form = {"token": token[1], "ids": pending.id, "answer": "allow"}
+        assert (await one.post(page.url.join("decide"), data=form)).status_code == 200
+        again = desk.invite()
+        assert (await other.get(again)).status_code == 200
+    assert [(type(answer), answer.by) for answer in answers] == [(Allow, "Ana")]
+    with pytest.raises(httpx.ConnectError):
+        await browser().get(page.url)
+
+
+async def test_by_default_the_user_who_runs_the_program_decides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(name, "carl")
+    async with serve_desk(ApprovalQueue()) as desk, browser() as client:
+        assert "carl" in (await client.get(desk.url)).text
+
+
+async def test_the_cookie_is_for_the_path_of_the_page_and_for_no_script() -> None:
+    async with serve_desk(ApprovalQueue()) as desk, httpx.AsyncClient(trust_env=False) as client:
+        answer = await client.get(desk.url)
+    cookie = answer.headers["set-cookie"]
+    path = answer.headers["location"]
+    assert answer.status_code == 303
+    assert len(path) > 20
+    assert "HttpOnly" in cookie
+    assert "SameSite=Lax" in cookie
+    assert f"Path={path}" in cookie
+
+
+async def test_another_host_name_is_refused_and_does_not_use_the_address_up() -> None:
+    async with serve_desk(ApprovalQueue()) as desk, browser() as client:
+        for host in ("evil.example", "localhost", ""):
+            foreign = await client.get(desk.url, headers={"Host": host})
+            assert foreign.status_code == 421
+        assert (await client.head(desk.url)).status_code == 403
+        assert (await client.get(desk.url)).status_code == 200
+
+
+async def test_it_closes_while_a_page_is_open() -> None:
+    desk = await serve_desk(ApprovalQueue()).open()
+    url = httpx.URL(desk.url)
+    async with httpx.AsyncClient(trust_env=False) as client:
+        answer = await client.get(url)
+        cookie = answer.headers["set-cookie"].partition(";")[0]
+        stream = await anyio.connect_tcp(url.host, url.port or 0)
+        head = f"Host: {url.netloc.decode()}\r\nCookie: {cookie}\r\n\r\n"
+        await stream.send(f"GET {answer.headers['location']}changes HTTP/1.1\r\n{head}".encode())
+        assert b"text/event-stream" in await stream.receive()
+        with anyio.fail_after(10):
+            await desk.aclose()
+        await desk.aclose()
+        await stream.aclose()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"host": "0.0.0.0"},
+        {"host": "example.com"},
+        {"host": 5},
+        {"port": -1},
+        {"port": True},
+        {"port": 70_000},
+    ],
+)
+def test_a_wrong_option_is_refused_by_name(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=rf"serve_desk\({next(iter(options))}="):
+        serve_desk(ApprovalQueue(), **options)
+
+
+async def test_a_port_that_is_taken_is_told() -> None:
+    async with serve_desk(ApprovalQueue()) as desk:
+        port = httpx.URL(desk.url).port or 0
+        with pytest.raises(ConfigError, match=f"cannot listen at 127.0.0.1:{port}"):
+            await serve_desk(ApprovalQueue(), port=port).open()
+
+
+# --------------------------------------------------------------------- the small server
+
+
+async def reply_to(desk_url: str, *parts: bytes) -> bytes:
+    url = httpx.URL(desk_url)
+    async with await anyio.connect_tcp(url.host, url.port or 0) as stream:
+        for part in parts:
+            await stream.send(part)
+        return await everything(stream)
+
+
+async def everything(stream: SocketStream) -> bytes:
+    received = b""
+    with anyio.fail_after(30):
+        while True:
+            try:
+                received += await stream.receive()
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                return received
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET /\r\n\r\n", b"400"),
+        (b"nonsense\r\n\r\n", b"400"),
+        (b"GET http://evil/ HTTP/1.1\r\nHost: a\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\n folded: x\r\n\r\n", b"400"),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"411"),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", b"400"),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999\r\n\r\n", b"413"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nA: " + b"x" * 70_000 + b"\r\n\r\n", b"431"),
+    ],
+)
+async def test_a_malformed_request_is_refused(request_: bytes, status: bytes) -> None:
+    async with serve_desk(ApprovalQueue()) as desk:
+        reply = await reply_to(desk.url, request_)
+        assert reply.startswith(b"HTTP/1.1 " + status + b" ")
+
+
+async def test_a_request_may_come_in_pieces() -> None:
+    async with serve_desk(ApprovalQueue()) as desk:
+        host = httpx.URL(desk.url).netloc
+        reply = await reply_to(desk.url, b"GET /x HT", b"TP/1.1\r\nHost: " + host, b"\r\n", b"\r\n")
+        assert reply.startswith(b"HTTP/1.1 403 Forbidden\r\n")
+
+
+async def test_connections_that_send_nothing_keep_nobody_waiting() -> None:
+    async with serve_desk(ApprovalQueue()) as desk, browser() as client:
+        url = httpx.URL(desk.url)
+        idle = [await anyio.connect_tcp(url.host, url.port or 0) for _ in range(80)]
+        with anyio.fail_after(20):
+            assert (await client.get(url)).status_code == 200
+        for stream in idle:
+            await stream.aclose()
