@@ -48,7 +48,9 @@ from .start_request import StartRequest, start_request
 
 __all__ = ["Config", "ConfigFile", "ConfigProblem", "find_configs", "load_config"]
 
-_MAX_BYTES = 16 * 1024 * 1024
+_MAX_BYTES = 1024 * 1024
+_MAX_OWN_BYTES = 16 * 1024 * 1024
+"""Of a person's own settings: some programs keep their whole state beside the servers."""
 _MAX_SERVERS = 500
 _INPUT_TYPES = ("promptString", "pickString")
 
@@ -93,7 +95,7 @@ def load_config(
     place = Path(os.path.abspath(path))
     known = user_place(place)
     scope = scope or ("user" if known is not None else "project")
-    document, kind, problem = _parsed(place, _text_of(place), program or known)
+    document, kind, problem = _parsed(place, _text_of(place, scope), program or known)
     base = folder_of(place) if known is None else Path.home()
     workspace = base if known is None else Path.cwd()
     variables = Variables(workspace, dict(inputs or {}))
@@ -116,9 +118,9 @@ def _check(program: object, scope: object, inputs: object) -> None:
         raise ConfigError("inputs=...: give a dict of ids and values, both text")
 
 
-def _text_of(path: Path) -> str:
+def _text_of(path: Path, scope: Scope) -> str:
     try:
-        return file_text(path, _MAX_BYTES)
+        return file_text(path, _MAX_BYTES if scope == "project" else _MAX_OWN_BYTES)
     except Unset as error:
         raise ConfigError(f"the config file {error}") from None
 

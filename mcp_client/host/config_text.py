@@ -113,10 +113,10 @@ class _JsonReader:
                 raise self._wrong('expected a name in double quotes, or "}"', at)
             start = at
             name, at = self._string(at)
-            here = (*path, name)
+            here = (*path, name) if depth <= _PLACED_DEPTH else path
             if name in members:
                 if len(self._document.repeated) < _MAX_REPEATED:
-                    self._document.repeated[here] = self._line(start)
+                    self._document.repeated[*path, name] = self._line(start)
             elif depth <= _PLACED_DEPTH:
                 self._document.lines[here] = self._line(start)
             at = self._blank(at)
@@ -131,7 +131,7 @@ class _JsonReader:
         items: list[Any] = []
         at = self._blank(at)
         while self._text[at : at + 1] != "]":
-            here = (*path, len(items))
+            here = (*path, len(items)) if depth <= _PLACED_DEPTH else path
             if depth <= _PLACED_DEPTH:
                 self._document.lines[here] = self._line(at)
             value, at = self._value(at, here, depth)

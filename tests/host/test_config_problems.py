@@ -170,10 +170,19 @@ def test_a_file_of_another_form_is_a_problem_with_its_line(
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe{\x00}\x00")
-    (tmp_path / "large.json").write_bytes(b" " * (16 * 1024 * 1024 + 1))
+    (tmp_path / "large.json").write_bytes(b" " * (1024 * 1024 + 1))
     for name in ("nowhere.json", "pipe.json", "binary.json", "large.json", "."):
         with pytest.raises(ConfigError, match="config file"):
             load_config(tmp_path / name)
+
+
+def test_a_users_own_file_may_be_large(tmp_path: Path) -> None:
+    path = tmp_path / ".claude.json"
+    history = ["something that was said" for _ in range(100_000)]
+    path.write_text(json.dumps({"history": history, "mcpServers": {"a": {"command": "x"}}}))
+    assert list(load_config(path, scope="user").servers) == ["a"]
+    with pytest.raises(ConfigError, match="more than 1,048,576 bytes"):
+        load_config(path)
 
 
 def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:

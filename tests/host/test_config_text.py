@@ -130,6 +130,8 @@ def test_a_repeated_name_is_reported_and_the_first_value_kept() -> None:
     document = read_json('{"a": {"x": 1,\n"x": 2},\n"a": 3}')
     assert document.value == {"a": {"x": 1}}
     assert document.repeated == {("a", "x"): 2, ("a",): 3}
+    deep = read_json('{"a":' * 20 + '{"b": 1, "b": 2}' + "}" * 20)
+    assert list(deep.repeated) == [("a",) * 8 + ("b",)]
 
 
 def test_many_repeated_names_and_many_lines_take_no_long_time() -> None:

@@ -346,6 +346,11 @@ def test_a_change_of_place_asks_again(project: Project, tmp_path: Path) -> None:
     copied = Project(elsewhere)
     copied.path.write_text(project.path.read_text())
     assert copied.request().digest != project.request().digest
+    first = project.request()
+    project.path = project.path.with_name("mcp.json")
+    project.write()
+    assert (project.request().cwd, project.request().args) == (first.cwd, first.args)
+    assert project.request().digest != first.digest
     assert project.request().digest != project.request(scope="user").digest
 
 
