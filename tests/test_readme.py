@@ -91,6 +91,7 @@ def test_every_example_is_tested_here() -> None:
         "from_config.py",
         "list_and_call.py",
         "log_in.py",
+        "many_servers.py",
         "over_http.py",
         "pin_tools.py",
         "record_and_replay.py",
@@ -140,6 +141,28 @@ def test_without_async_calls_from_threads_and_is_refused_what_changes_things() -
         "Oslo: 22.5 °C, partly cloudy",
         "New York: 22.5 °C, partly cloudy",
         "not approved: only reading is allowed here",
+    ]
+
+
+def test_many_servers_are_one_set_of_tools_without_the_broken_one() -> None:
+    done = run(sys.executable, "examples/many_servers.py")
+    assert done.returncode == 0, done.stderr
+    tools, missing, *lines = done.stdout.splitlines()
+    assert tools == "['weather__get_weather', 'weather__set_alarm', 'notes__look_up']"
+    assert missing.startswith("server 'broken' is missing: it is not connected")
+    assert lines == [
+        "ana calls weather/get_weather",
+        "Oslo: 22.5 °C, partly cloudy",
+        (
+            "the tool 'notes__write' of server 'notes' cannot be used: the host leaves it out: "
+            "exclude='write*'"
+        ),
+        (
+            "no server has a tool 'weather__get_wether'; close to it: weather__get_weather, "
+            "weather__set_alarm. Servers whose tools are missing: broken"
+        ),
+        "to be tried again",
+        "{'weather': 'connected', 'notes': 'connected', 'broken': 'failed'}",
     ]
 
 

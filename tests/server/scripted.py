@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import Any
 
@@ -243,6 +244,7 @@ def main() -> None:
     parser.add_argument("--probe-error", type=int)
     parser.add_argument("--slow-start", type=float, default=0.0)
     parser.add_argument("--stderr-flood", type=int, default=0)
+    parser.add_argument("--lives", type=float, help="seconds after which it dies by itself")
     parser.add_argument("--starts", help="a file to which each start adds a line")
     parser.add_argument("--note-sigterm", help="a folder that SIGTERM makes before the server ends")
     for flag in FLAGS:
@@ -251,6 +253,8 @@ def main() -> None:
     if options.starts:
         with open(options.starts, "a") as starts:
             starts.write(f"{os.getpid()}\n")
+    if options.lives is not None:
+        threading.Timer(options.lives, os._exit, [1]).start()
     if options.print_and_exit:
         sys.exit(f"cannot start: the key {os.environ.get('SECRET', 'none')} is no good")
     if options.ignore_sigterm:
