@@ -16,12 +16,14 @@ def approve(call: ToolCall) -> Allow:
 
 
 async def main() -> None:
-    servers = {
-        "weather": StdioServer(sys.executable, [str(SERVERS / "weather.py")]),
-        "notes": ServerConfig([sys.executable, str(SERVERS / "notes.py")], exclude=["write*"]),
-        "broken": StdioServer("no-such-program"),
-    }
-    async with Host(servers, approval=approve) as host:
+    async with Host(
+        {
+            "weather": StdioServer(sys.executable, [str(SERVERS / "weather.py")]),
+            "notes": ServerConfig([sys.executable, str(SERVERS / "notes.py")], exclude=["write*"]),
+            "broken": StdioServer("no-such-program"),
+        },
+        approval=approve,
+    ) as host:
         tools = await host.list_tools()
         print([tool.qualified_name for tool in tools])
         print(tools.findings[0])
