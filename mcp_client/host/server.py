@@ -234,6 +234,8 @@ class HostedServer:
             await self._wait(self.start(), self._timeouts.approval + _PROBE_SECONDS)
             if self.gate is not None:
                 raise self.refusal()
+            if self.session is not None:
+                return self.session
         if self._attempt is None:
             waiting = self._backoff.wait(self._backend.now())
             if self.state == "needs_login" or (self.state == "failed" and waiting > _EARLY):
