@@ -32,6 +32,7 @@ from ..runtime.safe_text import safe_text
 from .base import TransportContext
 from .http_connect_errors import connect_failure, is_foreign
 from .http_credentials import HttpCredentials
+from .http_message import PooledRequest
 from .http_proxies import proxy_for
 from .http_response import HttpResponse, InvalidHttp
 from .http_server import (
@@ -45,14 +46,14 @@ from .http_server import (
 from .http_stock import RequestBody, new_client, send_logged_safely, tls_context
 
 if TYPE_CHECKING:
-    from .http_pool import HttpPool, PooledRequest, PooledResponse
+    from .http_pool import HttpPool, PooledResponse
 
 __all__ = ["KEPT_ALIVE", "HttpClient", "RequestBody", "origin_of", "shown"]
 
 _log = logging.getLogger("mcp_client")
 _HOPS = 5
 _ENCODING = {"Accept-Encoding": "gzip, deflate"}
-_DEFAULTS = {"accept": "*/*", "user-agent": "mcp-client"}
+_DEFAULTS = {"Accept": "*/*", "User-Agent": "mcp-client"}
 _FRAMING = frozenset({"content-length", "transfer-encoding"})
 _MOST_TARGETS = 16
 KEPT_ALIVE = 4.0
@@ -67,7 +68,7 @@ class _Target(NamedTuple):
     url: str
     host: str
     """The ``Host`` header."""
-    path: bytes
+    path: str
     """With the query."""
     has_user: bool
 
@@ -75,7 +76,7 @@ class _Target(NamedTuple):
 def _target(url: str) -> _Target:
     parsed = httpx.URL(url)
     host = parsed.netloc.decode("ascii")
-    return _Target(str(parsed), host, parsed.raw_path, bool(parsed.userinfo))
+    return _Target(str(parsed), host, parsed.raw_path.decode("ascii"), bool(parsed.userinfo))
 
 
 def _needs_httpx(server: HttpServer) -> bool:
@@ -240,16 +241,15 @@ class HttpClient:
     def _pooled_request(
         self, method: str, target: _Target, headers: Headers, body: RequestBody
     ) -> PooledRequest:
-        from .http_pool import Fields, PooledRequest
-
-        own = {"host": target.host, **_DEFAULTS}
-        for name, value in headers.items():
-            own[name.lower()] = value
-        for name in _FRAMING:
-            own.pop(name, None)
+        own = {"Host": target.host, **_DEFAULTS, **headers}
+        names = [name.lower() for name in own]
+        if len(set(names)) < len(names) or not _FRAMING.isdisjoint(names):
+            own = {name: own[name] for name in own if name.lower() not in _FRAMING}
+            last = {name.lower(): name for name in own}
+            own = {name: own[name] for name in last.values()}
         if body.data or method == "POST":
-            own["content-length"] = str(len(body.data))
-        return PooledRequest(method, (target.url, target.path), Fields.of(own), owner=self)
+            own["Content-Length"] = str(len(body.data))
+        return PooledRequest(method, (target.url, target.path), own, owner=self)
 
     async def _send_authorized(
         self, pool: HttpPool, request: PooledRequest, body: RequestBody

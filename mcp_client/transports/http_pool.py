@@ -25,10 +25,11 @@ is bounded here; what it may have in its body, by ``HttpResponse``.
 from __future__ import annotations
 
 import logging
+import os
 import select
 import socket
+import sys
 from collections import deque
-from collections.abc import Callable
 from ssl import SSLContext
 from typing import Any, Protocol, Self
 
@@ -38,9 +39,10 @@ from anyio.abc import ByteStream, SocketAttribute
 from anyio.streams.tls import TLSAttribute, TLSStream
 
 from ..runtime.event_loop import Backend, Handle, current
+from .http_message import Fields, PooledRequest
 from .http_response import InvalidHttp
 
-__all__ = ["Body", "Fields", "HttpPool", "PooledRequest", "PooledResponse"]
+__all__ = ["Body", "HttpPool", "PooledResponse"]
 
 _log = logging.getLogger("mcp_client")
 _MOST_KEPT = 128
@@ -51,6 +53,18 @@ _READ = 256 * 1024
 _HEAD = 100 * 1024
 """Bytes that the headers of a response may have, as in httpx."""
 _MOST_INFORMATIONAL = 100
+_CAN_WRITE = sys.platform != "win32"
+"""Whether ``os.write`` writes to sockets."""
+_ONE = h11.Request(
+    method="POST", target="/", headers=[("host", "."), ("transfer-encoding", "chunked")]
+)
+_LAST = h11.Request(
+    method="POST",
+    target="/",
+    headers=[("host", "."), ("transfer-encoding", "chunked"), ("connection", "close")],
+)
+"""What h11 is told of a request, because it needs its kind to read the response. It is not what
+is sent: writing a request is simple, and h11 takes as long for it as for all of the response."""
 _TICKET = 0.02
 """Seconds in which bytes that are there must turn out to be data, or are a session ticket."""
 _DRAINED = 64 * 1024
@@ -63,68 +77,6 @@ class Body(Protocol):
     data: bytes
     begun: bool
     """Set before the first byte of the request leaves."""
-
-
-class Fields:
-    """Header fields: pairs of bytes with names in lower case, in the order they travel."""
-
-    __slots__ = ("raw",)
-
-    def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
-        self.raw = raw
-
-    @classmethod
-    def of(cls, headers: dict[str, str]) -> Self:
-        """Raises ``UnicodeEncodeError`` for what HTTP cannot carry."""
-        return cls([(name.lower().encode(), headers[name].encode("ascii")) for name in headers])
-
-    def __contains__(self, name: str) -> bool:
-        wanted = name.lower().encode()
-        return any([field[0] == wanted for field in self.raw])
-
-    def __setitem__(self, name: str, value: str) -> None:
-        self.pop(name)
-        self.raw.append((name.lower().encode(), value.encode("ascii")))
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The value, or several joined by commas."""
-        found = self.get_list(name)
-        if len(found) == 1:
-            return found[0]
-        return ", ".join(found) if found else default
-
-    def get_list(self, name: str) -> list[str]:
-        wanted = name.lower().encode()
-        return [_text(value) for each, value in self.raw if each == wanted]
-
-    def multi_items(self) -> list[tuple[str, str]]:
-        return [(_text(name), _text(value)) for name, value in self.raw]
-
-    def pop(self, name: str, default: None = None) -> None:
-        wanted = name.lower().encode()
-        self.raw = [field for field in self.raw if field[0] != wanted]
-
-
-def _text(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1")
-
-
-class PooledRequest:
-    """One request, with what ``httpx.Request`` has of the same name."""
-
-    __slots__ = ("extensions", "headers", "method", "target", "url")
-
-    def __init__(
-        self, method: str, url: tuple[str, bytes], headers: Fields, *, owner: object
-    ) -> None:
-        """``url``: all of it, and its path and query as they travel."""
-        self.method = method
-        self.url, self.target = url
-        self.headers = headers
-        self.extensions = {"mcp_client": owner}
 
 
 class HttpPool:
@@ -152,15 +104,22 @@ class HttpPool:
         Raises ``OSError``, ``TimeoutError`` or ``ssl.SSLError`` where no connection can be made,
         and what h11 and anyio raise; ``body.begun`` tells whether anything has been sent.
         """
-        connection = await self._reusable() or await self._connect()
-        self._busy.add(connection)
-        try:
-            if self._closed:
-                raise anyio.ClosedResourceError
-            return await connection.exchange(request, body)
-        except BaseException:
+        head = request.head()
+        while True:
+            reused = await self._reusable()
+            connection = reused or await self._connect()
+            self._busy.add(connection)
+            try:
+                if self._closed:
+                    raise anyio.ClosedResourceError
+                if await connection.send(request, head, body):
+                    return PooledResponse(connection, request, await connection.head())
+                if reused is None:
+                    raise ConnectionError("the server closed the connection at once")
+            except BaseException:
+                await connection.aclose()
+                raise
             await connection.aclose()
-            raise
 
     async def _reusable(self) -> _Connection | None:
         idle, now = self._idle, self.backend.now()
@@ -222,14 +181,16 @@ class HttpPool:
 
 
 class _Connection:
-    __slots__ = ("_http", "_next", "_pool", "_readable", "_stream", "_writer", "idle_since")
+    __slots__ = ("_http", "_next", "_pool", "_raw", "_socket", "_stream", "_writer", "idle_since")
 
     def __init__(self, pool: HttpPool, stream: ByteStream, raw: socket.socket) -> None:
         self.idle_since = 0.0
         self._pool = pool
         self._stream = stream
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD)
-        self._readable = _readable(raw)
+        self._socket = raw
+        self._raw = None if isinstance(stream, TLSStream) or not _CAN_WRITE else raw
+        """The socket, where bytes can be written to it past ``stream``."""
         self._writer: Handle | None = None
         self._next: Any = None
         """An event of h11 that came with the one before it."""
@@ -238,7 +199,7 @@ class _Connection:
 
     def has_input(self) -> bool:
         """Whether there is anything to read, the end of the stream included."""
-        return self._readable()
+        return _is_readable(self._socket)
 
     async def has_only_a_ticket(self) -> bool:
         """Whether what there is to read is nothing but a part of TLS."""
@@ -253,34 +214,48 @@ class _Connection:
 
     # --------------------------------------------------------------- one exchange
 
-    async def exchange(self, request: PooledRequest, body: Body) -> PooledResponse:
+    async def send(self, request: PooledRequest, head: bytes, body: Body) -> bool:
+        """Send a request. False where the connection has ended and no byte of it has left."""
         http, data = self._http, body.data
-        fields = request.headers.raw
-        head = http.send(h11.Request(method=request.method, target=request.target, headers=fields))
-        assert head is not None
-        if len(data) <= _AT_ONCE:
-            if data:
-                head += http.send(h11.Data(data))
-            http.send(h11.EndOfMessage())
-            body.begun = True
-            try:
-                await self._stream.send(head)
-            except (OSError, anyio.BrokenResourceError):
-                pass  # there may be a response all the same; if not, reading says what is wrong
-        else:
+        http.send(_LAST if request.asks_to_close() else _ONE)
+        if len(data) > _AT_ONCE:
             body.begun = True
             self._writer = self._pool.backend.spawn(lambda: self._write(head, data))
-        return PooledResponse(self, request, await self._head())
+            return True
+        http.send(h11.EndOfMessage())
+        head += data
+        try:
+            sent = self._send_now(head)
+        except OSError:
+            return False
+        body.begun = True
+        if sent < len(head):
+            try:
+                await self._stream.send(head[sent:])
+            except (OSError, anyio.BrokenResourceError):
+                pass  # there may be a response all the same; if not, reading says what is wrong
+        return True
+
+    def _send_now(self, data: bytes) -> int:
+        """How many bytes the socket takes without waiting. Raises ``OSError`` if it has ended.
+
+        This tells whether anything has left, and saves a turn of the event loop: the stream has
+        nothing of its own to send, since each of its ``send`` waits until all has gone.
+        """
+        if self._raw is None:
+            return 0
+        try:
+            return os.write(self._raw.fileno(), data)
+        except BlockingIOError:
+            return 0
 
     async def _write(self, head: bytes, data: bytes) -> None:
-        http, stream, view = self._http, self._stream, memoryview(data)
+        stream, view = self._stream, memoryview(data)
         try:
             await stream.send(head)
             for start in range(0, len(data), _PIECE):
-                piece = http.send(h11.Data(bytes(view[start : start + _PIECE])))
-                assert piece is not None
-                await stream.send(piece)
-            http.send(h11.EndOfMessage())
+                await stream.send(bytes(view[start : start + _PIECE]))
+            self._http.send(h11.EndOfMessage())
             self._writer = None
         except Exception as error:  # noqa: BLE001 - the task that reads sees what is wrong
             _log.debug("a request was not sent to its end: %s", type(error).__name__)
@@ -291,7 +266,8 @@ class _Connection:
         except h11.RemoteProtocolError as error:
             raise InvalidHttp(str(error)) from None
 
-    async def _head(self) -> h11.Response:
+    async def head(self) -> h11.Response:
+        """The head of the response."""
         http = self._http
         for _ in range(_MOST_INFORMATIONAL):
             while (event := self._next_event()) is h11.NEED_DATA:
@@ -383,19 +359,15 @@ async def _close(stream: ByteStream) -> None:
             pass
 
 
-def _readable(raw: socket.socket) -> Callable[[], bool]:
-    if not hasattr(select, "poll"):  # Windows
-
-        def is_readable() -> bool:
-            try:
-                return bool(select.select([raw], [], [], 0)[0])
-            except (OSError, ValueError):
-                return True
-
-        return is_readable
-    poll = select.poll()
-    poll.register(raw, select.POLLIN)
-    return lambda: bool(poll.poll(0))
+def _is_readable(raw: socket.socket) -> bool:
+    try:
+        if not hasattr(select, "poll"):  # Windows
+            return bool(select.select([raw], [], [], 0)[0])
+        poll = select.poll()
+        poll.register(raw.fileno(), select.POLLIN)
+        return bool(poll.poll(0))
+    except (OSError, ValueError):  # it is closed
+        return True
 
 
 class PooledResponse:

@@ -12,7 +12,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcp_client.transports.http_pool import Fields, HttpPool, PooledRequest, PooledResponse
+from mcp_client.transports.http_message import Fields, PooledRequest
+from mcp_client.transports.http_pool import HttpPool, PooledResponse
 from mcp_client.transports.http_response import InvalidHttp
 from mcp_client.transports.http_stock import RequestBody
 from tests.server.raw_http import Line, listening
@@ -31,11 +32,9 @@ async def _pool(port: int, keep: float = 60.0, host: str = "127.0.0.1") -> Async
 
 
 async def _send(pool: HttpPool, data: bytes = b"{}", **headers: str) -> PooledResponse:
-    body = RequestBody(data)
-    fields = Fields.of({"host": "test", "content-length": str(len(data)), **headers})
-    return await pool.send(
-        PooledRequest("POST", ("http://test/mcp", b"/mcp"), fields, owner=None), body
-    )
+    fields = {"Host": "test", "Content-Length": str(len(data)), **headers}
+    request = PooledRequest("POST", ("http://test/mcp", "/mcp"), fields, owner=None)
+    return await pool.send(request, RequestBody(data))
 
 
 async def _ask(pool: HttpPool, data: bytes = b"{}", **headers: str) -> tuple[int, bytes]:
@@ -385,14 +384,56 @@ async def test_an_ipv6_literal_is_connected_to() -> None:
         assert await _ask(pool) == (200, b"ok")
 
 
-async def test_fields_are_found_whatever_their_case() -> None:
-    fields = Fields.of({"Accept": "a", "X-B": "1"})
+def test_fields_are_found_whatever_their_case() -> None:
+    fields = PooledRequest("GET", ("", "/"), {"Accept": "a", "X-B": "1"}, owner=None).headers
     fields["x-b"] = "2"
     assert ("X-b" in fields, fields.get("ACCEPT"), fields.get_list("x-B")) == (True, "a", ["2"])
     fields.pop("accept")
     assert fields.get("accept") is None
-    twice = Fields([(b"a", b"1"), (b"a", "é".encode("latin-1"))])
-    assert twice.get("A") == "1, é"
-    assert twice.multi_items() == [("a", "1"), ("a", "é")]
-    with pytest.raises(UnicodeEncodeError):
-        Fields.of({"a": "é"})
+    twice = Fields([(b"a", b"1"), (b"a", "é".encode("latin-1")), (b"b", "é".encode())])
+    assert (twice.get("A"), twice.get("b"), twice.get("c", "d")) == ("1, é", "é", "d")
+    assert twice.multi_items() == [("a", "1"), ("a", "é"), ("b", "é")]
+
+
+def test_a_request_is_written_as_it_was_given() -> None:
+    request = PooledRequest("POST", ("", "/mcp?q=1"), {"Host": "a", "X-B": ""}, owner=None)
+    assert request.head() == b"POST /mcp?q=1 HTTP/1.1\r\nHost: a\r\nX-B: \r\n\r\n"
+    request.headers["Authorization"] = "Bearer x"
+    assert request.head().endswith(b"\r\nauthorization: Bearer x\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X-A": "b\r\nX-C: d"},
+        {"X-A": "b\nX-C: d"},
+        {"X-A": "b\rX-C: d"},
+        {"X-A\r\nX-B": "c"},
+        {"X-A": "\0"},
+        {"X A": "b"},
+        {"X-A:": "b"},
+        {"": "b"},
+        {"X-Ä": "b"},
+        {"X-A": "ä"},
+    ],
+)
+def test_a_header_that_would_be_read_as_another_is_not_sent(headers: dict[str, str]) -> None:
+    request = PooledRequest("POST", ("", "/"), headers, owner=None)
+    with pytest.raises(ValueError, match=r"header|ascii"):
+        request.head()
+    request = PooledRequest("POST", ("", "/"), {}, owner=None)
+
+    def set_and_write() -> None:
+        for name, value in headers.items():
+            request.headers[name] = value
+        request.head()
+
+    with pytest.raises(ValueError, match=r"header|ascii"):
+        set_and_write()
+
+
+async def test_a_host_that_asks_to_close_is_obeyed() -> None:
+    async with listening(_answer_all) as server, _pool(server.port) as pool:
+        for _ in range(2):
+            assert await _ask(pool, Connection="close") == (200, b"ok")
+        assert len(server.lines) == 2
