@@ -127,7 +127,7 @@ def _keyring() -> ModuleType:
         import keyring
     except ImportError:
         raise ConfigError(
-            "KeyringTokens needs the package keyring: install mcp-client[keyring]"
+            "KeyringTokens needs the package keyring: install mcp-client-host[keyring]"
         ) from None
     return keyring
 

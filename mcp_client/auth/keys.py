@@ -27,7 +27,7 @@ def _jwt() -> ModuleType:
         import jwt
     except ImportError:
         raise ConfigError(
-            "signing needs PyJWT and cryptography: install mcp-client[auth]"
+            "signing needs PyJWT and cryptography: install mcp-client-host[auth]"
         ) from None
     return jwt
 

@@ -247,7 +247,7 @@ class ClientCredentials(Authorization):
     ``client_secret`` better give ``private_key``, which is not sent: PEM text (RSA, Ed25519 or EC,
     no password) or a JWK as JSON, with ``key_id`` if the server needs one and ``algorithm`` if it
     is not the one that fits key and server ("ES256" for a P-256 key). Keys need the extra
-    ``auth``: ``pip install 'mcp-client[auth]'``.
+    ``auth``: ``pip install 'mcp-client-host[auth]'``.
 
     ``issuer`` is the authorization server that the credentials belong to. Give it: without it they
     are sent to the first one that the MCP server names, and from then on only to that one.

@@ -2,7 +2,7 @@
 
 ```python
 OAuth(store=FileTokens())                    # ~/.local/share/mcp-client/tokens.json
-OAuth(store=KeyringTokens())                 # needs mcp-client[keyring]
+OAuth(store=KeyringTokens())                 # needs mcp-client-host[keyring]
 ```
 
 A token file must be protected like a password. It has mode 0600, its directory must not be

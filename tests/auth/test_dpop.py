@@ -301,7 +301,7 @@ def test_without_the_extra_the_error_says_which_one_to_install(missing: str) -> 
         "except ConfigError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "install mcp-client[auth]" in done.stdout
+    assert "install mcp-client-host[auth]" in done.stdout
 
 
 def test_nothing_of_the_extra_is_loaded_before_a_key_is_needed() -> None:
