@@ -51,6 +51,8 @@ class Served:
     connections: int = 0
     hangups: int = 0
     """Connections the client closed while a reply was under way."""
+    unread: anyio.Event = field(default_factory=anyio.Event)
+    """Set once a body is not read."""
 
     def saying(self, what: str) -> list[Request]:
         return [request for request in self.requests if request.says == what]
@@ -161,6 +163,7 @@ async def _converse(
             headers[name.lower()] = value.strip()
         length = int(headers.get("content-length", "0"))
         if length > deaf[0]:
+            served.unread.set()
             await stream.send(deaf[1])
             await anyio.sleep_forever()
         while len(buffer) < length:
