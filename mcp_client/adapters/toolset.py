@@ -183,6 +183,11 @@ class Toolset:
         cancelling it raises, and that cancels all its calls.
         """
         _check(max_chars, timeout, context)
+        if type(target).__module__ == "mcp_client.sync":
+            raise ConfigError(
+                "run() was given a session or host of mcp_client.sync, which blocks the event "
+                "loop: make the calls of kit.calls(response), then use kit.results(...)"
+            )
         calls = self.calls(response)
         given = {"timeout": timeout, "on_progress": on_progress, "context": context}
         options = {name: value for name, value in given.items() if value is not None}
@@ -203,7 +208,18 @@ class Toolset:
     ) -> list[dict[str, Any]]:
         """The messages to append for calls that you made yourself, with what each led to.
 
-        ``(call, None)`` is for one that has a ``problem`` or an ``answer``.
+        ``(call, None)`` is for one that has a ``problem`` or an ``answer``. With
+        ``mcp_client.sync``::
+
+            def outcome(call):
+                if call.problem or call.answer:
+                    return None
+                try:
+                    return host.call_tool(call.name, call.arguments)
+                except McpError as error:
+                    return error
+
+            messages += kit.results((call, outcome(call)) for call in kit.calls(response))
         """
         _check(max_chars, None, None)
         answers = [self._answer(call, outcome, max_chars) for call, outcome in pairs]

@@ -65,6 +65,30 @@ def test_what_the_shown_schema_refuses_the_tools_own_refuses(
             assert fits(found, model), kit.changes
 
 
+ITSELF = {"$ref": "#/properties/a"}
+WITH_X = {"type": "object", "properties": {"x": ITSELF}, "required": ["x"]}
+CUT_WITHIN: dict[str, tuple[dict[str, Any], Any]] = {
+    "not": ({"not": WITH_X}, {"x": {"x": 1}}),
+    "oneOf": ({"oneOf": [WITH_X, {"type": "object"}]}, {"x": 5}),
+    "oneOf beside anyOf": ({"oneOf": [WITH_X, {"type": "object"}], "anyOf": [{}]}, {"x": 5}),
+    "if": ({"if": WITH_X, "then": False}, {"x": {"x": 1}}),
+    "contains": (
+        {"type": "array", "contains": ITSELF, "minContains": 0, "maxContains": 1},
+        [[[], []], [[], []]],
+    ),
+}
+"""A schema that refers to itself where accepting more means accepting less; and what fits it."""
+
+
+@every_provider
+@pytest.mark.parametrize("name", CUT_WITHIN)
+def test_a_cut_never_makes_a_schema_refuse_more(provider: Provider, name: str) -> None:
+    member, value = CUT_WITHIN[name]
+    schema = {"type": "object", "properties": {"a": member}}
+    assert fits(schema, {"a": value})
+    assert fits(shown(provider, schema), {"a": value})
+
+
 @every_provider
 @pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
 @pytest.mark.parametrize("name", ZOO)
@@ -231,7 +255,10 @@ STRICT_SCHEMA: dict[str, Any] = {
                     },
                     {
                         "type": "object",
-                        "properties": {"code": {"type": "string"}, "name": {"type": "string"}},
+                        "properties": {
+                            "code": {"type": "string"},
+                            "name": {"type": ["string", "null"]},
+                        },
                         "required": ["code", "name"],
                     },
                 ]
@@ -289,7 +316,7 @@ def test_nulls_for_what_was_left_out_are_removed_before_the_call_is_made(
         "note": None,
         "needed": None,
         "window": {"from": "a", "to": None},
-        "places": [{"lat": 1.5, "name": None}, {"code": "x", "name": "y"}],
+        "places": [{"lat": 1.5, "name": None}, {"code": "x", "name": None}],
     }
     assert fits(provider.schemas(kit)["tool"], given_by_model)
     (call,) = kit.calls(provider.response([("1", "tool", given_by_model)]))
@@ -298,7 +325,7 @@ def test_nulls_for_what_was_left_out_are_removed_before_the_call_is_made(
         "limit": 3,
         "needed": None,
         "window": {"from": "a"},
-        "places": [{"lat": 1.5}, {"code": "x", "name": "y"}],
+        "places": [{"lat": 1.5}, {"code": "x", "name": None}],
     }
     assert fits(STRICT_SCHEMA, call.arguments)
 
