@@ -19,6 +19,8 @@ from .interpolation import Expanded, Unset, Variables, expand
 __all__ = ["ConfigProblem", "Fields", "Reading"]
 
 _MOST_PROBLEMS = 1_000
+_MOST_ITEMS = 10_000
+"""Arguments, variables or headers of one server."""
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _LONGEST_SECONDS = 86_400.0
 
@@ -156,9 +158,9 @@ class Fields:
 
     def object(self, ours: str) -> Mapping[str, Any]:
         value = self.raw(ours)
-        if value is None or isinstance(value, dict):
+        if value is None or (isinstance(value, dict) and len(value) <= _MOST_ITEMS):
             return value or {}
-        self.wrong(ours, "is not an object: write names and values in braces")
+        self.wrong(ours, self._no_collection(value, "an object: write names and values in braces"))
         return {}
 
     def names(self, ours: str) -> tuple[str, ...] | None:
@@ -211,10 +213,17 @@ class Fields:
 
     def _array(self, ours: str) -> list[Any]:
         value = self.raw(ours)
-        if value is None or isinstance(value, list):
+        if value is None or (isinstance(value, list) and len(value) <= _MOST_ITEMS):
             return value or []
-        self.wrong(ours, "is not a list: write it in brackets, one item a word")
+        self.wrong(
+            ours, self._no_collection(value, "a list: write it in brackets, one item a word")
+        )
         return []
+
+    def _no_collection(self, value: Any, wanted: str) -> str:
+        if isinstance(value, dict | list) and len(value) > _MOST_ITEMS:
+            return f"has more than {_MOST_ITEMS:,} items"
+        return f"is not {wanted}"
 
 
 def listed(names: Iterable[str], most: int = 8) -> str:

@@ -123,9 +123,9 @@ class _Server:
         if len(there) == 2:
             fields.wrong("url", "stands beside a command: remove one, or give 'type'")
         elif not there:
-            fields.reading.note(
-                fields.path, "has neither a command nor a url: add one; the server is left out"
-            )
+            has_urls = "url" in fields.reading.program.fields.values()
+            lacks = "neither a command nor a url: add one" if has_urls else "no command: add one"
+            fields.reading.note(fields.path, f"has {lacks}; the server is left out")
             fields.failed = True
         return there[0] if len(there) == 1 else None
 

@@ -149,14 +149,18 @@ _INLINE = {
     "osascript": re.compile(r"-e"),
 }
 _PIPED = re.compile(
-    r"\b(curl|wget|fetch|iwr|irm|invoke-webrequest)\b[^|;&]*\|\s*(sudo\s+)?(\S*/)?\w*"
-    r"(sh|bash|python\d?|node|perl|ruby|iex|invoke-expression)\b"
-    r"|(\$\(|`|<\()\s*(curl|wget)\b",
+    r"\b(curl|wget|fetch|iwr|irm|invoke-webrequest)\b[^|;&]{0,2000}\|\s{0,9}(sudo\s{1,9})?"
+    r"(\S{0,99}/)?\w{0,9}(sh|bash|python\d?|node|perl|ruby|iex|invoke-expression)\b"
+    r"|(\$\(|`|<\()\s{0,9}(curl|wget)\b",
     re.I,
 )
 _DELETES = re.compile(
-    r"(^|[\s;&|])rm\s+(-\w+\s+)*-\w*([rR]\w*f|f\w*[rR])|\brm\s+.*--recursive", re.M
+    r"\brm\s{1,9}(-\w{1,20}\s{1,9}){0,5}-(\w{0,20}[rR]\w{0,20}f|\w{0,20}f\w{0,20}[rR]|-recursive)"
 )
+_LONGEST = 50_000
+"""Characters of a command that these patterns look through: they take time."""
+_LONGEST_OPTION = 40
+_LONGEST_PATH = 4_096
 _SENSITIVE = re.compile(
     r"(^|[/\\=:~])(\.ssh|\.aws|\.gnupg|\.kube|\.netrc|\.docker|\.config/gcloud|id_(rsa|ed25519|ecdsa)"
     r"|etc/(shadow|passwd|sudoers))($|[/\\:.])"
@@ -190,14 +194,21 @@ def _of_words(words: list[str]) -> Iterator[str]:
     names = [_program(word) for word in words]
     for name in dict.fromkeys(name for name in names if name in _OTHER_USERS):
         yield f"it uses {name}, which runs commands with another user's rights"
+    first: dict[str, int] = {}
     for at, name in enumerate(names):
-        after = words[at + 1 :]
-        if name in _SHELLS and any(_SHELL_CODE.fullmatch(word) for word in after):
-            yield f"a shell ({name}) runs what its arguments say"
-        inline = _INLINE.get(name.rstrip("0123456789."))
-        if inline is not None and any(inline.fullmatch(word) for word in after):
-            yield f"{name} runs code that stands in its arguments"
+        first.setdefault(name.rstrip("0123456789."), at)
+    for base, at in first.items():
+        inline = _SHELL_CODE if base in _SHELLS else _INLINE.get(base)
+        options = (word for word in words[at + 1 :] if len(word) <= _LONGEST_OPTION)
+        found = None if inline is None else next(filter(inline.fullmatch, options), None)
+        if found is not None and base in _SHELLS:
+            yield f"a shell runs what stands in its arguments ({names[at]} {found})"
+        elif found is not None:
+            yield f"{names[at]} runs code that stands in its arguments ({found})"
     whole = " ".join(words)
+    if len(whole) > _LONGEST:
+        yield f"it has {len(whole):,} characters, and the end was not looked through for dangers"
+    whole = whole[:_LONGEST]
     if _PIPED.search(whole):
         yield "it downloads something and runs it (curl | sh)"
     if _DELETES.search(whole):
@@ -233,6 +244,8 @@ def _is_outside(path: str, folder: Path, *, is_command: bool) -> bool:
         return False
     if is_command and path.startswith(_SYSTEM):
         return False
+    if len(path) > _LONGEST_PATH:
+        return True
     written, base = os.path.abspath(folder / path), os.path.abspath(folder)
     # Only a path that looks like one of the project's is looked up: it may be a link.
     return not _within(written, base) or not _within(

@@ -49,6 +49,8 @@ def problems_of(tmp_path: Path, server: Any, name: str = "mcp.json") -> tuple[Co
         ({"command": ["npx", "x"]}, ".command", "not a text"),
         ({"command": " "}, ".command", "empty"),
         ({"command": "x", "args": "y"}, ".args", "not a list"),
+        ({"command": "x", "args": ["y"] * 10_001}, ".args", "more than 10,000 items"),
+        ({"command": "x", "env": dict.fromkeys(map(str, range(10_001)))}, ".env", "10,000 items"),
         ({"command": "x", "args": ["y", 3]}, ".args[1]", "not a text"),
         ({"command": "x", "args": ["a\0b"]}, ".args[0]", "character"),
         ({"command": "x", "args": ["\ud800"]}, ".args[0]", "character"),
@@ -178,7 +180,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
 
 def test_a_users_own_file_may_be_large(tmp_path: Path) -> None:
     path = tmp_path / ".claude.json"
-    history = ["something that was said" for _ in range(100_000)]
+    history = ["something that was said" for _ in range(45_000)]
     path.write_text(json.dumps({"history": history, "mcpServers": {"a": {"command": "x"}}}))
     assert list(load_config(path, scope="user").servers) == ["a"]
     with pytest.raises(ConfigError, match="more than 1,048,576 bytes"):
@@ -240,3 +242,14 @@ def test_nothing_of_a_config_shows_a_secret(tmp_path: Path) -> None:
     shown += "".join(map(repr, config.servers.values()))
     assert "s3cret" not in shown
     assert "literal-secret" not in shown
+
+
+def test_a_url_in_a_file_that_knows_none_is_said_to_have_no_effect(tmp_path: Path) -> None:
+    path = tmp_path / "claude_desktop_config.json"
+    path.write_text(json.dumps({"mcpServers": {"a": {"url": "https://example.com"}}}))
+    config = load_config(path)
+    assert not config.servers
+    assert ["Claude Desktop" in config.problems[0].message, config.problems[1].message] == [
+        True,
+        "has no command: add one; the server is left out",
+    ]

@@ -95,11 +95,13 @@ def test_folders_with_variables_are_shown_as_they_are_written(project: Path) -> 
         ("sudo", ["npx", "x"], "sudo"),
         ("/usr/bin/sudo", ["x"], "sudo"),
         ("env", ["A=1", "doas", "x"], "doas"),
-        ("sh", ["-c", "true"], "a shell (sh)"),
-        ("/bin/bash", ["-lc", "true"], "a shell (bash)"),
-        ("env", ["zsh", "-c", "true"], "a shell (zsh)"),
-        ("cmd.exe", ["/c", "dir"], "a shell (cmd)"),
-        ("powershell", ["-EncodedCommand", "x"], "a shell (powershell)"),
+        ("sh", ["-c", "true"], "(sh -c)"),
+        ("/bin/bash", ["-lc", "true"], "(bash -lc)"),
+        ("env", ["zsh", "-c", "true"], "(zsh -c)"),
+        ("cmd.exe", ["/c", "dir"], "(cmd /c)"),
+        ("powershell", ["-EncodedCommand", "x"], "(powershell -EncodedCommand)"),
+        ("bash", ["--norc"] * 5_000 + ["-c", "true"], "(bash -c)"),
+        ("sh", ["sh"] * 9_000 + ["-c", "true"], "(sh -c)"),
         ("python3.12", ["-c", "print()"], "python3.12 runs code"),
         ("node", ["-e", "0"], "node runs code"),
         ("perl", ["-ne", "0"], "perl runs code"),
@@ -110,6 +112,8 @@ def test_folders_with_variables_are_shown_as_they_are_written(project: Path) -> 
         ("rm", ["-rf", "x"], "rm -rf"),
         ("x", ["cd /; rm -fr ."], "rm -rf"),
         ("x", ["rm -v -rf /"], "rm -rf"),
+        ("x", ["rm --recursive x"], "rm -rf"),
+        ("x", ["a" * 60_000], "not looked through"),
         ("x", ["~/.ssh/id_rsa"], "secrets are kept"),
         ("x", ["--key=/home/ana/.aws/credentials"], "secrets are kept"),
         ("x", ["id_ed25519"], "secrets are kept"),
@@ -156,6 +160,30 @@ def test_the_folder_of_a_users_own_servers_is_not_warned_of(project: Path) -> No
     place.write_text(json.dumps({"mcpServers": {"server": {"command": "x"}}}))
     request = load_config(place).requests["server"]
     assert (request.cwd, request.warnings) == (str(Path.home()), ())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["rm " * 100_000],
+        ["rm -" + "r" * 300_000],
+        ["curl " * 100_000],
+        ["-" + "c" * 300_000 + "!"],
+        ["/".join("a" * 200_000)],
+        [f"python{n}" for n in range(9_000)],
+        ["sh"] * 10_000,
+        ["a=" * 150_000],
+        [".ssh" * 80_000],
+        ["`" * 300_000],
+    ],
+    ids=lambda words: words[0][:12],
+)
+@pytest.mark.parametrize("command", ["x", "sh"])
+def test_a_long_command_is_looked_through_in_bounded_time(
+    project: Path, command: str, words: list[str]
+) -> None:
+    server = {"command": command, "args": words, "env": {"A" * 100_000: "1"}}
+    assert request_of(project, server).args == tuple(words)
 
 
 def test_a_link_out_of_the_project_is_outside(project: Path, tmp_path: Path) -> None:
@@ -254,7 +282,7 @@ async def test_the_whole_command_is_shown_and_what_it_hides_is_seen(
     assert "Argument 3   | --key=${TOKEN}" in screen
     assert "Variables    | KEY" in screen
     assert "Puts in      | TOKEN -> args[2], env.KEY" in screen
-    assert "Warning      | a shell (sh) runs what its arguments say" in screen
+    assert "Warning      | a shell runs what stands in its arguments (sh -c)" in screen
     assert "s3cret" not in text
     assert screen[-1] == "Start it? [y/N] n"
 
