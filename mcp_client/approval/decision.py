@@ -81,31 +81,36 @@ class Remember:
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Yes. With ``arguments``, yes to these instead of the caller's: they are checked again."""
+    """Yes. With ``arguments``, yes to these instead of the caller's: they are checked again.
+
+    - ``remember``: How far the yes goes: see ``Remember``. None: not beyond this question.
+    - ``reason``: Why, for the record.
+    - ``source``: What kind of approver decided, for the record: "hook", "person", "rule" or
+      "memory".
+    - ``by``: Who decided, by the host's own name for them, for the record: ``decision.by``.
+    - ``expires``: Until when what allows the call holds, for the record: seconds since the
+      beginning of 1970. It limits nothing; see ``Remember(seconds=...)`` and ``Rule(expires=...)``.
+    """
 
     arguments: Mapping[str, Any] | None = None
     remember: Scope | Remember | None = None
-    """How far the yes goes: see ``Remember``. None: not beyond this question."""
     reason: str | None = None
-    """Why, for the record."""
     source: str = "hook"
-    """What kind of approver decided, for the record: "hook", "person", "rule" or "memory"."""
     by: str | None = None
-    """Who decided, by the host's own name for them, for the record: ``decision.by``."""
     expires: float | None = None
-    """Until when what allows the call holds, for the record: seconds since the beginning of 1970.
-    It limits nothing; see ``Remember(seconds=...)`` and ``Rule(expires=...)``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """No, and why; the caller gets the reason in ``CallDenied``. A no is never remembered."""
+    """No, and why; the caller gets the reason in ``CallDenied``. A no is never remembered.
+
+    - ``source``: What kind of approver decided, as in ``Allow``; "gate" where no answer was usable.
+    - ``by``: Who decided, as in ``Allow``; also ``CallDenied.by``.
+    """
 
     reason: str = "refused"
     source: str = "hook"
-    """What kind of approver decided, as in ``Allow``; "gate" where no answer was usable."""
     by: str | None = None
-    """Who decided, as in ``Allow``; also ``CallDenied.by``."""
 
 
 class Verdict(NamedTuple):

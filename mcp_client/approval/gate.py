@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from ..catalog.tool import ToolCall
 from ..connection.cancellation import stop_if_cancelled
@@ -61,6 +62,10 @@ __all__ = [
 
 _log = logging.getLogger("mcp_client.approval")
 _MOST_KINDS = 100
+_TICKS = 3
+"""Turns of the event loop after a hook has answered, so that what the server said by then is known
+when it is checked whether the call is still the one that was approved: one for the loop to see that
+there is something to read, one to read it, one for the task that listens for changes."""
 
 
 class Gate:
@@ -91,21 +96,21 @@ class Gate:
         ``once`` keeps a yes to this one call, for when the same call has to be made again.
         """
         answer, who = self._at_once(call, once)
-        if answer is None:
+        waited = answer is None
+        if waited:
             answer, who = await self._wait(call)
         kind = type(answer)
         if kind is Allow:
             approved = call if answer.arguments is None else _edited(call, answer.arguments)
-            if answer.remember is None:
-                return Verdict(
-                    approved, answer.source, answer.reason, False, answer.by, answer.expires
-                )
-            remember = _remember(call, answer.remember)
-            await self._keep(call, answer, remember, approved, once)
-            for_good = remember.scope == "always" and not approved.edited
-            expires = answer.expires
-            if expires is None and remember.seconds is not None:
-                expires = time.time() + remember.seconds
+            for_good, expires = False, answer.expires
+            if answer.remember is not None:
+                remember = _remember(call, answer.remember)
+                await self._keep(call, answer, remember, approved, once)
+                for_good = remember.scope == "always" and not approved.edited
+                if expires is None and remember.seconds is not None:
+                    expires = time.time() + remember.seconds
+            for _ in range(_TICKS if waited else 0):
+                await checkpoint()
             return Verdict(approved, answer.source, answer.reason, for_good, answer.by, expires)
         if kind is Deny:
             reason = safe_text(answer.reason, 500)

@@ -217,10 +217,6 @@ class Answers:
         """The file; None where there is none."""
         return None if self._file is None else self._file.path
 
-    @property
-    def is_empty(self) -> bool:
-        return not len(self._book())
-
     def list(self) -> tuple[Remembered, ...]:
         """What is remembered now, the newest last."""
         return self._book().all()

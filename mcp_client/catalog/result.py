@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from reprlib import Repr
 from typing import Any
@@ -66,7 +67,13 @@ class ToolResult:
 
     @property
     def text(self) -> str:
-        """All content as text for a model; what is not text is named in brackets, never omitted."""
+        """All content as text for a model; what is not text is named in brackets, never omitted.
+
+        Of a result without content, that is the structured content as JSON, which servers should
+        repeat as text (2026-07-28 ``server/tools``, structured content) and not all do.
+        """
+        if not self.content and self.structured_content is not None:
+            return json.dumps(self.structured_content, ensure_ascii=False)
         return "\n".join([str(block) for block in self.content])
 
     @property

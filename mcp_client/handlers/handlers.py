@@ -221,26 +221,31 @@ class Handlers:
     sent, the server gets an error; in the stateless era the call that led to the request raises
     ``Unanswered``. ``Limits.questions``, ``questions_per_minute`` and ``questions_per_call`` bound
     how much a server may ask.
+
+    - ``elicitation``: From ``ElicitRequest`` to ``Accept``, ``Decline`` or ``Cancel``, or a dict
+      with "action".
+    - ``sampling``: From ``SamplingRequest`` to ``SamplingResult``, ``Deny`` (a person rejects it)
+      or a dict.
+    - ``roots``: From ``RootsRequest`` to a list of ``Root``, URIs or dicts; or the list, if it is
+      fixed.
+    - ``log``: Called with each ``LogMessage``, in order, one at a time.
+    - ``sampling_approval``: From ``SamplingRequest`` to ``Allow`` or ``Deny``, called before
+      ``sampling``. An exception or any other answer means no. Without one, ``sampling`` itself has
+      to ask a person.
+    - ``elicitation_modes``: The modes that ``elicitation`` can handle.
+    - ``sampling_tools``: Whether ``sampling`` supports ``tools`` and ``tool_choice``.
+    - ``log_level``: The lowest level to be sent. None: with a ``log``, "info" in the stateless era,
+      where each request says the level; in the handshake era, whatever the server chooses to send.
     """
 
     elicitation: ElicitationHandler | None = None
-    """From ``ElicitRequest`` to ``Accept``, ``Decline`` or ``Cancel``, or a dict with "action"."""
     sampling: SamplingHandler | None = None
-    """From ``SamplingRequest`` to ``SamplingResult``, ``Deny`` (a person rejects it) or a dict."""
     roots: RootsHandler | Sequence[Root] | None = None
-    """From ``RootsRequest`` to a list of ``Root``, URIs or dicts; or the list, if it is fixed."""
     log: LogHandler | None = None
-    """Called with each ``LogMessage``, in order, one at a time."""
     sampling_approval: SamplingApproval | None = None
-    """From ``SamplingRequest`` to ``Allow`` or ``Deny``, called before ``sampling``. An exception
-    or any other answer means no. Without one, ``sampling`` itself has to ask a person."""
     elicitation_modes: tuple[str, ...] = ("form", "url")
-    """The modes that ``elicitation`` can handle."""
     sampling_tools: bool = False
-    """Whether ``sampling`` supports ``tools`` and ``tool_choice``."""
     log_level: str | None = None
-    """The lowest level to be sent. None: with a ``log``, "info" in the stateless era, where each
-    request says the level; in the handshake era, whatever the server chooses to send."""
 
     def __post_init__(self) -> None:
         for name in ("elicitation", "sampling", "log", "sampling_approval"):

@@ -12,6 +12,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..errors import InvalidArguments
@@ -19,6 +20,7 @@ from .schema_walk import Role, walk
 
 __all__ = [
     "HEADER_MISMATCH",
+    "NAMED_BY",
     "PROTOCOL_VERSION",
     "HeaderParam",
     "InvalidHeaderParam",
@@ -31,7 +33,9 @@ __all__ = [
 HEADER_MISMATCH = -32020
 PROTOCOL_VERSION = "MCP-Protocol-Version"
 
-_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""By method, the parameter that ``Mcp-Name`` repeats."""
+
 _KEYWORD = "x-mcp-header"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
@@ -51,13 +55,11 @@ class HeaderParam(NamedTuple):
     header: str
 
 
-def request_headers(method: str, fields: Mapping[str, Any]) -> dict[str, str]:
-    """``Mcp-Method``, and ``Mcp-Name`` where the method has one."""
-    headers = {"Mcp-Method": method}
-    name = fields.get(_NAMED_BY.get(method, ""))
-    if type(name) is str:
-        headers["Mcp-Name"] = header_value(name)
-    return headers
+@lru_cache(maxsize=256)
+def request_headers(method: str, name: str | None = None) -> tuple[tuple[str, str], ...]:
+    """``Mcp-Method``, and ``Mcp-Name`` where the request names something."""
+    named = () if name is None else (("Mcp-Name", header_value(name)),)
+    return ("Mcp-Method", method), *named
 
 
 def mirrored(mirrors: Sequence[HeaderParam], arguments: str) -> dict[str, str]:

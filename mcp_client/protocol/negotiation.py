@@ -166,7 +166,7 @@ def _probe(
     """The stateless era, or the handshake revisions worth offering."""
     for _ in range(2):
         method = "server/discover"
-        headers = {PROTOCOL_VERSION: wanted, **request_headers(method, {})}
+        headers = {PROTOCOL_VERSION: wanted, **dict(request_headers(method))}
         outcome = yield Ask(method, discover_params(wanted, client), wanted, True, headers)
         match outcome:
             case Answered(result):

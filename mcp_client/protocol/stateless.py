@@ -11,7 +11,7 @@ from typing import Any
 
 from .capabilities import ClientDeclaration, ServerFacts, declared_in
 from .era import Complete, Era, InputRequired, Malformed, Reading, _id
-from .headers import HeaderParam, mirrored, request_headers
+from .headers import NAMED_BY, HeaderParam, mirrored, request_headers
 from .jsonrpc import Id, Json, Notification, dump, encode_fields, encode_members
 from .notifications import CANCELLED
 
@@ -65,7 +65,8 @@ class StatelessEra(Era):
     def headers(
         self, method: str, fields: Mapping[str, Any], mirrors: Sequence[HeaderParam] = ()
     ) -> Mapping[str, str]:
-        headers = request_headers(method, fields)
+        name = fields.get(NAMED_BY.get(method, ""))
+        headers = dict(request_headers(method, name if type(name) is str else None))
         if mirrors:
             headers.update(mirrored(mirrors, fields["arguments"]))
         return headers

@@ -14,22 +14,25 @@ __all__ = ["Limits", "Timeouts"]
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Time limits in seconds. The time a person takes to answer counts only for ``approval``."""
+    """Time limits in seconds. The time a person takes to answer counts only for ``approval``.
+
+    - ``connect``: From starting the server until a revision is agreed.
+    - ``idle``: The longest a request may be silent; a progress notification for it restarts this
+      timeout.
+    - ``total``: The longest a request may take, progress or not.
+    - ``approval``: The longest the approval hook may take, after which the answer is no; and a
+      handler of ``Handlers`` for one question. The other timeouts of a call are paused meanwhile,
+      for at most this long in all.
+    - ``close``: Each step of ending a server process: closing its input, SIGTERM, SIGKILL.
+    - ``validation``: Validating one value in a worker process, which is killed after that.
+    """
 
     connect: float = 30.0
-    """From starting the server until a revision is agreed."""
     idle: float = 60.0
-    """The longest a request may be silent; a progress notification for it restarts this timeout."""
     total: float = 600.0
-    """The longest a request may take, progress or not."""
     approval: float = 3600.0
-    """The longest the approval hook may take, after which the answer is no; and a handler of
-    ``Handlers`` for one question. The other timeouts of a call are paused meanwhile, for at most
-    this long in all."""
     close: float = 2.0
-    """Each step of ending a server process: closing its input, SIGTERM, SIGKILL."""
     validation: float = 1.0
-    """Validating one value in a worker process, which is killed after that."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -53,51 +56,59 @@ class Timeouts:
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Limits on what a server may send. What exceeds one is refused with the limit's name and
-    never truncated."""
+    never truncated.
+
+    - ``message_bytes``: One message on the wire.
+    - ``depth``: Nested arrays and objects in one message.
+    - ``pages``: Pages of one list.
+    - ``tools``: Tools of one server.
+    - ``entries``: Resources of one server; and likewise its resource templates, and its prompts.
+    - ``watched``: Resources subscribed to at once, and updates of one subscription that wait to be
+      taken.
+    - ``list_bytes``: All pages of one list together.
+    - ``notices``: Notifications that may wait unread for one request; the oldest are dropped and
+      counted.
+    - ``rounds``: Times a server may answer one call with a question.
+    - ``questions``: Questions of a server that may be open at once; more are refused.
+    - ``questions_per_minute``: Questions of a server that are put to handlers within a minute; more
+      are refused.
+    - ``questions_per_call``: Questions of a server that are put to handlers during one call; more
+      are refused.
+    - ``log_lines``: Log notices within a second; more are dropped and counted.
+    - ``stderr_bytes``: How much of the end of a server's standard error is kept.
+    - ``restarts``: Times a server that died is started again within a minute.
+    - ``schema_bytes``: Characters of one JSON Schema. A tool whose schema exceeds this or one of
+      the following caps raises ``InvalidSchema`` when it is called; the list and the other tools
+      are untouched.
+    - ``schema_depth``: Nested arrays and objects in one schema.
+    - ``subschemas``: JSON objects in one schema, which is at least the number of its subschemas.
+    - ``references``: ``$ref``, ``$dynamicRef`` and ``$recursiveRef`` in one schema.
+    - ``pattern_chars``: One regular expression in a schema.
+    - ``enum_values``: Values of one ``enum``, names in one ``required``: items of any one array in
+      a schema.
+    """
 
     message_bytes: int = 32 * 1024 * 1024
-    """One message on the wire."""
     depth: int = 128
-    """Nested arrays and objects in one message."""
     pages: int = 1_000
-    """Pages of one list."""
     tools: int = 20_000
-    """Tools of one server."""
     entries: int = 20_000
-    """Resources of one server; and likewise its resource templates, and its prompts."""
     watched: int = 256
-    """Resources subscribed to at once, and updates of one subscription that wait to be taken."""
     list_bytes: int = 64 * 1024 * 1024
-    """All pages of one list together."""
     notices: int = 256
-    """Notifications that may wait unread for one request; the oldest are dropped and counted."""
     rounds: int = 8
-    """Times a server may answer one call with a question."""
     questions: int = 16
-    """Questions of a server that may be open at once; more are refused."""
     questions_per_minute: int = 60
-    """Questions of a server that are put to handlers within a minute; more are refused."""
     questions_per_call: int = 32
-    """Questions of a server that are put to handlers during one call; more are refused."""
     log_lines: int = 1_000
-    """Log notices within a second; more are dropped and counted."""
     stderr_bytes: int = 64 * 1024
-    """How much of the end of a server's standard error is kept."""
     restarts: int = 3
-    """Times a server that died is started again within a minute."""
     schema_bytes: int = 1024 * 1024
-    """Characters of one JSON Schema. A tool whose schema exceeds this or one of the following caps
-    raises ``InvalidSchema`` when it is called; the list and the other tools are untouched."""
     schema_depth: int = 64
-    """Nested arrays and objects in one schema."""
     subschemas: int = 5_000
-    """JSON objects in one schema, which is at least the number of its subschemas."""
     references: int = 1_000
-    """``$ref``, ``$dynamicRef`` and ``$recursiveRef`` in one schema."""
     pattern_chars: int = 2_000
-    """One regular expression in a schema."""
     enum_values: int = 10_000
-    """Values of one ``enum``, names in one ``required``: items of any one array in a schema."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -30,15 +30,17 @@ class Retry:
 
     One approval covers all attempts of the same call: the same definition and arguments. The total
     timeout of the call covers them, too, with the pauses between them.
+
+    - ``attempts``: How many there are at most, the first one included.
+    - ``backoff``: Seconds before the second attempt, twice as many before each one that follows;
+      with jitter, and never less than the server asks for (``retry_after``).
+    - ``safe``: The host's word that repeating the call does no harm, although it may have run
+      already.
     """
 
     attempts: int = 3
-    """How many there are at most, the first one included."""
     backoff: float = 0.5
-    """Seconds before the second attempt, twice as many before each one that follows; with jitter,
-    and never less than the server asks for (``retry_after``)."""
     safe: bool = False
-    """The host's word that repeating the call does no harm, although it may have run already."""
 
     def __post_init__(self) -> None:
         if type(self.attempts) is not int or self.attempts < 1:

@@ -108,7 +108,9 @@ class HttpTransport(HttpBasedTransport):
     async def exchange(
         self, id: Id, text: str, headers: Mapping[str, str], until: float
     ) -> Exchange:
-        client = self._open_client()
+        client = self._client
+        if client is None or self._closed:
+            client = self._open_client()
         own = {**POSTED, **self._session_headers, **headers}
         if self._session is not None:
             return await self._session.exchange(id, text, own, until)

@@ -39,7 +39,7 @@ Auth: TypeAlias = "httpx.Auth | Callable[[], str | Headers | Awaitable[str | Hea
 
 @dataclass(frozen=True, slots=True, repr=False)
 class HttpServer:
-    """A server at a URL: ``HttpServer("https://example.com/mcp")``.
+    """A server at ``url``: ``HttpServer("https://example.com/mcp")``.
 
     Which flavour of HTTP it speaks is found out. ``headers`` go with every request; a function,
     sync or async, is asked before each one, in the task that makes the call. ``auth`` is an

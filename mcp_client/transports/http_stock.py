@@ -13,6 +13,7 @@ import os
 import ssl
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
@@ -112,6 +113,7 @@ def new_client(url: str, keep: float) -> httpx.AsyncClient:
         ) from error
 
 
+@dataclass(eq=False)
 class RequestBody(httpx.AsyncByteStream):
     """The body of a request, sent once.
 
@@ -119,11 +121,10 @@ class RequestBody(httpx.AsyncByteStream):
     request is given up, waits for a collector that trio complains about.
     """
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.begun = False
-        """Whether the connection was given it to send, which comes after the headers: until then
-        no server can have taken the request up."""
+    data: bytes = field(repr=False)
+    begun: bool = field(default=False, init=False)
+    """Whether the connection was given it to send, which comes after the headers: until then no
+    server can have taken the request up."""
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         self.begun = True

@@ -52,6 +52,10 @@ class MemoryServer(Transport):
     second parameter it is also given ``send``, which sends any object (a notification, a question,
     an answer of its own making) or raw bytes. Everything passes through JSON text both ways, as on
     a real wire.
+
+    A call that is cancelled, or given up after a timeout, does not cancel the handler: it runs on,
+    as a server may, and what it returns is dropped. It is told as any server is, by
+    ``notifications/cancelled``. Closing the session cancels every handler that still runs.
     """
 
     multiplexed = True

@@ -51,12 +51,12 @@ _BACKLOG = 1024 * 1024
 class StdioServer:
     """A server to be started: ``StdioServer("python", ["server.py"])``.
 
-    The command is looked up on ``PATH`` and run without a shell. ``env`` is added to the few
-    variables every server gets (HOME, PATH, LANG, ...); ``cwd`` is where it runs; ``stderr`` is
-    called with each line the server writes to its standard error (its end is kept for error
-    messages in any case). ``identity`` names variables of ``env`` whose
-    values tell this server from others, as its command does (``["PROJECT"]``): remembered answers
-    and pins are for one of them. Files keep only digests.
+    The ``command`` is looked up on ``PATH`` and run with ``args``, without a shell. ``env`` is
+    added to the few variables every server gets (HOME, PATH, LANG, ...); ``cwd`` is where it runs;
+    ``stderr`` is called with each line the server writes to its standard error (its end is kept for
+    error messages in any case). ``identity`` names variables of ``env`` whose values tell this
+    server from others, as its command does (``["PROJECT"]``): remembered answers and pins are for
+    one of them. Files keep only digests.
     """
 
     command: str

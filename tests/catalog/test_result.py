@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
@@ -36,6 +38,19 @@ def test_text_joins_all_blocks_and_names_what_is_no_text() -> None:
     assert len(lines) == len(shown.content) + 1  # the embedded text has a line of its own
 
 
+@pytest.mark.parametrize("structure", [{"city": "Tromsø"}, [1, 2], "x", 0, False])
+def test_a_result_with_structured_content_alone_has_that_as_its_text(structure: Any) -> None:
+    alone = result(content=[], structuredContent=structure)
+    assert json.loads(alone.text) == structure
+    assert "\\u" not in alone.text
+    failed = result(content=[], structuredContent=structure, isError=True)
+    with pytest.raises(ToolFailed, match=re.escape(alone.text)):
+        failed.raise_for_error()
+    beside = result(content=[{"type": "text", "text": "said"}], structuredContent=structure)
+    assert beside.text == "said"
+    assert result(content=[], structuredContent=None).text == ""
+
+
 def test_a_malformed_block_spoils_only_itself() -> None:
     blocks = [{"type": "text", "text": 7}, {"type": "text", "text": "x"}]
     first, second = result(content=blocks).content
@@ -44,9 +59,9 @@ def test_a_malformed_block_spoils_only_itself() -> None:
 
 
 def test_a_result_without_content_is_empty() -> None:
-    empty = result(structuredContent={"a": 1})
+    empty = result()
     assert (empty.content, empty.text, empty.is_error) == ((), "", False)
-    assert empty.structured_content == {"a": 1}
+    assert empty.structured_content is None
 
 
 @pytest.mark.parametrize("odd", [None, {}, "text", 7])

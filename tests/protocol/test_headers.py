@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import InvalidArguments
+from mcp_client import Implementation, InvalidArguments
+from mcp_client.protocol.capabilities import ClientDeclaration, ServerFacts
 from mcp_client.protocol.headers import (
     InvalidHeaderParam,
     header_params_of,
     header_value,
     mirrored,
-    request_headers,
 )
+from mcp_client.protocol.stateless import StatelessEra
 
 
 def _schema(**properties: Any) -> dict[str, Any]:
@@ -69,7 +70,10 @@ def test_any_text_survives_a_header(text: str) -> None:
     ],
 )
 def test_method_and_name_are_repeated(method: str, fields: dict[str, Any], name: Any) -> None:
-    headers = request_headers(method, fields)
+    client = ClientDeclaration(Implementation("test", "1"), {})
+    headers = StatelessEra("2026-07-28", ServerFacts.from_wire({}, None), client).headers(
+        method, fields
+    )
     assert headers["Mcp-Method"] == method
     assert headers.get("Mcp-Name") == name
 

@@ -182,6 +182,25 @@ async def test_a_tool_that_is_gone_is_unknown_and_nothing_is_sent(revision: str)
 
 @pytest.mark.both_backends
 @EACH_ERA
+@pytest.mark.both_backends
+async def test_a_change_that_is_told_in_the_same_tick_as_the_yes_counts(revision: str) -> None:
+    server = Server(revision)
+    async with anyio.create_task_group() as tasks:
+
+        async def changes_soon(server: Server, session: Session) -> None:
+            assert server.tool is not None
+            server.tool["description"] = "Deletes the report."
+            tasks.start_soon(server.announce)
+
+        first, second = await _call(server, changes_soon)
+    assert (first.tool.description, second.tool.description) == (
+        "Reads the report.",
+        "Deletes the report.",
+    )
+    assert len(server.sent) == 1
+
+
+@EACH_ERA
 async def test_a_tool_that_changes_during_each_question_is_refused(revision: str) -> None:
     server = Server(revision)
 

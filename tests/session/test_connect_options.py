@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mcp_client import Allow, ConfigError, Deny, StdioServer, ToolCall, connect
+from mcp_client import (
+    Allow,
+    ConfigError,
+    Deny,
+    Handlers,
+    HttpServer,
+    Limits,
+    Retry,
+    StdioServer,
+    Timeouts,
+    ToolCall,
+    connect,
+)
 
 COMMAND = ["no-such-program"]
 
@@ -123,3 +137,12 @@ async def test_a_closed_session_leaves_its_name_to_the_next() -> None:
     first, _ = _name("one")
     await first.aclose()
     assert _name("two")[1] == "no-such-launcher"
+
+
+@pytest.mark.parametrize(
+    "kind", [Timeouts, Limits, Retry, StdioServer, HttpServer, Allow, Deny, Handlers]
+)
+def test_help_on_an_option_tells_of_each_of_its_fields(kind: Any) -> None:
+    told = inspect.getdoc(kind) or ""
+    fields = [each.name for each in dataclasses.fields(kind) if each.name[0] != "_"]
+    assert [name for name in fields if name not in told] == []
