@@ -215,6 +215,27 @@ async def test_a_flood_on_standard_error_blocks_nothing_and_is_bounded() -> None
         assert len(caught.value.stderr_tail) <= 1000
 
 
+async def test_each_line_of_standard_error_is_passed_to_the_function_of_the_host() -> None:
+    lines: list[str] = []
+
+    def listen(line: str) -> None:
+        lines.append(line)
+        raise ValueError("a fault of the host's own")
+
+    server = scripted(stderr=listen)
+    limits = Limits(stderr_bytes=1000)
+    async with connect(server, approval=allow_all, limits=limits) as session:
+        await session.call_tool("flood-errors", {"bytes": 100_000})
+        with anyio.fail_after(20):
+            while lines[-1:] != ["the end"]:
+                await anyio.sleep(0.01)
+        assert "".join(lines[:-1]) == "e" * 100_000, "a line beyond the limit comes in parts"
+        await session.call_tool("flood-errors", {"bytes": 5})
+        with anyio.fail_after(20):
+            while lines[-2:] != ["eeeee", "the end"]:
+                await anyio.sleep(0.01)
+
+
 async def test_a_flood_of_progress_is_bounded_and_the_answer_comes() -> None:
     async with _session() as session:
         assert (await session.call_tool("flood-progress", {"count": 20_000})).text == "flooded"

@@ -55,6 +55,17 @@ async def test_a_session_is_opened_used_and_ended(sse: bool) -> None:
     assert [r.says for r in rest[:2]] == ["notifications/initialized", "GET"]
 
 
+async def test_a_connection_is_used_again_after_an_answer_that_came_as_an_event() -> None:
+    app = Handshake(sse=True)
+    async with serving(app) as server, _connect(server.url) as session:
+        for _ in range(2):
+            await session.call_tool("echo", {})
+        before = server.connections
+        for _ in range(5):
+            await session.call_tool("echo", {})
+        assert server.connections == before
+
+
 async def test_a_revision_without_the_version_header_gets_none() -> None:
     app = Handshake()
     app.revision = "2025-03-26"
