@@ -1,40 +1,50 @@
-"""Somebody else decides: a call is an open question until a web page answers. Silence is a no."""
+"""Two users of a web app decide their own calls, on a page mounted in the app."""
+
+import re
 
 import anyio
+import httpx
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.routing import Mount
 
-from mcp_client import Allow, CallDenied, Deny, Session, Timeouts, ToolCall, connect
+from mcp_client import ApprovalPage, ApprovalQueue, CallDenied, Session, connect
 
-ALARM = ["python", "examples/servers/weather.py"]
-questions: dict[str, tuple[ToolCall, anyio.Event, list[Allow | Deny]]] = {}  # a page shows these
+queue = ApprovalQueue()
+page = ApprovalPage(
+    queue,
+    authorize=lambda scope: Request(scope).cookies.get("user"),  # yours asks the app's own login
+    visible=lambda person, call: call.context == person,
+)
+app = Starlette(routes=[Mount("/approvals", page)])  # FastAPI: app.mount("/approvals", page)
 
 
-async def ask_on_the_web(call: ToolCall) -> Allow | Deny:
-    _, answered, answers = questions[call.id] = call, anyio.Event(), []
+async def agent(session: Session, user: str, location: str) -> None:
     try:
-        await answered.wait()
-        return answers[0]
-    finally:  # also when time ran out, or the caller has gone
-        del questions[call.id]
-
-
-async def sound(session: Session, location: str) -> None:
-    try:
-        print((await session.call_tool("set_alarm", {"location": location, "loud": True})).text)
+        print((await session.call_tool("set_alarm", {"location": location}, context=user)).text)
     except CallDenied as error:
-        print(f"{location}: {error.reason}")
+        print(f"{location}: {error.by} says {error.reason}")
+
+
+async def press(user: str, **answer: str) -> None:
+    """What the browser of ``user`` sends when a button is pressed."""
+    web, cookies = httpx.ASGITransport(app), {"user": user}
+    async with httpx.AsyncClient(transport=web, base_url="http://app", cookies=cookies) as browser:
+        html = (await browser.get("/approvals/")).text
+        form = dict(re.findall(r'name="(token|ids)" value="([^"]+)"', html))
+        await browser.post("/approvals/decide", data=form | answer)
 
 
 async def main() -> None:
-    async with connect(ALARM, approval=ask_on_the_web) as session, anyio.create_task_group() as all:
-        all.start_soon(sound, session, "Oslo")
-        all.start_soon(sound, session, "Rome")
-        while len(questions) < 2:  # noqa: ASYNC110 - another request of the web app, looking
-            await anyio.sleep(0.01)
-        for call, answered, answers in tuple(questions.values()):  # and the page's buttons
-            answers.append(Deny("not here") if call.arguments["location"] == "Oslo" else Allow())
-            answered.set()
-    async with connect(ALARM, approval=ask_on_the_web, timeouts=Timeouts(approval=0.1)) as session:
-        await sound(session, "Bern")
+    weather = ["python", "examples/servers/weather.py"]
+    async with connect(weather, approval=queue) as session, anyio.create_task_group() as agents:
+        agents.start_soon(agent, session, "ana", "Oslo")
+        agents.start_soon(agent, session, "bo", "Rome")
+        async for pending in queue.changes():
+            if len(pending) == 2:
+                break
+        await press("ana", answer="allow")
+        await press("bo", answer="deny", reason="not at night")
 
 
 anyio.run(main)

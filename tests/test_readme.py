@@ -81,6 +81,7 @@ def test_every_example_is_tested_here() -> None:
         "agent_with_users.py",
         "answer_questions.py",
         "approve_by_rules.py",
+        "approve_in_a_chat.py",
         "approve_in_a_web_app.py",
         "ask_first.py",
         "bridge_anthropic_runner.py",
@@ -95,13 +96,14 @@ def test_every_example_is_tested_here() -> None:
         "over_http.py",
         "pin_tools.py",
         "record_and_replay.py",
+        "test_policy.py",
         "typed_stubs.py",
         "watch_for_changes.py",
         "watch_progress.py",
         "without_async.py",
     }
     for path in (ROOT / "examples").glob("*.py"):
-        most = 70 if path.name.startswith(("agent_", "bridge_")) else 45  # whole programs
+        most = 70 if path.name.startswith(("agent_", "bridge_")) else 50  # whole programs
         assert len(path.read_text().splitlines()) <= most, path.name
 
 
@@ -280,13 +282,31 @@ def test_follow_links_reads_what_it_chose_and_fetches_nothing() -> None:
     ]
 
 
-def test_approve_in_a_web_app_asks_two_users_at_once_and_takes_silence_for_no() -> None:
+def test_approve_in_a_web_app_lets_each_user_decide_their_own_call() -> None:
     done = run(sys.executable, "examples/approve_in_a_web_app.py")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    lines = done.stdout.splitlines()
-    assert sorted(lines[:2]) == ["Alarm set for Rome.", "Oslo: not here"]
-    assert lines[2:] == ["Bern: none within 0.1 s, Timeouts(approval=...)"]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(done.stdout.splitlines()) == [
+        "Alarm set for Oslo.",
+        "Rome: bo says not at night",
+    ]
+
+
+def test_approve_in_a_chat_takes_a_button_once_and_from_the_chat_only() -> None:
+    done = run(sys.executable, "examples/approve_in_a_chat.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        'Run set_alarm with {"location":"Oslo"}? [yes] [no]',
+        "This does not come from the chat.",
+        "ana said yes.",
+        "It was decided already.",
+        "Alarm set for Oslo.",
+    ]
+
+
+def test_the_policy_has_a_test_that_runs_as_a_program() -> None:
+    done = run(sys.executable, "examples/test_policy.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "4 tests of the policy passed\n"
 
 
 ANSWERS = (

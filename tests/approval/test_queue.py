@@ -12,6 +12,8 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from hypothesis import given
+from hypothesis import strategies as st
 
 import mcp_client
 from mcp_client import (
@@ -28,9 +30,11 @@ from mcp_client import (
     Remember,
     Rules,
     Session,
+    ToolCall,
     one_at_a_time,
 )
 from tests.approval.test_concurrency import Server
+from tests.properties import examples
 from tests.runners import as_in_plain_asyncio
 
 PATIENCE = 30.0
@@ -436,6 +440,100 @@ async def test_a_yes_for_the_session_is_remembered() -> None:
         await session.call_tool("t", {"n": 2})
     assert len(queue.decided) == 1
     assert len(server.ran) == 2
+
+
+# ------------------------------------------------------------ whatever the order
+
+
+class Model:
+    """What the queue should hold, and what each caller should have got."""
+
+    def __init__(self, queue: ApprovalQueue, tasks: Any) -> None:
+        self.queue = queue
+        self.tasks = tasks
+        self.waiting: dict[str, int] = {}
+        self.scopes: dict[int, anyio.CancelScope] = {}
+        self.expected: dict[int, str] = {}
+        self.got: dict[int, str] = {}
+        self.gone: list[str] = []
+
+    async def ask(self, whose: int) -> None:
+        n, known = len(self.scopes), {one.id for one in self.queue.pending}
+        self.scopes[n] = anyio.CancelScope()
+        self.tasks.start_soon(self._caller, n, f"person {whose}")
+        await self.settled()
+        (id,) = (one.id for one in self.queue.pending if one.id not in known)
+        assert id not in self.gone
+        self.waiting[id] = n
+
+    async def _caller(self, n: int, context: str) -> None:
+        with self.scopes[n]:
+            answer = await self.queue(ToolCall.example("t", {"n": n}, context=context))
+            assert n not in self.got, "answered twice"
+            self.got[n] = f"{type(answer).__name__} {answer.by}"
+
+    async def decide(self, picks: list[int], unknown: bool) -> None:
+        ids = [list(self.waiting)[pick % len(self.waiting)] for pick in picks if self.waiting]
+        if unknown:
+            with pytest.raises(LookupError):
+                self.queue.decide([*ids, self.gone[-1] if self.gone else "x"], Allow())
+            return
+        by = f"decider {len(self.gone)}"
+        self.queue.decide(ids, Allow() if len(ids) % 2 else Deny(), by=by)
+        for id in dict.fromkeys(ids):
+            kind = "Allow" if len(ids) % 2 else "Deny"
+            self.expected[self.waiting.pop(id)] = f"{kind} {by}"
+            self.gone.append(id)
+        await self.settled()
+
+    async def leave(self, pick: int) -> None:
+        if self.waiting:
+            id = list(self.waiting)[pick % len(self.waiting)]
+            self.scopes[self.waiting.pop(id)].cancel()
+            self.gone.append(id)
+            await self.settled()
+
+    async def settled(self) -> None:
+        for _ in range(5):
+            await checkpoint()
+
+    def check(self) -> None:
+        assert [one.id for one in self.queue.pending] == list(self.waiting)
+        for whose in range(3):
+            mine = [one.id for one in self.queue.pending_for(f"person {whose}")]
+            theirs = [one for one in self.queue.pending if one.call.context == f"person {whose}"]
+            assert mine == [one.id for one in theirs]
+        assert self.got == self.expected
+        assert len(self.queue.decided) == len(self.expected)
+
+
+picks = st.integers(0, 9)
+steps = st.one_of(
+    st.tuples(st.just("ask"), st.integers(0, 2)),
+    st.tuples(st.just("ask"), st.integers(0, 2)),
+    st.tuples(st.just("decide"), st.lists(picks, min_size=1, max_size=3), st.just(False)),
+    st.tuples(st.just("decide"), st.lists(picks, max_size=3), st.just(True)),
+    st.tuples(st.just("leave"), picks),
+)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@given(st.lists(steps, max_size=20))
+@examples(100)
+def test_whatever_happens_in_whatever_order_each_call_gets_its_own_answer_once(
+    backend: str, todo: list[Any]
+) -> None:
+    async def story() -> None:
+        queue = ApprovalQueue()
+        async with anyio.create_task_group() as tasks:
+            model = Model(queue, tasks)
+            for name, *arguments in todo:
+                await getattr(model, name)(*arguments)
+                model.check()
+            tasks.cancel_scope.cancel()
+        assert queue.pending == ()
+
+    loop_of(backend, story)()
 
 
 # ------------------------------------------------------------------- many at once

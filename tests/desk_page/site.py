@@ -14,7 +14,7 @@ import httpx
 from anyio.abc import SocketAttribute, SocketStream, TaskGroup
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
+from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import Mount, Route
 
 from mcp_client import ApprovalPage, ApprovalQueue, ToolCall
@@ -125,6 +125,16 @@ def _named(headers: dict[str, str]) -> dict[str, str]:
     return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
+async def _login(request: Request) -> PlainTextResponse:
+    response = PlainTextResponse("Welcome.")
+    response.set_cookie("session", request.path_params["session"])
+    return response
+
+
+async def _frame(request: Request) -> HTMLResponse:
+    return HTMLResponse("<title>Win a prize</title><iframe src='/approvals/'></iframe>")
+
+
 @asynccontextmanager
 async def a_site(
     queue: ApprovalQueue | None = None, kind: type[ApprovalPage] = ApprovalPage, **options: Any
@@ -132,10 +142,13 @@ async def a_site(
     queue = ApprovalQueue() if queue is None else queue
     page = kind(queue, **{"authorize": authorize, **options})
 
-    async def home(request: Request) -> PlainTextResponse:
-        return PlainTextResponse("home")
-
-    app: Any = Starlette(routes=[Route("/", home), Mount("/approvals", page)])
+    app: Any = Starlette(
+        routes=[
+            Route("/login/{session}", _login),
+            Route("/frame", _frame),
+            Mount("/approvals", page),
+        ]
+    )
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
     port = listener.extra(SocketAttribute.local_port)
     async with listener, anyio.create_task_group() as tasks:

@@ -60,6 +60,13 @@ class Page:
         actions = [{"type": "key", "id": "keyboard", "actions": strokes}]
         _ask("POST", f"{self._base}/actions", {"actions": actions})
 
+    def chord(self, held: str, key: str) -> None:
+        """Press ``key`` while ``held`` is down."""
+        strokes = [("keyDown", held), ("keyDown", key), ("keyUp", key), ("keyUp", held)]
+        actions = [{"type": kind, "value": value} for kind, value in strokes]
+        every = [{"type": "key", "id": "keyboard", "actions": actions}]
+        _ask("POST", f"{self._base}/actions", {"actions": every})
+
     def screenshot(self) -> bytes:
         """What the window shows, as PNG."""
         return base64.b64decode(_ask("GET", f"{self._base}/screenshot"))
@@ -77,10 +84,12 @@ class Page:
         lines = _ask("POST", f"{self._base}/se/log", {"type": "browser"})
         return [str(line["message"]) for line in lines]
 
-    def named(self, role: str, name: str) -> list[str]:
+    def named(self, role: str, name: str, within: str = "body") -> list[str]:
         """The elements with that role and accessible name, as the browser computes them; each as
         what ``click_on`` takes."""
-        every = {"using": "css selector", "value": "button, input, select, textarea, a, summary"}
+        kinds = ("button", "input", "select", "textarea")
+        selector = ", ".join(f"{within} {kind}" for kind in kinds)
+        every = {"using": "css selector", "value": selector}
         found = [one[_ELEMENT] for one in _ask("POST", f"{self._base}/elements", every)]
         return [
             one

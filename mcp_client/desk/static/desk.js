@@ -13,6 +13,7 @@
     : { createHTML: (markup) => markup };
   let token = batch.elements.token.value;
   let decided = null;
+  let pending = null;
   let syncing = Promise.resolve();
 
   const cards = () => Array.from(calls.querySelectorAll("article:not(.settled)"));
@@ -48,10 +49,8 @@
   async function sync(state) {
     token = state.token;
     for (const field of document.querySelectorAll("input[name=token]")) field.value = token;
-    const wanted = new Set(state.ids);
-    for (const card of cards()) {
-      if (!wanted.has(card.dataset.id)) settle(card, "Decided elsewhere, or its caller has gone.");
-    }
+    pending = new Set(state.ids);
+    settleGone();
     const missing = state.ids.filter((id) => !cardOf(id));
     for (let start = 0; start < missing.length; start += 50) {
       const some = missing.slice(start, start + 50);
@@ -63,6 +62,16 @@
     }
     decided = state.decided;
     refresh();
+  }
+
+  // What this page itself is answering now is told by that answer.
+  function settleGone() {
+    for (const card of cards()) {
+      const busy = card.querySelector("form.answer").dataset.busy || (batch.dataset.busy && tickOf(card).checked);
+      if (pending && !pending.has(card.dataset.id) && !busy) {
+        settle(card, "Decided elsewhere, or its caller has gone.");
+      }
+    }
   }
 
   // A card that is decided stays where it is while somebody points at the list, so that no button
@@ -189,6 +198,7 @@
       show(place, "The answer did not arrive. Check the connection and try again.");
     } finally {
       delete form.dataset.busy;
+      settleGone();
       refresh();
     }
   });
