@@ -58,8 +58,8 @@ def card(pending: PendingApproval, token: str, *, context: bool = False) -> Html
 
 
 def whole(pending: PendingApproval, *, context: bool = False) -> Html:
-    """The call in full, to be read: nothing is left out. The arguments come first, so that no
-    description can put them off."""
+    """The call in full, to be read: nothing is left out. The arguments come before what the server
+    says, so that no description can put them off."""
     call = pending.call
     return joined(
         [
