@@ -58,7 +58,7 @@ def host_from_config(
         )
     store = Confirmations.of(confirmations)
     config = load_config(path, scope=scope, inputs=inputs)
-    if not config.servers and any(problem.line or not problem.key for problem in config.problems):
+    if not config.servers and config.problems:
         problem = config.problems[0]
         raise ConfigError(f"no server can be used: {problem}")
     timeouts = options.get("timeouts") or Timeouts()

@@ -108,8 +108,21 @@ class Host:
         inputs: Mapping[str, str] | None = None,
         **options: Any,
     ) -> Host:
-        """A host of a config file's servers, each started once that is allowed: see
-        ``mcp_client.host.from_config``. ``options`` are those of ``Host``."""
+        """A host of the servers in a config file, each started only once that is allowed.
+
+        ``confirm``, async or not, is asked with a ``StartRequest`` before a server is started or
+        connected to for the first time; only True means yes. ``confirmations`` is where a yes is
+        kept, the path of a file or a ``ConfirmationStore``; it holds until anything changes in
+        what the file says of the server. Without ``confirm`` and without a yes that is kept, the
+        servers of a person's own settings are started and those of any other file are not: their
+        status says why. Entering does not wait for a person; until there is an answer the server
+        is "idle".
+
+        ``scope="user"`` says that a file at another place is a person's own, too. ``inputs`` are
+        values of ``${input:ID}``. ``options`` are those of ``Host``. What is wrong in the file is
+        in ``problems``. Raises ``ConfigError`` where the file cannot be read, or no server of it
+        can be used. See ``mcp_client.host.config`` and ``.from_config``.
+        """
         from .from_config import host_from_config
 
         return host_from_config(
