@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import Host, McpError, Timeouts, allow_all
+from mcp_client import Host, McpError, Timeouts, UnknownTool, allow_all
+from mcp_client.host.naming import prefixed
 from tests.host.toolbox import Toolbox, names
 from tests.properties import examples
 
@@ -78,3 +79,25 @@ def test_any_text_that_is_no_name_is_unknown(text: str) -> None:
                 await host.call_tool(text + "?")
 
     anyio.run(ask)
+
+
+def two_with_one_hash() -> tuple[str, str]:
+    seen: dict[str, str] = {}
+    for number in range(2_000_000):
+        tool = "t" * 200 + str(number)
+        shown = prefixed("one", "one", tool)
+        if shown in seen:
+            return seen[shown], tool
+        seen[shown] = tool
+    raise AssertionError
+
+
+async def test_a_server_that_searched_for_two_names_of_one_hash_loses_both() -> None:
+    first, second = two_with_one_hash()
+    async with host_of({"one": Toolbox(first, "fine", second)}, "prefix") as host:
+        tools = await host.list_tools()
+        assert names(tools) == ["one__fine"]
+        assert len(tools.rejected) == 2
+        assert "cannot be told from" in tools.rejected[0].reason
+        with pytest.raises(UnknownTool, match="cannot be told from"):
+            await host.call_tool(prefixed("one", "one", first))
