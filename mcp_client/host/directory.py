@@ -53,6 +53,8 @@ class Directory:
         self._tools: dict[str, tuple[Tool, ...]] = {}
         self._sources: dict[str, ToolList] = {}
         self._rejected: dict[str, tuple[Rejected, ...]] = {}
+        self._doubles: dict[str, dict[str, Rejected]] = {}
+        """By server, and by the name that two of its tools would have."""
         self._qualified: dict[str, list[str]] = {}
         self._listing: tuple[Any, ToolList] | None = None
 
@@ -91,11 +93,15 @@ class Directory:
                     rejected.append(Rejected(safe_text(tool.name, _LONGEST), str(error)))
                     continue
             of[tool.name] = entry
-        rejected += self._without_doubles(server, of)
+        doubles = self._without_doubles(server, of)
+        rejected += (one for same in doubles.values() for one in same)
         if server.listing.tools is not tools or server.closed:
             return False
         changed = changed or len(of) != len(old)
         self._put(server, of, tools)
+        self._doubles[server.name] = {
+            name: replace(same[0], server=server.name) for name, same in doubles.items()
+        }
         self._rejected[server.name] = tuple(
             replace(one, server=server.name) for one in (*tools.rejected, *rejected)
         )
@@ -105,14 +111,16 @@ class Directory:
         name = self._names.of(server.name, tool.name)
         return Entry(server, tool.name, replace(tool, _qualified_name=name), tool)
 
-    def _without_doubles(self, server: HostedServer, of: dict[str, Entry]) -> list[Rejected]:
+    def _without_doubles(
+        self, server: HostedServer, of: dict[str, Entry]
+    ) -> dict[str, list[Rejected]]:
         """Take out tools that would have one name: only by design of their server, for it takes
         two names with one hash."""
         by_name: dict[str, list[str]] = {}
         for tool, entry in of.items():
             assert entry.tool is not None
             by_name.setdefault(entry.tool.qualified_name, []).append(tool)
-        rejected = []
+        rejected: dict[str, list[Rejected]] = {}
         for name, tools in by_name.items():
             other = self.entries.get(name)
             if len(tools) == 1 and (other is None or other.server is server):
@@ -120,7 +128,8 @@ class Directory:
             for tool in tools:
                 del of[tool]
                 reason = f"its name here, {name}, cannot be told from that of another tool"
-                rejected.append(Rejected(safe_text(tool, _LONGEST), reason))
+                one = Rejected(safe_text(tool, _LONGEST), reason)
+                rejected.setdefault(name, []).append(one)
         return rejected
 
     def _put(self, server: HostedServer, of: dict[str, Entry], tools: ToolList) -> None:
@@ -137,7 +146,7 @@ class Directory:
 
     def forget(self, server: HostedServer) -> None:
         self._drop_names(server)
-        for known in (self._of, self._tools, self._sources, self._rejected):
+        for known in (self._of, self._tools, self._sources, self._rejected, self._doubles):
             known.pop(server.name, None)
 
     def _drop_names(self, server: HostedServer) -> None:
@@ -197,6 +206,9 @@ class Directory:
 
     def _rejection(self, name: str) -> Rejected | None:
         """What was left out that has this name, or would have it."""
+        for doubles in self._doubles.values():
+            if name in doubles:
+                return doubles[name]
         for server, all_rejected in self._rejected.items():
             for one in all_rejected:
                 if one.name and self._names.would_be(server, one.name, name):
