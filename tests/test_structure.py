@@ -111,6 +111,18 @@ PURE = [
     if room(path) in {"errors", "protocol"}
     or path.relative_to(ROOT).as_posix()
     in {
+        "adapters/arguments.py",
+        "adapters/definitions.py",
+        "adapters/error_text.py",
+        "adapters/model_calls.py",
+        "adapters/naming.py",
+        "adapters/rendering.py",
+        "adapters/schema_inlining.py",
+        "adapters/schema_merging.py",
+        "adapters/schema_notes.py",
+        "adapters/schema_root.py",
+        "adapters/schema_subset.py",
+        "adapters/tool_search.py",
         "approval/constraints.py",
         "approval/decision.py",
         "approval/rules.py",

@@ -39,9 +39,10 @@ _SOUNDS = (
 class Toolset(_Toolset):
     """Tools, calls and answers of ``generate_content``.
 
-    ``calls`` and ``run`` take a response, the content of its first candidate, or that content's
-    parts, with the names of either Python or JSON. The answers are one content of
-    ``function_response`` parts; images and sounds are in the ``parts`` of a response, as bytes.
+    ``calls`` and ``run`` take a response, the content of its first candidate, that content's parts,
+    or ``response.function_calls``, with the names of either Python or JSON. The answers are one
+    content of ``function_response`` parts; images and sounds are in the ``parts`` of a response, as
+    bytes.
     """
 
     dialect = Dialect(
@@ -73,6 +74,8 @@ class Toolset(_Toolset):
         content = response if candidate is None else member(candidate, "content")
         for part in entries(member(content, "parts") or content):
             call = member(part, "function_call", "functionCall")
+            if call is None and member(part, "args") is not None:
+                call = part  # of ``response.function_calls``
             if call is not None:
                 id, name = member(call, "id") or "", member(call, "name") or ""
                 yield RawCall(str(id), str(name), member(call, "args"))

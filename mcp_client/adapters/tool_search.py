@@ -12,6 +12,7 @@ from typing import Any
 
 from ..catalog.tool import Tool
 from ..host.search import ToolIndex
+from ..runtime.safe_text import safe_text
 from .definitions import Definition, Dialect
 from .model_calls import ModelCall, RawCall, arguments_of, unknown_tool
 from .schema_inlining import clean_text
@@ -61,7 +62,11 @@ class ToolSearch:
         """``tools`` by qualified names; ``shown`` are the names that a model writes."""
         self._tools = tools
         self._shown = shown
-        self._index: ToolIndex | None = None
+        self._index = ToolIndex()
+
+    def follow(self, earlier: ToolSearch) -> None:
+        """Search in the index of ``earlier``: what both have is not read again."""
+        self._index = earlier._index
 
     def declared(
         self,
@@ -117,9 +122,7 @@ class ToolSearch:
         return ModelCall(raw.id, name, given, problem, None, raw.name)
 
     def _answer(self, query: Any) -> str:
-        if self._index is None:
-            self._index = ToolIndex()
-            self._index.update(self._tools)
+        self._index.update(self._tools)
         found = self._found(self._index.search(query, limit=_FOUND))
         if not found:
             return "No tool was found. Search with other words."
@@ -129,10 +132,10 @@ class ToolSearch:
     def _found(self, tools: Sequence[Tool]) -> list[str]:
         found: list[str] = []
         left = _MOST_CHARS
-        by_tool = {id(tool): name for name, tool in self._tools.items()}
         for tool in tools:
             entry = {
-                "name": self._shown[by_tool[id(tool)]],
+                "name": self._shown[tool.qualified_name],
+                "server": safe_text(tool.server, 64),
                 "description": clean_text(tool.description or ""),
                 "arguments": _PLAIN.definition(tool, False).schema,
             }

@@ -124,7 +124,10 @@ class Toolset:
         now = {tool.qualified_name: tool for tool in tools}
         kept = [now[name] for name in self._tools if name in now]
         new = [tool for name, tool in now.items() if name not in self._tools]
-        return type(self)([*kept, *new], strict=self._strict, search=self._search is not None)
+        found = type(self)([*kept, *new], strict=self._strict, search=self._search is not None)
+        if found._search is not None and self._search is not None:
+            found._search.follow(self._search)
+        return found
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.Toolset of {len(self.names)} tools>"

@@ -45,7 +45,8 @@ def inner_forms(provider: Provider, response: dict[str, Any]) -> list[Any]:
         case "anthropic":
             return [response, response["content"]]
     content = response["candidates"][0]["content"]
-    return [response, content, content["parts"], snake_case(response)]
+    function_calls = [part["functionCall"] for part in content["parts"][1:]]
+    return [response, content, content["parts"], function_calls, snake_case(response)]
 
 
 @every_provider

@@ -49,10 +49,11 @@ def as_model(undo: Restoration | None, value: Any) -> Any:
 def test_what_the_shown_schema_refuses_the_tools_own_refuses(
     provider: Provider, schema: dict[str, Any], given_arguments: list[dict[str, Any]]
 ) -> None:
-    kit = provider.toolset([tool_of(schema)])
+    tool = tool_of(schema)
+    kit = provider.toolset([tool])
     found = provider.schemas(kit)["tool"]
     jsonschema.Draft202012Validator.check_schema(found)
-    undo = kit._definitions["tool"].undo
+    undo = kit.dialect.definition(tool, False).undo
     for value in given_arguments:
         model = as_model(undo, value)
         if undo is not None:

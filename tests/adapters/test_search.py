@@ -46,6 +46,7 @@ async def test_a_search_is_answered_without_a_call_and_with_what_a_call_needs(
     assert call.answer is not None
     ((_, said),) = provider.answers(await kit.run(None, response))
     first = json.loads(said.splitlines()[1])
+    assert first["server"] == "server"
     assert first["description"] == "Put an appointment into a calendar."
     assert first["arguments"] == CALENDAR
     assert kit.names[first["name"]] == "calendar.create_event"
@@ -106,3 +107,20 @@ def test_an_answer_is_not_flooded_by_large_definitions() -> None:
     (call,) = kit.calls(PROVIDERS[0].response([("1", "search_tools", {"query": "calendar"})]))
     assert call.answer is not None
     assert 0 < len(call.answer) < 60_000
+
+
+def test_a_later_toolset_finds_its_own_tools_and_the_earlier_one_still_its() -> None:
+    chat = PROVIDERS[0]
+
+    def found(kit: Any, query: str) -> list[str]:
+        (call,) = kit.calls(chat.response([("1", "search_tools", {"query": query})]))
+        return [json.loads(line)["name"] for line in call.answer.splitlines()[1:]]
+
+    kit = chat.toolset(TOOLS, search=True)
+    assert found(kit, "letter electronic mail") == ["mail__send"]
+    again = tool_of({"type": "object"}, "mail__send", description=TOOLS[1].description)
+    fax = tool_of({"type": "object"}, "fax__send", description="Send a letter by telephone.")
+    later = kit.updated([again, fax])
+    assert sorted(found(later, "letter")) == ["fax__send", "mail__send"]
+    assert found(kit, "letter") == ["mail__send"]
+    assert found(later, "calendar") == []
