@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import gc
+import os
+import signal
 import threading
 import weakref
 from collections.abc import Callable
@@ -28,6 +30,7 @@ from mcp_client import (
     PendingApproval,
     Policy,
     Remember,
+    Rule,
     Rules,
     Session,
     ToolCall,
@@ -36,6 +39,7 @@ from mcp_client import (
 from tests.approval.test_concurrency import Server
 from tests.properties import examples
 from tests.runners import as_in_plain_asyncio
+from tests.server.start import scripted
 
 PATIENCE = 30.0
 """Seconds that a thread waits at most."""
@@ -361,6 +365,32 @@ async def test_a_yes_to_this_call_outlives_a_restart_and_the_call_goes_out_once(
     assert said == {1: "ran"}
     assert server.ran == [edit or {"n": 1}]
     assert records[1]["decision"]["by"] == "ana"
+    assert len(queue.decided) == 1
+
+
+async def test_a_server_process_that_is_killed_while_somebody_thinks_is_started_again() -> None:
+    queue, said = ApprovalQueue(), dict[int, str]()
+    rules = Rules([Rule("allow", tool="pid")], ask=queue)
+    session: Session
+    async with (
+        mcp_client.connect(scripted(), approval=rules) as session,
+        anyio.create_task_group() as group,
+    ):
+        first = (await session.call_tool("pid")).text
+
+        async def echo() -> None:
+            said[1] = (await session.call_tool("echo", {"n": 1})).text
+
+        group.start_soon(echo)
+        (pending,) = await until_pending(queue, 1)
+        os.kill(int(first), signal.SIGKILL)
+        while session._connection.transport.alive:
+            await checkpoint()
+        queue.decide(pending.id, Allow(remember="call"), by="ana")
+        while not said:
+            await checkpoint()
+        assert (await session.call_tool("pid")).text != first
+    assert said == {1: '{"n": 1}'}
     assert len(queue.decided) == 1
 
 
