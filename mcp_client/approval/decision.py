@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError
@@ -113,7 +113,8 @@ class Deny:
     by: str | None = None
 
 
-class Verdict(NamedTuple):
+@dataclass(slots=True)
+class Verdict:
     """The gate's yes: to which call, whose, and why."""
 
     call: ToolCall

@@ -87,11 +87,20 @@ class Connection:
         self._loop, self._running_loop = backend.loop, backend.running_loop
         self.rpc = await self._open()
 
+    def at_hand(self) -> RpcConnection | None:
+        """The connection to use now, where that takes no wait; else None: see ``live``."""
+        rpc = self.rpc
+        if rpc is None or self._running_loop() is not self._loop:
+            return None
+        transport = rpc.transport
+        return rpc if transport.alive and not transport.in_doubt and not self.closed else None
+
     async def live(self) -> RpcConnection:
         """The connection to use now; a server that has gone is started again."""
-        rpc = self.rpc
-        if rpc is None:
-            rpc = self.agreed()
+        rpc = self.at_hand()
+        if rpc is not None:
+            return rpc
+        self.agreed()
         if self._running_loop() is not self._loop:
             raise ConfigError(
                 "this session was opened in another event loop and works only there: open one "
@@ -99,9 +108,6 @@ class Connection:
                 "use",
                 server=self._name,
             )
-        transport = rpc.transport
-        if transport.alive and not transport.in_doubt and not self.closed:
-            return rpc
         async with self._turn:
             if self.closed:
                 raise ConnectError("the session is closed; connect again", server=self._name)

@@ -18,7 +18,8 @@ import logging
 import math
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -79,7 +80,8 @@ class Traffic:
         self.answers = 0
 
 
-class CallOptions(NamedTuple):
+@dataclass(slots=True)
+class CallOptions:
     """How one request is to be made. A call that takes rounds makes each of them so."""
 
     meta: Mapping[str, Any] | None = None

@@ -150,26 +150,37 @@ class Caller:
             call.entry = call.entry.again(call.id)
             call.traffic = call.entry.traffic or (call.traffic and Traffic())
 
-    # ------------------------------------------------------------ one attempt
-
     async def _attempt(self, call: CallState) -> ToolResult:
         """The steps of a call, in order. Where one raises, the next ones do not happen."""
         now: InForce | None = None
         try:
-            now = await self._resolve(call.name)
+            now = self._at_hand(call.name) or await self._resolve(call.name)
             if call.cancel_requests is None:
                 call.cancel_requests = self._backend.current_task().cancelling()
-            frozen = await self._freeze(call, now)
-            await call.entry.open(frozen)
+            frozen, arguments = self._freeze(call, now)
+            if not call.plan.input.is_known_valid(arguments):
+                frozen = await self._with_problem(call, frozen, arguments)
+            if self._audit is not None:
+                await call.entry.open(frozen)
             approved = await self._approve(call, frozen)
             if self._may_have_changed(now):
                 now, approved = await self._approve_changed(call, now, approved)
             raw = await self._send(call, approved, now.rpc)
-            result = await self._check(call, approved, raw)
+            result = self._result(approved, raw)
+            if not (result.is_error or call.validation == "off" or call.plan.output is None):
+                result = await self._check(call, approved, result)
         except BaseException as error:
             await self._failed(call, now, error)
             raise
         return result if self._audit is None else await call.entry.done(result)
+
+    def _at_hand(self, name: str) -> InForce | None:
+        """What ``_resolve`` gives, where that takes no wait."""
+        rpc, tools = self._connection.at_hand(), self._tools
+        tool = None if rpc is None else tools.at_hand(name)
+        if rpc is None or tool is None:
+            return None
+        return InForce(tool, rpc, tools.version, tools.can_expire and tools.fresh)
 
     async def _resolve(self, name: str, *, current: bool = False) -> InForce:
         """The definition of the tool, and the connection on which it is in force.
@@ -177,8 +188,7 @@ class Caller:
         ``current``: as the server lists it now, where the list may be out of date.
         """
         connection, tools = self._connection, self._tools
-        rpc = await connection.live()
-        tool = None if current else tools.at_hand(name)
+        rpc, tool = await connection.live(), None
         while tool is None:
             tool = await (tools.find_current(name) if current else tools.find(name))
             before, rpc = rpc, await connection.live()
@@ -194,8 +204,8 @@ class Caller:
             or (then.fresh and not tools.fresh)
         )
 
-    async def _freeze(self, call: CallState, now: InForce) -> ToolCall:
-        """The call as a value that cannot change, its arguments checked."""
+    def _freeze(self, call: CallState, now: InForce) -> tuple[ToolCall, dict[str, Any]]:
+        """The call as a value that cannot change, and its arguments, to be checked."""
         tool = now.tool
         call.entry.found(tool, now.rpc.era.revision)
         call.id = call.id or self._new_id()
@@ -220,9 +230,7 @@ class Caller:
             context=call.context,
             drift=drift,
         )
-        if plan.input.is_known_valid(arguments):
-            return frozen
-        return await self._with_problem(call, frozen, arguments)
+        return frozen, arguments
 
     async def _with_problem(
         self, call: CallState, frozen: ToolCall, arguments: dict[str, Any]
@@ -254,7 +262,7 @@ class Caller:
         approved = verdict.call
         call.entry.decided(approved, verdict.source, verdict.reason, verdict.by, verdict.expires)
         if approved.edited:
-            arguments = _loads(approved.arguments_json)
+            arguments = json.loads(approved.arguments_json)
             if not plan.input.is_known_valid(arguments):
                 approved = await self._with_problem(call, approved, arguments)
             self._gate.refuse(approved)
@@ -275,7 +283,9 @@ class Caller:
                 return now, approved
             if asked_again:
                 break
-            frozen = await self._freeze(call, now)
+            frozen, arguments = self._freeze(call, now)
+            if not call.plan.input.is_known_valid(arguments):
+                frozen = await self._with_problem(call, frozen, arguments)
             call.entry.changed(frozen)
             approved = await self._approve(call, frozen)
             if not self._may_have_changed(now):
@@ -292,7 +302,7 @@ class Caller:
             plan.mirrors = approved.tool.mirrors
         before = call.cancel_requests or 0
         options = CallOptions(
-            meta=None if approved.meta_json is None else _loads(approved.meta_json),
+            meta=None if approved.meta_json is None else json.loads(approved.meta_json),
             progress=True,
             on_progress=call.on_progress,
             mirrors=(rpc.mirrors and plan.mirrors) or (),
@@ -327,16 +337,15 @@ class Caller:
             if call.retry is not None:
                 call.seconds += rpc.now() - started
 
-    async def _check(self, call: CallState, approved: Approved, raw: dict[str, Any]) -> ToolResult:
-        tool = approved.tool
+    def _result(self, approved: Approved, raw: dict[str, Any]) -> ToolResult:
         try:
-            result = ToolResult.from_wire(raw, approved.server, tool.name, self._origin)
+            return ToolResult.from_wire(raw, approved.server, approved.tool.name, self._origin)
         except ValueError as error:
             raise ProtocolViolation(f"invalid tool result: {error}", result=raw) from None
-        if result.is_error or call.validation == "off" or call.plan.output is None:
-            return result
+
+    async def _check(self, call: CallState, approved: Approved, result: ToolResult) -> ToolResult:
         seconds = call.timeouts.validation
-        problem = await self._validation.result_problem(call.plan, raw, seconds)
+        problem = await self._validation.result_problem(call.plan, result.raw, seconds)
         if problem is None:
             return result
         finding = problem.of("its result", "its output schema")
@@ -381,16 +390,12 @@ class Caller:
             return 0.0
         if retry is None:
             return None
-        error.attempts = call.attempts
-        if call.attempts == retry.attempts or not retry.permits(error):
-            return None
-        pause = retry.pause(error, call.attempts)
-        if call.seconds + pause >= call.timeouts.total:
-            return None
-        call.may_have_run |= not isinstance(error, NotSent)
-        call.is_repetition = False
-        call.attempts += 1
-        call.seconds += pause
+        pause = retry.next_pause(error, call.attempts, call.timeouts.total - call.seconds)
+        if pause is not None:
+            call.may_have_run |= not isinstance(error, NotSent)
+            call.is_repetition = False
+            call.attempts += 1
+            call.seconds += pause
         return pause
 
     def _was_out_of_date(self, error: McpError) -> bool:
@@ -492,8 +497,3 @@ def _object(what: str, value: Any) -> tuple[dict[str, Any], str]:
         return json_object(value)
     except NotJson as error:
         raise InvalidArguments(f"{what} cannot be sent as JSON: {error}", path=error.path) from None
-
-
-def _loads(text: str) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads(text)
-    return value

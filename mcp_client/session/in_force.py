@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from ..approval.one_call import RECONNECTED
 from ..catalog.tool import Tool
@@ -38,7 +38,8 @@ def check_options(
         ) from None
 
 
-class InForce(NamedTuple):
+@dataclass(slots=True)
+class InForce:
     """A definition, the connection on which it is in force, and how to see that it is no longer."""
 
     tool: Tool

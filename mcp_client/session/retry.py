@@ -60,6 +60,15 @@ class Retry:
             return error.retryable or self.safe
         return False
 
+    def next_pause(self, error: McpError, attempts: int, left: float) -> float | None:
+        """Seconds before the next attempt, after ``attempts``; None where there is none: ``error``
+        does not permit it, or the pause takes the ``left`` seconds of the total timeout."""
+        error.attempts = attempts
+        if attempts == self.attempts or not self.permits(error):
+            return None
+        pause = self.pause(error, attempts)
+        return pause if pause < left else None
+
     def pause(self, error: McpError, attempts: int) -> float:
         """Seconds before the next attempt, after ``attempts``."""
         import random  # only now: few sessions retry
