@@ -81,6 +81,17 @@ def _readable(text: str) -> str:
     return _bytes(text).decode("utf-8", "replace")
 
 
+def _names_retry(lines: bytes) -> bool:
+    """Whether one of the lines begins so: a search for it takes longer than all else, if they are
+    long."""
+    at = 0
+    while at < len(lines):
+        if lines.startswith(b"retry", at):
+            return True
+        at = lines.find(b"\n", at) + 1
+    return False
+
+
 class _Lines:
     """Bytes in pieces of any size to text of whole lines, which end with a line feed.
 
@@ -133,7 +144,7 @@ class _Lines:
                 self._first = False
                 lines = lines.removeprefix(_BOM)
             self._measure(lines)
-            if b"retry" in lines:
+            if _names_retry(lines):
                 lines = _BAD_RETRY.sub(b":", lines)  # a comment
         if rest:
             self._pieces.append(rest)

@@ -298,9 +298,9 @@ class _Connection:
             if type(event) is h11.Data:
                 self._next = self._what_came()
                 if type(self._next) is not h11.EndOfMessage:
-                    return bytes(event.data), False
+                    return event.data, False
                 await self._finish()
-                return bytes(event.data), True
+                return event.data, True
             if event is not h11.NEED_DATA:
                 await self._finish()
                 return b"", True

@@ -3,8 +3,8 @@
     python -m tests.bench.http_server
 
 It prints its origin and serves until standard input ends. ``/json`` answers with JSON, ``/sse``
-with a stream of one event, sent and ended in one write. Every request stands for itself, as in
-the stateless era. What ``sleep`` would answer later is not served.
+with a stream of one event, sent and ended in one write; below ``/old-json`` and ``/old-sse`` only
+the handshake era is spoken, without sessions. What ``sleep`` would answer later is not served.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tests.bench.server import Server
 
 _OK = b"HTTP/1.1 200 OK\r\ncontent-type: "
 _ACCEPTED = b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n"
+_BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"
 _NOT_ALLOWED = b"HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -42,11 +43,13 @@ class Connection(asyncio.Protocol):
         method, path, _ = head.split(b"\r\n", 1)[0].split(b" ")
         if method != b"POST":
             return _NOT_ALLOWED
+        if path.startswith(b"/old") and b'"server/discover"' in body:
+            return _BAD_REQUEST
         answer = self._server.answer(body)
         if answer is None:
             return _ACCEPTED
         message = answer.encode().rstrip()
-        if path == b"/json":
+        if path.endswith(b"json"):
             return b"%bapplication/json\r\ncontent-length: %d\r\n\r\n%b" % (
                 _OK,
                 len(message),

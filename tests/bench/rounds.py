@@ -1,16 +1,18 @@
 """Rounds in which ours, the official client and the floor take turns, and the table at the end.
 
 What is measured is the client's process alone, user and system. Every figure is the median of its
-rounds. In a round each row is run by ours, the official client and the floor one after another,
-each in a process of its own and all against the same server, so that whatever else the machine
-does meets all three alike. Client and server share one core where the system allows it: there the
-ratios are steady, while absolute figures move from machine to machine.
+rounds, and the ratio, of ours to the official client unless the row says otherwise, the median of
+the ratios within each round. In a round each row is run by ours, the official client and the floor
+one after another, each in a process of its own and all against the same server, so that whatever
+else the machine does meets all three alike. Client and server share one core where the system
+allows it: there the ratios are steady, while absolute figures move from machine to machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import statistics
@@ -38,6 +40,8 @@ class Row:
     tools: int = 0
     most: float | None = None
     """The most that ours may take, in the unit."""
+    against: str = "official"
+    """Or "floor", where the official client cannot do the work."""
 
 
 Command = Callable[[Row, str], Sequence[str]]
@@ -125,6 +129,8 @@ def _measure(
         for row in rows:
             print(f"round {number + 1}: {row.shown}", file=sys.stderr)
             for who, python in pythons.items():
+                if who == "official" and row.against != who:
+                    continue
                 taken[row.name, who].append(_figure(row, who, python, command))
     return taken
 
@@ -145,13 +151,15 @@ def _figure(row: Row, who: str, python: str, command: Command) -> float:
 
 
 def _table(rows: Sequence[Row], taken: Taken) -> str:
-    lines: list[tuple[str, ...]] = [
-        ("work", "floor", "ours", "official", "ours/official", "target", "")
-    ]
+    lines: list[tuple[str, ...]] = [("work", "floor", "ours", "official", "ratio", "target", "")]
     for row in rows:
         factor = _FACTORS[row.unit]
-        median = {who: statistics.median(taken[row.name, who]) * factor for who in _CONTENDERS}
-        ratio = median["ours"] / median["official"]
+        median = {
+            who: statistics.median(taken[row.name, who] or [math.nan]) * factor
+            for who in _CONTENDERS
+        }
+        pairs = zip(taken[row.name, "ours"], taken[row.name, row.against], strict=True)
+        ratio = statistics.median([ours / other for ours, other in pairs])
         lines.append(
             (
                 row.shown,
@@ -171,6 +179,8 @@ def _table(rows: Sequence[Row], taken: Taken) -> str:
 
 
 def _short(figure: float) -> str:
+    if math.isnan(figure):
+        return "-"
     return f"{figure:.0f}" if figure >= 10 else f"{figure:.2f}"
 
 

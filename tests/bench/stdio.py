@@ -30,10 +30,10 @@ ROWS = (
 
 def main() -> None:
     chosen = rounds.options("python -m tests.bench.stdio", ROWS)
-    rounds.run(chosen, ROWS[0], _command, rounds.pin())
+    rounds.run(chosen, ROWS[0], command, rounds.pin())
 
 
-def _command(row: Row, who: str) -> Sequence[str]:
+def command(row: Row, who: str) -> Sequence[str]:
     server = [sys.executable, "-I", str(rounds.HERE / "server.py"), "--tools", str(row.tools)]
     return [f"{who}.py", row.name, *server]
 

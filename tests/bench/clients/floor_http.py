@@ -51,7 +51,8 @@ class Floor:
 async def connect(server: list[str]) -> AsyncIterator[Peer]:
     async with httpx.AsyncClient() as client:
         floor = Floor(client, server[0])
-        await floor.ask("server/discover", {})
+        if "/old" not in server[0]:
+            await floor.ask("server/discover", {})
         yield Peer(
             floor.call,
             floor.count_tools,
