@@ -45,7 +45,7 @@ from .http_response import InvalidHttp
 __all__ = ["Body", "HttpPool", "PooledResponse"]
 
 _log = logging.getLogger("mcp_client")
-_MOST_KEPT = 128
+_MOST_KEPT = 1024
 _AT_ONCE = 64 * 1024
 """Bytes of a body that are sent together with the headers."""
 _PIECE = 256 * 1024
@@ -96,6 +96,8 @@ class HttpPool:
         self._idle: deque[_Connection] = deque()
         """The one used last is at the right."""
         self._busy: set[_Connection] = set()
+        self._timer: Handle | None = None
+        """Set while there are idle connections, for the one that is idle longest."""
         self._closed = False
 
     async def send(self, request: PooledRequest, body: Body) -> PooledResponse:
@@ -122,9 +124,8 @@ class HttpPool:
             await connection.aclose()
 
     async def _reusable(self) -> _Connection | None:
-        idle, now = self._idle, self.backend.now()
-        while idle and idle[0].idle_since + self._keep_seconds <= now:
-            await idle.popleft().aclose()
+        await self._close_expired()
+        idle = self._idle
         while idle:
             connection = idle.pop()
             try:
@@ -166,7 +167,24 @@ class HttpPool:
             return False
         connection.idle_since = self.backend.now()
         self._idle.append(connection)
+        if self._timer is None:
+            self._set_timer()
         return True
+
+    def _set_timer(self) -> None:
+        when = self._idle[0].idle_since + self._keep_seconds
+        self._timer = self.backend.call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self.backend.spawn(self._close_expired)
+
+    async def _close_expired(self) -> None:
+        idle, now = self._idle, self.backend.now()
+        while idle and idle[0].idle_since + self._keep_seconds <= now:
+            await idle.popleft().aclose()
+        if idle and self._timer is None and not self._closed:
+            self._set_timer()
 
     def forget(self, connection: _Connection) -> None:
         self._busy.discard(connection)
@@ -174,6 +192,8 @@ class HttpPool:
     async def aclose(self) -> None:
         """Close every connection, those in use too."""
         self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         while self._idle:
             await self._idle.pop().aclose()
         for connection in list(self._busy):

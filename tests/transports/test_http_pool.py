@@ -92,6 +92,26 @@ async def test_a_connection_that_was_idle_too_long_is_closed_and_not_used() -> N
         assert len(server.lines) == 2
 
 
+async def test_idle_connections_are_closed_when_their_time_is_over() -> None:
+    closed = anyio.Event()
+
+    async def converse(line: Line) -> None:
+        await line.request()
+        await line.say(OK)
+        try:
+            await line.until_hung_up()
+        finally:
+            if line.number == 2:
+                closed.set()
+
+    async with listening(converse) as server, _pool(server.port, keep=0.1) as pool:
+        first, second = await _send(pool), await _send(pool)
+        await first.drain()
+        await second.drain()
+        await closed.wait()
+        assert not pool._busy
+
+
 @pytest.mark.parametrize(
     "goodbye",
     [b"", b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"],
