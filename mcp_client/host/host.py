@@ -168,7 +168,7 @@ class Host:
             for name in self._required:
                 server = self._servers[name]
                 if server.session is None:
-                    raise server.refusal()
+                    raise server.refusal(final=True)
             await self._tools.take_lists()
             if self._closed:
                 raise ConnectError("the host was closed while it was being opened")
@@ -440,7 +440,9 @@ class Host:
                 finally:
                     forget()
             await stop_if_cancelled(None, before)
-            raise cancel._error("host", safe_text(name, 128), False)
+            known = self._entries.get(name)
+            server = "" if known is None else known.server.name
+            raise cancel._error(server, safe_text(name, 128), False)
         except McpError as error:
             await self._options.record(name, arguments, context, error)
             raise

@@ -182,15 +182,15 @@ class HostedServer:
             case _:
                 return f"it is not connected{why}"
 
-    def refusal(self) -> ConnectError:
-        """What a use of it raises now: it is not connected, and why."""
+    def refusal(self, *, final: bool = False) -> ConnectError:
+        """What a use of it raises now: it is not connected, and why; ``final``: nor will it be."""
         error = self.error
         if error is None:
             why = "not started: it waits to be allowed" if self.is_asking else self.state
             return ConnectError(f"the server is {why}", server=self.name)
         kind = type(error) if isinstance(error, ConnectError) else ConnectError
         fields = vars(error) if isinstance(error, ConnectError) else {}
-        retry_in = self.retry_in
+        retry_in = None if final else self.retry_in
         text = f"the server is not connected: {error.message}"
         if isinstance(error, AuthError):
             text += f"; log in, then reconnect({self.name!r})"

@@ -76,7 +76,8 @@ class Limits:
       are refused.
     - ``log_lines``: Log notices within a second; more are dropped and counted.
     - ``stderr_bytes``: How much of the end of a server's standard error is kept.
-    - ``restarts``: Times a server that died is started again within a minute.
+    - ``restarts``: Times a server that died is started again within a minute. In a ``Host``, its
+      backoff decides.
     - ``schema_bytes``: Characters of one JSON Schema. A tool whose schema exceeds this or one of
       the following caps raises ``InvalidSchema`` when it is called; the list and the other tools
       are untouched.

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
-from tests.journeys import asking_story, library_story, story, test_http, test_questions, test_stdio
+from tests.journeys import (
+    asking_story,
+    library_story,
+    story,
+    test_host,
+    test_http,
+    test_questions,
+    test_stdio,
+)
 
 __all__ = ["FEWER_REAL", "OURS", "REAL"]
 
@@ -22,7 +32,13 @@ async def _over_http(tell: Callable[..., Awaitable[None]], start: Any, peer: sto
         await tell(url, peer)
 
 
+async def _many_servers(era: str) -> None:
+    with TemporaryDirectory() as folder:
+        await test_host.test_a_host_from_opening_to_closing(era, Path(folder))
+
+
 OURS: dict[str, Journey] = {
+    **{f"many servers, {era}": partial(_many_servers, era) for era in asking_story.ERAS},
     **{f"asking, {era}": partial(asking_story.tell, era) for era in asking_story.ERAS},
     **{
         f"library, {transport}, {revision}": partial(library_story.tell, transport, revision)
