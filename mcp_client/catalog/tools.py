@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -37,6 +38,8 @@ _log = logging.getLogger("mcp_client")
 _SHOWN = 200
 _NO_SCHEMA = "is not a JSON Schema: "
 _AT_ONCE = 25
+_TURN = 0.001
+"""Seconds."""
 _LOGGED = 20
 _MANY_TEXTS = 200
 _LONGEST_NAME = 1_000
@@ -112,16 +115,17 @@ class Catalog(PagedCache[ToolList]):
     async def _sorted_out(self, found: list[Any]) -> ToolList:
         names = [_name(definition) for definition in found]
         look_alikes = LookAlikes()
+        turn = _Turn()
         for number, name in enumerate(names):
-            if number % _AT_ONCE == _AT_ONCE - 1:
-                await checkpoint()  # so that a long list does not stop the event loop
+            if number % _AT_ONCE == _AT_ONCE - 1 and turn.is_over:
+                await turn.end()
             look_alikes.add(name)
         faults = await self._faults(found, names)
         tools: list[Tool] = []
         rejected: list[Rejected] = []
         for number, (name, definition) in enumerate(zip(names, found, strict=True)):
-            if number % _AT_ONCE == _AT_ONCE - 1:
-                await checkpoint()
+            if number % _AT_ONCE == _AT_ONCE - 1 and turn.is_over:
+                await turn.end()
             fault = faults.get(number)
             if fault is None:
                 tools.append(self._tool(name, definition, look_alikes.of(name)))
@@ -147,9 +151,11 @@ class Catalog(PagedCache[ToolList]):
         counts = Counter(names)
         in_headers = self._source.repeats_in_headers()
         texts: list[str] = []
+        turn = _Turn()
         for number, (name, definition) in enumerate(zip(names, found, strict=True)):
-            if number % _AT_ONCE == _AT_ONCE - 1 or len(texts) > _MANY_TEXTS:
-                await checkpoint()
+            look = number % _AT_ONCE == _AT_ONCE - 1 or len(texts) > _MANY_TEXTS
+            if look and turn.is_over:
+                await turn.end()
             texts = []
             try:
                 fault = _fault(definition, name, counts[name])
@@ -176,6 +182,21 @@ class Catalog(PagedCache[ToolList]):
         if len(rejected) > _LOGGED:
             left = len(rejected) - _LOGGED
             _log.warning("%s: %d more tools are left out", self._server, left)
+
+
+class _Turn:
+    """The time for which a long list is looked through before other tasks run."""
+
+    def __init__(self) -> None:
+        self._end = perf_counter() + _TURN
+
+    @property
+    def is_over(self) -> bool:
+        return perf_counter() >= self._end
+
+    async def end(self) -> None:
+        await checkpoint()
+        self._end = perf_counter() + _TURN
 
 
 def _name(definition: Any) -> str:
