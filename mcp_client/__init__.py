@@ -3,6 +3,7 @@ run that was not approved.
 
 One folder a subject; imports go down this list only::
 
+    cli/         the command mcp-client: the same from a shell
     desk/        the web page on which people decide the calls of an ApprovalQueue
     adapters/    tools, calls and results in each LLM provider's shape; no provider's package
     stubs.py     typed Python for a server's tools
@@ -27,59 +28,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._version import __version__ as __version__
-from .approval.decision import Allow, ApprovalHook, Deny, Policy, Remember, allow_all, deny_all
-from .catalog.listed import Listed, Rejected
-from .catalog.result import ToolResult
-from .catalog.tool import Hints, Tool, ToolCall, ToolList
-from .connection.cancellation import CancelToken
-from .errors import (
-    AuditError,
-    AuthError,
-    BrokenPromise,
-    CallCancelled,
-    CallDenied,
-    CallPending,
-    CallTimeout,
-    CallWithdrawn,
-    ConfigError,
-    ConnectError,
-    ConnectionLost,
-    InvalidArguments,
-    InvalidResult,
-    InvalidSchema,
-    McpError,
-    NegotiationError,
-    NotPending,
-    NotSent,
-    OutcomeUnknown,
-    ProtocolViolation,
-    ServerError,
-    StartDenied,
-    ToolChanged,
-    ToolFailed,
-    Unanswered,
-    UnknownTool,
-    UrlElicitationRequired,
-)
-from .protocol.capabilities import Implementation
-from .protocol.content import (
-    AudioContent,
-    ContentBlock,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-    UnknownContent,
-)
-from .protocol.metadata import Annotations
-from .runtime.limits import Limits, Timeouts
-from .runtime.safe_text import safe_text
-from .session.connect import connect
-from .session.retry import Retry
-from .session.session import Session
-from .transports.stdio import StdioServer
 
 if TYPE_CHECKING:
+    from .approval.decision import Allow, ApprovalHook, Deny, Policy, Remember, allow_all, deny_all
     from .approval.queue import (
         ApprovalQueue,
         DecidedApproval,
@@ -105,12 +56,45 @@ if TYPE_CHECKING:
         TokenStore,
         WorkloadIdentity,
     )
+    from .catalog.listed import Listed, Rejected
     from .catalog.pins import Drift, Pins
     from .catalog.prompts import PromptResult
     from .catalog.resources import ResourceResult
+    from .catalog.result import ToolResult
+    from .catalog.tool import Hints, Tool, ToolCall, ToolList
     from .catalog.watch import ListChanges, ListWatch, ResourceWatch, ToolChanges, ToolWatch
+    from .connection.cancellation import CancelToken
     from .desk.page import ApprovalPage
     from .desk.serve import Desk, serve_desk
+    from .errors import (
+        AuditError,
+        AuthError,
+        BrokenPromise,
+        CallCancelled,
+        CallDenied,
+        CallPending,
+        CallTimeout,
+        CallWithdrawn,
+        ConfigError,
+        ConnectError,
+        ConnectionLost,
+        InvalidArguments,
+        InvalidResult,
+        InvalidSchema,
+        McpError,
+        NegotiationError,
+        NotPending,
+        NotSent,
+        OutcomeUnknown,
+        ProtocolViolation,
+        ServerError,
+        StartDenied,
+        ToolChanged,
+        ToolFailed,
+        Unanswered,
+        UnknownTool,
+        UrlElicitationRequired,
+    )
     from .handlers.handlers import (
         Accept,
         Cancel,
@@ -135,12 +119,29 @@ if TYPE_CHECKING:
     from .host.start_request import StartRequest
     from .host.status import ServerStatus, StatusWatch
     from .host.terminal import confirm_on_terminal
+    from .protocol.capabilities import Implementation
+    from .protocol.content import (
+        AudioContent,
+        ContentBlock,
+        EmbeddedResource,
+        ImageContent,
+        ResourceLink,
+        TextContent,
+        UnknownContent,
+    )
     from .protocol.elicitation import Choice, FormField
+    from .protocol.metadata import Annotations
     from .protocol.prompts import Completion, Prompt, PromptArgument, PromptMessage
     from .protocol.resources import Resource, ResourceContents, ResourceTemplate, ResourceUpdate
+    from .runtime.limits import Limits, Timeouts
+    from .runtime.safe_text import safe_text
+    from .session.connect import connect
+    from .session.retry import Retry
+    from .session.session import Session
     from .transports.http import HttpServer
     from .transports.memory import JsonRpcError, MemoryServer
     from .transports.replay import ReplayServer
+    from .transports.stdio import StdioServer
 
 __all__ = [
     "Accept",
@@ -288,6 +289,76 @@ __all__ = [
 ]
 
 _LATER = {
+    "approval.decision": (
+        "Allow",
+        "ApprovalHook",
+        "Deny",
+        "Policy",
+        "Remember",
+        "allow_all",
+        "deny_all",
+    ),
+    "catalog.listed": (
+        "Listed",
+        "Rejected",
+    ),
+    "catalog.result": ("ToolResult",),
+    "catalog.tool": (
+        "Hints",
+        "Tool",
+        "ToolCall",
+        "ToolList",
+    ),
+    "connection.cancellation": ("CancelToken",),
+    "errors": (
+        "AuditError",
+        "AuthError",
+        "BrokenPromise",
+        "CallCancelled",
+        "CallDenied",
+        "CallPending",
+        "CallTimeout",
+        "CallWithdrawn",
+        "ConfigError",
+        "ConnectError",
+        "ConnectionLost",
+        "InvalidArguments",
+        "InvalidResult",
+        "InvalidSchema",
+        "McpError",
+        "NegotiationError",
+        "NotPending",
+        "NotSent",
+        "OutcomeUnknown",
+        "ProtocolViolation",
+        "ServerError",
+        "StartDenied",
+        "ToolChanged",
+        "ToolFailed",
+        "Unanswered",
+        "UnknownTool",
+        "UrlElicitationRequired",
+    ),
+    "protocol.capabilities": ("Implementation",),
+    "protocol.content": (
+        "AudioContent",
+        "ContentBlock",
+        "EmbeddedResource",
+        "ImageContent",
+        "ResourceLink",
+        "TextContent",
+        "UnknownContent",
+    ),
+    "protocol.metadata": ("Annotations",),
+    "runtime.limits": (
+        "Limits",
+        "Timeouts",
+    ),
+    "runtime.safe_text": ("safe_text",),
+    "session.connect": ("connect",),
+    "session.retry": ("Retry",),
+    "session.session": ("Session",),
+    "transports.stdio": ("StdioServer",),
     "approval.queue": ("ApprovalQueue", "DecidedApproval", "PendingApproval", "PendingChanges"),
     "approval.remembered": ("Answers", "Remembered"),
     "audit": ("AuditLog", "AuditSink", "OpenCall", "Redaction", "Verified", "verify_audit"),
@@ -309,7 +380,6 @@ _LATER = {
     "handlers.handlers": (
         "Accept",
         "Cancel",
-        "CancelToken",
         "Decline",
         "ElicitRequest",
         "Handlers",
@@ -346,11 +416,13 @@ _LATER = {
     "transports.replay": ("ReplayServer",),
     "catalog.watch": ("ListChanges", "ListWatch", "ResourceWatch", "ToolChanges", "ToolWatch"),
 }
-"""Found in these modules when they are asked for: who does not use them does not load them."""
+"""Found in these modules when asked for: importing the package alone loads none of them."""
 _MODULES = {name: module for module, names in _LATER.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "errors":  # which was always there without an import of its own
+        return import_module(".errors", __name__)
     module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

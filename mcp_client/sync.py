@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
@@ -311,6 +311,7 @@ class Host(_Blocking[AsyncHost]):
         confirmations: ConfirmationStore | str | os.PathLike[str] | None = None,
         scope: Scope | None = None,
         inputs: Mapping[str, str] | None = None,
+        only: Collection[str] | None = None,
         **options: Any,
     ) -> Host:
         host = cls.__new__(cls)
@@ -321,6 +322,7 @@ class Host(_Blocking[AsyncHost]):
                 confirmations=confirmations,
                 scope=scope,
                 inputs=inputs,
+                only=only,
                 **options,
             )
         )

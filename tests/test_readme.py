@@ -48,6 +48,19 @@ def test_every_program_of_the_readme_runs_and_prints_what_is_shown_below_it() ->
     assert shown == len(blocks("text"))
 
 
+def test_every_line_at_the_shell_prints_what_is_shown_below_it(tmp_path: Path) -> None:
+    program = tmp_path / "mcp-client"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mcp_client "$@"\n')
+    program.chmod(0o755)
+    (shown,) = blocks("console")
+    lines = re.split(r"^\$ ", shown, flags=re.MULTILINE)[1:]
+    assert len(lines) == 3
+    for line in lines:
+        command, _, wanted = line.partition("\n")
+        words = ["/bin/sh", "-c", f'PATH="{tmp_path}:$PATH"; {command} 2>&1']
+        assert run(*words, PYTHONUTF8="1", PYTHONPATH=str(ROOT)).stdout == wanted
+
+
 def test_the_policy_shown_is_that_of_the_example() -> None:
     assert blocks("toml") == [(ROOT / "examples" / "policy.toml").read_text()]
 

@@ -28,7 +28,8 @@ LAYERS = [
     {"host"},
     {"adapters", "desk", "sync"},
     {"stubs"},
-    {"__init__"},
+    {"cli"},
+    {"__init__", "__main__"},
 ]
 """A room imports from the layers above its own in this list, never from below or beside."""
 
@@ -236,7 +237,17 @@ def test_the_map_names_every_room_and_no_other() -> None:
     there = {p.name for p in ROOT.glob("*.py")} | {
         f"{p.name}/" for p in ROOT.iterdir() if (p / "__init__.py").exists()
     }
-    assert named == there - {"__init__.py"}
+    assert named == there - {"__init__.py", "__main__.py"}
+
+
+def test_only_the_program_imports_the_room_of_the_shell() -> None:
+    wrong = [
+        f"{ids(path)} imports {name}"
+        for path in FILES
+        for name, ours in imports(path)
+        if ours and name.startswith("mcp_client.cli") and room(path) not in ("cli", "__main__")
+    ]
+    assert not wrong, wrong
 
 
 def test_every_public_name_is_exported_once_and_exists() -> None:

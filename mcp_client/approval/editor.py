@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import anyio
 
+from ..runtime.console import terminal
 from ..runtime.safe_text import safe_text
 
 __all__ = ["EditorFailed", "arguments_of", "draft_of", "edited", "editor"]
@@ -85,7 +85,7 @@ def _file(text: str) -> Iterator[Path]:
 
 async def _run(command: list[str]) -> None:
     # It draws on standard error, where the question is: standard output may be a pipe.
-    stdin, screen = sys.stdin.fileno(), sys.stderr.fileno()
+    stdin, screen = (stream.fileno() for stream in terminal())
     try:
         process = await anyio.open_process(command, stdin=stdin, stdout=screen, stderr=screen)
     except OSError as error:

@@ -20,7 +20,7 @@ names run with your rights. ``Host(config.servers)`` starts them without a quest
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -72,6 +72,22 @@ class Config:
     requests: Mapping[str, StartRequest] = field(default_factory=dict, repr=False)
     """What a person should see before one of ``servers`` is started, by name."""
     _launches: Mapping[str, Launch] = field(default_factory=dict, repr=False)
+
+    def only(self, names: Collection[str]) -> Config:
+        """The same with these servers alone. Raises ``ConfigError`` for one that is not there."""
+        for name in names:
+            if name not in self.servers:
+                known = ", ".join(safe_text(one, 60) for one in list(self.servers)[:20]) or "none"
+                raise ConfigError(
+                    f"{self.path} has no server {safe_text(name, 60)!r} that can be used; it has: "
+                    f"{known}"
+                )
+        return replace(
+            self,
+            servers={name: self.servers[name] for name in names},
+            requests={name: one for name, one in self.requests.items() if name in names},
+            _launches={name: one for name, one in self._launches.items() if name in names},
+        )
 
 
 def load_config(

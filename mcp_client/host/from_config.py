@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
@@ -50,6 +50,7 @@ def host_from_config(
     *,
     scope: Scope | None,
     inputs: Mapping[str, str] | None,
+    only: Collection[str] | None,
     options: dict[str, Any],
 ) -> Host:
     if confirm is not None and not callable(confirm):
@@ -61,6 +62,8 @@ def host_from_config(
     if not config.servers and config.problems:
         problem = config.problems[0]
         raise ConfigError(f"no server can be used: {problem}")
+    if only is not None:
+        config = config.only(only)
     timeouts = options.get("timeouts") or Timeouts()
     if not isinstance(timeouts, Timeouts):
         raise ConfigError(f"timeouts={timeouts!r}: give Timeouts(idle=30, ...)")

@@ -8,7 +8,7 @@ server, and so through its gate. Nothing here takes a task for a call, and nothi
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Generator, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Generator, Hashable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -106,6 +106,7 @@ class Host:
         confirmations: ConfirmationStore | str | os.PathLike[str] | None = None,
         scope: Scope | None = None,
         inputs: Mapping[str, str] | None = None,
+        only: Collection[str] | None = None,
         **options: Any,
     ) -> Host:
         """A host of the servers in a config file, each started only once that is allowed.
@@ -119,14 +120,22 @@ class Host:
         is "idle".
 
         ``scope="user"`` says that a file at another place is a person's own, too. ``inputs`` are
-        values of ``${input:ID}``. ``options`` are those of ``Host``. What is wrong in the file is
-        in ``problems``. Raises ``ConfigError`` where the file cannot be read, or no server of it
-        can be used. See ``mcp_client.host.config`` and ``.from_config``.
+        values of ``${input:ID}``. ``only`` names the servers that are wanted; None is all.
+        ``options`` are those of ``Host``. What is wrong in the file is in ``problems``. Raises
+        ``ConfigError`` where the file cannot be read, or no server of it can be used. See
+        ``mcp_client.host.config`` and ``.from_config``.
         """
         from .from_config import host_from_config
 
         return host_from_config(
-            cls, path, confirm, confirmations, scope=scope, inputs=inputs, options=options
+            cls,
+            path,
+            confirm,
+            confirmations,
+            scope=scope,
+            inputs=inputs,
+            only=only,
+            options=options,
         )
 
     # ------------------------------------------------------------------- opening

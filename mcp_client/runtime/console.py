@@ -1,8 +1,9 @@
 """The terminal, for one dialogue at a time: everything that reads it in this package is here.
 
 The question goes to standard error and the answer comes from standard input; both must be a
-terminal. Lines are edited by the terminal itself, as always. Three things differ while a dialogue
-is open, and are put back on every way out:
+terminal. ``ask_at`` names another one, for a program whose standard input is a pipe. Lines are
+edited by the terminal itself, as always. Three things differ while a dialogue is open, and are put
+back on every way out:
 
 - The interrupt key (Ctrl-C) sends no SIGINT, which would end the program (asyncio cancels the main
   task, trio raises in whatever task runs): it ends the line instead, arrives as a character, and
@@ -25,7 +26,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any
+from typing import Any, NamedTuple, TextIO
 
 import anyio
 
@@ -37,7 +38,7 @@ try:
 except ImportError:  # pragma: no cover - Windows
     termios = None  # type: ignore[assignment]
 
-__all__ = ["Console", "nobody_there", "open_console"]
+__all__ = ["Console", "ask_at", "nobody_there", "open_console", "terminal"]
 
 _INTERRUPT = b"\x03"
 _LONGEST = 4_000
@@ -46,11 +47,32 @@ _WRAP_OFF, _WRAP_ON = "\x1b[?7l", "\x1b[?7h"
 _lock = CrossLoopLock()
 
 
+class _Place(NamedTuple):
+    """Where questions are shown and answered."""
+
+    input: Any
+    output: Any
+
+
+_elsewhere: _Place | None = None
+
+
+def ask_at(input: TextIO, output: TextIO) -> None:
+    """From here on, ask at this terminal instead of at standard input and standard error."""
+    global _elsewhere
+    _elsewhere = _Place(input, output)
+
+
+def terminal() -> _Place:
+    """The streams of the terminal at which questions are asked."""
+    return _elsewhere or _Place(sys.stdin, sys.stderr)
+
+
 def nobody_there() -> str | None:
     """Why a question cannot be asked at the terminal, or None if it can."""
-    if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
+    if not all(map(_is_terminal, terminal())):
         return "there is no terminal to ask at"
-    if termios is not None and _in_background(sys.stdin.fileno()):
+    if termios is not None and _in_background(terminal().input.fileno()):
         return "the program is in the background of its terminal, where it cannot ask"
     if 0 < _size()[0] < NARROWEST:
         return f"the terminal is narrower than {NARROWEST} columns"
@@ -84,7 +106,7 @@ class Console:
         return _size()[1] or 24
 
     def page(self) -> Page:
-        return Page(_size()[0] or 80, sys.stderr.encoding or "ascii")
+        return Page(_size()[0] or 80, terminal().output.encoding or "ascii")
 
     def show(self, page: Page) -> None:
         text = "\n".join(page.lines)
@@ -103,7 +125,7 @@ class Console:
         self._forget()
         self._write(prompt)
         if self._fd is None:
-            line = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+            line = await anyio.to_thread.run_sync(terminal().input.readline, abandon_on_cancel=True)
             return line.rstrip("\n") if line else None
         data = b""
         while not data.endswith(b"\n"):
@@ -178,7 +200,7 @@ class Console:
             termios.tcflush(self._fd, termios.TCIFLUSH)
 
     def _write(self, text: str) -> None:
-        print(text, end="", file=sys.stderr, flush=True)
+        print(text, end="", file=terminal().output, flush=True)
 
 
 async def _available(fd: int) -> bytes:
@@ -198,7 +220,7 @@ def _reader() -> Iterator[int | None]:
     if termios is None:
         yield None
         return
-    stdin = sys.stdin.fileno()
+    stdin = terminal().input.fileno()
     for name in (os.ttyname, "/dev/fd/{}".format):  # a container may know no name for it
         with suppress(OSError):
             fd = os.open(name(stdin), os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
@@ -231,6 +253,6 @@ def _in_background(fd: int) -> bool:
 
 def _size() -> tuple[int, int]:
     try:
-        return os.get_terminal_size(sys.stderr.fileno())
+        return os.get_terminal_size(terminal().output.fileno())
     except OSError:
         return 80, 24

@@ -1,0 +1,275 @@
+"""The commands that use one server: tools, describe, call, search, resources, prompts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from ..catalog.tool import Tool
+from ..errors import McpError, ServerError, UnknownTool
+from ..runtime.safe_text import safe_text
+from ..session.session import Session
+from .arguments import arguments_of, check_names
+from .exits import DONE, TOOL_FAILED, NotFound, UsageError, is_not_found
+from .output import (
+    note,
+    print_content,
+    print_contents,
+    print_json,
+    print_result,
+    print_text,
+    progress_to,
+    table,
+)
+from .session import open_session
+from .signature import signature, type_text
+from .target import near
+
+__all__ = [
+    "call",
+    "complete",
+    "describe",
+    "prompt",
+    "prompts",
+    "read",
+    "resources",
+    "search",
+    "tools",
+]
+
+_MOST_BYTES = 64 * 1024 * 1024
+_METHOD_NOT_FOUND = -32601
+
+
+async def tools(options: argparse.Namespace) -> int:
+    async with open_session(options) as session:
+        listed = await session.list_tools()
+        if options.json:
+            print_json({"tools": [tool.raw for tool in listed]})
+            return DONE
+        for tool in listed:
+            print_text(signature(tool))
+            for line in safe_text(tool.description or "", 400, lines=True).splitlines()[:3]:
+                print_text(f"    {line.strip()}")
+        for rejected in listed.rejected:
+            note(f"left out: {rejected.name}: {rejected.reason}")
+        for finding in listed.findings:
+            note(f"look at this: {finding}")
+    return DONE
+
+
+async def describe(options: argparse.Namespace) -> int:
+    async with open_session(options) as session:
+        tool = await _tool(session, options.tool)
+        if options.json:
+            print_json(tool.raw)
+            return DONE
+        _describe(tool)
+    return DONE
+
+
+def _describe(tool: Tool) -> None:
+    print_text(signature(tool))
+    for text in (tool.title, tool.description):
+        if text:
+            print_text(f"\n{text}")
+    schema = tool.input_schema
+    properties = schema.get("properties")
+    rows = []
+    for name, its in properties.items() if isinstance(properties, dict) else ():
+        required = "required" if name in (schema.get("required") or ()) else ""
+        said = its.get("description", "") if isinstance(its, dict) else ""
+        rows.append((f"  {name}", type_text(its, schema), required, str(said)))
+    if rows:
+        print_text("\nArguments:\n" + "\n".join(table(rows)))
+    if tool.output_schema is not None:
+        shown = json.dumps(tool.output_schema, indent=2, ensure_ascii=False)
+        print_text(f"\nResult:\n{shown}", whole=True)
+    print_text(f"\nFingerprint: {tool.fingerprint}")
+    for finding in tool.findings:
+        note(f"look at this: {finding}")
+
+
+async def call(options: argparse.Namespace) -> int:
+    async with open_session(options) as session:
+        tool = await _tool(session, options.tool)
+        arguments = arguments_of(options.arguments, tool.input_schema, _stdin)
+        slip = check_names(arguments, tool.input_schema)
+        if slip is not None:
+            note(slip)
+        progress = progress_to(options)
+        try:
+            result = await session.call_tool(options.tool, arguments, on_progress=progress)
+        finally:
+            if progress is not None:
+                progress.clear()
+        if options.json:
+            print_json(result.raw)
+        else:
+            print_result(result, options)
+    return TOOL_FAILED if result.is_error else DONE
+
+
+async def _tool(session: Session, name: str) -> Tool:
+    """The tool; where there is none of that name, ``UnknownTool`` with the nearest names."""
+    try:
+        return await session.get_tool(name)
+    except UnknownTool as error:
+        names = [tool.name for tool in await session.list_tools()]
+        close = near(name, names)
+        if "did you mean" not in close:
+            raise
+        text = f"the server has no tool {safe_text(name, 80)!r}{close}"
+        raise UnknownTool(text, server=error.server, tool=error.tool) from None
+
+
+def _stdin() -> str:
+    try:
+        data = sys.stdin.buffer.read(_MOST_BYTES + 1)
+    except (OSError, AttributeError) as error:
+        raise UsageError(f"standard input cannot be read: {error}") from None
+    if len(data) > _MOST_BYTES:
+        raise UsageError(f"standard input has more than {_MOST_BYTES} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise UsageError("standard input is not UTF-8") from None
+
+
+async def search(options: argparse.Namespace) -> int:
+    from ..host.search import ToolIndex
+
+    if not options.query:
+        raise UsageError("search: say in a few words what the tool should do")
+    async with open_session(options) as session:
+        listed = await session.list_tools()
+        index = ToolIndex()
+        index.update({tool.name: tool for tool in listed})
+        found = index.search(" ".join(options.query), limit=options.limit)
+        if options.json:
+            print_json({"tools": [tool.raw for tool in found]})
+            return DONE
+        for tool in found:
+            print_text(signature(tool))
+    return DONE
+
+
+async def resources(options: argparse.Namespace) -> int:
+    async with open_session(options) as session:
+        listed = await _listed(session, "resources", session.list_resources)
+        templates = await _listed(session, "resources", session.list_resource_templates)
+        if options.json:
+            print_json(
+                {
+                    "resources": [one.raw for one in listed],
+                    "resourceTemplates": [one.raw for one in templates],
+                }
+            )
+            return DONE
+        rows = [(one.uri, one.title or one.name or "") for one in listed]
+        rows += [(one.uri_template, one.title or one.name or "") for one in templates]
+        for line in table(rows):
+            print_text(line)
+    return DONE
+
+
+async def _listed(session: Session, feature: str, list_all: Any) -> Any:
+    """What the server lists; nothing where it does not have the feature, which a note says."""
+    if feature not in session.capabilities:
+        note(f"{session.name} has no {feature}")
+        return ()
+    try:
+        return await list_all()
+    except ServerError as error:
+        if error.code != _METHOD_NOT_FOUND:
+            raise
+        return ()  # it declares resources, and has no templates
+
+
+async def read(options: argparse.Namespace) -> int:
+    async with open_session(options) as session:
+        try:
+            found = await session.read_resource(options.uri)
+        except McpError as error:
+            if is_not_found(error):
+                raise NotFound(
+                    f"there is no resource {safe_text(options.uri, 200)!r}: {error.message}",
+                    server=session.name,
+                ) from None
+            raise
+        if options.json:
+            print_json(found.raw)
+        else:
+            print_contents(found.contents, options)
+    return DONE
+
+
+async def prompts(options: argparse.Namespace) -> int:
+    async with open_session(options) as session:
+        listed = await _listed(session, "prompts", session.list_prompts)
+        if options.json:
+            print_json({"prompts": [one.raw for one in listed]})
+            return DONE
+        for one in listed:
+            names = [f"{each.name}{'' if each.required else '?'}" for each in one.arguments]
+            print_text(f"{safe_text(one.name, 200)}({', '.join(names)})")
+            if one.description:
+                print_text(f"    {safe_text(one.description, 400)}")
+    return DONE
+
+
+async def prompt(options: argparse.Namespace) -> int:
+    given = dict(_pair(word) for word in options.arguments)
+    async with open_session(options) as session:
+        await _check_prompt(session, options.prompt)
+        found = await session.get_prompt(options.prompt, given)
+        if options.json:
+            print_json(found.raw)
+            return DONE
+        for message in found.messages:
+            print_text(f"{message.role}:")
+            print_content([message.content], options)
+    return DONE
+
+
+async def complete(options: argparse.Namespace) -> int:
+    name, value = _pair(options.argument)
+    known = dict(_pair(word) for word in options.arguments)
+    async with open_session(options) as session:
+        ref = await _reference(session, options.prompt)
+        found = await session.complete(ref, {"name": name, "value": value}, known or None)
+        if options.json:
+            print_json(found.raw)
+            return DONE
+        for text in found.values:
+            print_text(text)
+    return DONE
+
+
+async def _check_prompt(session: Session, name: str) -> Any:
+    listed = await _listed(session, "prompts", session.list_prompts)
+    for one in listed:
+        if one.name == name:
+            return one
+    raise NotFound(
+        f"there is no prompt {safe_text(name, 80)!r}{near(name, [one.name for one in listed])}",
+        server=session.name,
+    )
+
+
+async def _reference(session: Session, name: str) -> Any:
+    """A prompt by its name, or a resource template by its URI."""
+    if "resources" in session.capabilities and (":" in name or "{" in name):
+        for one in await _listed(session, "resources", session.list_resource_templates):
+            if one.uri_template == name:
+                return one
+    return await _check_prompt(session, name)
+
+
+def _pair(word: str) -> tuple[str, str]:
+    name, sign, value = word.partition("=")
+    if not sign or not name:
+        raise UsageError(f"{safe_text(word, 80)!r}: write name=value")
+    return name, value

@@ -1,0 +1,124 @@
+"""How the command ends: exit codes, and errors in words or as JSON.
+
+====  =============================================================
+0     done
+1     the tool reported an error
+2     usage: wrong arguments or options, nothing was done
+3     refused: no approval, or a server of a project's config file without a yes
+4     no such tool, resource, prompt or server
+5     cannot connect
+6     login needed, or credentials refused
+7     timeout, or the outcome is unknown: the tool may have run
+8     the server broke the protocol, or answered with an error
+130   interrupted
+====  =============================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import (
+    AuthError,
+    BrokenPromise,
+    CallDenied,
+    CallPending,
+    CallWithdrawn,
+    ConfigError,
+    ConnectError,
+    InvalidArguments,
+    InvalidSchema,
+    McpError,
+    NotSent,
+    OutcomeUnknown,
+    ServerError,
+    StartDenied,
+    ToolChanged,
+    ToolFailed,
+    UnknownTool,
+)
+
+__all__ = [
+    "CANNOT_CONNECT",
+    "DONE",
+    "INTERRUPTED",
+    "LOGIN_NEEDED",
+    "NOT_FOUND",
+    "OUTCOME_UNKNOWN",
+    "REFUSED",
+    "SERVER_ERROR",
+    "TOOL_FAILED",
+    "USAGE",
+    "Interrupted",
+    "NotFound",
+    "UsageError",
+    "error_document",
+    "exit_code",
+    "is_not_found",
+]
+
+DONE, TOOL_FAILED, USAGE, REFUSED, NOT_FOUND, CANNOT_CONNECT = range(6)
+LOGIN_NEEDED, OUTCOME_UNKNOWN, SERVER_ERROR = 6, 7, 8
+INTERRUPTED = 130
+
+_UNAUTHORIZED = (401, 403)
+_NOT_FOUND_CODES = (-32002, -32602)
+"""No such resource: the first up to 2025-11-25, the second since 2026-07-28."""
+
+
+class UsageError(ConfigError):
+    """The command line is wrong."""
+
+
+class NotFound(McpError):
+    """There is no resource, prompt or server of that name."""
+
+
+class Interrupted(McpError):
+    """Ctrl-C, SIGTERM or SIGHUP."""
+
+
+_CODES: tuple[tuple[type[McpError], int], ...] = (
+    (NotFound, NOT_FOUND),
+    (UnknownTool, NOT_FOUND),
+    (ConfigError, USAGE),
+    (InvalidArguments, USAGE),
+    (CallDenied, REFUSED),
+    (CallPending, REFUSED),
+    (StartDenied, REFUSED),
+    (ToolChanged, REFUSED),
+    (CallWithdrawn, INTERRUPTED),
+    (AuthError, LOGIN_NEEDED),
+    (ConnectError, CANNOT_CONNECT),
+    (InvalidSchema, SERVER_ERROR),
+    (NotSent, NOT_FOUND),  # the server does not offer the feature at all
+    (OutcomeUnknown, OUTCOME_UNKNOWN),
+    (ToolFailed, TOOL_FAILED),
+    (BrokenPromise, SERVER_ERROR),
+    (ServerError, SERVER_ERROR),
+)
+
+
+def exit_code(error: McpError) -> int:
+    """The code for an error. What the server refused by HTTP status 401 or 403 is a login."""
+    if getattr(error, "http_status", None) in _UNAUTHORIZED:
+        return LOGIN_NEEDED
+    return next((code for kind, code in _CODES if isinstance(error, kind)), SERVER_ERROR)
+
+
+def is_not_found(error: McpError) -> bool:
+    """Whether reading a resource or getting a prompt failed because it does not exist."""
+    return isinstance(error, ServerError) and error.code in _NOT_FOUND_CODES
+
+
+def error_document(error: Exception) -> dict[str, Any]:
+    """The error as one JSON document."""
+    return {
+        "error": {
+            "type": type(error).__name__,
+            "message": error.message if isinstance(error, McpError) else str(error),
+            "server": getattr(error, "server", None),
+            "tool": getattr(error, "tool", None),
+            "retryable": getattr(error, "retryable", False),
+        }
+    }

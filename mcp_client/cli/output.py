@@ -1,0 +1,202 @@
+"""What a command prints: results on standard output, all else on standard error."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import binascii
+import json
+import mimetypes
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ..catalog.result import ToolResult
+from ..protocol.content import (
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+)
+from ..runtime.safe_text import is_invisible, safe_text
+from .exits import UsageError
+
+__all__ = [
+    "Progress",
+    "note",
+    "print_content",
+    "print_contents",
+    "print_json",
+    "print_result",
+    "print_text",
+    "progress_to",
+    "table",
+]
+
+_EXTENSIONS = {"image/jpeg": ".jpg", "image/png": ".png", "audio/wav": ".wav", "audio/mpeg": ".mp3"}
+_HALVES = re.compile("[\ud800-\udfff]")
+"""Half characters, which a server can send and no encoding can write."""
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output; on a terminal, nothing in it is obeyed."""
+    on_terminal = sys.stdout.isatty()
+    text = json.dumps(value, ensure_ascii=False, indent=2 if on_terminal else None)
+    if not _is_utf8() or _HALVES.search(text):
+        text = json.dumps(value, indent=2 if on_terminal else None)
+    elif on_terminal and not text.isascii():
+        text = "".join(
+            json.dumps(char)[1:-1] if char != "\n" and is_invisible(char) else char for char in text
+        )
+    print(text)
+
+
+def print_text(text: str, *, whole: bool = False) -> None:
+    """Text on standard output: a server's, so on a terminal nothing in it is obeyed.
+
+    A pipe gets it as it is.
+    """
+    if sys.stdout.isatty():
+        text = safe_text(text, 1_000_000 if whole else 100_000, lines=True)
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding))
+
+
+def note(text: object) -> None:
+    """A line for people, on standard error."""
+    print(safe_text(text, 10_000, lines=True), file=sys.stderr)
+
+
+def _is_utf8() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+
+
+def print_result(result: ToolResult, options: argparse.Namespace) -> None:
+    """A result for people: its text, what else there is in words, and what was saved."""
+    print_content(result.content, options)
+    texts = [block.text for block in result.content if isinstance(block, TextContent)]
+    structured = result.structured_content
+    if structured is not None and not any(_is_json(text, structured) for text in texts):
+        print_text(json.dumps(structured, ensure_ascii=False, indent=2), whole=True)
+
+
+def print_content(content: Iterable[Any], options: argparse.Namespace) -> None:
+    for number, block in enumerate(content, 1):
+        match block:
+            case TextContent():
+                print_text(block.text)
+            case ImageContent() | AudioContent():
+                _show_media(block.mime_type, block.data, number, options)
+            case EmbeddedResource():
+                _show_embedded(block, number, options)
+            case ResourceLink():
+                print_text(f"[link {block.uri}] {block.title or block.name or ''}".rstrip())
+            case _:
+                note(f"(content of an unknown kind, {safe_text(block.type, 60)}; --json shows it)")
+
+
+def _is_json(text: str, value: Any) -> bool:
+    try:
+        return bool(json.loads(text) == value)
+    except ValueError:
+        return False
+
+
+def print_contents(contents: Iterable[Any], options: argparse.Namespace) -> None:
+    """The contents of a resource. Bytes go to a pipe as they are, where there is one content."""
+    contents = list(contents)
+    for number, part in enumerate(contents, 1):
+        if part.text is not None:
+            print_text(part.text)
+        elif options.save is None and len(contents) == 1 and not sys.stdout.isatty():
+            sys.stdout.flush()
+            sys.stdout.buffer.write(part.bytes)
+        else:
+            kind = part.mime_type or "application/octet-stream"
+            _show_media(kind, part.bytes, number, options)
+
+
+def _show_embedded(block: EmbeddedResource, number: int, options: argparse.Namespace) -> None:
+    if block.text is not None:
+        print_text(block.text)
+    elif block.blob is not None:
+        _show_media(block.mime_type or "application/octet-stream", block.blob, number, options)
+
+
+def _show_media(kind: str, data: bytes | str, number: int, options: argparse.Namespace) -> None:
+    try:
+        content = base64.b64decode(data, validate=True) if isinstance(data, str) else data
+    except (binascii.Error, ValueError):
+        note(f"(content {number} is not base64)")
+        return
+    named = f"{safe_text(kind, 60)}, {len(content)} bytes"
+    if options.save is None:
+        note(f"({named}; --save DIR keeps it)")
+        return
+    note(f"({named}: saved as {_save(content, kind, number, options)})")
+
+
+def _save(content: bytes, kind: str, number: int, options: argparse.Namespace) -> Path:
+    """A new file in the folder of ``--save``; what is there already is never replaced."""
+    folder = Path(options.save)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--save {folder}: {error.strerror or error}") from None
+    stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", getattr(options, "tool", "") or "content").strip("._")
+    extension = _EXTENSIONS.get(kind) or mimetypes.guess_extension(kind) or ".bin"
+    for extra in range(10_000):
+        more = "" if extra == 0 else f"-{extra}"
+        path = folder / f"{stem or 'content'}-{number}{more}{extension}"
+        try:
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise UsageError(f"--save {folder}: {error.strerror or error}") from None
+        with os.fdopen(file, "wb") as out:
+            out.write(content)
+        return path
+    raise UsageError(f"--save {folder}: too many files")
+
+
+class Progress:
+    """The progress of a call as one line of the terminal, which is removed afterwards."""
+
+    def __init__(self) -> None:
+        self._shown = 0
+
+    def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        part = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
+        columns = max(10, shutil.get_terminal_size().columns - 1)
+        text = safe_text(f"{part} {message or ''}".rstrip(), columns)[:columns]
+        if all(map(str.isascii, text)):
+            self._draw(text)
+        else:  # wide characters take two columns
+            self._draw(text[: columns // 2])
+
+    def _draw(self, text: str) -> None:
+        print(f"\r{text:<{self._shown}}", end="\r", file=sys.stderr, flush=True)
+        self._shown = min(2 * len(text), max(10, shutil.get_terminal_size().columns - 1))
+
+    def clear(self) -> None:
+        if self._shown:
+            self._draw("")
+
+
+def progress_to(options: argparse.Namespace) -> Progress | None:
+    """Where progress is shown: on a terminal, else nowhere."""
+    return Progress() if sys.stderr.isatty() and not options.json else None
+
+
+def table(rows: Iterable[tuple[str, ...]]) -> Iterable[str]:
+    """Rows as lines with columns of the same width; no trailing spaces."""
+    kept = [tuple(safe_text(cell, 500) for cell in row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*kept, strict=True)] if kept else []
+    for row in kept:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,0 +1,178 @@
+"""Opening what a command works on: one session, by its options."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from ..approval.decision import Allow, Deny
+from ..catalog.tool import ToolCall
+from ..errors import StartDenied
+from ..runtime.limits import Timeouts
+from ..session.connect import connect
+from ..session.session import Session
+from .exits import UsageError
+from .output import note
+from .target import Configured, target_of
+
+__all__ = ["find_terminal", "open_session", "options_of", "policy_of", "state_file"]
+
+
+def find_terminal(options: argparse.Namespace) -> None:
+    """Set ``options.terminal``: whether a person can be asked.
+
+    That is at ``/dev/tty`` where standard input or standard error is a pipe or a file: what comes
+    through a pipe is never an answer.
+    """
+    options.terminal = False
+    if getattr(options, "no_input", False):
+        return
+    if _is_terminal(sys.stdin) and _is_terminal(sys.stderr):
+        options.terminal = True
+        return
+    try:
+        fd = os.open(_terminal_name(), os.O_RDWR | os.O_NOCTTY)
+    except OSError:
+        return
+    from ..runtime.console import ask_at
+
+    encoding = sys.stderr.encoding if sys.stderr is not None else "utf-8"
+    input = open(fd, encoding=encoding, errors="replace", closefd=False)  # noqa: SIM115
+    screen = open(fd, "w", encoding=encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    ask_at(input, screen)
+    options.terminal = True
+
+
+def _terminal_name() -> str:
+    os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))  # whether there is one that controls us
+    for stream in (sys.stdin, sys.stderr, sys.stdout):
+        if _is_terminal(stream):  # macOS cannot wait for /dev/tty by that name
+            return os.ttyname(stream.fileno())
+    return "/dev/tty"
+
+
+def _is_terminal(stream: Any) -> bool:
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):
+        return False
+
+
+def policy_of(options: argparse.Namespace) -> Any:
+    """The approval hook: what ``--allow`` names runs, all else is asked about or refused."""
+    asks = options.approve == "ask" and options.terminal
+
+    async def approve(call: ToolCall) -> Allow | Deny:
+        name = call.tool.name
+        names = (name, f"{call.server}__{name}", f"{call.server}/{name}")
+        if any(fnmatchcase(one, glob) for glob in options.allow for one in names):
+            return Allow(source="rule")
+        if asks:
+            from ..approval.terminal import ask_on_terminal
+
+            answer: Allow | Deny = await ask_on_terminal(call)
+            return answer
+        why = "--approve deny was given" if options.approve == "deny" else _why_unasked(options)
+        return Deny(f"{why}; allow it with --allow {_quoted(name)}", source="rule")
+
+    return approve
+
+
+def _why_unasked(options: argparse.Namespace) -> str:
+    return "--no-input was given" if options.no_input else "there is no terminal to ask at"
+
+
+def _quoted(name: str) -> str:
+    import shlex
+
+    for sign in "[*?":  # which stand for other characters in a pattern
+        name = name.replace(sign, f"[{sign}]")
+    return shlex.quote(name)
+
+
+def state_file(name: str) -> Path:
+    """A file of the user's state folder (``$XDG_STATE_HOME/mcp-client``), which is made."""
+    base = os.environ.get("XDG_STATE_HOME") or ""
+    folder = (Path(base) if os.path.isabs(base) else Path.home() / ".local/state") / "mcp-client"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be made: {error.strerror or error}") from None
+    return folder / name
+
+
+def options_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of ``connect`` that the command line has said."""
+    found: dict[str, Any] = {
+        "approval": policy_of(options),
+        "trusted": options.trust,
+        "audit": options.audit,
+        "pins": options.pins,
+        "answers": options.answers,
+    }
+    if options.timeout is not None:
+        seconds = options.timeout
+        found["timeouts"] = Timeouts(connect=seconds, idle=seconds, total=seconds)
+    if options.terminal:
+        from ..handlers.handlers import Handlers
+        from ..handlers.terminal import elicit_on_terminal
+
+        found["handlers"] = Handlers(elicitation=elicit_on_terminal)
+    return found
+
+
+@asynccontextmanager
+async def open_session(options: argparse.Namespace) -> AsyncIterator[Session]:
+    """The session of ``TARGET``."""
+    target = target_of(options.target, options.config, options.header, options.env)
+    chosen = options_of(options)
+    if isinstance(target, Configured):
+        if options.revision != "auto" or options.record:
+            raise UsageError("--revision and --record do not go with a server of a config file")
+        async with _configured(target, options, chosen) as session:
+            yield session
+        return
+    async with connect(
+        target, revision=options.revision, record=options.record, **chosen
+    ) as session:
+        yield session
+
+
+@asynccontextmanager
+async def _configured(
+    target: Configured, options: argparse.Namespace, chosen: dict[str, Any]
+) -> AsyncIterator[Session]:
+    from ..host.host import Host
+    from ..host.terminal import confirm_on_terminal
+
+    host = Host.from_config(
+        target.config.path,
+        confirm=confirm_on_terminal if options.terminal else None,
+        confirmations=options.confirmations or state_file("confirmations.json"),
+        scope=target.config.scope,
+        only=[target.name],
+        **chosen,
+    )
+    for problem in host.problems:
+        if target.name in problem.key:
+            note(problem)
+    async with host:
+        try:
+            session = await host.session(target.name)
+        except StartDenied as error:
+            if error.source != "gate":
+                raise
+            raise StartDenied(
+                f"the server was not started: nobody has said that what {target.config.path} runs "
+                "may run here; run this command once at a terminal, which asks and remembers",
+                server=target.name,
+                reason=error.reason,
+                source=error.source,
+            ) from None
+        yield session

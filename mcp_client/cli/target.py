@@ -1,0 +1,169 @@
+"""What ``TARGET`` is: a URL, the name of a server in a config file, or a quoted command."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..errors import ConfigError
+from ..runtime.safe_text import safe_text
+from ..transports.stdio import StdioServer
+from .exits import NotFound, UsageError
+from .output import note
+
+if TYPE_CHECKING:
+    from ..host.config import Config
+    from ..transports.http import HttpServer
+
+__all__ = ["Configured", "Target", "configs_of", "near", "secret_of", "target_of"]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """A server of a config file."""
+
+    config: Config
+    name: str
+
+
+Target = "StdioServer | HttpServer | Configured"
+
+
+def target_of(
+    words: str, config: str | None, headers: Iterable[str], env: Iterable[str]
+) -> StdioServer | HttpServer | Configured:
+    """The server that ``words`` name. Raises ``UsageError`` or ``NotFound``."""
+    if not words.strip():
+        raise UsageError("TARGET is empty: give a URL, a name of a config file, or 'a command'")
+    sent = dict(_header(word) for word in headers)
+    given = dict(_variable(word) for word in env)
+    if "://" in words.split()[0]:
+        return _http(words, sent, given)
+    if len(words.split()) == 1 or config is not None:
+        found = _configured(words, config)
+        if found is not None:
+            if sent or given:
+                raise UsageError(f"--header and --env do not go with {words!r}, which a file sets")
+            return found
+    if sent:
+        raise UsageError("--header goes with a URL")
+    if config is not None:
+        raise _unknown(words, configs_of(config))
+    return _command(words, given)
+
+
+def _http(url: str, headers: dict[str, str], env: dict[str, str]) -> HttpServer:
+    from ..transports.http import HttpServer
+
+    if env:
+        raise UsageError("--env goes with a command")
+    return HttpServer(url, headers=headers or None)
+
+
+def _command(words: str, env: dict[str, str]) -> StdioServer:
+    try:
+        command, *args = shlex.split(words)
+    except ValueError as error:
+        raise UsageError(f"the command cannot be read: {error}") from None
+    if len(words.split()) == 1 and not _is_program(command):
+        raise _unknown(words, configs_of(None))
+    return StdioServer(command, args, env=env or None)
+
+
+def _is_program(word: str) -> bool:
+    if os.sep in word:
+        return True  # by its path: no name of a server, whether it can be run or not
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return any(os.access(os.path.join(folder, word), os.X_OK) for folder in folders)
+
+
+def configs_of(config: str | None) -> list[Config]:
+    """The config file that was named, or those found, the project's first."""
+    from ..host.config import load_config
+    from ..host.config_places import find_configs
+
+    if config is not None:
+        return [load_config(config)]
+    found = []
+    for one in find_configs():
+        try:
+            found.append(load_config(one.path, scope=one.scope))
+        except ConfigError as error:
+            note(error)
+    return found
+
+
+def _unknown(name: str, configs: list[Config]) -> NotFound | UsageError:
+    """Why no server goes by ``name``."""
+    for config in configs:
+        for problem in config.problems:
+            if name in problem.key.split("."):
+                return UsageError(f"the server {safe_text(name, 60)!r} cannot be used: {problem}")
+    names = [each for config in configs for each in config.servers]
+    where = ", ".join(str(config.path) for config in configs) or "a config file (there is none)"
+    return NotFound(
+        f"there is no server {safe_text(name, 60)!r} in {where}{near(name, names)}; give a URL, "
+        "or a command in quotes"
+    )
+
+
+def near(name: str, names: list[str]) -> str:
+    """What else there is, the nearest first, as the end of a sentence."""
+    close = difflib.get_close_matches(name, names, 3)
+    if close:
+        return f"; did you mean {' or '.join(safe_text(one, 60) for one in close)}?"
+    listed = ", ".join(safe_text(one, 60) for one in names[:20])
+    return f"; it has: {listed}{', ...' if len(names) > 20 else ''}" if listed else ""
+
+
+def _configured(name: str, path: str | None) -> Configured | None:
+    for config in configs_of(path):
+        if name in config.servers:
+            return Configured(config, name)
+    return None
+
+
+def _header(word: str) -> tuple[str, str]:
+    name, sign, value = word.partition("=")
+    if not sign or not name:
+        raise UsageError("--header is NAME=env:VARIABLE or NAME=file:PATH")
+    return name, secret_of(value, f"--header {safe_text(name, 60)}")
+
+
+def _variable(word: str) -> tuple[str, str]:
+    name, sign, value = word.partition("=")
+    if not sign:
+        value = f"env:{name}"
+    if not _NAME.match(name):
+        raise UsageError("--env is NAME=env:VARIABLE, NAME=file:PATH, or NAME alone to pass it on")
+    return name, secret_of(value, f"--env {name}")
+
+
+def secret_of(value: str, option: str) -> str:
+    """What ``env:NAME`` or ``file:PATH`` holds.
+
+    A literal value is refused: every user of the machine can read the words of a command.
+    """
+    kind, _, rest = value.partition(":")
+    if kind == "env" and rest:
+        found = os.environ.get(rest)
+        if not found:
+            raise UsageError(f"{option}: the environment variable {rest!r} is not set")
+        return found
+    if kind == "file" and rest:
+        try:
+            with open(rest) as file:
+                return file.read(65_536).strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{option}: {rest}: {error}") from None
+    raise UsageError(
+        f"{option}: other users can read a value on the command line; put it into an environment "
+        "variable and write env:NAME, or into a file and write file:PATH"
+    )

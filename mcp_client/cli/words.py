@@ -1,0 +1,156 @@
+"""The words of the command line: commands, arguments, options."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import math
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from .._version import __version__
+
+__all__ = ["parsed", "parser"]
+
+_TARGET = "a URL, the name of a server in a config file, or a quoted command"
+_EXITS = """\
+exit codes:
+  0    done
+  1    the tool reported an error
+  2    usage: nothing was done
+  3    refused: no approval, or nobody allowed a config file's server to start
+  4    no such tool, resource, prompt or server
+  5    cannot connect
+  6    login needed, or credentials refused
+  7    timeout, or the outcome is unknown
+  8    the server broke the protocol, or answered with an error
+  130  interrupted
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises ``UsageError``, so that a mistake is reported like any other error."""
+
+    def error(self, message: str) -> NoReturn:
+        from .exits import UsageError
+
+        raise UsageError(f"{message} (see '{self.prog} --help')")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.dest == "command" and action.choices and value not in action.choices:
+            names = list(action.choices)
+            close = difflib.get_close_matches(str(value), names, 3)
+            hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(names)}"
+            self.error(f"there is no command {value!r}; {hint}")
+        super()._check_value(action, value)
+
+
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """The command line. Raises ``UsageError``; ``SystemExit`` after ``--help``.
+
+    Options may stand anywhere, also between the arguments of a tool.
+    """
+    top = parser()
+    options, rest = top.parse_known_args(words)
+    more = getattr(options, "arguments", None)
+    for word in rest:
+        if word.startswith("-") and word != "-":
+            top.error(f"there is no option {word.partition('=')[0]!r} of {options.command}")
+        if more is None:
+            top.error(
+                f"{options.command} takes no further argument: {word[:60]!r}; quote a "
+                "command of several words"
+            )
+        more.append(word)
+    return options
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = _Parser(
+        prog="mcp-client",
+        description="Tools, resources and prompts of MCP servers from a shell.",
+        allow_abbrev=False,
+        epilog=_EXITS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"mcp-client {__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    def add(name: str, about: str, *positionals: tuple[str, str]) -> argparse.ArgumentParser:
+        command: argparse.ArgumentParser = commands.add_parser(
+            name, help=about, description=f"{about[0].upper()}{about[1:]}.", allow_abbrev=False
+        )
+        for argument, text in positionals:
+            if argument.endswith("..."):
+                name = argument.removesuffix("...")
+                command.add_argument(name, nargs="*", default=[], help=text)
+            else:
+                command.add_argument(argument, metavar=argument.upper(), help=text)
+        _common(command)
+        return command
+
+    target = ("target", _TARGET)
+    tool = ("tool", "its name")
+    add("tools", "list the tools of a server", target)
+    add("describe", "show one tool in full", target, tool)
+    add(
+        "call",
+        "call a tool, if that is approved",
+        target,
+        tool,
+        ("arguments...", "key=value, key:=JSON, @file.json, or - for JSON on standard input"),
+    )
+    found = add("search", "find tools by words", target, ("query...", "what the tool should do"))
+    found.add_argument("--limit", type=_count, default=8, metavar="N", help="at most so many")
+    add("resources", "list the resources of a server", target)
+    add("read", "read a resource", target, ("uri", "its URI"))
+    add("prompts", "list the prompts of a server", target)
+    add("prompt", "get a prompt", target, ("prompt", "its name"), ("arguments...", "name=value"))
+    add(
+        "complete",
+        "show what the server suggests for an argument",
+        target,
+        ("prompt", "a prompt's name, or a template's URI"),
+        ("argument", "name=what is typed so far"),
+        ("arguments...", "name=value of the arguments known so far"),
+    )
+    stubs = add("stubs", "write typed Python for a server's tools", target)
+    stubs.add_argument("-o", "--output", metavar="FILE", help="instead of standard output")
+    return top
+
+
+def _common(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--json", action="store_true", help="one JSON document on standard output")
+    add("--timeout", type=_seconds, metavar="S", help="seconds that connecting or a request takes")
+    add("--allow", action="append", default=[], metavar="GLOB", help="run these tools unasked")
+    add("--trust", action="store_true", help="believe what the server says of its tools")
+    add("--approve", choices=("ask", "deny"), default="ask", help="ask about other calls, or not")
+    add("--audit", metavar="FILE", help="record every call here")
+    add("--record", metavar="FILE", help="keep the session here, to replay it")
+    add("--pins", metavar="FILE", help="the lock file of tool definitions")
+    add("--answers", metavar="FILE", help="approvals that are remembered for always")
+    add("--confirmations", metavar="FILE", help="servers of config files that may be started")
+    add("--revision", default="auto", metavar="R", help="the protocol revision to speak")
+    add("--header", action="append", default=[], metavar="NAME=env:VAR", help="for a URL")
+    add("--env", action="append", default=[], metavar="NAME=env:VAR", help="for a command")
+    add("--config", metavar="FILE", help="the config file that names TARGET")
+    add("--save", metavar="DIR", help="keep images, audio and other bytes here")
+    add("--no-input", action="store_true", help="never ask anything at the terminal")
+
+
+def _seconds(word: str) -> float:
+    try:
+        seconds = float(word)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < 1e9:
+        raise argparse.ArgumentTypeError(f"{word!r} is not a number of seconds above 0")
+    return seconds
+
+
+def _count(word: str) -> int:
+    if not word.isascii() or not word.isdigit() or not 0 < int(word[:9]) < 10**6:
+        raise argparse.ArgumentTypeError(f"{word!r} is not a number above 0")
+    return int(word)

@@ -1,0 +1,118 @@
+"""Running ``mcp-client`` as a shell does: in a process of its own, with or without a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pexpect  # type: ignore[import-untyped]
+
+__all__ = ["ROOT", "Done", "at_terminal", "example", "refusing", "run", "server"]
+
+ROOT = Path(__file__).parents[2]
+BOUND = 60
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def example(name: str) -> str:
+    """A server of ``examples/servers`` as TARGET."""
+    return shlex.join([sys.executable, str(ROOT / "examples" / "servers" / f"{name}.py")])
+
+
+def server(name: str, *options: str) -> str:
+    """A server of ``tests/server`` as TARGET."""
+    path = ROOT / "tests" / "server" / f"{name}.py"
+    return shlex.join([sys.executable, "-IS", str(path), *options])
+
+
+def environment(home: Path | None, **more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name != "XDG_STATE_HOME"}
+    found = {**kept, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", "PYTHONUTF8": "1", **more}
+    if home is not None:
+        found |= {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config")}
+    return found
+
+
+def run(
+    *words: str,
+    stdin: str | bytes = b"",
+    cwd: Path = ROOT,
+    home: Path | None = None,
+    **env: str,
+) -> Done:
+    """Run it without a terminal, as in a script of cron's."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mcp_client", *words],
+        cwd=cwd,
+        env=environment(home, **env),
+        input=stdin.encode() if isinstance(stdin, str) else stdin,
+        capture_output=True,
+        timeout=BOUND,
+        start_new_session=True,
+    )
+    err = done.stderr.decode()
+    assert "Traceback" not in err, err
+    return Done(done.returncode, done.stdout.decode(), err)
+
+
+def at_terminal(
+    *words: str, line: str = "", columns: int = 100, home: Path | None = None, **env: str
+) -> Any:
+    """Start it at a terminal of its own; ``line`` is a line for ``sh`` instead, where it is called
+    ``mcp``."""
+    program = [sys.executable, "-m", "mcp_client", *words]
+    if line:
+        command = shlex.join([sys.executable, "-m", "mcp_client"])
+        program = ["/bin/sh", "-c", f'mcp() {{ {command} "$@"; }}; {line}']
+    return pexpect.spawn(
+        program[0],
+        program[1:],
+        cwd=str(ROOT),
+        env=environment(home, TERM="xterm", **env),
+        dimensions=(40, columns),
+        encoding="utf-8",
+        timeout=BOUND,
+    )
+
+
+@contextmanager
+def refusing(status: int) -> Iterator[str]:
+    """An HTTP server that answers everything with ``status``; its URL."""
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            self.send_response(status)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        do_GET = do_DELETE = do_POST  # noqa: N815
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as served:
+        thread = threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{served.server_port}/mcp"
+        finally:
+            served.shutdown()
+            thread.join()

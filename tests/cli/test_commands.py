@@ -1,0 +1,242 @@
+"""Each command, without a terminal: what stands on standard output, in words and as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import ROOT, environment, example, run, server
+
+WEATHER = example("weather")
+
+
+def test_tools_are_typed_signatures_with_their_descriptions() -> None:
+    done = run("tools", WEATHER)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        "get_weather(location: str) -> {temperature, conditions}",
+        "    The weather at a place, today.",
+        "set_alarm(location: str, loud: bool = ...)",
+        "    Sound the siren when a storm is near a place.",
+    ]
+
+
+def test_tools_as_json_are_as_the_server_sent_them() -> None:
+    done = run("tools", WEATHER, "--json")
+    assert [tool["name"] for tool in done.json["tools"]] == ["get_weather", "set_alarm"]
+    assert done.json["tools"][0]["inputSchema"]["required"] == ["location"]
+
+
+def test_describe_shows_arguments_result_and_fingerprint() -> None:
+    done = run("describe", WEATHER, "set_alarm")
+    assert done.code == 0
+    assert "  location  str   required" in done.out
+    assert "Fingerprint: sha256:" in done.out
+    assert run("describe", WEATHER, "set_alarm", "--json").json["title"] == "Storm alarm"
+
+
+def test_call_prints_the_text_and_what_the_text_does_not_say() -> None:
+    done = run("call", WEATHER, "get_weather", "location=Oslo", "--allow", "get_*")
+    assert done.code == 0
+    assert done.out.startswith("Oslo: 22.5 °C, partly cloudy\n")
+    assert '"temperature": 22.5' in done.out
+
+
+def test_options_may_stand_between_the_arguments() -> None:
+    words = ["--allow", "echo", "a=1", "--json", "b=2", "--trust", "c:=[3]"]
+    done = run("call", server("scripted"), "echo", *words)
+    assert json.loads(done.json["content"][0]["text"]) == {"a": "1", "b": "2", "c": [3]}
+
+
+def test_arguments_come_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
+    file = tmp_path / "arguments.json"
+    file.write_text('{"location": "Rome"}')
+    done = run("call", WEATHER, "get_weather", f"@{file}", "--allow", "*")
+    assert done.out.startswith("Rome:")
+    done = run("call", WEATHER, "get_weather", "-", "--allow", "*", stdin='{"location": "Bonn"}')
+    assert done.out.startswith("Bonn:")
+    done = run("call", WEATHER, "get_weather", "-", "--allow", "*", "--json", stdin=b"\xff")
+    assert (done.code, done.json["error"]["type"]) == (2, "UsageError")
+
+
+def test_allow_names_tools_bare_or_with_their_server_and_no_others() -> None:
+    for glob in ("get_weather", "get_?eather", "weather__get_weather", "weather/*"):
+        assert run("call", WEATHER, "get_weather", "location=x", "--allow", glob).code == 0
+    for glob in ("get", "weather", "GET_WEATHER"):
+        assert run("call", WEATHER, "get_weather", "location=x", "--allow", glob).code == 3
+
+
+def test_every_call_is_in_the_audit_with_what_allowed_it(tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    run("call", WEATHER, "get_weather", "location=x", "--allow", "*", "--audit", str(log))
+    run("call", WEATHER, "set_alarm", "location=x", "--audit", str(log))
+    assert log.read_text().count('"set_alarm"') >= 1
+    assert '"source":"rule"' in log.read_text().replace(" ", "")
+
+
+def test_search_finds_a_tool_by_words() -> None:
+    done = run("search", WEATHER, "storm", "siren", "--json")
+    assert [tool["name"] for tool in done.json["tools"]] == ["set_alarm"]
+
+
+@pytest.mark.parametrize("era", ["handshake", "stateless"])
+def test_resources_prompts_and_completion(era: str) -> None:
+    library = server("library", era)
+    listed = run("resources", library, "--json").json
+    assert [one["uri"] for one in listed["resources"]] == ["book:emma", "book:ulysses"]
+    assert [one["uriTemplate"] for one in listed["resourceTemplates"]] == ["book:{title}"]
+    assert run("read", library, "book:emma").out == "Emma Woodhouse\n"
+    assert run("prompts", library).out.splitlines()[0] == "summary(title)"
+    assert "Sum up emma" in run("prompt", library, "summary", "title=emma").out
+    assert "emma" in run("complete", library, "summary", "title=e").out.splitlines()
+
+
+def test_a_server_without_resources_has_an_empty_list() -> None:
+    done = run("resources", WEATHER, "--json")
+    assert (done.code, done.json) == (0, {"resources": [], "resourceTemplates": []})
+    assert "has no resources" in done.err
+    assert run("prompts", WEATHER, "--json").json == {"prompts": []}
+
+
+def test_stubs_are_a_program(tmp_path: Path) -> None:
+    file = tmp_path / "weather.py"
+    done = run("stubs", WEATHER, "-o", str(file))
+    assert (done.code, done.out) == (0, "")
+    assert "class Weather" in file.read_text()
+    assert run("stubs", WEATHER).out == file.read_text()
+
+
+def test_a_recorded_session_can_be_replayed(tmp_path: Path) -> None:
+    record = tmp_path / "session.jsonl"
+    run("tools", WEATHER, "--record", str(record))
+    assert '"tools/list"' in record.read_text()
+
+
+def test_a_server_of_a_config_file_goes_by_its_name(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    place = home / "config" / "mcp-client" / "mcp.json"
+    place.parent.mkdir(parents=True)
+    weather = {"command": sys.executable, "args": [str(ROOT / "examples/servers/weather.py")]}
+    place.write_text(json.dumps({"mcpServers": {"sky": weather}}))
+    done = run("call", "sky", "get_weather", "location=Oslo", "--allow", "sky__*", home=home)
+    assert (done.code, done.err) == (0, "")
+    done = run("tools", "ski", "--json", home=home)
+    assert done.code == 4
+    assert "did you mean sky?" in done.json["error"]["message"]
+
+
+# -------------------------------------------------------------------------- secrets
+
+
+def test_a_header_is_taken_from_the_environment_or_a_file_and_never_from_the_command_line(
+    tmp_path: Path,
+) -> None:
+    url = "http://127.0.0.1:9/mcp"
+    for value in ("Bearer hunter2", "hunter2", "env:", "plain:hunter2"):
+        done = run("tools", url, "--header", f"Authorization={value}", "--json")
+        assert done.code == 2
+        assert "env:NAME" in done.json["error"]["message"]
+        assert "hunter2" not in done.out + done.err
+    done = run("tools", url, "--header", "Authorization=env:NOT_SET", "--json")
+    assert (done.code, "'NOT_SET' is not set" in done.err) == (2, True)
+    done = run("tools", url, "--header", "Authorization=file:/no/such/file")
+    assert done.code == 2
+    secret = tmp_path / "secret"
+    secret.write_text("hunter2\n")
+    for value in (f"file:{secret}", "env:TOKEN"):
+        done = run("tools", url, "--header", f"Authorization={value}", TOKEN="hunter2")
+        assert done.code == 5
+        assert "hunter2" not in done.out + done.err
+
+
+def test_a_variable_reaches_the_server_s_process_and_no_other_does() -> None:
+    words = ["call", server("scripted"), "environment", "--allow", "*"]
+    done = run(*words, "--env", "KEY=env:MINE", MINE="swordfish", OTHER="other")
+    assert json.loads(done.out)["KEY"] == "swordfish"
+    assert "other" not in done.out
+    assert json.loads(run(*words, "--env", "MINE", MINE="x").out)["MINE"] == "x"
+
+
+# ---------------------------------------------------------------- pipes, signals, start
+
+
+def test_a_reader_that_has_enough_ends_it_quietly() -> None:
+    line = f'{sys.executable} -m mcp_client tools "{WEATHER}" --json | true'
+    done = subprocess.run(
+        ["/bin/sh", "-c", line],
+        cwd=ROOT,
+        env=environment(None),
+        capture_output=True,
+        timeout=60,
+        start_new_session=True,
+    )
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_cancels_the_call_and_tells_the_server(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    record = tmp_path / "said"
+    program = tmp_path / "server.py"
+    program.write_text(
+        "import json, sys\n"
+        f"said = open({str(record)!r}, 'w', buffering=1)\n"
+        f"sys.path.insert(0, {str(ROOT / 'tests' / 'server')!r})\n"
+        "import scripted\n"
+        "class Lines:\n"
+        "    def __iter__(self):\n"
+        "        for line in sys.__stdin__.buffer:\n"
+        "            said.write(line.decode())\n"
+        "            yield line\n"
+        "class Stdin: buffer = Lines()\n"
+        "scripted.sys.stdin = Stdin()\n"
+        "scripted.main()\n"
+    )
+    started = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "mcp_client", "call", f"{sys.executable} {program}", "never"),
+            *("--allow", "*", "--json"),
+        ],
+        cwd=ROOT,
+        env=environment(None),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        # A job that runs behind has its children ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    while started.poll() is None:  # until the call has reached the server
+        if record.exists() and "tools/call" in record.read_text():
+            break
+        os.sched_yield()
+    started.send_signal(number)
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == 130, err
+    assert json.loads(out)["error"]["type"] == "Interrupted"
+    assert b"Traceback" not in err
+    assert "notifications/cancelled" in record.read_text()
+
+
+def test_the_version_is_printed_without_loading_what_commands_need() -> None:
+    code = (
+        "import sys\nfrom mcp_client.cli.main import main\nmain(['--version'])\n"
+        "print(*sorted({'anyio', 'argparse', 'asyncio', 'httpx', 'jsonschema'} & {*sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.splitlines()[0].startswith("mcp-client ")
+    assert done.stdout.splitlines()[1] == ""
+    assert run("--version").out == done.stdout.splitlines()[0] + "\n"
+
+
+def test_the_help_names_every_command_and_every_exit_code() -> None:
+    done = run("--help")
+    assert done.code == 0
+    for word in ("tools", "describe", "call", "resources", "read", "prompts", "stubs", "130"):
+        assert word in done.out

@@ -1,0 +1,131 @@
+"""Every row of the table of exit codes, without a terminal; and that errors are JSON on request."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.shell import Done, example, refusing, run, server
+
+WEATHER = example("weather")
+
+
+def failed(code: int, *words: str, kind: str, **env: Any) -> Done:
+    """It fails in words, and as one JSON document."""
+    done = run(*words, "--json", **env)
+    assert done.code == code, done
+    assert set(done.json) == {"error"}
+    assert set(done.json["error"]) == {"type", "message", "server", "tool", "retryable"}
+    assert done.json["error"]["type"] == kind
+    assert done.err.startswith("mcp-client: ") or "\nmcp-client: " in done.err
+    return done
+
+
+def test_0_done() -> None:
+    done = run("call", WEATHER, "get_weather", "location=Oslo", "--allow", "get_weather", "--json")
+    assert done.code == 0
+    assert done.err == ""
+    assert done.json["structuredContent"] == {"temperature": 22.5, "conditions": "Partly cloudy"}
+
+
+def test_1_the_tool_reported_an_error() -> None:
+    done = run("call", WEATHER, "get_weather", "location=", "--allow", "*", "--json")
+    assert done.code == 1
+    assert done.json["isError"] is True
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["tools"],
+        ["cal", WEATHER, "get_weather"],
+        ["tools", WEATHER, "--frobnicate"],
+        ["tools", WEATHER, "get_weather"],
+        ["tools", WEATHER, "--timeout", "-1"],
+        ["tools", WEATHER, "--timeout", "soon"],
+        ["tools", "'unclosed"],
+        ["tools", ""],
+        ["tools", WEATHER, "--all", "get_weather"],
+        ["tools", WEATHER, "--header", "X=env:PATH"],
+        ["tools", WEATHER, "--env", "1=env:PATH"],
+        ["tools", WEATHER, "--config", "/no/such/file", "x"],
+        ["prompt", WEATHER, "x", "novalue"],
+    ],
+)
+def test_2_usage(words: list[str]) -> None:
+    failed(2, *words, kind="UsageError")
+
+
+def test_2_a_config_file_that_is_not_there() -> None:
+    failed(2, "tools", "weather", "--config", "/no/such/file", kind="ConfigError")
+
+
+def test_2_a_revision_that_there_is_not() -> None:
+    failed(2, "tools", WEATHER, "--revision", "1999-01-01", kind="ConfigError")
+
+
+def test_3_refused_with_the_rule_that_would_allow_it() -> None:
+    done = failed(3, "call", WEATHER, "set_alarm", "location=Oslo", "--trust", kind="CallDenied")
+    assert "--allow set_alarm" in done.json["error"]["message"]
+    assert done.json["error"]["tool"] == "set_alarm"
+
+
+def test_3_a_project_config_without_a_yes(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    config = {"mcpServers": {"evil": {"command": "touch", "args": [str(started)]}}}
+    (tmp_path / ".mcp.json").write_text(json.dumps(config))
+    done = run("tools", "evil", "--json", cwd=tmp_path, home=tmp_path / "home")
+    assert done.code == 3
+    assert done.json["error"]["type"] == "StartDenied"
+    assert not started.exists()
+
+
+def test_4_no_such_tool_with_the_nearest_name() -> None:
+    done = failed(4, "call", WEATHER, "get_wether", "--allow", "*", kind="UnknownTool")
+    assert "did you mean get_weather?" in done.err
+
+
+@pytest.mark.parametrize("era", ["handshake", "stateless"])
+def test_4_no_such_resource_or_prompt(era: str) -> None:
+    library = server("library", era)
+    failed(4, "read", library, "book:nowhere", kind="NotFound")
+    failed(4, "prompt", library, "sumary", kind="NotFound")
+
+
+def test_4_no_such_server(tmp_path: Path) -> None:
+    failed(4, "tools", "nosuchserver", kind="NotFound")
+    config = tmp_path / "mcp.json"
+    config.write_text('{"mcpServers": {"weather": {"command": "python"}}}')
+    done = failed(4, "tools", "wether", "--config", str(config), kind="NotFound")
+    assert "did you mean weather?" in done.err
+
+
+def test_5_cannot_connect() -> None:
+    failed(5, "tools", "/no/such/program --stdio", kind="ConnectError")
+    failed(5, "tools", "http://127.0.0.1:9/mcp", kind="ConnectError")
+    done = failed(5, "tools", server("scripted", "--print-and-exit"), kind="ConnectError")
+    assert "the key none is no good" in done.err
+
+
+def test_5_no_common_revision() -> None:
+    failed(5, "tools", server("scripted", "--version", "1999-01-01"), kind="NegotiationError")
+
+
+def test_6_login_needed_and_wrong_credentials() -> None:
+    with refusing(401) as url:
+        failed(6, "tools", url, kind="AuthError")
+        failed(6, "tools", url, "--header", "Authorization=env:TOKEN", kind="AuthError", TOKEN="x")
+
+
+def test_7_timeout() -> None:
+    target = server("scripted")
+    done = failed(7, "call", target, "never", "--allow", "*", "--timeout", "3", kind="CallTimeout")
+    assert done.json["error"]["retryable"] is False
+
+
+def test_8_an_error_of_the_server_or_a_broken_promise() -> None:
+    failed(8, "tools", server("scripted", "--list", "no-array"), kind="ProtocolViolation")

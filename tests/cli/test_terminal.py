@@ -1,0 +1,118 @@
+"""At a real terminal: approval, questions of servers, progress, Ctrl-C, hostile texts."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pexpect  # type: ignore[import-untyped]
+import pytest
+
+from tests.cli.shell import at_terminal, example, server
+
+WEATHER = example("weather")
+
+
+def ended(child: Any) -> tuple[int | None, str]:
+    child.expect(pexpect.EOF)
+    child.close()
+    return child.exitstatus, str(child.before)
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 3), ("", 3), ("\x03", 3)])
+def test_a_person_is_asked_before_a_call(answer: str, code: int) -> None:
+    child = at_terminal("call", WEATHER, "set_alarm", "location=Oslo")
+    child.expect("May this tool run")
+    child.expect(r"Run it\? ")
+    child.send(answer + ("" if answer == "\x03" else "\n"))
+    status, text = ended(child)
+    assert status == code
+    assert ("Alarm set for Oslo" in text) == (code == 0)
+
+
+def test_the_pipe_gives_the_arguments_and_the_terminal_gives_the_answer() -> None:
+    line = f'echo \'{{"location": "Rome"}}\' | mcp call {shlex.quote(WEATHER)} set_alarm - | cat'
+    child = at_terminal(line=f"{line} 2>/dev/null")
+    child.expect(r"Run it\? ")
+    child.sendline("y")
+    assert "Alarm set for Rome" in ended(child)[1]
+
+
+def test_a_yes_on_the_pipe_is_no_answer() -> None:
+    child = at_terminal(line=f"yes | mcp call {shlex.quote(WEATHER)} set_alarm location=Oslo")
+    child.expect(r"Run it\? ")
+    child.sendline("n")
+    status, text = ended(child)
+    assert status == 3
+    assert "Alarm set" not in text
+
+
+@pytest.mark.parametrize("option", ["--no-input", "--approve=deny"])
+def test_without_asking_the_call_is_refused(option: str) -> None:
+    child = at_terminal("call", WEATHER, "set_alarm", "location=Oslo", option)
+    status, text = ended(child)
+    assert status == 3
+    assert "Run it?" not in text
+    assert "--allow set_alarm" in text
+
+
+def test_a_question_of_the_server_is_answered_at_the_terminal() -> None:
+    child = at_terminal("call", example("cafe"), "order", "--allow", "order")
+    child.expect(r"Fill it in\? ")
+    child.sendline("y")
+    child.expect("Your name")
+    child.sendline("Ana")
+    child.expect(r"Size[^\n]*\n")
+    child.sendline("l")
+    child.sendline("y")
+    status, text = ended(child)
+    assert status == 0, text
+    assert "A coffee (l) for Ana." in text
+
+
+def test_progress_is_one_line_that_goes_away() -> None:
+    child = at_terminal("call", example("cafe"), "brew", "steps=3", "--allow", "brew", columns=30)
+    status, text = ended(child)
+    assert status == 0
+    assert re.search(r"\r1/3[^\n]*\r2/3[^\n]*\r3/3", text)
+    assert "\x1b" not in text
+
+
+def test_ctrl_c_ends_a_call_that_runs() -> None:
+    child = at_terminal("call", server("asking_stdio", "handshake"), "slow", "--allow", "slow")
+    child.expect("on my way")
+    child.sendintr()
+    status, text = ended(child)
+    assert status == 130
+    assert "Traceback" not in text
+
+
+def test_nothing_that_a_server_says_is_obeyed_by_the_terminal() -> None:
+    evil = "\x1b[2J\x1b]0;owned\x07\u202eevil\x9b31m"
+    lines = json.dumps(
+        {"jsonrpc": "2.0", "id": "@", "result": {"content": [{"type": "text", "text": evil}]}}
+    ).replace('"@"', "ID")
+    words = ["call", server("scripted"), "raw", f"lines:={json.dumps([lines])}", "--allow", "raw"]
+    for more in ([], ["--json"]):
+        status, text = ended(at_terminal(*words, *more))
+        assert status == 0
+        assert "evil" in text
+        assert not set("\x1b\x07\x9b\u202e") & set(text)
+
+
+def test_a_server_of_a_project_is_asked_about_once(tmp_path: Path) -> None:
+    config = tmp_path / "mcp.json"
+    command, path = shlex.split(WEATHER)
+    config.write_text(json.dumps({"mcpServers": {"sky": {"command": command, "args": [path]}}}))
+    words = ["tools", "sky", "--config", str(config)]
+    child = at_terminal(*words, home=tmp_path)
+    child.expect(r"Start it\? ")
+    child.sendline("y")
+    assert ended(child)[0] == 0
+    status, text = ended(at_terminal(*words, home=tmp_path))
+    assert (status, "Start it?" in text) == (0, False)
+    assert sys.executable not in text
