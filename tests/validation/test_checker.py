@@ -480,6 +480,20 @@ async def test_more_schemas_than_a_worker_keeps_are_all_judged() -> None:
 
 
 @pytest.mark.both_backends
+@pytest.mark.both_backends
+async def test_values_larger_than_the_pipe_of_a_worker_are_sent_one_after_another(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    workers = WorkerPool()
+    checker = checker_for({"anyOf": [{"pattern": "^(a|b)+$"}, {"maxLength": 9}]}, Limits())
+    for value in ("c" * 2_000_000, "c" * 20, "c" * 2_000_000):
+        problem = await checker.problem(value, workers, 20.0)
+        assert problem is not None and not problem.undecided
+    assert len(workers._idle) == 1
+    await workers.aclose()
+    assert not caplog.records, "a file watch that was not ended would meet the next one"
+
+
 async def test_an_idle_worker_exits() -> None:
     workers = WorkerPool(idle=0.1)
     checker = checker_for(RUNAWAY, Limits())
