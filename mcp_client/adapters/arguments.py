@@ -7,6 +7,7 @@ is sent.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,7 @@ from ..protocol.schema_walk import Role, walk
 from .schema_notes import Effect, Notes
 from .schema_subset import OPTIONAL
 
-__all__ = ["Restoration", "renamed", "restoration_of"]
+__all__ = ["Restoration", "mentioned_names", "renamed", "restoration_of"]
 
 _SUBSCHEMAS = (
     *("additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"),
@@ -23,7 +24,7 @@ _SUBSCHEMAS = (
 _LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _MAPS = ("dependentSchemas", "patternProperties", "properties")
 _SAME = ("allOf", "anyOf", "oneOf")
-_SAME_ONE = ("if", "then", "else")
+_SAME_ONE = ("if", "then", "else", "not")
 _WITHOUT_PATTERNS = frozenset(
     {
         *("patternProperties", "propertyNames", "unevaluatedProperties", "not", "if", "then"),
@@ -71,9 +72,8 @@ def restoration_of(schema: dict[str, Any], names: dict[str, str]) -> Restoration
     Takes the marks ``OPTIONAL`` out of ``schema``.
     """
     undo = Restoration(optional=frozenset(schema.pop(OPTIONAL, ())))
+    undo.names = {name: names[name] for name in mentioned_names(schema) if name in names}
     for name, member in schema.get("properties", {}).items():
-        if name in names:
-            undo.names[name] = names[name]
         found = restoration_of(member, names)
         if found is not None:
             undo.members[name] = found
@@ -86,6 +86,7 @@ def restoration_of(schema: dict[str, Any], names: dict[str, str]) -> Restoration
             undo.others = found
     same = [one for keyword in _SAME for one in schema.get(keyword, ())]
     same += [schema[keyword] for keyword in _SAME_ONE if keyword in schema]
+    same += schema.get("dependentSchemas", {}).values()
     pairs = [(one, restoration_of(one, names)) for one in same]
     if any(found is not None for _, found in pairs):
         if _has_optional(pairs):
@@ -95,6 +96,16 @@ def restoration_of(schema: dict[str, Any], names: dict[str, str]) -> Restoration
                 _add(undo, found)
     is_needed = undo.names or undo.optional or undo.members or undo.options
     return undo if is_needed or undo.items or undo.others else None
+
+
+def mentioned_names(schema: dict[str, Any]) -> Iterator[str]:
+    """The names of members that ``schema`` itself has something to say of."""
+    yield from schema.get("properties", ())
+    yield from schema.get("required", ())
+    yield from schema.get("dependentSchemas", ())
+    for name, others in schema.get("dependentRequired", {}).items():
+        yield name
+        yield from others
 
 
 def _has_optional(pairs: list[tuple[dict[str, Any], Restoration | None]]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..catalog.tool import Tool
 from ..protocol.schema_walk import Role, walk
-from .arguments import Restoration, renamed, restoration_of
+from .arguments import Restoration, mentioned_names, renamed, restoration_of
 from .naming import legal_members
 from .schema_inlining import inline
 from .schema_merging import types_of
@@ -103,10 +103,8 @@ class Dialect:
 def _member_names(schema: dict[str, Any]) -> list[str]:
     found: list[str] = []
     for part, role, _, _, _ in walk(schema):
-        if role is Role.PROPERTIES:
-            found += part
-        elif role is Role.SCHEMA and type(part) is dict:
-            found += part.get("required", ())
+        if role is Role.SCHEMA and type(part) is dict:
+            found += mentioned_names(part)
     return found
 
 

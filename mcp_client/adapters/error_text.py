@@ -1,9 +1,9 @@
 """What a model is told where a call has no result: what happened, and what it may do now.
 
-Written for every kind of error anew rather than taken from it. The texts of our errors are for the
-program's author: they name commands, addresses and files, which are no business of a model. Of a
-server's words only those of its own error responses are passed on, without what looks like a
-secret, and never what it wrote to its standard error.
+Each kind of error has its own sentences here, because the texts of our errors are for the author of
+the program: they name commands, addresses and files, which a model must not see. Of a server's
+words only those of its own error responses are passed on, without what looks like a secret, and
+never what it wrote to its standard error.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def explain(error: McpError, unknown: str = "") -> str:
 
 
 def _denied(error: CallDenied) -> str:
-    if error.source == "gate":  # why there was no answer is a matter of the program
+    if error.source == "gate":  # why there was no answer concerns the program only
         return (
             f"{_NOT_SENT} The call was not approved: no decision was given. Do not repeat it "
             "unless the user asks for it."
@@ -124,7 +124,7 @@ def _lost(error: OutcomeUnknown, server: str) -> str:
             return f"{_capital(server)} asked for input during the call and was given none."
         case ConnectionLost():
             return f"The connection to {server} was lost during the call."
-    return f"It is not known what became of the call to {server}."
+    return f"It is not known how the call to {server} ended."
 
 
 def _refused(error: ServerError, server: str) -> str:

@@ -217,7 +217,7 @@ class _Inliner:
             case _ if keyword in _FLAGS and kind is bool:
                 out[keyword] = value
                 return
-        # Dropping a keyword that is malformed, or none of JSON Schema's, accepts more or the same.
+        # Without a keyword that is malformed or unknown, a schema accepts as much or more.
         self._notes.add(
             f"'{safe_text(keyword, 60)}' is left out",
             path,

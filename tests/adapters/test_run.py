@@ -242,7 +242,7 @@ async def tried(outcome: Any, **options: Any) -> str:
     return dict(chat.answers(answers))["1"]
 
 
-async def test_an_error_nobody_foresaw_is_an_answer_without_its_text(
+async def test_an_unexpected_exception_is_an_answer_without_its_text(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     text = await tried(OSError("/home/ana/secrets.txt"))

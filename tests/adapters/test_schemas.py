@@ -230,6 +230,27 @@ def test_members_with_names_that_a_provider_refuses_come_back_under_their_own(
     assert call.arguments == {"per page": 5, "options": {"sort by": "x"}, "per_page": 1}
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"required": ["a b"]},
+        {"dependentRequired": {"x": ["a b"]}},
+        {"dependentSchemas": {"x": {"required": ["a b"]}}},
+        {"allOf": [{"if": {"required": ["a b"]}, "then": {"minProperties": 2}}]},
+    ],
+    ids=lambda schema: next(iter(schema)),
+)
+def test_a_name_that_a_schema_mentions_without_declaring_it_comes_back(
+    schema: dict[str, Any],
+) -> None:
+    anthropic = PROVIDERS[2]
+    kit = anthropic.toolset([tool_of({"type": "object", **schema})])
+    assert "a b" not in json.dumps(kit.tools)
+    assert "a_b" in json.dumps(kit.tools)
+    (call,) = kit.calls(anthropic.response([("1", "tool", {"a_b": 1, "x": 2})]))
+    assert call.arguments == {"a b": 1, "x": 2}
+
+
 # ------------------------------------------------------------------------------- strict
 
 STRICT_SCHEMA: dict[str, Any] = {
