@@ -32,7 +32,6 @@ from ..runtime.safe_text import safe_text
 from .base import TransportContext
 from .http_connect_errors import connect_failure, is_foreign
 from .http_credentials import HttpCredentials
-from .http_message import PooledRequest
 from .http_proxies import proxy_for
 from .http_response import HttpResponse, InvalidHttp
 from .http_server import (
@@ -46,7 +45,8 @@ from .http_server import (
 from .http_stock import RequestBody, new_client, send_logged_safely, tls_context
 
 if TYPE_CHECKING:
-    from .http_pool import HttpPool, PooledResponse
+    from .http_message import PooledResponse
+    from .http_pool import HttpPool, PooledRequest
 
 __all__ = ["KEPT_ALIVE", "HttpClient", "RequestBody", "origin_of", "shown"]
 
@@ -241,6 +241,8 @@ class HttpClient:
     def _pooled_request(
         self, method: str, target: _Target, headers: Headers, body: RequestBody
     ) -> PooledRequest:
+        from .http_pool import PooledRequest
+
         own = {"Host": target.host, **_DEFAULTS, **headers}
         names = [name.lower() for name in own]
         if len(set(names)) < len(names) or not _FRAMING.isdisjoint(names):

@@ -25,7 +25,7 @@ from ..errors import AuthError, McpError
 from .http_server import Headers
 
 if TYPE_CHECKING:
-    from .http_pool import PooledResponse
+    from .http_message import PooledResponse
 
 __all__ = ["HttpCredentials"]
 

@@ -1,19 +1,27 @@
-"""A request and its header fields, as ``http_pool`` sends them.
+"""A response of ``http_pool``, and the header fields of its messages.
 
-They have what ``httpx.Request`` and ``httpx.Headers`` have of the same name, as far as our own
+They have what ``httpx.Response`` and ``httpx.Headers`` have of the same name, as far as our own
 authorization uses it.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol, Self
 
-__all__ = ["Fields", "PooledRequest"]
+__all__ = ["Connection", "Fields", "PooledResponse"]
 
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_DRAINED = 64 * 1024
+
+
+class Connection(Protocol):
+    """What a response is read from."""
+
+    async def read(self) -> tuple[bytes, bool]:
+        """Some more of the body, and whether that is its end."""
+
+    async def aclose(self) -> None: ...
+
+    def server_address(self) -> Any: ...
 
 
 class Fields:
@@ -66,49 +74,67 @@ def _text(value: bytes) -> str:
         return value.decode("latin-1")
 
 
-class PooledRequest:
-    """One request."""
+class PooledResponse:
+    """A response from the moment its headers are there, with what ``httpx.Response`` has of the
+    same name."""
 
-    __slots__ = ("_fields", "_given", "extensions", "method", "target", "url")
+    __slots__ = ("_connection", "headers", "request", "status_code")
 
     def __init__(
-        self, method: str, url: tuple[str, str], headers: Mapping[str, str], *, owner: object
+        self, connection: Connection, request: Any, status: int, fields: list[tuple[bytes, bytes]]
     ) -> None:
-        """``url``: all of it, and its path and query as they travel."""
-        self.method = method
-        self.url, self.target = url
-        self.extensions = {"mcp_client": owner}
-        self._given = headers
-        self._fields: Fields | None = None
+        self.request = request
+        self.status_code = status
+        self.headers = Fields(fields)
+        self._connection: Connection | None = connection
 
     @property
-    def headers(self) -> Fields:
-        """What is sent; it may be changed before that."""
-        if self._fields is None:
-            given = self._given
-            self._fields = Fields([(n.lower().encode(), given[n].encode("ascii")) for n in given])
-        return self._fields
+    def extensions(self) -> dict[str, Any]:
+        return {"network_stream": self}
 
-    def head(self) -> bytes:
-        """Request line and fields. Raises ``ValueError`` where HTTP cannot carry one of them."""
-        fields = self._given if self._fields is None else dict(self._fields.multi_items())
-        lines = [f"{self.method} {self.target} HTTP/1.1"]
-        lines += [f"{name}: {fields[name]}" for name in fields]
-        text = "\r\n".join(lines) + "\r\n\r\n"
-        ends = len(lines) + 1
-        if text.count("\n") != ends or text.count("\r") != ends or "\0" in text:
-            raise ValueError("a header has a line break or a null in it")
-        for name in fields:
-            if not _is_name(name):
-                raise ValueError("a header has a name that HTTP cannot carry")
-        return text.encode("ascii")
+    def get_extra_info(self, name: str) -> Any:
+        """As the ``network_stream`` of httpx has it, for ``server_addr``."""
+        return None if self._connection is None else self._connection.server_address()
 
-    def asks_to_close(self) -> bool:
-        """Whether its header says that the connection is to be closed after it."""
-        fields = self._given if self._fields is None else dict(self._fields.multi_items())
-        return any([name.lower() == "connection" for name in fields])
+    def aiter_raw(self) -> Self:
+        return self
 
+    def __aiter__(self) -> Self:
+        return self
 
-@lru_cache(256)
-def _is_name(name: str) -> bool:
-    return _TOKEN.fullmatch(name) is not None
+    async def __anext__(self) -> bytes:
+        connection = self._connection
+        if connection is None:
+            raise StopAsyncIteration
+        try:
+            data, ended = await connection.read()
+        except BaseException:
+            self._connection = None
+            await connection.aclose()
+            raise
+        if ended:
+            self._connection = None
+            if not data:
+                raise StopAsyncIteration
+        return data
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was read to its end, or given up."""
+        return self._connection is None
+
+    async def drain(self) -> None:
+        """Read a response that nothing is wanted of, so that its connection can be used again; a
+        long one is given up."""
+        size = 0
+        async for data in self:
+            size += len(data)
+            if size > _DRAINED:
+                break
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Give the response up; one that was not read to its end costs the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.aclose()

@@ -26,12 +26,15 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import select
 import socket
 import sys
 from collections import deque
+from collections.abc import Mapping
+from functools import lru_cache
 from ssl import SSLContext
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import anyio
 import h11
@@ -39,12 +42,13 @@ from anyio.abc import ByteStream, SocketAttribute
 from anyio.streams.tls import TLSAttribute, TLSStream
 
 from ..runtime.event_loop import Backend, Handle, current
-from .http_message import Fields, PooledRequest
+from .http_message import Fields, PooledResponse
 from .http_response import InvalidHttp
 
-__all__ = ["Body", "HttpPool", "PooledResponse"]
+__all__ = ["Body", "HttpPool", "PooledRequest"]
 
 _log = logging.getLogger("mcp_client")
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MOST_KEPT = 1024
 _AT_ONCE = 64 * 1024
 """Bytes of a body that are sent together with the headers."""
@@ -67,7 +71,6 @@ _LAST = h11.Request(
 is sent: writing a request is simple, and h11 takes as long for it as for all of the response."""
 _TICKET = 0.02
 """Seconds in which bytes that are there must turn out to be data, or are a session ticket."""
-_DRAINED = 64 * 1024
 _DISCONNECTED = "the server disconnected without sending a response"
 
 
@@ -77,6 +80,54 @@ class Body(Protocol):
     data: bytes
     begun: bool
     """Set before the first byte of the request leaves."""
+
+
+class PooledRequest:
+    """One request."""
+
+    __slots__ = ("_fields", "_given", "extensions", "method", "target", "url")
+
+    def __init__(
+        self, method: str, url: tuple[str, str], headers: Mapping[str, str], *, owner: object
+    ) -> None:
+        """``url``: all of it, and its path and query as they travel."""
+        self.method = method
+        self.url, self.target = url
+        self.extensions = {"mcp_client": owner}
+        self._given = headers
+        self._fields: Fields | None = None
+
+    @property
+    def headers(self) -> Fields:
+        """What is sent; it may be changed before that."""
+        if self._fields is None:
+            given = self._given
+            self._fields = Fields([(n.lower().encode(), given[n].encode("ascii")) for n in given])
+        return self._fields
+
+    def head(self) -> bytes:
+        """Request line and fields. Raises ``ValueError`` where HTTP cannot carry one of them."""
+        fields = self._given if self._fields is None else dict(self._fields.multi_items())
+        lines = [f"{self.method} {self.target} HTTP/1.1"]
+        lines += [f"{name}: {fields[name]}" for name in fields]
+        text = "\r\n".join(lines) + "\r\n\r\n"
+        ends = len(lines) + 1
+        if text.count("\n") != ends or text.count("\r") != ends or "\0" in text:
+            raise ValueError("a header has a line break or a null in it")
+        for name in fields:
+            if not _is_name(name):
+                raise ValueError("a header has a name that HTTP cannot carry")
+        return text.encode("ascii")
+
+    def asks_to_close(self) -> bool:
+        """Whether its header says that the connection is to be closed after it."""
+        fields = self._given if self._fields is None else dict(self._fields.multi_items())
+        return any([name.lower() == "connection" for name in fields])
+
+
+@lru_cache(256)
+def _is_name(name: str) -> bool:
+    return _TOKEN.fullmatch(name) is not None
 
 
 class HttpPool:
@@ -115,7 +166,8 @@ class HttpPool:
                 if self._closed:
                     raise anyio.ClosedResourceError
                 if await connection.send(request, head, body):
-                    return PooledResponse(connection, request, await connection.head())
+                    status, fields = await connection.head()
+                    return PooledResponse(connection, request, status, fields)
                 if reused is None:
                     raise ConnectionError("the server closed the connection at once")
             except BaseException:
@@ -286,8 +338,8 @@ class _Connection:
         except h11.RemoteProtocolError as error:
             raise InvalidHttp(str(error)) from None
 
-    async def head(self) -> h11.Response:
-        """The head of the response."""
+    async def head(self) -> tuple[int, list[tuple[bytes, bytes]]]:
+        """Status and fields of the response."""
         http = self._http
         for _ in range(_MOST_INFORMATIONAL):
             while (event := self._next_event()) is h11.NEED_DATA:
@@ -298,7 +350,7 @@ class _Connection:
             if type(event) is h11.Response:
                 if event.status_code >= 300:
                     self._stop_writing()
-                return event
+                return event.status_code, list(event.headers)
         raise InvalidHttp("the server sends one informational response after another")
 
     async def _receive(self) -> bytes:
@@ -388,67 +440,3 @@ def _is_readable(raw: socket.socket) -> bool:
         return bool(poll.poll(0))
     except (OSError, ValueError):  # it is closed
         return True
-
-
-class PooledResponse:
-    """A response from the moment its headers are there, with what ``httpx.Response`` has of the
-    same name."""
-
-    __slots__ = ("_connection", "headers", "request", "status_code")
-
-    def __init__(self, connection: _Connection, request: PooledRequest, head: h11.Response) -> None:
-        self.request = request
-        self.status_code = head.status_code
-        self.headers = Fields(list(head.headers))
-        self._connection: _Connection | None = connection
-
-    @property
-    def extensions(self) -> dict[str, Any]:
-        return {"network_stream": self}
-
-    def get_extra_info(self, name: str) -> Any:
-        """As the ``network_stream`` of httpx has it, for ``server_addr``."""
-        return None if self._connection is None else self._connection.server_address()
-
-    def aiter_raw(self) -> Self:
-        return self
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        connection = self._connection
-        if connection is None:
-            raise StopAsyncIteration
-        try:
-            data, ended = await connection.read()
-        except BaseException:
-            self._connection = None
-            await connection.aclose()
-            raise
-        if ended:
-            self._connection = None
-            if not data:
-                raise StopAsyncIteration
-        return data
-
-    @property
-    def ended(self) -> bool:
-        """Whether it was read to its end, or given up."""
-        return self._connection is None
-
-    async def drain(self) -> None:
-        """Read a response that nothing is wanted of, so that its connection can be used again; a
-        long one is given up."""
-        size = 0
-        async for data in self:
-            size += len(data)
-            if size > _DRAINED:
-                break
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Give the response up; one that was not read to its end costs the connection."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.aclose()

@@ -26,7 +26,7 @@ from .event_stream import Event, EventStream, TooLong
 if TYPE_CHECKING:
     import httpx
 
-    from .http_pool import PooledResponse
+    from .http_message import PooledResponse
 
 __all__ = ["HttpResponse", "InvalidHttp"]
 

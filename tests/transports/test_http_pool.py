@@ -12,8 +12,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcp_client.transports.http_message import Fields, PooledRequest
-from mcp_client.transports.http_pool import HttpPool, PooledResponse
+from mcp_client.transports.http_message import Fields, PooledResponse
+from mcp_client.transports.http_pool import HttpPool, PooledRequest
 from mcp_client.transports.http_response import InvalidHttp
 from mcp_client.transports.http_stock import RequestBody
 from tests.server.raw_http import Line, listening
