@@ -1,8 +1,8 @@
 """How the command ends: exit codes, and errors in words or as JSON.
 
-====  =============================================================
+====  ==============================================================================
 0     done
-1     the tool reported an error
+1     the tool reported an error; of ``audit verify`` and ``pins``: something was changed
 2     usage: wrong arguments or options, nothing was done
 3     refused: no approval, or a server of a project's config file without a yes
 4     no such tool, resource, prompt or server
@@ -11,7 +11,7 @@
 7     timeout, or the outcome is unknown: the tool may have run
 8     the server broke the protocol, or answered with an error
 130   interrupted
-====  =============================================================
+====  ==============================================================================
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import (
+    AuditError,
     AuthError,
     BrokenPromise,
     CallDenied,
@@ -94,6 +95,7 @@ _CODES: tuple[tuple[type[McpError], int], ...] = (
     (NotSent, NOT_FOUND),  # the server does not offer the feature at all
     (OutcomeUnknown, OUTCOME_UNKNOWN),
     (ToolFailed, TOOL_FAILED),
+    (AuditError, TOOL_FAILED),
     (BrokenPromise, SERVER_ERROR),
     (ServerError, SERVER_ERROR),
 )

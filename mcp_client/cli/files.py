@@ -1,16 +1,25 @@
-"""The commands that work on files: stubs."""
+"""The commands that work on files of this machine: stubs, audit, approvals, pins, servers."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
 
 import anyio
 
-from .exits import DONE, UsageError
-from .output import note, print_json, print_text
+from ..errors import AuditError
+from ..runtime.safe_text import safe_text
+from .exits import DONE, TOOL_FAILED, NotFound, UsageError
+from .output import note, print_json, print_text, table
 from .session import open_session
+from .target import configs_of, near
 
-__all__ = ["stubs"]
+__all__ = ["approvals", "audit", "pins", "servers", "stubs"]
+
+_LONGEST_LINE = 1024 * 1024
 
 
 async def stubs(options: argparse.Namespace) -> int:
@@ -30,3 +39,251 @@ async def stubs(options: argparse.Namespace) -> int:
         raise UsageError(f"-o {options.output}: {error.strerror or error}") from None
     note(f"wrote {options.output}")
     return DONE
+
+
+# --------------------------------------------------------------------------- audit
+
+
+async def audit(options: argparse.Namespace) -> int:
+    return _verify(options) if options.action == "verify" else _show(options)
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from ..audit import verify_audit
+    from .target import secret_of
+
+    key = None if options.key is None else secret_of(options.key, "--key").encode()
+    try:
+        found = verify_audit(options.file, key=key, noted=options.noted)
+    except AuditError as error:
+        document = {"intact": False, "path": error.path, "line": error.line, "reason": error.reason}
+        if options.json:
+            print_json(document)
+        else:
+            print_text(f"not intact: {error}")
+        return TOOL_FAILED
+    unfinished = [f"{call.server}/{call.tool} at {call.time}" for call in found.open_calls]
+    if options.json:
+        print_json(
+            {
+                "intact": True,
+                "lines": found.lines,
+                "files": list(found.files),
+                "calls": found.calls,
+                "openCalls": unfinished,
+                "lost": found.lost,
+                "repaired": found.repaired,
+                "keyed": found.keyed,
+                "lastHash": found.last_hash,
+            }
+        )
+        return DONE
+    print_text(f"intact: {found.lines} lines, {found.calls} calls")
+    for call in unfinished:
+        print_text(f"not closed, so it runs or its process was killed: {call}")
+    for count, what in ((found.repaired, "cut off by a crash"), (found.lost, "lost")):
+        if count:
+            print_text(f"{what}: {count}")
+    print_text(f"last hash, for --noted the next time: {found.last_hash}")
+    if not found.keyed:
+        note("no key was given: who can write the file can rewrite it all")
+    return DONE
+
+
+def _show(options: argparse.Namespace) -> int:
+    records = []
+    try:
+        with Path(options.file).open("rb") as lines:
+            while line := lines.readline(_LONGEST_LINE):
+                records.append(json.loads(line))
+    except OSError as error:
+        raise UsageError(f"{options.file}: {error.strerror or error}") from None
+    except (ValueError, RecursionError):
+        raise UsageError(
+            f"{options.file}, line {len(records) + 1}: no record of an audit"
+        ) from None
+    records = [record for record in records if isinstance(record, dict)]
+    if options.json:
+        print_json({"records": records})
+        return DONE
+    rows = [_row(record) for record in records if record.get("event") != "begun"]
+    for row in table(rows):
+        print_text(row)
+    return DONE
+
+
+def _row(record: dict[str, Any]) -> tuple[str, ...]:
+    decision = record.get("decision")
+    decision = decision if isinstance(decision, dict) else {}
+    what = "/".join(str(record[name]) for name in ("server", "tool") if record.get(name))
+    if "arguments" in record:
+        said = json.dumps(record["arguments"], ensure_ascii=False)
+    else:
+        by = decision.get("by") or decision.get("source")
+        answer = f"{decision.get('answer', '')} by {by}" if by else ""
+        said = " ".join(filter(None, [str(record.get("outcome") or ""), answer]))
+    return str(record.get("time"))[:19], str(record.get("event")), what, safe_text(said, 200)
+
+
+# ------------------------------------------------------------------------ approvals
+
+
+async def approvals(options: argparse.Namespace) -> int:
+    from ..approval.remembered import Answers
+
+    if options.answers is None:
+        raise UsageError("approvals: name the file with --answers FILE")
+    if not await anyio.Path(options.answers).exists():
+        raise UsageError(f"--answers {options.answers}: there is no such file")
+    store = Answers(options.answers)
+    if options.action == "revoke":
+        return _revoke(store, options)
+    found = store.list()
+    if options.json:
+        print_json({"approvals": [one.to_json() for one in found]})
+        return DONE
+    rows = [
+        (
+            one.server,
+            one.tool,
+            "these arguments only" if one.exact or one.where else "any arguments",
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(one.when)),
+            f"by {one.by}" if one.by else "",
+        )
+        for one in found
+    ]
+    for line in table(rows):
+        print_text(line)
+    return DONE
+
+
+def _revoke(store: Any, options: argparse.Namespace) -> int:
+    if not (options.server or options.tool or options.all):
+        raise UsageError("approvals revoke: say which with --server, --tool or --all")
+    if options.all:
+        count = store.clear()
+    else:
+        count = store.revoke(server=options.server, tool=options.tool)
+    if not count:
+        raise NotFound("there is no such approval: 'approvals list' shows those that there are")
+    if options.json:
+        print_json({"revoked": count})
+    else:
+        print_text(f"revoked: {count}")
+    return DONE
+
+
+# ----------------------------------------------------------------------------- pins
+
+
+async def pins(options: argparse.Namespace) -> int:
+    from ..catalog.pins import Pins
+
+    if options.pins is None:
+        raise UsageError("pins: name the lock file with --pins FILE")
+    began = await anyio.Path(options.pins).exists()
+    book = Pins(options.pins)
+    options.pins = book
+    async with open_session(options) as session:
+        listed = await session.list_tools()
+        if options.accept == ["*"]:
+            book.accept(session.name, listed)
+        else:
+            for name in options.accept:
+                _accept(book, session.name, listed, name)
+        drifts = book.drift(session.name)
+    if options.json:
+        print_json(
+            {
+                "server": session.name,
+                "drift": [
+                    {
+                        "tool": one.tool,
+                        "kind": one.kind,
+                        "fingerprint": one.fingerprint,
+                        "differences": [list(each) for each in one.differences],
+                    }
+                    for one in drifts
+                ],
+            }
+        )
+        return TOOL_FAILED if drifts else DONE
+    for one in drifts:
+        print_text(one.diff)
+    if not drifts:
+        print_text(
+            f"{len(listed)} tools are as written down"
+            if began
+            else f"{len(listed)} tools were written down in {book.path}"
+        )
+    else:
+        note("--accept TOOL writes down what it is now, --accept '*' everything")
+    return TOOL_FAILED if drifts else DONE
+
+
+def _accept(book: Any, server: str, listed: Any, name: str) -> None:
+    for tool in listed:
+        if tool.name == name:
+            book.approved(tool)
+            return
+    if book.has_gone(server, name):
+        raise UsageError(f"the server no longer has {name!r}: accept that with --accept '*'")
+    text = f"the server has no tool {safe_text(name, 60)!r}{near(name, [t.name for t in listed])}"
+    raise NotFound(text, server=server)
+
+
+# -------------------------------------------------------------------------- servers
+
+
+async def servers(options: argparse.Namespace) -> int:
+    """What config files name, and whether it may be started here; nothing is started."""
+    from ..host.confirmations import Confirmations
+    from .session import state_file
+
+    store = Confirmations.of(options.confirmations or state_file("confirmations.json"))
+    found = []
+    problems = []
+    for config in configs_of(options.config):
+        problems += [str(problem) for problem in config.problems]
+        for name, request in config.requests.items():
+            confirmed = await store.is_confirmed(request)
+            allowed = confirmed or config.scope == "user"
+            found.append(
+                {
+                    "name": name,
+                    "file": str(config.path),
+                    "program": config.program,
+                    "scope": config.scope,
+                    "runs": _place(request),
+                    "confirmed": confirmed,
+                    "mayStart": allowed,
+                }
+            )
+    if options.json:
+        print_json({"servers": found, "problems": problems})
+        return DONE
+    rows = []
+    for one in found:
+        state = "may start" if one["mayStart"] else "asks first"
+        where = f"{one['file']} ({one['scope']})"
+        rows.append((str(one["name"]), state, where, safe_text(one["runs"], 60)))
+    for line in table(rows):
+        print_text(line)
+    for problem in problems:
+        note(problem)
+    if not found and not problems:
+        note("there is no config file here, nor one of your own")
+    return DONE
+
+
+def _place(request: Any) -> str:
+    """The program, or where the URL leads: without arguments and queries, which may be secret."""
+    if request.command is not None:
+        return str(request.command)
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(request.url or "")
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    except ValueError:
+        return "a URL"

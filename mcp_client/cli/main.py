@@ -64,13 +64,18 @@ def _run(words: list[str]) -> int:
     import anyio
 
     from . import calling, files
+    from .desk import desk
+    from .doctor import doctor
     from .session import find_terminal
     from .signals import end_on_signals, log_to_stderr
 
     find_terminal(options)
     log_to_stderr()
+    apart: dict[str, Any] = {"desk": desk, "doctor": doctor}
     modules: tuple[Any, ...] = (calling, files)
-    command = next(found for one in modules if (found := getattr(one, options.command, None)))
+    command = apart.get(options.command) or next(
+        found for one in modules if (found := getattr(one, options.command, None))
+    )
     with end_on_signals():
         code: int = anyio.run(_bounded, command, options)
     return code

@@ -9,17 +9,22 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..approval.decision import Allow, Deny
+from ..approval.decision import Allow, Answer, Deny
 from ..catalog.tool import ToolCall
 from ..errors import StartDenied
 from ..runtime.limits import Timeouts
 from ..session.connect import connect
 from ..session.session import Session
+from ..transports.stdio import StdioServer
 from .exits import UsageError
 from .output import note
 from .target import Configured, target_of
+
+if TYPE_CHECKING:
+    from ..approval.queue import ApprovalQueue
+    from ..transports.http import HttpServer
 
 __all__ = ["find_terminal", "open_session", "options_of", "policy_of", "state_file"]
 
@@ -64,20 +69,24 @@ def _is_terminal(stream: Any) -> bool:
         return False
 
 
-def policy_of(options: argparse.Namespace) -> Any:
-    """The approval hook: what ``--allow`` names runs, all else is asked about or refused."""
+def policy_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) -> Any:
+    """The approval hook: what ``--allow`` names runs, all else is asked about or refused.
+
+    With a ``queue`` that is asked.
+    """
     asks = options.approve == "ask" and options.terminal
 
-    async def approve(call: ToolCall) -> Allow | Deny:
+    async def approve(call: ToolCall) -> Answer:
         name = call.tool.name
         names = (name, f"{call.server}__{name}", f"{call.server}/{name}")
         if any(fnmatchcase(one, glob) for glob in options.allow for one in names):
             return Allow(source="rule")
+        if queue is not None:
+            return await queue(call)
         if asks:
             from ..approval.terminal import ask_on_terminal
 
-            answer: Allow | Deny = await ask_on_terminal(call)
-            return answer
+            return await ask_on_terminal(call)
         why = "--approve deny was given" if options.approve == "deny" else _why_unasked(options)
         return Deny(f"{why}; allow it with --allow {_quoted(name)}", source="rule")
 
@@ -107,10 +116,10 @@ def state_file(name: str) -> Path:
     return folder / name
 
 
-def options_of(options: argparse.Namespace) -> dict[str, Any]:
+def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) -> dict[str, Any]:
     """The options of ``connect`` that the command line has said."""
     found: dict[str, Any] = {
-        "approval": policy_of(options),
+        "approval": policy_of(options, queue),
         "trusted": options.trust,
         "audit": options.audit,
         "pins": options.pins,
@@ -131,7 +140,32 @@ def options_of(options: argparse.Namespace) -> dict[str, Any]:
 async def open_session(options: argparse.Namespace) -> AsyncIterator[Session]:
     """The session of ``TARGET``."""
     target = target_of(options.target, options.config, options.header, options.env)
-    chosen = options_of(options)
+    async with _queue(options) as queue, _session(target, options, queue) as session:
+        yield session
+
+
+@asynccontextmanager
+async def _queue(options: argparse.Namespace) -> AsyncIterator[ApprovalQueue | None]:
+    """What the page of ``--approve web`` decides; None without that option."""
+    if options.approve != "web":
+        yield None
+        return
+    from ..approval.queue import ApprovalQueue
+    from ..desk.serve import serve_desk
+
+    queue = ApprovalQueue()
+    async with serve_desk(queue) as desk:
+        note(f"decide calls at {desk.url} (the address lets in once)")
+        yield queue
+
+
+@asynccontextmanager
+async def _session(
+    target: StdioServer | HttpServer | Configured,
+    options: argparse.Namespace,
+    queue: ApprovalQueue | None,
+) -> AsyncIterator[Session]:
+    chosen = options_of(options, queue)
     if isinstance(target, Configured):
         if options.revision != "auto" or options.record:
             raise UsageError("--revision and --record do not go with a server of a config file")

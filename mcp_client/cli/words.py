@@ -16,7 +16,7 @@ _TARGET = "a URL, the name of a server in a config file, or a quoted command"
 _EXITS = """\
 exit codes:
   0    done
-  1    the tool reported an error
+  1    the tool reported an error; a log, or tools, are not what they were
   2    usage: nothing was done
   3    refused: no approval, or nobody allowed a config file's server to start
   4    no such tool, resource, prompt or server
@@ -117,7 +117,43 @@ def parser() -> argparse.ArgumentParser:
     )
     stubs = add("stubs", "write typed Python for a server's tools", target)
     stubs.add_argument("-o", "--output", metavar="FILE", help="instead of standard output")
+    add("doctor", "find out what is wrong with a server; no tool is called", target)
+    pins = add("pins", "compare a server's tools with a lock file: --pins FILE", target)
+    pins.add_argument(
+        "--accept", action="append", default=[], metavar="TOOL", help="write down what it is now"
+    )
+    _add_files(commands)
     return top
+
+
+def _add_files(commands: Any) -> None:
+    """The commands without a server."""
+    verify = _add_file(commands, "audit", "verify an audit log, or show it", ("verify", "show"))
+    verify.add_argument("file", metavar="FILE", help="the audit log")
+    verify.add_argument("--key", metavar="env:VAR", help="the key it was written with")
+    verify.add_argument("--noted", metavar="HASH", help="the last hash of an earlier time")
+    kept = _add_file(commands, "approvals", "list or revoke what is remembered", ("list", "revoke"))
+    kept.add_argument("--answers", metavar="FILE", help="where they are kept")
+    kept.add_argument("--server", metavar="NAME", help="revoke those of a server")
+    kept.add_argument("--tool", metavar="NAME", help="revoke those of a tool")
+    kept.add_argument("--all", action="store_true", help="revoke all")
+    known = _add_file(commands, "servers", "list the servers of config files; nothing is started")
+    known.add_argument("--config", metavar="FILE", help="this file instead of those found")
+    known.add_argument("--confirmations", metavar="FILE", help="servers that may be started")
+    desk = _add_file(commands, "desk", "serve a page that decides the calls of other programs")
+    desk.add_argument("--tickets", metavar="FILE", help="the file of ApprovalQueue(store=FILE)")
+
+
+def _add_file(
+    commands: Any, name: str, about: str, actions: tuple[str, ...] = ()
+) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(
+        name, help=about, description=f"{about[0].upper()}{about[1:]}.", allow_abbrev=False
+    )
+    if actions:
+        command.add_argument("action", choices=actions)
+    command.add_argument("--json", action="store_true", help="one JSON document")
+    return command
 
 
 def _common(command: argparse.ArgumentParser) -> None:
@@ -126,7 +162,7 @@ def _common(command: argparse.ArgumentParser) -> None:
     add("--timeout", type=_seconds, metavar="S", help="seconds that connecting or a request takes")
     add("--allow", action="append", default=[], metavar="GLOB", help="run these tools unasked")
     add("--trust", action="store_true", help="believe what the server says of its tools")
-    add("--approve", choices=("ask", "deny"), default="ask", help="ask about other calls, or not")
+    add("--approve", choices=("ask", "deny", "web"), default="ask", help="who is asked")
     add("--audit", metavar="FILE", help="record every call here")
     add("--record", metavar="FILE", help="keep the session here, to replay it")
     add("--pins", metavar="FILE", help="the lock file of tool definitions")

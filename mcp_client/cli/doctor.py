@@ -1,0 +1,334 @@
+"""``doctor``: what a server does when it is started, asked and closed, and what is wrong with it.
+
+No tool is called. What was seen is kept in a ``Report``; the verdict is its worst part::
+
+    unreachable, needs login    it could not be asked at all
+    breaks promises             it answers otherwise than the specification or its own word says
+    slow, old                   it works
+    healthy
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..errors import AuthError, ConnectError, McpError, NegotiationError, OutcomeUnknown
+from ..protocol.jsonrpc import ErrorResponse, Notification, Request, Response
+from ..protocol.versions import HANDSHAKE, STATELESS
+from ..runtime.safe_text import safe_text
+from ..session.connect import connect
+from ..session.session import Session
+from ..transports.base import Received, Transport
+from ..transports.recording import Recorder, RecordingTransport
+from .exits import DONE, LOGIN_NEEDED, SERVER_ERROR, UsageError, exit_code
+from .output import print_json, print_text
+from .session import options_of
+from .target import Configured, target_of
+
+__all__ = ["Problem", "Report", "Step", "doctor"]
+
+_SLOW = 2.0
+"""Seconds: longer than a person expects to wait."""
+_MOST = 12
+"""Problems of one kind that are listed one by one."""
+
+
+@dataclass(slots=True)
+class Step:
+    """Something that was asked, and how it went."""
+
+    what: str
+    at: float
+    """Seconds since the beginning."""
+    seconds: float | None = None
+    """Until the answer; None where there was none."""
+    outcome: str = "no answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    kind: str
+    """"unreachable", "needs login", "breaks promises", "slow" or "old"."""
+    what: str
+    advice: str
+
+
+@dataclass(slots=True)
+class Report:
+    server: str
+    revision: str | None = None
+    info: str = ""
+    steps: list[Step] = field(default_factory=list)
+    promises: dict[str, str] = field(default_factory=dict)
+    """What the server declares, and whether it was so."""
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What a person should look at: texts that could mislead a model, and the like."""
+    code: int = DONE
+
+    @property
+    def verdict(self) -> str:
+        order = ("needs login", "unreachable", "breaks promises", "slow", "old")
+        kinds = {problem.kind for problem in self.problems}
+        return next((kind for kind in order if kind in kinds), "healthy")
+
+    def found(self, kind: str, what: str, advice: str) -> None:
+        self.problems.append(Problem(kind, what, advice))
+
+
+class _Timeline(Recorder):
+    """Keeps when each thing was asked and answered, in place of a file."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._began = time.monotonic()
+        self._asked: dict[int, Step] = {}
+
+    def _now(self) -> float:
+        return time.monotonic() - self._began
+
+    def open(self, server: str) -> None:
+        self._report.steps.append(Step("start", self._now(), outcome="began"))
+
+    def close(self) -> None:
+        self._report.steps.append(Step("close", self._now(), outcome="closed"))
+
+    def request(self, text: str) -> int:
+        number = len(self._asked)
+        self._asked[number] = step = Step(str(json.loads(text)["method"]), self._now())
+        self._report.steps.append(step)
+        return number
+
+    def received(self, number: int, method: str, message: Received) -> None:
+        match message:
+            case Response():
+                self._answered(number, "answered")
+            case ErrorResponse(code=code, message=text):
+                self._answered(number, f"error {code}: {safe_text(text, 100)}")
+
+    def failed(self, number: int, error: McpError) -> None:
+        self._answered(number, f"failed: {safe_text(error.message, 200)}")
+
+    def unasked(self, message: Request | Notification) -> None:
+        if isinstance(message, Request):
+            self._report.steps.append(
+                Step(f"{safe_text(message.method, 60)} (asked by the server)", self._now(), 0.0, "")
+            )
+
+    def sent(self, text: str) -> None: ...
+
+    def _answered(self, number: int, outcome: str) -> None:
+        step = self._asked[number]
+        step.seconds, step.outcome = self._now() - step.at, outcome
+
+
+async def doctor(options: argparse.Namespace) -> int:
+    if options.record:
+        raise UsageError("--record does not go with doctor")
+    transport = _transport(options)
+    report = Report(transport.name)
+    await _examine(report, transport, options)
+    _judge_times(report)
+    if options.json:
+        print_json({**asdict(report), "verdict": report.verdict})
+    else:
+        _show(report)
+    return report.code
+
+
+def _transport(options: argparse.Namespace) -> Transport:
+    from ..transports.stdio import StdioServer, StdioTransport
+
+    server = target_of(options.target, options.config, options.header, options.env)
+    if isinstance(server, Configured):
+        raise UsageError(
+            f"doctor takes a URL or a quoted command: give what {server.config.path} has for "
+            f"{server.name!r}"
+        )
+    if isinstance(server, StdioServer):
+        return StdioTransport(server)
+    from ..transports.http import HttpTransport
+
+    return HttpTransport(server)
+
+
+async def _examine(report: Report, transport: Transport, options: argparse.Namespace) -> None:
+    watched = RecordingTransport(transport, _Timeline(report))
+    try:
+        async with connect(watched, revision=options.revision, **options_of(options)) as session:
+            report.revision = session.protocol_version
+            info = session.server_info
+            if info is not None:
+                report.info = safe_text(f"{info.name} {info.version or ''}".strip(), 120)
+            await _check_promises(report, session)
+            _check_stats(report, session)
+            _check_age(report)
+    except McpError as error:
+        _explain(report, error, options)
+
+
+# ------------------------------------------------------------------- what is promised
+
+
+async def _check_promises(report: Report, session: Session) -> None:
+    declared = session.capabilities
+    for name in sorted(declared):
+        report.promises[safe_text(name, 40)] = "declared; not tried"
+    if "tools" not in declared:
+        report.promises["tools"] = "not declared"
+    lists: tuple[tuple[str, str, Callable[[], Awaitable[Any]]], ...] = (
+        ("tools", "tools/list", session.list_tools),
+        ("resources", "resources/list", session.list_resources),
+        ("prompts", "prompts/list", session.list_prompts),
+    )
+    for feature, method, list_all in lists:
+        if feature not in declared:
+            continue
+        try:
+            listed = await list_all()
+        except McpError as error:
+            _broken_list(report, feature, method, error)
+            continue
+        report.promises[feature] = f"kept: {len(listed)} listed"
+        for rejected in listed.rejected[:_MOST]:
+            report.found(
+                "breaks promises",
+                f"{rejected.name} of {method} cannot be used: {rejected.reason}",
+                "It is left out; the rest can be used. Tell the server's author.",
+            )
+        left = len(listed.rejected) - _MOST
+        if left > 0:
+            report.found("breaks promises", f"{left} more of {method} cannot be used", "")
+        report.notes += [str(finding) for finding in getattr(listed, "findings", ())]
+
+
+def _broken_list(report: Report, feature: str, method: str, error: McpError) -> None:
+    report.promises[feature] = f"broken: {safe_text(error.message, 120)}"
+    if isinstance(error, OutcomeUnknown):
+        kind, advice = "slow", "Give it longer with --timeout; look at what the server waits for."
+    else:
+        kind, advice = "breaks promises", "Tell the server's author; other features may work."
+    report.found(kind, f"it declares {feature}, and {method} fails: {error.message}", advice)
+    report.code = report.code or exit_code(error)
+
+
+def _check_stats(report: Report, session: Session) -> None:
+    stats = session.stats
+    if stats.junk_lines:
+        report.found(
+            "breaks promises",
+            f"it sent {stats.junk_lines} lines that are not messages, such as {stats.last_junk!r}",
+            "They were skipped. Over stdio, standard output is for messages only: print logs to "
+            "standard error.",
+        )
+    counts = {
+        "answers to requests that were never made": stats.stray_answers,
+        "answers that came after their time": stats.late_answers,
+        "questions that its revision does not allow": stats.refused_questions,
+        "restarts, because it ended by itself": stats.restarts,
+    }
+    for what, count in counts.items():
+        if count:
+            report.found("breaks promises", f"{count} {what}", "Tell the server's author.")
+
+
+def _check_age(report: Report) -> None:
+    if report.revision in HANDSHAKE[1:]:
+        report.found(
+            "old",
+            f"it speaks {report.revision}; the newest revision is {STATELESS[0]}",
+            "It works. A newer version of the server may offer more: look for one.",
+        )
+
+
+def _judge_times(report: Report) -> None:
+    if report.verdict == "unreachable":
+        return
+    for step in report.steps:
+        if step.seconds is not None and step.seconds >= _SLOW:
+            report.found(
+                "slow",
+                f"{step.what} took {step.seconds:.1f} s",
+                "If it is the first request, the server takes that long to start: install it "
+                "instead of having it fetched at each start.",
+            )
+    if report.code == DONE and report.verdict == "breaks promises":
+        report.code = SERVER_ERROR
+
+
+# --------------------------------------------------------------- why it cannot be asked
+
+
+def _explain(report: Report, error: McpError, options: argparse.Namespace) -> None:
+    report.code = exit_code(error)
+    text = error.message
+    tail = getattr(error, "stderr_tail", "")
+    if tail:
+        text += "; its last words were: " + " / ".join(tail.splitlines()[-3:])
+    if report.code == LOGIN_NEEDED:
+        given = bool(options.header)
+        report.found(
+            "needs login",
+            f"the server refuses us: {text}",
+            "It does not accept the credentials of --header: check or renew them."
+            if given
+            else "Put a token into an environment variable and give it with "
+            "--header Authorization=env:NAME (as 'Bearer ...').",
+        )
+        return
+    report.found(_kind(report, error), text, _advice(error, options))
+
+
+def _kind(report: Report, error: McpError) -> str:
+    if isinstance(error, NegotiationError):
+        return "breaks promises"
+    return "unreachable" if isinstance(error, ConnectError | OutcomeUnknown) else "breaks promises"
+
+
+def _advice(error: McpError, options: argparse.Namespace) -> str:
+    if isinstance(error, NegotiationError):
+        return (
+            "Client and server have no revision in common: use a newer version of the server, or "
+            "leave out --revision."
+        )
+    if isinstance(error, AuthError):
+        return "Log in."
+    if getattr(error, "exit_code", None) is not None:
+        return f"The program ended by itself. Run it by hand and see why: {options.target}"
+    if "://" in options.target:
+        return "Check the URL, and whether the server runs and can be reached from here."
+    if "PATH" in error.message or "cannot be run" in error.message:
+        return "Install the program, or give its full path."
+    return "Run it by hand and see what it waits for; give it longer with --timeout."
+
+
+# ------------------------------------------------------------------------- for people
+
+
+def _show(report: Report) -> None:
+    speaks = f", speaks {report.revision}" if report.revision else ""
+    called = f" ({report.info})" if report.info else ""
+    print_text(f"{report.server}: {report.verdict}{speaks}{called}")
+    for problem in report.problems:
+        print_text(f"\n[{problem.kind}] {safe_text(problem.what, 1_000)}")
+        if problem.advice:
+            print_text(f"    {safe_text(problem.advice, 1_000)}")
+    if report.promises:
+        print_text("\nWhat it declares:")
+        for name, state in report.promises.items():
+            print_text(f"    {name}: {state}")
+    print_text("\nWhat happened (seconds since the beginning; no tool was called):")
+    for step in report.steps:
+        took = "" if step.seconds is None else f" after {step.seconds:.2f} s"
+        print_text(f"    {step.at:6.2f}  {step.what}: {step.outcome}{took}")
+    if report.notes:
+        print_text("\nLook at these:")
+        for note in report.notes[:_MOST]:
+            print_text(f"    {safe_text(note, 400)}")
+        if len(report.notes) > _MOST:
+            print_text(f"    and {len(report.notes) - _MOST} more")

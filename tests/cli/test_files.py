@@ -1,0 +1,135 @@
+"""The commands that work on files: audit, approvals, pins, servers; and the page of approvals."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import urllib.parse
+import urllib.request
+from http.cookiejar import CookieJar
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.shell import ROOT, at_terminal, environment, example, run
+
+WEATHER = example("weather")
+
+
+def audited(folder: Path) -> Path:
+    log = folder / "audit.jsonl"
+    run("call", WEATHER, "get_weather", "location=Oslo", "--allow", "*", "--audit", str(log))
+    return log
+
+
+def test_an_audit_log_is_shown_and_verified(tmp_path: Path) -> None:
+    log = audited(tmp_path)
+    shown = run("audit", "show", str(log))
+    assert shown.code == 0
+    assert re.search(r'opened +weather/get_weather +\{"location": "Oslo"\}', shown.out)
+    assert re.search(r"closed +weather/get_weather +ok allow by rule", shown.out)
+    assert len(run("audit", "show", str(log), "--json").json["records"]) == 3
+    verified = run("audit", "verify", str(log), "--json")
+    assert (verified.code, verified.json["intact"], verified.json["calls"]) == (0, True, 1)
+    again = run("audit", "verify", str(log), "--noted", verified.json["lastHash"])
+    assert again.out.startswith("intact: 3 lines, 1 calls\n")
+
+
+def test_an_audit_log_that_was_changed_is_told_with_its_line(tmp_path: Path) -> None:
+    log = audited(tmp_path)
+    log.write_text(log.read_text().replace("Oslo", "Rome"))
+    done = run("audit", "verify", str(log), "--json")
+    assert (done.code, done.json["intact"], done.json["line"]) == (1, False, 2)
+    assert run("audit", "verify", str(log)).out.startswith("not intact")
+
+
+@pytest.mark.parametrize("action", ["show", "verify"])
+def test_an_audit_log_that_is_not_there_is_a_usage_error(action: str) -> None:
+    done = run("audit", action, "/no/such/file", "--json")
+    assert done.code == 2
+    assert "error" in done.json
+
+
+def test_approvals_are_listed_and_revoked(tmp_path: Path) -> None:
+    file = tmp_path / "answers.json"
+    words = ["call", WEATHER, "set_alarm", "location=Oslo", "--answers", str(file)]
+    child = at_terminal(*words)
+    child.expect(r"Run it\? ")
+    child.sendline("a")
+    child.expect("Alarm set for Oslo")
+    child.wait()
+    child.close()
+    assert run(*words).code == 0
+    listed = run("approvals", "list", "--answers", str(file))
+    assert listed.out.startswith("weather  set_alarm  any arguments")
+    kept = run("approvals", "list", "--answers", str(file), "--json").json["approvals"]
+    assert [one["tool"] for one in kept] == ["set_alarm"]
+    assert run("approvals", "revoke", "--answers", str(file)).code == 2
+    assert run("approvals", "revoke", "--answers", str(file), "--tool", "other").code == 4
+    done = run("approvals", "revoke", "--answers", str(file), "--tool", "set_alarm")
+    assert (done.code, done.out) == (0, "revoked: 1\n")
+    assert run(*words).code == 3
+
+
+def test_pins_show_what_changed_and_accept_it(tmp_path: Path) -> None:
+    lock, program = tmp_path / "mcp.lock", tmp_path / "weather.py"
+    text = (ROOT / "examples" / "servers" / "weather.py").read_text()
+    program.write_text(text)
+    words = ["pins", f"{sys.executable} {program}", "--pins", str(lock)]
+    assert "2 tools were written down" in run(*words).out
+    assert run(*words).out == "2 tools are as written down\n"
+    program.write_text(text.replace("Sound the siren", "Delete everything"))
+    done = run(*words)
+    assert done.code == 1
+    assert "was" in done.out
+    assert "Delete everything" in done.out
+    assert run(*words, "--json").json["drift"][0]["kind"] == "changed"
+    assert run(*words, "--accept", "set_alram").code == 4
+    assert run(*words, "--accept", "set_alarm").code == 0
+    assert run(*words).code == 0
+
+
+def test_servers_are_listed_with_whether_they_may_start(tmp_path: Path) -> None:
+    config = tmp_path / "mcp.json"
+    secret = {"command": "weather", "args": ["--key=hunter2"]}
+    config.write_text(json.dumps({"mcpServers": {"sky": secret}}))
+    done = run("servers", cwd=tmp_path, home=tmp_path)
+    assert re.match(r"sky +asks first +\S*mcp\.json \(project\) +weather\n", done.out)
+    assert "hunter2" not in done.out + done.err
+    (one,) = run("servers", "--json", cwd=tmp_path, home=tmp_path).json["servers"]
+    assert (one["name"], one["scope"], one["mayStart"]) == ("sky", "project", False)
+
+
+def test_a_call_is_decided_on_the_page(tmp_path: Path) -> None:
+    words = ["call", WEATHER, "set_alarm", "location=Oslo", "--approve", "web", "--json"]
+    started = subprocess.Popen(
+        [sys.executable, "-m", "mcp_client", *words],
+        cwd=ROOT,
+        env=environment(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert started.stderr is not None
+    url = re.search(r"http://\S+", started.stderr.readline())
+    assert url is not None
+    browser = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(CookieJar())
+    )
+    page = browser.open(url[0], timeout=30)
+    root, form = page.url, fields(page.read().decode())
+    while "ids" not in form:  # until the call waits
+        form = fields(browser.open(root, timeout=30).read().decode())
+    data = urllib.parse.urlencode({**form, "answer": "allow"}).encode()
+    browser.open(f"{root}decide", data, timeout=30)
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == 0, err
+    assert json.loads(out)["content"][0]["text"] == "Alarm set for Oslo."
+
+
+def fields(html: str) -> dict[str, Any]:
+    return dict(re.findall(r'name="(token|ids)" value="([^"]+)"', html))
