@@ -277,8 +277,8 @@ def _explain(report: Report, error: McpError, options: argparse.Namespace) -> No
             f"the server refuses us: {text}",
             "It does not accept the credentials of --header: check or renew them."
             if given
-            else "Put a token into an environment variable and give it with "
-            "--header Authorization=env:NAME (as 'Bearer ...').",
+            else f"Run 'mcp-client login {options.target}', or put a token into an environment "
+            "variable and give it with --header Authorization=env:NAME (as 'Bearer ...').",
         )
         return
     report.found(_kind(report, error), text, _advice(error, options))

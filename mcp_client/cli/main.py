@@ -72,6 +72,10 @@ def _run(words: list[str]) -> int:
     find_terminal(options)
     log_to_stderr()
     apart: dict[str, Any] = {"desk": desk, "doctor": doctor}
+    if options.command in ("login", "logout"):
+        from . import login
+
+        apart[options.command] = getattr(login, options.command)
     modules: tuple[Any, ...] = (calling, files)
     command = apart.get(options.command) or next(
         found for one in modules if (found := getattr(one, options.command, None))

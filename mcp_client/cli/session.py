@@ -172,6 +172,10 @@ async def _session(
         async with _configured(target, options, chosen) as session:
             yield session
         return
+    if not isinstance(target, StdioServer) and not options.header:
+        from .login import with_login
+
+        target = await with_login(target)
     async with connect(
         target, revision=options.revision, record=options.record, **chosen
     ) as session:

@@ -140,6 +140,14 @@ def _add_files(commands: Any) -> None:
     known = _add_file(commands, "servers", "list the servers of config files; nothing is started")
     known.add_argument("--config", metavar="FILE", help="this file instead of those found")
     known.add_argument("--confirmations", metavar="FILE", help="servers that may be started")
+    for name, about in (
+        ("login", "log in at a server with a browser, and keep that for later commands"),
+        ("logout", "revoke and delete the tokens of a login"),
+    ):
+        login = _add_file(commands, name, about)
+        login.add_argument("url", metavar="URL", help="the server's URL")
+        login.add_argument("--headless", action="store_true", help="show the address, open nothing")
+        login.add_argument("--timeout", type=_seconds, metavar="S", help="seconds to connect")
     desk = _add_file(commands, "desk", "serve a page that decides the calls of other programs")
     desk.add_argument("--tickets", metavar="FILE", help="the file of ApprovalQueue(store=FILE)")
 

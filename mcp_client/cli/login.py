@@ -1,0 +1,79 @@
+"""``login`` and ``logout``, and the login that later commands use.
+
+Tokens are kept in ``FileTokens()``: ``mcp-client/tokens.json`` in the user's data folder, which
+only its owner can read. A URL that was logged in at, and that no ``--header`` is given for, is used
+with what is kept; a new login is begun by ``login`` alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import NoReturn
+
+from ..approval.decision import deny_all
+from ..auth import FileTokens, OAuth
+from ..errors import AuthError, McpError
+from ..runtime.limits import Timeouts
+from ..session.connect import connect
+from ..transports.http import HttpServer
+from .exits import DONE, NotFound, UsageError
+from .output import note, print_json, print_text
+
+__all__ = ["login", "logout", "with_login"]
+
+
+async def with_login(server: HttpServer) -> HttpServer:
+    """The server with the login that is kept for its URL, if there is one."""
+    store = FileTokens()
+    try:
+        if not await _is_kept(store, server.url):
+            return server
+    except McpError as error:
+        note(error)
+        return server
+
+    def expired(url: str) -> NoReturn:
+        raise AuthError("the login has expired; run 'mcp-client login' with the same URL")
+
+    return HttpServer(server.url, auth=OAuth(store=store, on_url=expired))
+
+
+async def login(options: argparse.Namespace) -> int:
+    """Log in at a server: the browser opens, or its address is shown to be opened elsewhere."""
+    store = FileTokens()
+    auth = OAuth(client_name="mcp-client", store=store, headless=options.headless)
+    server = HttpServer(_url(options), auth=auth)
+    timeouts = Timeouts() if options.timeout is None else Timeouts(connect=options.timeout)
+    async with connect(server, approval=deny_all, timeouts=timeouts) as session:
+        if "tools" in session.capabilities:
+            await session.list_tools()  # some servers want the login only then
+    kept = await _is_kept(store, server.url)
+    if options.json:
+        print_json({"loggedIn": kept})
+    else:
+        print_text(f"logged in; the tokens are in {store.path}" if kept else "no login is needed")
+    return DONE
+
+
+async def logout(options: argparse.Namespace) -> int:
+    """Revoke the tokens, where the authorization server offers that, and delete them."""
+    store, url = FileTokens(), _url(options)
+    if not await _is_kept(store, url):
+        raise NotFound("there is no login for this URL")
+    revoked = await OAuth(store=store).logout(url)
+    if options.json:
+        print_json({"loggedOut": True, "revoked": revoked})
+    else:
+        print_text("logged out" if revoked else "logged out; the server did not confirm it")
+    return DONE
+
+
+async def _is_kept(store: FileTokens, url: str) -> bool:
+    source = await store.recall(url)
+    return source is not None and await store.load(source.key) is not None
+
+
+def _url(options: argparse.Namespace) -> str:
+    if "://" not in options.url:
+        raise UsageError(f"{options.command}: give the server's URL")
+    return str(options.url)
