@@ -64,14 +64,21 @@ def _run(words: list[str]) -> int:
     import anyio
 
     from . import calling, files
+    from .completion import completion
     from .desk import desk
     from .doctor import doctor
+    from .loop import shell
     from .session import find_terminal
     from .signals import end_on_signals, log_to_stderr
 
     find_terminal(options)
     log_to_stderr()
-    apart: dict[str, Any] = {"desk": desk, "doctor": doctor}
+    apart: dict[str, Any] = {
+        "completion": completion,
+        "desk": desk,
+        "doctor": doctor,
+        "shell": shell,
+    }
     if options.command in ("login", "logout"):
         from . import login
 

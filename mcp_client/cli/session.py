@@ -138,7 +138,10 @@ def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) 
 
 @asynccontextmanager
 async def open_session(options: argparse.Namespace) -> AsyncIterator[Session]:
-    """The session of ``TARGET``."""
+    """The session of ``TARGET``, or the one that is open already."""
+    if getattr(options, "session", None) is not None:
+        yield options.session
+        return
     target = target_of(options.target, options.config, options.header, options.env)
     async with _queue(options) as queue, _session(target, options, queue) as session:
         yield session

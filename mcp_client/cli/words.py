@@ -117,6 +117,7 @@ def parser() -> argparse.ArgumentParser:
     )
     stubs = add("stubs", "write typed Python for a server's tools", target)
     stubs.add_argument("-o", "--output", metavar="FILE", help="instead of standard output")
+    add("shell", "run many commands in one session", target)
     add("doctor", "find out what is wrong with a server; no tool is called", target)
     pins = add("pins", "compare a server's tools with a lock file: --pins FILE", target)
     pins.add_argument(
@@ -148,6 +149,8 @@ def _add_files(commands: Any) -> None:
         login.add_argument("url", metavar="URL", help="the server's URL")
         login.add_argument("--headless", action="store_true", help="show the address, open nothing")
         login.add_argument("--timeout", type=_seconds, metavar="S", help="seconds to connect")
+    script = _add_file(commands, "completion", "print a script that completes commands")
+    script.add_argument("shell", choices=("bash", "zsh", "fish"), help="source what is printed")
     desk = _add_file(commands, "desk", "serve a page that decides the calls of other programs")
     desk.add_argument("--tickets", metavar="FILE", help="the file of ApprovalQueue(store=FILE)")
 
