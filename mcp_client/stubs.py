@@ -6,11 +6,13 @@
     report = await weather.get_weather(location="Oslo")
     report["temperature"]
 
-One class a server for each world: ``Weather`` for ``mcp_client.Session``, ``WeatherSync`` for
-``mcp_client.sync.Session``. Parameters are keyword-only, optional ones that are not given are not
-sent. A tool with an output schema returns its structured content, other tools the ``ToolResult``.
-Each method carries the fingerprint of the definition it was generated from: a call of a tool that
-is defined otherwise now raises ``ToolChanged`` before anybody is asked to approve it.
+One class a server for each world: ``Weather`` for a ``Session`` or ``Host`` of ``mcp_client``,
+``WeatherSync`` for those of ``mcp_client.sync``. Given a host, the server is the one of the name
+that the tools were listed under. Parameters are keyword-only, optional ones that are not given are
+not sent. A tool with an output schema returns its structured content, other tools the
+``ToolResult``. Each method carries the fingerprint of the definition it was generated from: a call
+of a tool that is defined otherwise now raises ``ToolChanged`` before anybody is asked to approve
+it.
 
 What a server wrote ends up in string literals and docstrings only, escaped. The output is the same
 for the same tools, passes ``mypy --strict`` and is formatted as by ``ruff format``.
@@ -18,6 +20,7 @@ for the same tools, passes ``mypy --strict`` and is formatted as by ``ruff forma
 
 from __future__ import annotations
 
+import inspect
 import keyword
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -27,13 +30,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from .catalog.result import ToolResult
 from .catalog.tool import Tool
-from .errors import InvalidResult, ToolChanged
+from .errors import ConfigError, InvalidResult, ToolChanged
 from .protocol import json_pointer
 from .runtime.limits import Timeouts
 from .runtime.python_source import LONGEST_NAME, Names, PythonType, docstring, quoted
 
 if TYPE_CHECKING:
+    from .host.host import Host
     from .session.session import Session
+    from .sync import Host as SyncHost
     from .sync import Session as SyncSession
 
 __all__ = ["UNSET", "Stub", "SyncStub", "Unset", "generate"]
@@ -66,21 +71,27 @@ class _Options:
 class Stub:
     """What generated classes have in common."""
 
+    _server = ""
+
     def __init__(
         self,
-        session: Session,
+        session: Session | Host,
         *,
         timeout: float | Timeouts | None = None,
         context: Hashable = None,
     ) -> None:
         """``timeout`` and ``context`` are those of ``session.call_tool``, for every call."""
-        self._session = session
+        if not hasattr(session, "call_tool") or not inspect.iscoroutinefunction(session.get_tool):
+            raise _wrong_target(type(self), session)
+        self._target = session
         self._options = _Options(timeout, context)
 
     async def _call(self, name: str, fingerprint: str, arguments: Mapping[str, Any]) -> ToolResult:
-        _check(await self._session.get_tool(name), fingerprint)
+        target: Any = self._target
+        session: Session = await target.session(self._server) if _is_host(target) else target
+        _check(await session.get_tool(name), fingerprint)
         options = self._options
-        result = await self._session.call_tool(
+        result = await session.call_tool(
             name, _given(arguments), timeout=options.timeout, context=options.context
         )
         result.raise_for_error()
@@ -93,21 +104,27 @@ class Stub:
 class SyncStub:
     """What generated classes for ``mcp_client.sync`` have in common."""
 
+    _server = ""
+
     def __init__(
         self,
-        session: SyncSession,
+        session: SyncSession | SyncHost,
         *,
         timeout: float | Timeouts | None = None,
         context: Hashable = None,
     ) -> None:
         """``timeout`` and ``context`` are those of ``session.call_tool``, for every call."""
-        self._session = session
+        if not hasattr(session, "call_tool") or inspect.iscoroutinefunction(session.get_tool):
+            raise _wrong_target(type(self), session)
+        self._target = session
         self._options = _Options(timeout, context)
 
     def _call(self, name: str, fingerprint: str, arguments: Mapping[str, Any]) -> ToolResult:
-        _check(self._session.get_tool(name), fingerprint)
+        target: Any = self._target
+        session: SyncSession = target.session(self._server) if _is_host(target) else target
+        _check(session.get_tool(name), fingerprint)
         options = self._options
-        result = self._session.call_tool(
+        result = session.call_tool(
             name, _given(arguments), timeout=options.timeout, context=options.context
         )
         result.raise_for_error()
@@ -115,6 +132,16 @@ class SyncStub:
 
     def _structured(self, result: ToolResult) -> Any:
         return _structured(result)
+
+
+def _is_host(target: Any) -> bool:
+    return hasattr(target, "sessions")
+
+
+def _wrong_target(stub: type, given: object) -> ConfigError:
+    world = "mcp_client.sync" if issubclass(stub, SyncStub) else "mcp_client"
+    kind = f"{type(given).__module__}.{type(given).__qualname__}"
+    return ConfigError(f"{stub.__name__}({kind}): give an open Session or Host of {world}")
 
 
 def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,6 +257,7 @@ class _Module:
     ) -> Iterator[str]:
         yield f"\n\nclass {name}({base}):"
         yield docstring(f"The tools of the server {server!r}.", 4)
+        yield f"\n    _server = {quoted(server)}"
         for method in methods:
             yield f"\n{method.text(blocking=blocking)}"
 

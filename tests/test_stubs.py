@@ -16,7 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import (
+    ConfigError,
     Deny,
+    Host,
     MemoryServer,
     StdioServer,
     Tool,
@@ -151,7 +153,10 @@ def is_only_stubs(text: str) -> None:
             case ast.ClassDef(bases=[ast.Name(id="TypedDict")], body=body):
                 assert all(isinstance(field, ast.AnnAssign) and not field.value for field in body)
             case ast.ClassDef(bases=[ast.Name(id="Stub" | "SyncStub")], body=body):
-                for method in body[1:]:
+                assert isinstance(body[1], ast.Assign)
+                assert ast.unparse(body[1]).startswith("_server = ")
+                assert isinstance(body[1].value, ast.Constant)
+                for method in body[2:]:
                     assert isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
                     assert not method.decorator_list
                     calls = [one for one in ast.walk(method) if isinstance(one, ast.Call)]
@@ -314,6 +319,27 @@ class TestACall:
                 await stub.t()
             assert e.value.found == (await session.get_tool("t")).fingerprint != e.value.expected
         assert (asked, server.calls) == ([], [])
+
+    async def test_goes_through_a_host_to_the_server_of_the_stub(self, anyio_backend: str) -> None:
+        servers: dict[str, Any] = {"weather": WEATHER, "other": WEATHER}
+        async with Host(servers, approval=allow_all) as host:
+            tools = await host.list_tools()
+            stub = loaded(generate(tools))["Other"](host)
+            assert (await stub.get_weather(location="Oslo"))["temperature"] == 22.5
+            calls = {name: session.stats.requests for name, session in host.sessions.items()}
+        assert calls["other"] > calls["weather"]
+
+    def test_of_another_world_or_kind_of_target_is_refused(self) -> None:
+        text = loaded(generate([tool("t", server="demo")]))
+        with pytest.raises(ConfigError, match=r"open Session or Host of mcp_client$"):
+            text["Demo"]("session")
+        with (
+            blocking.connect(WEATHER, approval=allow_all) as session,
+            pytest.raises(ConfigError, match=r"open Session or Host of mcp_client$"),
+        ):
+            text["Demo"](session)
+        with pytest.raises(ConfigError, match=r"open Session or Host of mcp_client\.sync$"):
+            text["DemoSync"](object())
 
     def test_without_an_event_loop_is_the_same(self) -> None:
         with blocking.connect(WEATHER, approval=allow_all) as session:

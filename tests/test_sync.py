@@ -358,7 +358,7 @@ PRELUDE = """
     from mcp_client.sync import connect
     from tests.server.start import scripted
 
-    def say(*words): print(*words, flush=True)
+    def say(*words): os.write(1, (" ".join(map(str, words)) + "\\n").encode())  # as one
 """
 
 

@@ -101,13 +101,7 @@ class Connection:
         if rpc is not None:
             return rpc
         self.agreed()
-        if self._running_loop() is not self._loop:
-            raise ConfigError(
-                "this session was opened in another event loop and works only there: open one "
-                "session in each event loop, or use mcp_client.sync, whose sessions any thread may "
-                "use",
-                server=self._name,
-            )
+        self.check_loop()
         async with self._turn:
             if self.closed:
                 raise ConnectError("the session is closed; connect again", server=self._name)
@@ -128,6 +122,16 @@ class Connection:
                     raise
                 self.restarts.end(None)
             return rpc
+
+    def check_loop(self) -> None:
+        """Raises ``ConfigError`` where the caller runs in another event loop than the session."""
+        if self.rpc is not None and self._running_loop() is not self._loop:
+            raise ConfigError(
+                "this session was opened in another event loop and works only there: open and "
+                "close one session in each event loop, or use mcp_client.sync, whose sessions any "
+                "thread may use",
+                server=self._name,
+            )
 
     def stands(self, rpc: RpcConnection) -> bool:
         """Whether ``rpc`` is what ``live`` would give, and give at once."""

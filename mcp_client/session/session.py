@@ -356,6 +356,8 @@ class Session:
 
     async def aclose(self) -> None:
         """End the connection and the server's process. From any task, any number of times."""
+        if not self._connection.closed:
+            self._connection.check_loop()
         self._connection.closed = True
         self._setup.gate.close()
         self.answers.clear()

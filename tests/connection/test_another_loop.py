@@ -20,8 +20,9 @@ from tests.server.asking import LATEST, Asking
         lambda session: session.list_tools(),
         lambda session: session.get_tool("plain"),
         lambda session: session.ping(),
+        lambda session: session.aclose(),
     ],
-    ids=["call_tool", "list_tools", "get_tool", "ping"],
+    ids=["call_tool", "list_tools", "get_tool", "ping", "aclose"],
 )
 async def test_using_a_session_in_another_event_loop_is_refused_before_anything_is_sent(
     use: Callable[[Session], Awaitable[Any]], other: str
