@@ -512,5 +512,5 @@ def test_without_the_package_the_error_says_which_extra_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
-    with pytest.raises(ConfigError, match=r"install mcp-client\[keyring\]"):
+    with pytest.raises(ConfigError, match=r"install mcp-client-host\[keyring\]"):
         KeyringTokens()
