@@ -27,7 +27,7 @@ from ..transports.base import Received, Transport
 from ..transports.recording import Recorder, RecordingTransport
 from .exits import DONE, LOGIN_NEEDED, SERVER_ERROR, UsageError, exit_code
 from .output import print_json, print_text
-from .session import options_of
+from .session import options_of, started_from
 from .target import Configured, target_of
 
 __all__ = ["Problem", "Report", "Step", "doctor"]
@@ -130,8 +130,8 @@ class _Timeline(Recorder):
 async def doctor(options: argparse.Namespace) -> int:
     if options.record:
         raise UsageError("--record does not go with doctor")
-    transport = _transport(options)
-    report = Report(transport.name)
+    transport, name = await _transport(options)
+    report = Report(name)
     await _examine(report, transport, options)
     _judge_times(report)
     if options.json:
@@ -141,20 +141,19 @@ async def doctor(options: argparse.Namespace) -> int:
     return report.code
 
 
-def _transport(options: argparse.Namespace) -> Transport:
+async def _transport(options: argparse.Namespace) -> tuple[Transport, str]:
+    """What leads to the server, and what the server is called."""
     from ..transports.stdio import StdioServer, StdioTransport
 
-    server = target_of(options.target, options.config, options.header, options.env)
-    if isinstance(server, Configured):
-        raise UsageError(
-            f"doctor takes a URL or a quoted command: give what {server.config.path} has for "
-            f"{server.name!r}"
-        )
-    if isinstance(server, StdioServer):
-        return StdioTransport(server)
+    target: Any = target_of(options.target, options.config, options.header, options.env)
+    name = None
+    if isinstance(target, Configured):
+        name, target = target.name, await started_from(target, options)
+    if isinstance(target, StdioServer):
+        return (transport := StdioTransport(target)), name or transport.name
     from ..transports.http import HttpTransport
 
-    return HttpTransport(server)
+    return (over_http := HttpTransport(target)), name or over_http.name
 
 
 async def _examine(report: Report, transport: Transport, options: argparse.Namespace) -> None:

@@ -24,9 +24,10 @@ from .target import Configured, target_of
 
 if TYPE_CHECKING:
     from ..approval.queue import ApprovalQueue
+    from ..host.server_config import AnyServer
     from ..transports.http import HttpServer
 
-__all__ = ["find_terminal", "open_session", "options_of", "policy_of", "state_file"]
+__all__ = ["find_terminal", "open_session", "options_of", "policy_of", "started_from", "state_file"]
 
 
 def find_terminal(options: argparse.Namespace) -> None:
@@ -169,19 +170,18 @@ async def _session(
     queue: ApprovalQueue | None,
 ) -> AsyncIterator[Session]:
     chosen = options_of(options, queue)
-    if isinstance(target, Configured):
-        if options.revision != "auto" or options.record:
-            raise UsageError("--revision and --record do not go with a server of a config file")
+    if isinstance(target, Configured) and options.revision == "auto" and not options.record:
         async with _configured(target, options, chosen) as session:
             yield session
         return
-    if not isinstance(target, StdioServer) and not options.header:
-        from .login import with_login
-
-        target = await with_login(target)
-    async with connect(
-        target, revision=options.revision, record=options.record, **chosen
-    ) as session:
+    server: AnyServer
+    if isinstance(target, Configured):  # a host has neither option
+        chosen["name"] = target.name
+        server = await started_from(target, options)
+    else:
+        server = await _logged_in(target, options)
+    revision, record = options.revision, options.record
+    async with connect(server, revision=revision, record=record, **chosen) as session:
         yield session
 
 
@@ -195,7 +195,7 @@ async def _configured(
     host = Host.from_config(
         target.config.path,
         confirm=confirm_on_terminal if options.terminal else None,
-        confirmations=options.confirmations or state_file("confirmations.json"),
+        confirmations=_confirmations(options),
         scope=target.config.scope,
         only=[target.name],
         **chosen,
@@ -207,13 +207,53 @@ async def _configured(
         try:
             session = await host.session(target.name)
         except StartDenied as error:
-            if error.source != "gate":
-                raise
-            raise StartDenied(
-                f"the server was not started: nobody has said that what {target.config.path} runs "
-                "may run here; run this command once at a terminal, which asks and remembers",
-                server=target.name,
-                reason=error.reason,
-                source=error.source,
-            ) from None
+            raise _denied(error, target) from None
         yield session
+
+
+async def _logged_in(
+    target: StdioServer | HttpServer, options: argparse.Namespace
+) -> StdioServer | HttpServer:
+    """A URL of the command line with the login that is kept for it."""
+    if isinstance(target, StdioServer) or options.header:
+        return target
+    from .login import with_login
+
+    return await with_login(target)
+
+
+async def started_from(target: Configured, options: argparse.Namespace) -> AnyServer:
+    """What a config file says to start or to connect to, once that is allowed."""
+    from ..host.from_config import check_start
+    from ..host.terminal import confirm_on_terminal
+
+    server = target.config.servers[target.name]
+    if server.include or server.exclude:
+        raise UsageError(
+            f"--revision, --record and doctor do not go with {target.name!r}, whose config file "
+            "leaves out tools: give its URL or command"
+        )
+    confirm = confirm_on_terminal if options.terminal else None
+    seconds = Timeouts().approval
+    try:
+        await check_start(target.config, target.name, confirm, _confirmations(options), seconds)
+    except StartDenied as error:
+        raise _denied(error, target) from None
+    return server.server
+
+
+def _confirmations(options: argparse.Namespace) -> str | Path:
+    return options.confirmations or state_file("confirmations.json")
+
+
+def _denied(error: StartDenied, target: Configured) -> StartDenied:
+    """The same for people at a shell."""
+    if error.source != "gate":
+        return error
+    return StartDenied(
+        f"the server was not started: nobody has said that what {target.config.path} runs may run "
+        "here; run this command once at a terminal, which asks and remembers",
+        server=target.name,
+        reason=error.reason,
+        source=error.source,
+    )

@@ -30,7 +30,7 @@ from .start_request import StartRequest
 if TYPE_CHECKING:
     from .host import Host
 
-__all__ = ["Confirm", "host_from_config"]
+__all__ = ["Confirm", "check_start", "host_from_config"]
 
 Confirm: TypeAlias = "Callable[[StartRequest], bool | Awaitable[bool]]"
 """Asked before a server is started for the first time. Only True means yes."""
@@ -74,6 +74,23 @@ def host_from_config(
             gate = _Gate(request, confirm, store, timeouts.approval)
             host._set_start_gate(name, gate.answer)
     return host
+
+
+async def check_start(
+    config: Config,
+    name: str,
+    confirm: Confirm | None,
+    confirmations: ConfirmationStore | str | os.PathLike[str] | None,
+    seconds: float,
+) -> None:
+    """Ask, as ``Host.from_config`` does, whether this server of the file may be started. Raises
+    ``StartDenied`` where it may not."""
+    if confirm is None and config.scope != "project":
+        return
+    gate = _Gate(config.requests[name], confirm, Confirmations.of(confirmations), seconds)
+    error = await gate.answer()
+    if error is not None:
+        raise error
 
 
 def _with_timeouts(config: Config, timeouts: Timeouts) -> dict[str, Any]:

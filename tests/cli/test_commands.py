@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -126,9 +127,73 @@ def test_a_server_of_a_config_file_goes_by_its_name(tmp_path: Path) -> None:
     place.write_text(json.dumps({"mcpServers": {"sky": weather}}))
     done = run("call", "sky", "get_weather", "location=Oslo", "--allow", "sky__*", home=home)
     assert (done.code, done.err) == (0, "")
+    record = tmp_path / "session.jsonl"
+    done = run("tools", "sky", "--record", str(record), "--revision", "2025-06-18", home=home)
+    assert (done.code, done.err) == (0, "")
+    assert '"2025-06-18"' in record.read_text()
+    assert run("doctor", "sky", home=home).out.startswith("sky: healthy")
     done = run("tools", "ski", "--json", home=home)
     assert done.code == 4
     assert "did you mean sky?" in done.json["error"]["message"]
+
+
+PICTURE = b"\x89PNG \x00\xff picture"
+
+
+def sending(*content: dict[str, str]) -> list[str]:
+    """The words of a call whose result has this content."""
+    message = {"jsonrpc": "2.0", "id": "@", "result": {"content": content}}
+    line = json.dumps(message).replace('"@"', "ID")
+    words = ["call", server("scripted"), "raw", f"lines:={json.dumps([line])}"]
+    return [*words, "--allow", "raw"]
+
+
+def test_pictures_are_saved_under_names_that_the_server_does_not_choose(tmp_path: Path) -> None:
+    data = base64.b64encode(PICTURE).decode()
+    words = sending(
+        {"type": "text", "text": "two pictures"},
+        {"type": "image", "mimeType": "image/png", "data": data},
+        {"type": "image", "mimeType": "../../evil", "data": data},
+    )
+    done = run(*words)
+    assert (done.code, done.out) == (0, "two pictures\n")
+    assert "--save DIR keeps it" in done.err
+    folder = tmp_path / "pictures"
+    for count in (2, 4):  # nothing that is there is replaced
+        assert run(*words, "--save", str(folder)).code == 0
+        saved = list(folder.iterdir())
+        assert len(saved) == count
+        assert {file.read_bytes() for file in saved} == {PICTURE}
+    assert sorted(file.name for file in saved)[:2] == ["raw-2-1.png", "raw-2.png"]
+    assert [file.name for file in tmp_path.iterdir()] == ["pictures"]
+
+
+def test_the_bytes_of_a_resource_reach_a_pipe_as_they_are() -> None:
+    library = f'{sys.executable} -m mcp_client read "{server("library", "stateless")}" book:cover'
+    done = subprocess.run(
+        ["/bin/sh", "-c", library],
+        cwd=ROOT,
+        env=environment(None),
+        capture_output=True,
+        timeout=60,
+        start_new_session=True,
+    )
+    assert done.stdout == b"\x89PNG cover"
+
+
+def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    data = base64.b64encode(PICTURE).decode()
+    words = sending({"type": "image", "mimeType": "image/png", "data": data})
+    assert run(*words, "--save", str(tmp_path / "file")).code == 2
+
+
+def test_text_that_no_encoding_can_write_is_json_all_the_same() -> None:
+    words = sending({"type": "text", "text": "half \ud800"})
+    done = run(*words, "--json")
+    assert done.code == 0
+    assert done.json["content"][0]["text"] == "half \ud800"
+    assert run(*words).out == "half ?\n"
 
 
 # -------------------------------------------------------------------------- secrets

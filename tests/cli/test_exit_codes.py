@@ -78,10 +78,12 @@ def test_3_a_project_config_without_a_yes(tmp_path: Path) -> None:
     started = tmp_path / "started"
     config = {"mcpServers": {"evil": {"command": "touch", "args": [str(started)]}}}
     (tmp_path / ".mcp.json").write_text(json.dumps(config))
-    done = run("tools", "evil", "--json", cwd=tmp_path, home=tmp_path / "home")
-    assert done.code == 3
-    assert done.json["error"]["type"] == "StartDenied"
-    assert not started.exists()
+    record = str(tmp_path / "record")
+    for words in (["tools", "evil"], ["tools", "evil", "--record", record], ["doctor", "evil"]):
+        done = run(*words, "--json", cwd=tmp_path, home=tmp_path / "home")
+        assert done.code == 3
+        assert done.json["error"]["type"] == "StartDenied"
+        assert not started.exists()
 
 
 def test_4_no_such_tool_with_the_nearest_name() -> None:
