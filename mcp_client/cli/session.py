@@ -75,7 +75,6 @@ def policy_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) -
 
     With a ``queue`` that is asked.
     """
-    asks = options.approve == "ask" and options.terminal
 
     async def approve(call: ToolCall) -> Answer:
         name = call.tool.name
@@ -84,18 +83,27 @@ def policy_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) -
             return Allow(source="rule")
         if queue is not None:
             return await queue(call)
-        if asks:
+        why = _why_unasked(options)
+        if why is None:
             from ..approval.terminal import ask_on_terminal
 
             return await ask_on_terminal(call)
-        why = "--approve deny was given" if options.approve == "deny" else _why_unasked(options)
         return Deny(f"{why}; allow it with --allow {_quoted(name)}", source="rule")
 
     return approve
 
 
-def _why_unasked(options: argparse.Namespace) -> str:
-    return "--no-input was given" if options.no_input else "there is no terminal to ask at"
+def _why_unasked(options: argparse.Namespace) -> str | None:
+    """Why a person cannot be asked now; None if one can be."""
+    if options.approve == "deny":
+        return "--approve deny was given"
+    if options.no_input:
+        return "--no-input was given"
+    if not options.terminal:
+        return "there is no terminal to ask at"
+    from ..runtime.console import nobody_there
+
+    return nobody_there()
 
 
 def _quoted(name: str) -> str:

@@ -60,6 +60,14 @@ def test_without_asking_the_call_is_refused(option: str) -> None:
     assert "--allow set_alarm" in text
 
 
+def test_a_terminal_that_is_too_narrow_to_show_a_call_is_refused_with_what_to_do() -> None:
+    child = at_terminal("call", WEATHER, "set_alarm", "location=Oslo", columns=10)
+    status, text = ended(child)
+    assert status == 3
+    assert "narrower than" in text
+    assert "--allow set_alarm" in text
+
+
 def test_a_question_of_the_server_is_answered_at_the_terminal() -> None:
     child = at_terminal("call", example("cafe"), "order", "--allow", "order")
     child.expect(r"Fill it in\? ")
