@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["find_terminal", "open_session", "options_of", "policy_of", "started_from", "state_file"]
 
 
+_TO_START = 5.0
+"""Seconds that a server has to start in any case: ``--timeout`` is about what it is asked then."""
+
+
 def find_terminal(options: argparse.Namespace) -> None:
     """Set ``options.terminal``: whether a person can be asked.
 
@@ -136,7 +140,8 @@ def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) 
     }
     if options.timeout is not None:
         seconds = options.timeout
-        found["timeouts"] = Timeouts(connect=seconds, idle=seconds, total=seconds)
+        connect = seconds if options.command == "doctor" else max(seconds, _TO_START)
+        found["timeouts"] = Timeouts(connect=connect, idle=seconds, total=seconds)
     if options.terminal:
         from ..handlers.handlers import Handlers
         from ..handlers.terminal import elicit_on_terminal

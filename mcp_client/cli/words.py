@@ -170,7 +170,7 @@ def _add_file(
 def _common(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--json", action="store_true", help="one JSON document on standard output")
-    add("--timeout", type=_seconds, metavar="S", help="seconds that connecting or a request takes")
+    add("--timeout", type=_seconds, metavar="S", help="seconds a request may take; starting has 5")
     add("--allow", action="append", default=[], metavar="GLOB", help="run these tools unasked")
     add("--trust", action="store_true", help="believe what the server says of its tools")
     add("--approve", choices=("ask", "deny", "web"), default="ask", help="who is asked")

@@ -129,5 +129,16 @@ def test_7_timeout() -> None:
     assert done.json["error"]["retryable"] is False
 
 
+@pytest.mark.slow
+def test_a_server_that_takes_longer_to_start_than_a_request_may_is_waited_for() -> None:
+    target = server("scripted", "--slow-start", "2")
+    assert run("call", target, "echo", "--allow", "echo", "--timeout", "1").code == 0
+
+
+def test_6_forbidden() -> None:
+    with refusing(403) as url:
+        assert run("tools", url, "--json").code == 6
+
+
 def test_8_an_error_of_the_server_or_a_broken_promise() -> None:
     failed(8, "tools", server("scripted", "--list", "no-array"), kind="ProtocolViolation")
