@@ -23,6 +23,7 @@ async def main() -> None:
     ) as host:
         for problem in host.problems:
             print(f"{problem.path.name}:{problem.line}: {problem.key}: {problem.message}")
+        await host.session("weather")  # waits for a person who has not answered yet
         print([tool.qualified_name for tool in await host.list_tools()])
         result = await host.call_tool("weather__get_weather", {"location": "Oslo"}, timeout=10)
         print(result.text)

@@ -108,6 +108,8 @@ def load_config(
     can be read.
     """
     _check(program, scope, inputs)
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise ConfigError(f"path={path!r}: give the path of a file")
     place = Path(os.path.abspath(path))
     known = user_place(place)
     scope = scope or ("user" if known is not None else "project")
@@ -158,7 +160,8 @@ def _parsed(path: Path, text: str, kind: str | None) -> tuple[Document, str, Con
             text, comments=program.comments, trailing_commas=program.trailing_commas
         )
     except NotReadable as error:
-        return Document(), kind, ConfigProblem(path, error.line, "", f"{error}; no server is read")
+        why = f"{error}; no server is read"
+        return Document(), kind, ConfigProblem(path, error.line, "", why, left_out=True)
     return document, kind, None
 
 
@@ -175,7 +178,7 @@ def _config(reading: Reading, kind: str) -> Config:
         try:
             server = launch.config()
         except ConfigError as error:
-            reading.note(path, f"{_why(launch, error)}; the server is left out")
+            reading.note(path, f"{_why(launch, error)}; the server is left out", left_out=True)
             continue
         name = launch.name
         request = start_request(launch, reading.path, reading.scope, reading.base, reading.inputs)
@@ -201,7 +204,7 @@ def _why(launch: Launch, error: ConfigError) -> str:
 def _top(reading: Reading, kind: str) -> dict[str, Any]:
     value = reading.document.value
     if not isinstance(value, dict):
-        reading.note((), "is not an object: write the servers in braces")
+        reading.note((), "is not an object: write the servers in braces", left_out=True)
         return {}
     for path in reading.document.repeated:
         if len(path) == 1:
@@ -226,7 +229,11 @@ def _servers(reading: Reading, kind: str) -> Iterator[tuple[KeyPath, Any]]:
     for number, (path, members) in enumerate(found.values()):
         name = str(path[-1])
         if number >= _MAX_SERVERS:
-            reading.note(path, f"is beyond the first {_MAX_SERVERS} servers of this file; left out")
+            reading.note(
+                path,
+                f"is beyond the first {_MAX_SERVERS} servers of this file; left out",
+                left_out=True,
+            )
             return
         if path in repeated or path[:-1] in reading.document.repeated:
             _note_repeated(reading, path)
@@ -246,7 +253,9 @@ def _places(reading: Reading, kind: str) -> list[KeyPath]:
         places = [("servers",)]
     if places == [(program.servers,)] and program.servers not in top and not program.shared:
         names = f"; it has {listed(top)}" if top else ""
-        reading.note((), f"has no member {program.servers!r}: write the servers there{names}")
+        reading.note(
+            (), f"has no member {program.servers!r}: write the servers there{names}", left_out=True
+        )
     return places
 
 
@@ -267,7 +276,9 @@ def _object_at(reading: Reading, path: KeyPath) -> dict[str, Any]:
         if value is None:
             return {}
         if not isinstance(value, dict):
-            reading.note(path[:depth], "is not an object: write names and values in braces")
+            reading.note(
+                path[:depth], "is not an object: write names and values in braces", left_out=True
+            )
             return {}
         found = value
     return found
@@ -280,6 +291,7 @@ def _note_repeated(reading: Reading, path: KeyPath) -> None:
                 twice,
                 f"stands here and again in line {line}, and programs differ in which they take: "
                 "remove one; the server is left out",
+                left_out=True,
             )
 
 

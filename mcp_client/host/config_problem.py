@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
 import re
@@ -22,6 +23,25 @@ _MOST_PROBLEMS = 1_000
 _MOST_ITEMS = 10_000
 """Arguments, variables or headers of one server."""
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_LONGEST_KEY = 40
+_MOST_GUESSES = 100
+_OTHER_WORDS = {
+    "cmd": "command",
+    "executable": "command",
+    "program": "command",
+    "argv": "args",
+    "arguments": "args",
+    "parameters": "args",
+    "environment": "env",
+    "uri": "url",
+    "endpoint": "url",
+    "address": "url",
+    "directory": "cwd",
+    "folder": "cwd",
+    "workingdirectory": "cwd",
+    "working_directory": "cwd",
+}
+"""What people write instead of a field that every program has."""
 _LONGEST_SECONDS = 86_400.0
 
 
@@ -40,6 +60,8 @@ class ConfigProblem:
     """The member it is about: ``mcpServers.github.env.TOKEN``; empty for the whole file."""
     message: str
     """What is wrong, and what to do."""
+    left_out: bool = False
+    """Whether servers were left out for it; otherwise what it is about only has no effect."""
 
     def __str__(self) -> str:
         place = f"{self.path}:{self.line}" if self.line else str(self.path)
@@ -63,12 +85,13 @@ class Reading:
     """Why, by id."""
     problems: list[ConfigProblem] = field(default_factory=list)
 
-    def note(self, path: KeyPath, message: str) -> None:
+    def note(self, path: KeyPath, message: str, *, left_out: bool = False) -> None:
         if len(self.problems) == _MOST_PROBLEMS:
             message = "there are more problems than are told: mend these first"
         if len(self.problems) <= _MOST_PROBLEMS:
             line = self.document.line(path)
-            self.problems.append(ConfigProblem(self.path, line, shown_key(path), message))
+            problem = ConfigProblem(self.path, line, shown_key(path), message, left_out)
+            self.problems.append(problem)
 
 
 def shown_key(path: KeyPath) -> str:
@@ -107,7 +130,23 @@ class Fields:
     def report_unknown(self, names: Mapping[str, str], title: str) -> None:
         for name in self._members:
             if name not in names:
-                self.note(name, f"is not a field that {title} documents, and has no effect here")
+                meant = self._near(name, names)
+                self.note(
+                    name,
+                    f"is not a field that {title} documents, and has no effect here"
+                    + (f"; did you mean {meant!r}?" if meant else ""),
+                )
+
+    def _near(self, name: str, names: Mapping[str, str]) -> str | None:
+        """The field that ``name`` may be a misspelling of, unless that one is there."""
+        if len(self.reading.problems) > _MOST_GUESSES:
+            return None  # comparing takes time, and a file may have any number of fields
+        known = {each.lower(): each for each, ours in names.items() if ours}
+        wanted = name[:_LONGEST_KEY].lower()
+        other = _OTHER_WORDS.get(wanted, wanted)
+        near = [other] if other in known else difflib.get_close_matches(wanted, known, 1, 0.7)
+        found = known[near[0]] if near else None
+        return None if found is None or found in self._members else found
 
     def __contains__(self, ours: str) -> bool:
         return ours in self._written
@@ -125,7 +164,9 @@ class Fields:
     def wrong(self, ours: str, message: str, *parts: str | int) -> None:
         """A problem for which the server is left out."""
         self.failed = True
-        self.reading.note(self.where(ours, *parts), f"{message}; the server is left out")
+        self.reading.note(
+            self.where(ours, *parts), f"{message}; the server is left out", left_out=True
+        )
 
     def flag(self, ours: str) -> bool | None:
         value = self.raw(ours)

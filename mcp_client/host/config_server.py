@@ -61,13 +61,16 @@ def read_server(reading: Reading, path: KeyPath, members: Any) -> Launch | None:
     """The server at ``path``; None, with problems, where it cannot be used."""
     name = str(path[-1])
     if not isinstance(members, dict):
-        reading.note(path, "is not an object with the fields of a server; it is left out")
+        reading.note(
+            path, "is not an object with the fields of a server; it is left out", left_out=True
+        )
         return None
     if not name or len(name) > _LONGEST_NAME or invisible(name):
         reading.note(
             path,
             f"cannot be the name of a server: give one of 1 to {_LONGEST_NAME} visible "
             "characters; the server is left out",
+            left_out=True,
         )
         return None
     grants = [each for each in members if _GRANTS.fullmatch(each)]
@@ -125,7 +128,7 @@ class _Server:
         elif not there:
             has_urls = "url" in fields.reading.program.fields.values()
             lacks = "neither a command nor a url: add one" if has_urls else "no command: add one"
-            fields.reading.note(fields.path, f"has {lacks}; the server is left out")
+            fields.reading.note(fields.path, f"has {lacks}; the server is left out", left_out=True)
             fields.failed = True
         return there[0] if len(there) == 1 else None
 

@@ -18,6 +18,7 @@ from ..catalog.listed import Rejected
 from ..catalog.tool import Tool, ToolList
 from ..errors import UnknownTool
 from ..runtime.safe_text import safe_text
+from .missing import may_come, why_missing, why_missing_in_short
 from .naming import Names
 from .server import HostedServer
 
@@ -167,7 +168,7 @@ class Directory:
         findings: list[str] = []
         for server in servers:
             shown = safe_text(server.name, 60)
-            why = server.why_missing()
+            why = why_missing(server)
             if why is not None:
                 findings.append(f"server '{shown}' is missing: {why}")
             if server.offers_tools and server.name in self._tools:
@@ -198,11 +199,12 @@ class Directory:
         elif self.entries:
             some = [safe_text(one, 64) for one in list(self.entries)[:20]]
             text += f"; there are: {', '.join(some)}" + (", ..." if len(self.entries) > 20 else "")
-        missing = [safe_text(s.name, 60) for s in servers if s.why_missing() is not None]
-        if missing:
-            more = ", ..." if len(missing) > 5 else ""
-            text += f". Servers whose tools are missing: {', '.join(missing[:5])}{more}"
-        return UnknownTool(text, tool=shown)
+        missing = [(safe_text(one.name, 60), why_missing_in_short(one)) for one in servers]
+        reasons = [f"{server}: {why}" for server, why in missing if why is not None]
+        if reasons:
+            more = ", ..." if len(reasons) > 5 else ""
+            text += f". Servers whose tools are missing: {', '.join(reasons[:5])}{more}"
+        return UnknownTool(text, tool=shown, retryable=any(map(may_come, servers)))
 
     def _rejection(self, name: str) -> Rejected | None:
         """What was left out that has this name, or would have it."""

@@ -36,6 +36,7 @@ Confirm: TypeAlias = "Callable[[StartRequest], bool | Awaitable[bool]]"
 """Asked before a server is started for the first time. Only True means yes."""
 
 _log = logging.getLogger("mcp_client")
+_MOST_TOLD = 3
 _ADVICE = (
     "give Host.from_config(confirm=confirm_on_terminal), or a function from StartRequest to True "
     "or False, and confirmations=FILE to keep the answer"
@@ -60,8 +61,7 @@ def host_from_config(
     store = Confirmations.of(confirmations)
     config = load_config(path, scope=scope, inputs=inputs)
     if not config.servers and config.problems:
-        problem = config.problems[0]
-        raise ConfigError(f"no server can be used: {problem}")
+        raise ConfigError(f"no server can be used: {_main_problems(config)}")
     if only is not None:
         config = config.only(only)
     timeouts = options.get("timeouts") or Timeouts()
@@ -91,6 +91,14 @@ async def check_start(
     error = await gate.answer()
     if error is not None:
         raise error
+
+
+def _main_problems(config: Config) -> str:
+    """Those for which servers were left out before the others: three, and how many more."""
+    problems = sorted(config.problems, key=lambda one: not one.left_out)
+    more = len(problems) - _MOST_TOLD
+    text = "; ".join(map(str, problems[:_MOST_TOLD]))
+    return text if more <= 0 else f"{text}; and {more} more: load_config(path).problems"
 
 
 def _with_timeouts(config: Config, timeouts: Timeouts) -> dict[str, Any]:

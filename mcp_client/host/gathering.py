@@ -14,6 +14,7 @@ from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import current
 from ..runtime.safe_text import safe_text
 from ..session.session import Session
+from .missing import why_missing
 from .server import HostedServer
 from .waiting import wait_for_most
 
@@ -70,7 +71,7 @@ def _joined(
         shown = safe_text(server.name, 60)
         why = failed.get(server.name)
         if why is None and not server.is_connected:
-            why = server.why_missing()
+            why = why_missing(server)
         if why is not None:
             findings.append(f"server '{shown}' is missing: {why}")
         listed = found.get(server.name)

@@ -117,7 +117,8 @@ class Host:
         what the file says of the server. Without ``confirm`` and without a yes that is kept, the
         servers of a person's own settings are started and those of any other file are not: their
         status says why. Entering does not wait for a person; until there is an answer the server
-        is "idle".
+        is "idle" and its tools are missing: ``await host.session(name)`` waits for the answer, and
+        for the connection.
 
         ``scope="user"`` says that a file at another place is a person's own, too. ``inputs`` are
         values of ``${input:ID}``. ``only`` names the servers that are wanted; None is all.

@@ -26,10 +26,10 @@ from ..errors import (
     McpError,
     OutcomeUnknown,
     ServerError,
+    StartDenied,
 )
 from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import Backend, Handle, LoopEvent
-from ..runtime.safe_text import safe_text
 from ..session.session import Session
 from .backoff import Backoff
 from .listing import ServerListing
@@ -142,12 +142,12 @@ class HostedServer:
     def offers_tools(self) -> bool:
         """Whether its tools are among the host's: it is connected, or was and is being again."""
         has_tools = self.listing.tools is not None
-        return has_tools and self.state in ("connected", "connecting") and not self._was_closed
+        return has_tools and self.state in ("connected", "connecting") and not self.was_closed
 
     def status(self) -> ServerStatus:
         return ServerStatus(
             self.name,
-            "closed" if self._was_closed else self.state,
+            "closed" if self.was_closed else self.state,
             self.error or self.listing.error,
             self.retry_in,
             self.listing.count,
@@ -156,31 +156,9 @@ class HostedServer:
         )
 
     @property
-    def _was_closed(self) -> bool:
+    def was_closed(self) -> bool:
         """Whether its user closed its session."""
         return self.session is not None and self.session.closed
-
-    def why_missing(self) -> str | None:
-        """Why its tools are not among the host's; None where they are, or are not wanted."""
-        if self.offers_tools or self.state == "disabled":
-            return None
-        error = self.error or self.listing.error
-        why = "" if error is None else f": {safe_text(error.message, 500)}"
-        match self.state:
-            case "connected" if self._was_closed:
-                return "its session was closed"
-            case "connected":
-                return f"its tools could not be listed{why}" if why else "its tools are not listed"
-            case "connecting":
-                return "it is still being connected"
-            case "needs_login":
-                return f"it needs a login{why}"
-            case "idle" if error is not None or self.is_asking:
-                return f"it was not started{why or ': it waits to be allowed'}"
-            case "idle":
-                return "it is not started yet: it is lazy, and starts at its first use"
-            case _:
-                return f"it is not connected{why}"
 
     def refusal(self, *, final: bool = False) -> ConnectError:
         """What a use of it raises now: it is not connected, and why; ``final``: nor will it be."""
@@ -191,7 +169,8 @@ class HostedServer:
         kind = type(error) if isinstance(error, ConnectError) else ConnectError
         fields = vars(error) if isinstance(error, ConnectError) else {}
         retry_in = None if final else self.retry_in
-        text = f"the server is not connected: {error.message}"
+        denied = isinstance(error, StartDenied)  # says itself that the server was not started
+        text = error.message if denied else f"the server is not connected: {error.message}"
         if isinstance(error, AuthError):
             text += f"; log in, then reconnect({self.name!r})"
         elif retry_in is not None:

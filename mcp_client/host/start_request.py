@@ -14,7 +14,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -65,6 +67,40 @@ class StartRequest:
     """"project" for a file that may have come with a repository, "user" for the person's own."""
     env_file: str | None = None
     """The file that some of ``env_names`` come from."""
+
+    def __str__(self) -> str:
+        """All of it in one line that is safe to show: the whole command, each word quoted where a
+        shell would need that, then names, places and warnings."""
+        return "; ".join(_parts(self))
+
+
+def _parts(request: StartRequest) -> Iterator[str]:
+    place = "a project's file" if request.scope == "project" else "a file of your own"
+    yield f"server {_word(request.server)} from {_word(str(request.path))} ({place})"
+    if request.command is not None:
+        yield f"command: {_words([request.command, *request.args])}"
+    if request.cwd is not None:
+        yield f"in folder: {_word(request.cwd)}"
+    if request.url is not None:
+        yield f"url: {_word(request.url)}"
+    if request.env_names:
+        some = "" if request.env_file is None else f" (some from {_word(request.env_file)})"
+        yield f"variables: {_words(request.env_names)}{some}"
+    if request.header_names:
+        yield f"headers: {_words(request.header_names)}"
+    for name, places in request.variables.items():
+        yield f"puts in: {_word(name)} -> {_words(places)}"
+    for warning in request.warnings:
+        yield f"warning: {safe_text(warning, sys.maxsize)}"
+
+
+def _words(words: Iterable[str]) -> str:
+    return " ".join(map(_word, words))
+
+
+def _word(text: str) -> str:
+    """Whole, and quoted so that it cannot be taken for anything else in the line."""
+    return shlex.quote(safe_text(text, sys.maxsize))
 
 
 def start_request(

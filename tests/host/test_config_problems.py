@@ -253,3 +253,36 @@ def test_a_url_in_a_file_that_knows_none_is_said_to_have_no_effect(tmp_path: Pat
         True,
         "has no command: add one; the server is left out",
     ]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("cmd", "command"),
+        ("Command", "command"),
+        ("comand", "command"),
+        ("arguments", "args"),
+        ("environment", "env"),
+        ("uri", "url"),
+        ("header", "headers"),
+    ],
+)
+def test_a_field_that_was_probably_misspelled_names_the_one_that_was_meant(
+    tmp_path: Path, written: str, meant: str
+) -> None:
+    told = [problem.message for problem in problems_of(tmp_path, {written: "x"})]
+    assert any(message.endswith(f"did you mean {meant!r}?") for message in told), told
+
+
+def test_nothing_is_guessed_of_a_field_that_is_there_or_like_no_other(tmp_path: Path) -> None:
+    problems = problems_of(tmp_path, {"command": "x", "comand": "y", "colour": "z"})
+    assert len(problems) == 2
+    assert not any("did you mean" in problem.message for problem in problems)
+
+
+def test_a_problem_says_whether_servers_were_left_out_for_it(tmp_path: Path) -> None:
+    problems = problems_of(tmp_path, {"cmd": "x"})
+    assert {problem.key: problem.left_out for problem in problems} == {
+        "mcpServers.bad.cmd": False,
+        "mcpServers.bad": True,
+    }

@@ -22,6 +22,7 @@ from mcp_client import (
     StartDenied,
     StartRequest,
     Timeouts,
+    UnknownTool,
     allow_all,
     load_config,
 )
@@ -472,3 +473,94 @@ async def test_a_store_that_fails_denies_a_start_and_does_not_void_a_yes(project
     async with project.host(Asked(), confirmations=Broken(reads=True)) as host:
         await connected(host)
     assert project.starts == 1
+
+
+# ------------------------------------------------------------------ why its tools are missing
+
+
+async def test_a_call_says_that_the_server_waits_for_an_answer_and_how_to_wait(
+    project: Project,
+) -> None:
+    answered = anyio.Event()
+
+    async def person(request: StartRequest) -> bool:
+        await answered.wait()
+        return True
+
+    with anyio.fail_after(60):
+        async with project.host(person) as host:
+            with pytest.raises(UnknownTool) as caught:
+                await host.call_tool("weather__get_weather", {"location": "Oslo"})
+            assert caught.value.message.endswith(
+                "Servers whose tools are missing: weather: waits to be allowed to start; "
+                "host.session('weather') waits for the answer"
+            )
+            assert caught.value.retryable
+            findings = (await host.list_tools()).findings
+            assert "host.session('weather') waits for the answer" in findings[0]
+            answered.set()
+            await host.session("weather")
+            result = await host.call_tool("weather__get_weather", {"location": "Oslo"})
+            assert "Oslo" in result.text
+
+
+async def test_each_missing_server_has_its_reason(project: Project) -> None:
+    project.write(
+        dead={"command": "/does/not/exist"},
+        lazy={"command": sys.executable, "mcp-client": {"lazy": True}},
+    )
+
+    def answer(request: StartRequest) -> bool:
+        return request.server != "weather"
+
+    with anyio.fail_after(60):
+        async with project.host(answer) as host:
+            with pytest.raises(UnknownTool) as caught:
+                await host.call_tool("x")
+    assert caught.value.message == (
+        "no server has a tool 'x'. Servers whose tools are missing: "
+        "weather: was not allowed to start; session('weather') asks again, "
+        "dead: not connected, lazy: not started yet; session('lazy') starts it"
+    )
+    assert not caught.value.retryable
+
+
+async def test_that_a_server_was_not_started_is_said_once(project: Project) -> None:
+    async with project.host(Asked(False)) as host:
+        assert (await host.list_tools()).findings == (
+            "server 'weather' is missing: it was not started: the answer was no",
+        )
+        error = host.status()["weather"].error
+        assert error is not None
+        assert error.message.count("not started") == 1
+        host_error = host._servers["weather"].refusal()
+    assert host_error.message == "the server was not started: the answer was no"
+
+
+# ------------------------------------------------------------------ what is wrong with the file
+
+
+def test_the_error_shows_why_servers_were_left_out_and_what_was_meant(project: Project) -> None:
+    project.path.write_text('{"mcpServers":{"a":{"cmd":"x"}}}')
+    with pytest.raises(ConfigError) as caught:
+        project.host()
+    text = caught.value.message
+    assert "did you mean 'command'?" in text
+    assert text.index("neither a command nor a url") < text.index("did you mean")
+
+
+def test_three_problems_are_shown_and_the_others_counted(project: Project) -> None:
+    servers = {str(number): {"colour": 1} for number in range(4)}
+    project.path.write_text(json.dumps({"mcpServers": servers}))
+    with pytest.raises(ConfigError) as caught:
+        project.host()
+    assert caught.value.message.count("neither a command nor a url") == 3
+    assert "colour" not in caught.value.message
+    assert caught.value.message.endswith("; and 5 more: load_config(path).problems")
+
+
+@pytest.mark.parametrize("path", [5, None, "", b"x"])
+def test_what_is_not_a_path_is_a_config_error(path: Any) -> None:
+    for use in (Host.from_config, load_config):
+        with pytest.raises(ConfigError, match="give the path of a file"):
+            use(path)

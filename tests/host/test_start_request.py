@@ -333,3 +333,41 @@ def test_no_text_of_the_file_stands_at_the_margin(
     question(page, request)
     for line in screen_of("\r\n".join(page.lines).encode(), width):
         assert MARGIN.match(line), line
+
+
+def test_a_request_as_text_is_the_whole_command_in_one_line_that_hides_nothing(
+    project: Path,
+) -> None:
+    request = request_of(
+        project,
+        {
+            "command": "npx",
+            "args": ["-y", "a b", "x; warning: none", "--key=${TOKEN}", "\u202egpj\n", "z" * 5_000],
+            "env": {"KEY": "${env:TOKEN}", "MODE": "literal"},
+        },
+    )
+    text = str(request)
+    assert f"{request}" == text
+    assert text.startswith(f"server server from {project}/mcp.json (a project's file); ")
+    assert (
+        "; command: npx -y 'a b' 'x; warning: none' '--key=${TOKEN}' '\\u{202e}gpj\\u{a}' "
+        f"{'z' * 5_000}; in folder: {project}; variables: KEY MODE; "
+    ) in text
+    assert "; puts in: TOKEN -> 'args[3]' env.KEY; " in text
+    assert "; warning: it contains characters that cannot be seen" in text
+    assert text.isprintable()
+    assert "s3cret" not in text
+    assert "literal" not in text
+
+
+def test_a_request_for_a_url_as_text_has_the_url_and_the_names_of_headers(project: Path) -> None:
+    request = request_of(
+        project,
+        {"url": "http://e.com/mcp?key=${TOKEN}", "headers": {"Authorization": "Bearer ${TOKEN}"}},
+    )
+    text = str(request)
+    assert "; url: 'http://e.com/mcp" in text
+    assert "; headers: Authorization; " in text
+    assert "; warning: the connection is not encrypted (http)" in text
+    assert "command" not in text
+    assert "s3cret" not in text
