@@ -352,7 +352,7 @@ class AuditLog:
         return AuditError(
             f"the audit log {self.path} cannot be written: {reason}",
             path=self.path,
-            reason=f"{self.path.name}: {reason}",
+            reason=f"{self.path}: {reason}",
         )
 
 

@@ -852,7 +852,9 @@ async def test_a_call_that_cannot_be_recorded_is_refused_and_says_why(
         with pytest.raises(CallDenied) as caught:
             await session.call_tool("echo")
     assert (caught.value.source, caught.value.tool) == ("gate", "echo")
-    assert "place.jsonl: No such file or directory" in caught.value.reason
+    place = tmp_path / "no" / "such" / "place.jsonl"
+    assert f"{place}: No such file or directory" in caught.value.reason
+    assert f"{place}: No such file or directory" in caught.value.message
     assert "audit_failure" in str(caught.value)
     assert "place.jsonl" in caplog.text
     _, closed = book.pair
