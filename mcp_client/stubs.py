@@ -29,7 +29,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from .catalog.result import ToolResult
-from .catalog.tool import Tool
+from .catalog.tool import Tool, tools_of
 from .errors import ConfigError, InvalidResult, ToolChanged
 from .protocol import json_pointer
 from .runtime.limits import Timeouts
@@ -174,10 +174,10 @@ def generate(tools: Iterable[Tool]) -> str:
 
     Each tool becomes a method; names that Python does not allow are changed to ones that it does.
     A schema that cannot be said in Python's types becomes ``Any`` at that place: the server's own
-    schema still judges every call.
+    schema still judges every call. Raises ``ConfigError`` for what is not a list of tools.
     """
     by_server: dict[str, list[Tool]] = {}
-    for tool in tools:
+    for tool in tools_of(tools, "generate()"):
         by_server.setdefault(tool.server, []).append(tool)
     module = _Module()
     classes: list[str] = []

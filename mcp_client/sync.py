@@ -56,6 +56,7 @@ T = TypeVar("T")
 A = TypeVar("A")
 U = TypeVar("U")
 _END: Any = object()
+_NOT_ASYNC = "{0} of mcp_client.sync is not awaited: use 'with', or {1}"
 
 
 class _Blocking(Generic[A]):
@@ -273,6 +274,14 @@ class Connecting(_Blocking[AsyncConnecting]):
                 )
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+        async def __aenter__(self) -> Any:
+            raise ConfigError(_NOT_ASYNC.format("connect(...)", "mcp_client.connect"))
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+        def __await__(self) -> Any:
+            raise ConfigError(_NOT_ASYNC.format("connect(...)", "mcp_client.connect"))
+
 
 def _connects(source: Callable[P, AsyncConnecting]) -> Callable[P, Connecting]:
     def connects(*args: P.args, **kwargs: P.kwargs) -> Connecting:
@@ -356,6 +365,13 @@ class Host(_Blocking[AsyncHost]):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    if not TYPE_CHECKING:  # a type checker reports these by itself
+
+        async def __aenter__(self) -> Any:
+            raise ConfigError(_NOT_ASYNC.format("Host(...)", "mcp_client.Host"))
+
+        async def __aexit__(self, *_: object) -> None: ...
 
     def close(self) -> None:
         """End all servers, within bounded time. From any thread, any number of times."""

@@ -16,8 +16,9 @@ from typing import Any
 
 from ..catalog.tool import Tool
 from .definitions import Definition, Dialect
-from .model_calls import RawCall, entries, member
+from .model_calls import RawCall, member
 from .rendering import Media
+from .responses import has, typed_entries, unusable
 from .schema_subset import Profile
 from .toolset import Answer, declared
 from .toolset import Toolset as _Toolset
@@ -25,6 +26,11 @@ from .toolset import Toolset as _Toolset
 __all__ = ["Toolset", "toolset"]
 
 _IMAGE_BYTES = 5 * 1024 * 1024 * 3 // 4  # 5 MB as Base64
+
+
+_FOREIGN = frozenset(
+    {*("function_call", "function", "tool_call", "message", "reasoning", "output_text"), "custom"}
+)
 
 
 class Toolset(_Toolset):
@@ -62,13 +68,28 @@ class Toolset(_Toolset):
         return tool
 
     def _found(self, response: Any) -> Iterator[RawCall]:
-        for block in entries(member(response, "content") or response):
+        blocks = _blocks(response)
+        if blocks is None:
+            raise unusable(response, "a message of Messages, or its content")
+        for block in blocks:
             if member(block, "type") == "tool_use":
                 id, name = member(block, "id") or "", member(block, "name") or ""
                 yield RawCall(str(id), str(name), member(block, "input"))
 
     def _messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
         return [{"role": "user", "content": [_result(answer) for answer in answers]}]
+
+
+def _blocks(response: Any) -> list[Any] | None:
+    """The blocks of content, None where it is no response of Messages."""
+    if not has(response, "content"):
+        return typed_entries(response, _FOREIGN)
+    is_foreign = has(response, "tool_calls", "choices", "candidates", "parts", "output")
+    kind, role = member(response, "type"), member(response, "role")
+    if is_foreign or kind not in (None, "message") or role not in (None, "", "assistant"):
+        return None
+    content = member(response, "content")
+    return [] if isinstance(content, str) else typed_entries(content, _FOREIGN)
 
 
 def _result(answer: Answer) -> dict[str, Any]:

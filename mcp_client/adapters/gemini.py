@@ -15,13 +15,14 @@ not take.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..catalog.tool import Tool
 from .definitions import Definition, Dialect
-from .model_calls import RawCall, entries, member
+from .model_calls import RawCall, member
 from .rendering import Media
+from .responses import has, listed, unusable
 from .schema_subset import Profile
 from .toolset import Answer, declared
 from .toolset import Toolset as _Toolset
@@ -36,13 +37,29 @@ _SOUNDS = (
 )
 
 
+_WANTED = (
+    "a response of generate_content, the content of its first candidate, that content's parts, or "
+    "the list response.function_calls"
+)
+_BESIDE_CANDIDATES = (
+    *("promptFeedback", "prompt_feedback", "usageMetadata", "usage_metadata"),
+    *("modelVersion", "model_version", "responseId", "response_id"),
+)
+"""What a response has whose prompt was blocked, and which therefore has no candidates."""
+_PART = (
+    *("text", "inline_data", "inlineData", "function_call", "functionCall", "thought"),
+    *("executable_code", "executableCode", "code_execution_result", "codeExecutionResult"),
+    *("function_response", "functionResponse", "file_data", "fileData"),
+)
+
+
 class Toolset(_Toolset):
     """Tools, calls and answers of ``generate_content``.
 
     ``calls`` and ``run`` take a response, the content of its first candidate, that content's parts,
-    or ``response.function_calls``, with the names of either Python or JSON. The answers are one
-    content of ``function_response`` parts; images and sounds are in the ``parts`` of a response, as
-    bytes.
+    or ``response.function_calls`` where that is not None, with the names of either Python or JSON.
+    The answers are one content of ``function_response`` parts; images and sounds are in the
+    ``parts`` of a response, as bytes.
     """
 
     dialect = Dialect(
@@ -70,11 +87,12 @@ class Toolset(_Toolset):
         return declared(name, about, parameters_json_schema=definition.schema)
 
     def _found(self, response: Any) -> Iterator[RawCall]:
-        candidate = next(entries(member(response, "candidates")), None)
-        content = response if candidate is None else member(candidate, "content")
-        for part in entries(member(content, "parts") or content):
+        parts = _parts(response)
+        if parts is None or not all(map(_is_part, parts)):
+            raise unusable(response, _WANTED)
+        for part in parts:
             call = member(part, "function_call", "functionCall")
-            if call is None and member(part, "args") is not None:
+            if call is None and _is_function_call(part):
                 call = part  # of ``response.function_calls``
             if call is not None:
                 id, name = member(call, "id") or "", member(call, "name") or ""
@@ -83,6 +101,53 @@ class Toolset(_Toolset):
     def _messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
         parts = [{"function_response": _response(answer)} for answer in answers]
         return [{"role": "user", "parts": parts}]
+
+
+def _parts(response: Any) -> list[Any] | None:
+    """The parts of the first candidate, None where it is no response of ``generate_content``."""
+    if has(response, "candidates"):
+        if member(response, "candidates") is None:
+            return []  # the prompt was blocked
+        candidates = listed(member(response, "candidates"))
+        if not candidates:
+            return candidates
+        first = candidates[0]
+        return [] if first == {} else _parts_of_candidate(first)
+    if has(response, *_BESIDE_CANDIDATES):
+        return []
+    if has(response, "content"):
+        return _parts_of_candidate(response)
+    return _parts_of_content(response)
+
+
+def _parts_of_candidate(candidate: Any) -> list[Any] | None:
+    content = member(candidate, "content")
+    if content is not None:
+        if content == {}:
+            return []  # as JSON without members that have their default values
+        return _parts_of_content(content) if listed(content) is None else None
+    return [] if has(candidate, "finish_reason", "finishReason", "index") else None
+
+
+def _parts_of_content(content: Any) -> list[Any] | None:
+    if has(content, "parts"):
+        parts = member(content, "parts")
+        return [] if parts is None else listed(parts)
+    return [] if member(content, "role") == "model" else listed(content)
+
+
+def _is_part(part: Any) -> bool:
+    if member(part, "function_call", "functionCall") is not None or _is_function_call(part):
+        return True
+    if isinstance(part, Mapping):
+        return not has(part, "type", "role", "function", "candidates", "name")
+    return has(part, *_PART)
+
+
+def _is_function_call(part: Any) -> bool:
+    if not isinstance(member(part, "name"), str) or has(part, "type"):
+        return False
+    return has(part, "args") or (isinstance(part, Mapping) and part.keys() <= {"id", "name"})
 
 
 def _response(answer: Answer) -> dict[str, Any]:

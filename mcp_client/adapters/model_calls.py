@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from ..runtime.safe_text import safe_text
 from ..runtime.strict_json import read_json_object
 
-__all__ = ["ModelCall", "RawCall", "arguments_of", "entries", "member", "unknown_tool"]
+__all__ = ["ModelCall", "RawCall", "arguments_of", "member", "unknown_tool"]
 
 _DEEPEST = 128
 _LISTED = 20
@@ -57,12 +57,6 @@ def member(value: Any, *names: str) -> Any:
         if found is not None:
             return found
     return None
-
-
-def entries(value: Any) -> Iterator[Any]:
-    """The entries of a list; none where there is none."""
-    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
-        yield from value
 
 
 def arguments_of(value: Any) -> tuple[dict[str, Any], str | None]:

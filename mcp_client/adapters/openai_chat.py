@@ -15,7 +15,8 @@ from typing import Any
 
 from ..catalog.tool import Tool
 from .definitions import Definition, Dialect
-from .model_calls import RawCall, entries, member
+from .model_calls import RawCall, member
+from .responses import has, listed, typed_entries, unusable
 from .schema_subset import Profile
 from .toolset import Answer, declared
 from .toolset import Toolset as _Toolset
@@ -46,12 +47,22 @@ OPENAI = Dialect(
 )
 
 
+_WANTED = (
+    "a completion of Chat Completions, its first choice's message, or the list tool_calls of that "
+    "message"
+)
+_FOREIGN_CONTENT = frozenset({"tool_use", "output_text", "function_call"})
+_FOREIGN = frozenset(
+    {*_FOREIGN_CONTENT, "function", "tool_call", "text", "thinking", "message", "reasoning"}
+)
+
+
 class Toolset(_Toolset):
     """Tools, calls and answers of Chat Completions.
 
     ``calls`` and ``run`` take a completion, its first choice's message, or that message's
-    ``tool_calls``. An answer is a message with the role "tool", of text alone: images and sounds
-    are named in it.
+    ``tool_calls`` where that is not None. An answer is a message with the role "tool", of text
+    alone: images and sounds are named in it.
     """
 
     dialect = OPENAI
@@ -63,9 +74,10 @@ class Toolset(_Toolset):
         return {"type": "function", "function": function}
 
     def _found(self, response: Any) -> Iterator[RawCall]:
-        choice = next(entries(member(response, "choices")), None)
-        message = response if choice is None else member(choice, "message")
-        for call in entries(member(message, "tool_calls") or message):
+        calls = _tool_calls(response)
+        if calls is None:
+            raise unusable(response, _WANTED)
+        for call in calls:
             function = member(call, "function")
             if function is not None:
                 id, name = member(call, "id") or "", member(function, "name") or ""
@@ -76,6 +88,44 @@ class Toolset(_Toolset):
             {"role": "tool", "tool_call_id": answer.call.id, "content": answer.text}
             for answer in answers
         ]
+
+
+def _tool_calls(response: Any) -> list[Any] | None:
+    """The calls, None where it is no response of Chat Completions."""
+    message = response
+    if has(response, "choices"):
+        choices = listed(member(response, "choices"))
+        if not choices:
+            return choices
+        message = member(choices[0], "message")
+    elif has(response, "message") and not has(response, "content"):  # a choice
+        message = member(response, "message")
+    calls = listed(message)
+    if calls is None:
+        calls = listed(member(message, "tool_calls"))
+    if calls is not None:
+        return calls if all(map(_is_call, calls)) else None
+    return [] if _is_message(message) else None
+
+
+def _is_call(call: Any) -> bool:
+    kind = member(call, "type")
+    is_other = isinstance(kind, str) and kind not in _FOREIGN  # such as "custom"
+    return member(call, "function") is not None or is_other
+
+
+def _is_message(message: Any) -> bool:
+    """Whether it is an assistant's message, which has no calls."""
+    if member(message, "type") is not None or has(message, "parts", "output", "candidates"):
+        return False
+    if member(message, "tool_calls") is not None:
+        return False
+    content, role = member(message, "content"), member(message, "role")
+    if content is None:
+        return bool(role == "assistant")
+    if role not in (None, "", "assistant"):
+        return False
+    return isinstance(content, str) or typed_entries(content, _FOREIGN_CONTENT) is not None
 
 
 def toolset(tools: Iterable[Tool], *, strict: bool = False, search: bool = False) -> Toolset:

@@ -15,15 +15,21 @@ from typing import Any
 
 from ..catalog.tool import Tool
 from .definitions import Definition
-from .model_calls import RawCall, entries, member
+from .model_calls import RawCall, member
 from .openai_chat import OPENAI
 from .rendering import Media
+from .responses import has, typed_entries, unusable
 from .toolset import Answer, declared
 from .toolset import Toolset as _Toolset
 
 __all__ = ["Toolset", "toolset"]
 
 _IMAGE_BYTES = 20 * 1024 * 1024
+
+
+_FOREIGN = frozenset(
+    {*("text", "thinking", "redacted_thinking", "tool_use"), "tool_result", "function", "tool_call"}
+)
 
 
 class Toolset(_Toolset):
@@ -44,7 +50,11 @@ class Toolset(_Toolset):
         return {"type": "function", **function, "strict": definition.strict}
 
     def _found(self, response: Any) -> Iterator[RawCall]:
-        for item in entries(member(response, "output") or response):
+        items = member(response, "output") if has(response, "output") else response
+        found = typed_entries(items, _FOREIGN)
+        if found is None:
+            raise unusable(response, "a response of Responses, or its output")
+        for item in found:
             if member(item, "type") == "function_call":
                 id, name = member(item, "call_id") or "", member(item, "name") or ""
                 yield RawCall(str(id), str(name), member(item, "arguments"))

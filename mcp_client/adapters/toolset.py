@@ -6,6 +6,7 @@ the calls stand in a response, which media a result may have, and what an answer
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 import anyio
 
 from ..catalog.result import ToolResult
-from ..catalog.tool import Tool
+from ..catalog.tool import Tool, tools_of
 from ..connection.rpc import OnProgress
 from ..errors import ConfigError, McpError
 from ..runtime.limits import Timeouts
@@ -78,7 +79,7 @@ class Toolset:
         self._strict = strict
         self._tools: dict[str, Tool] = {}
         self._left_out: list[str] = []
-        for tool in tools:
+        for tool in tools_of(tools, "toolset()"):
             name = tool.qualified_name
             if not _is_for_models(tool):
                 self._left_out.append(f"{_shown(name)}: it is not for models and is left out")
@@ -121,7 +122,7 @@ class Toolset:
         So the definitions in a provider's prompt cache hold: tools that have gone are left out,
         new ones come at the end.
         """
-        now = {tool.qualified_name: tool for tool in tools}
+        now = {tool.qualified_name: tool for tool in tools_of(tools, "updated()")}
         kept = [now[name] for name in self._tools if name in now]
         new = [tool for name, tool in now.items() if name not in self._tools]
         found = type(self)([*kept, *new], strict=self._strict, search=self._search is not None)
@@ -139,7 +140,8 @@ class Toolset:
 
         A response's message or its list of calls will do as well. Calls of tools that are run
         by the provider are not among them. Where two have the same id, the first counts: the
-        provider takes one answer for it.
+        provider takes one answer for it. Raises ``ConfigError`` for what is not a response of this
+        provider, such as None, a coroutine, a stream or another provider's response.
         """
         found: list[ModelCall] = []
         seen: set[str] = set()
@@ -182,15 +184,12 @@ class Toolset:
         are those of ``call_tool``, for each call; ``max_chars`` limits the text of one answer, and
         what is too much is left out of its middle.
 
-        Raises ``ConfigError`` for a wrong option, before anything is sent. After that only
-        cancelling it raises, and that cancels all its calls.
+        Raises ``ConfigError`` for a wrong option, ``target`` or ``response``, before anything is
+        sent. After that only cancelling it raises, and that cancels all its calls.
         """
         _check(max_chars, timeout, context)
-        if type(target).__module__ == "mcp_client.sync":
-            raise ConfigError(
-                "run() was given a session or host of mcp_client.sync, which blocks the event "
-                "loop: make the calls of kit.calls(response), then use kit.results(...)"
-            )
+        if target is not None:
+            _check_target(target)
         calls = self.calls(response)
         given = {"timeout": timeout, "on_progress": on_progress, "context": context}
         options = {name: value for name, value in given.items() if value is not None}
@@ -200,6 +199,8 @@ class Toolset:
             outcomes[number] = await _outcome(target, calls[number], options)
 
         wanted = [n for n, call in enumerate(calls) if call.problem is None and call.answer is None]
+        if wanted:  # searches need no target
+            _check_target(target)
         if len(wanted) == 1:
             await make(wanted[0])
         elif wanted:
@@ -310,6 +311,24 @@ def _check(max_chars: object, timeout: float | Timeouts | None, context: object)
         raise ConfigError(
             f"context= is a {type(context).__name__} that has no hash: give a hashable value"
         ) from None
+
+
+def _check_target(target: object) -> None:
+    if type(target).__module__ == "mcp_client.sync":
+        raise ConfigError(
+            "run() was given a session or host of mcp_client.sync, which blocks the event "
+            "loop: make the calls of kit.calls(response), then use kit.results(...)"
+        )
+    if inspect.isawaitable(target) and not callable(getattr(type(target), "call_tool", None)):
+        raise ConfigError(
+            f"run() was given a {type(target).__name__} that is not open yet: give the session or "
+            "host that 'async with' or 'await' gives"
+        )
+    if not callable(getattr(target, "call_tool", None)):
+        raise ConfigError(
+            f"run() was given a {type(target).__name__} to make the calls: give an open Session or "
+            "Host first, then the response"
+        )
 
 
 def _encodable(part: Part) -> Part:

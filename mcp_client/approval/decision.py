@@ -20,6 +20,8 @@ __all__ = [
     "Verdict",
     "allow_all",
     "deny_all",
+    "not_an_answer",
+    "not_arguments",
 ]
 
 Scope: TypeAlias = Literal["call", "session", "always"]
@@ -104,6 +106,8 @@ class Allow:
 class Deny:
     """No, and why; the caller gets the reason in ``CallDenied``. A no is never remembered.
 
+    Raises ``ConfigError`` where the reason is not a text.
+
     - ``source``: What kind of approver decided, as in ``Allow``; "gate" where no answer was usable.
     - ``by``: Who decided, as in ``Allow``; also ``CallDenied.by``.
     """
@@ -111,6 +115,28 @@ class Deny:
     reason: str = "refused"
     source: str = "hook"
     by: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.reason, str):
+            raise ConfigError(f"Deny({type(self.reason).__name__}): give the reason as a text")
+
+
+def not_an_answer(answer: object) -> str:
+    """What came in place of an answer, and what to give."""
+    if isinstance(answer, type) and issubclass(answer, Allow | Deny):
+        parts = "()" if issubclass(answer, Allow) else "(reason)"
+        return (
+            f"the class {answer.__name__}, neither Allow nor Deny: write {answer.__name__}{parts}"
+        )
+    return f"{type(answer).__name__}, neither Allow nor Deny: give Allow() or Deny(reason)"
+
+
+def not_arguments(arguments: object) -> str:
+    """What ``Allow`` was given for its arguments, and what to give."""
+    text = f"Allow with arguments that are not a mapping but a {type(arguments).__name__}"
+    if isinstance(arguments, str):
+        return f"{text}; Allow takes no reason first: write Allow() or Allow(reason=...)"
+    return f"{text}: give Allow(arguments={{...}}), or Allow() for those of the call"
 
 
 @dataclass(slots=True)

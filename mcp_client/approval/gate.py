@@ -42,6 +42,8 @@ from .decision import (
     Verdict,
     allow_all,
     deny_all,
+    not_an_answer,
+    not_arguments,
 )
 from .one_call import OneCallApproval
 from .questions import Question, current_question, in_thread, invoke_hook, write_down
@@ -299,7 +301,7 @@ class _Nested(Exception):
 
 def _edited(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
     if not isinstance(arguments, Mapping):
-        reason = "the approval hook answered Allow with arguments that are not a mapping"
+        reason = f"the approval hook answered {not_arguments(arguments)}"
         raise _denied(call, reason, reason)
     try:
         return call.with_arguments(arguments)
@@ -321,7 +323,7 @@ def _remember(call: ToolCall, remember: Any) -> Remember:
 
 
 def _wrong_answer(call: ToolCall, who: str, answer: object) -> CallDenied:
-    reason = f"{who} answered {type(answer).__name__}, neither Allow nor Deny"
+    reason = f"{who} answered {not_an_answer(answer)}"
     _log.warning("%s/%s is refused: %s", call.server, safe_text(call.tool.name, 128), reason)
     return _denied(call, reason, reason)
 

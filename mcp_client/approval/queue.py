@@ -53,7 +53,7 @@ from ..protocol.canonical_json import NotJson, canonical_of, frozen, plain
 from ..runtime.event_loop import LoopEvent, current
 from ..runtime.safe_text import safe_text
 from ..runtime.signal import Signal
-from .decision import Allow, Answer, Deny, Remember
+from .decision import Allow, Answer, Deny, Remember, not_an_answer, not_arguments
 from .pending import DecidedApproval, PendingApproval, PendingChanges
 from .questions import in_thread
 
@@ -293,7 +293,7 @@ def _signed(answer: Any, by: Any) -> Answer:
     """``answer`` as it can be used, by the person ``by``, with a copy of its arguments, which the
     decider may change afterwards. Raises ``ConfigError`` and ``InvalidArguments``."""
     if type(answer) not in (Allow, Deny):
-        raise ConfigError(f"decide(): {type(answer).__name__} is neither Allow(...) nor Deny(...)")
+        raise ConfigError(f"decide() was given {not_an_answer(answer)}")
     if by is not None and (not isinstance(by, str) or not by):
         raise ConfigError(f"decide(by={by!r}): give the name of who decides")
     signed: Answer = answer
@@ -318,5 +318,5 @@ def _copied(arguments: Any) -> Any:
             f"decide(): the edited arguments are not JSON: {error}", path=error.path
         ) from None
     if type(copy) is not dict:
-        raise ConfigError("decide(): Allow(arguments=...) takes a mapping")
+        raise ConfigError(f"decide() was given {not_arguments(arguments)}")
     return frozen(copy)

@@ -259,6 +259,8 @@ class Rules:
         The keys are those of ``Rule``. Raises ``ConfigError``, which names the file, the rule and
         the key, for anything unknown, and for a file that other users may write.
         """
+        if not isinstance(path, str | os.PathLike):
+            raise ConfigError(f"Rules.from_file({path!r}): give the path of a file")
         return cls(_read(path), ask)
 
     def explain(self, call: ToolCall, *, at: datetime | None = None) -> Explanation:

@@ -201,6 +201,8 @@ def verify_audit(
     its own last line gone; ``ConfigError`` where there is no log. It may be called while the log is
     written, and reads what is there when it begins.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ConfigError(f"verify_audit({path!r}): give the path of a file")
     check = _Check(key_of(key), noted)
     try:
         with closing(_opened(Path(path))) as files:

@@ -143,7 +143,10 @@ class PagedCache(ABC, Generic[L]):
         subscription = self.subscription
         if subscription.is_available and not subscription.is_used:
             subscription.use()
-        return self._by_key.get(key)
+        try:
+            return self._by_key.get(key)
+        except TypeError:  # not hashable: whatever looks it up next refuses it
+            return None
 
     def mark_outdated(self) -> None:
         """The list is known to have changed, although the server has not said so."""

@@ -6,12 +6,13 @@ attributes are copies, so that changing one does not change the definition in fo
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..errors import ConfigError
+from ..errors import ConfigError, UnknownTool
 from ..protocol.canonical_json import NotJson, canonical, frozen, plain, sha256
 from ..protocol.headers import HeaderParam, header_params_of
 from ..runtime.frozen import maker_of
@@ -35,6 +36,8 @@ __all__ = [
     "fingerprinted",
     "new_call",
     "new_tool",
+    "not_a_name",
+    "tools_of",
 ]
 
 _FINGERPRINTED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
@@ -336,12 +339,39 @@ class ToolCall:
             raise ConfigError(f"ToolCall.example(): {error}") from None
 
 
+def tools_of(tools: Any, where: str) -> list[Tool]:
+    """``tools`` as a list. Raises ``ConfigError`` for what is not a list of tools, in ``where``."""
+    if inspect.isawaitable(tools):
+        raise ConfigError(
+            f"{where} was given a {type(tools).__name__} that was not awaited: write "
+            "'await session.list_tools()'"
+        )
+    is_list = isinstance(tools, Iterable) and not isinstance(tools, str | bytes | Mapping)
+    found = list(tools) if is_list else [tools]
+    for tool in found:
+        if not isinstance(tool, Tool):
+            shown = f"a list with a {type(tool).__name__}" if is_list else type(tool).__name__
+            raise ConfigError(f"{where} was given {shown}: give the tools of list_tools()")
+    return found
+
+
+def not_a_name(name: object, attribute: str = "name") -> UnknownTool:
+    """What is raised for ``name``, which is not a text."""
+    advice = f"give tool.{attribute}" if isinstance(name, Tool) else "give a text"
+    return UnknownTool(f"the name of a tool is a {type(name).__name__}: {advice}")
+
+
 new_tool, new_call = maker_of(Tool), maker_of(ToolCall)
 
 
 def _example_of(
     tool: str | Mapping[str, Any], hints: dict[str, bool], server: str, trusted: bool
 ) -> tuple[str, str, bool, dict[str, Any]]:
+    if not isinstance(tool, str | Mapping):
+        raise ConfigError(
+            f"ToolCall.example(): the tool is a {type(tool).__name__}: give a name, a definition "
+            "or a Tool"
+        )
     definition: dict[str, Any] = plain({"name": tool} if isinstance(tool, str) else tool)
     if not isinstance(definition.get("name"), str):
         raise ConfigError("ToolCall.example(): the definition of the tool has no name")

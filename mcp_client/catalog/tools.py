@@ -26,7 +26,7 @@ from .inspection import LookAlikes, is_ordinary_name
 from .listed import Rejected
 from .paged_list import Kind, ListSource, PagedCache
 from .subscription import ListSubscription
-from .tool import Tool, ToolList, new_tool
+from .tool import Tool, ToolList, new_tool, not_a_name
 from .trust import Trust, trusts
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ class Catalog(PagedCache[ToolList]):
 
         Raises ``UnknownTool``, or ``InvalidSchema`` where it was rejected for its schema.
         """
+        if not isinstance(name, str):
+            raise not_a_name(name)
         if self._private:
             await self._drop_if_credentials_changed()
         if self._seen == self._changes:

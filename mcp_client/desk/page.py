@@ -92,6 +92,7 @@ class ApprovalPage:
         self._authorize = authorize
         self._visible = visible
         self._show_context = show_context
+        self._has_warned = False
         self._secret = secret or secrets.token_bytes(32)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -155,6 +156,13 @@ class ApprovalPage:
         except Exception:  # noqa: BLE001 - any failure means no
             _log.exception("authorize() raised, so the request is refused")
             name = None
+        if name is not None and not isinstance(name, str) and not self._has_warned:
+            self._has_warned = True
+            _log.warning(
+                "authorize() returned a %s, so the request is refused: it must return the name of "
+                "the person, or None",
+                type(name).__name__,
+            )
         if not isinstance(name, str) or not name:
             raise Refused(403, "You are not logged in, or may not decide calls here.")
         return safe_text(name, _NAME)

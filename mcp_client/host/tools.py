@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..catalog.tool import Tool, ToolList
+from ..catalog.tool import Tool, ToolList, not_a_name
 from ..errors import UnknownTool
 from ..runtime.event_loop import current
 from .directory import Directory, Entry
@@ -45,7 +45,7 @@ class HostTools:
         Raises ``UnknownTool``.
         """
         if not isinstance(name, str):
-            raise UnknownTool(f"the name of a tool is a {type(name).__name__}: give a text")
+            raise not_a_name(name, "qualified_name")
         entry = self.entries.get(name)
         if entry is None:
             await self.refresh()

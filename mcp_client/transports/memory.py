@@ -62,6 +62,9 @@ class MemoryServer(Transport):
     name = "memory"
 
     def __init__(self, handler: Handler) -> None:
+        if not callable(handler):
+            kind = type(handler).__name__
+            raise ConfigError(f"MemoryServer({kind}): give a function from message to result")
         self._handler = handler
         self._wants_send = len(inspect.signature(handler).parameters) > 1
         self._open = False

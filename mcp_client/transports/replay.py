@@ -72,6 +72,8 @@ class _Record:
 
 def _read(path: str | os.PathLike[str]) -> _Record:
     """The requests of a record. A last line that was cut off is left out."""
+    if not isinstance(path, str | os.PathLike):
+        raise ConfigError(f"ReplayServer({path!r}): give the path of a file")
     where = f"ReplayServer({os.fspath(path)!r})"
     try:
         with open(path, "rb") as file:

@@ -71,7 +71,12 @@ class StdioServer:
             raise ConfigError(f"StdioServer(command={self.command!r}): give a command")
         if isinstance(self.args, str):
             raise ConfigError("StdioServer(args=...) is one string: give a list, one item a word")
-        words = [os.fspath(self.command), *(os.fspath(word) for word in self.args)]
+        try:
+            words = [os.fspath(self.command), *(os.fspath(word) for word in self.args)]
+        except TypeError:
+            raise ConfigError(
+                "StdioServer(args=...): give a list of texts, one item a word"
+            ) from None
         if not all(isinstance(word, str) and "\0" not in word for word in words):
             raise ConfigError("StdioServer: every word of the command is text without a NUL")
         object.__setattr__(self, "command", words[0])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mcp_client import ConfigError
 from tests.adapters.schemas import tool_of
 from tests.adapters.shapes import PROVIDERS, Provider
 
@@ -62,10 +63,112 @@ def test_calls_are_read_from_dicts_and_objects_whole_or_in_part(provider: Provid
             assert all(call.problem is None for call in calls)
 
 
+WITHOUT_CALLS: dict[str, list[Any]] = {
+    "openai_chat": [
+        *([], {"choices": []}, {"content": "hello"}, {"role": "assistant", "content": None}),
+        {"choices": [{"message": {"role": "assistant", "content": "hello"}}]},
+        {"message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"},
+        {"role": "assistant", "content": None, "refusal": "no", "tool_calls": None},
+        {"role": "assistant", "content": [{"type": "text", "text": "hello"}]},
+        {"role": "assistant", "content": "", "tool_calls": []},
+        [{"id": "1", "type": "custom", "custom": {"name": "x", "input": "y"}}],
+    ],
+    "openai_responses": [
+        *([], {"output": []}),
+        {"output": [{"type": "message", "role": "assistant", "content": []}], "error": None},
+        [{"type": "reasoning", "summary": []}],
+        {"object": "response", "status": "failed", "error": {"code": "x"}, "output": []},
+    ],
+    "anthropic": [
+        *([], {"content": []}, {"content": "hello"}),
+        {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "hello"}]},
+        [{"type": "thinking", "thinking": "well"}, {"type": "a_later_type"}],
+    ],
+    "gemini": [
+        *([], {"candidates": []}, {"candidates": [{}]}, {"candidates": [{"content": {}}]}),
+        *({"promptFeedback": {"blockReason": "SAFETY"}},),
+        {"candidates": None, "prompt_feedback": {}},
+        {"candidates": [{"finishReason": "SAFETY", "index": 0}]},
+        {"candidates": [{"content": {"role": "model"}, "finishReason": "STOP"}]},
+        {"candidates": [{"content": {"role": "model", "parts": None}}]},
+        {"content": {"role": "model", "parts": [{"text": "hello"}]}, "finishReason": "STOP"},
+        {"role": "model", "parts": [{"text": "hello"}, {}]},
+        [{"text": "hello", "thought": True}],
+    ],
+}
+
+
 @every_provider
-@pytest.mark.parametrize("response", [None, {}, [], "text", {"choices": []}, {"content": "hello"}])
-def test_a_response_without_calls_has_none(provider: Provider, response: Any) -> None:
-    assert provider.toolset(TOOLS).calls(response) == []
+def test_a_response_without_calls_has_none(provider: Provider) -> None:
+    for form in WITHOUT_CALLS[provider.name]:
+        for response in (form, as_objects(form)):
+            if response is form or provider.name != "gemini":
+                assert provider.toolset(TOOLS).calls(response) == [], form
+
+
+async def forgotten() -> None: ...
+
+
+NOT_RESPONSES: list[Any] = [
+    *(None, {}, "text", b"text", '{"choices": []}', 5, True, object(), SimpleNamespace(), ["a"]),
+    *([None], [5], {"answer": 42}, [{"answer": 42, "type": "function", "role": "user"}]),
+    *({"error": {"message": "overloaded"}}, {"type": "error", "error": {"type": "overloaded"}}),
+    *({"error": {"code": 429}, "choices": None}, {"choices": [{"delta": {"content": "x"}}]}),
+    *({"content": 5}, {"output": "text"}, {"output": None}, {"candidates": "text"}),
+    *({"content": None}, {"choices": [{}]}, {"tool_calls": {"0": {}}}),
+    *({"role": "user", "content": "hello"}, [{"role": "user", "content": "hello"}]),
+    TOOLS,
+]
+
+
+@every_provider
+@pytest.mark.parametrize("response", NOT_RESPONSES)
+def test_what_is_not_a_response_is_the_programs_error(provider: Provider, response: Any) -> None:
+    kit = provider.toolset(TOOLS)
+    with pytest.raises(ConfigError, match=r": give a (completion|response|message) of "):
+        kit.calls(response)
+
+
+@every_provider
+def test_a_response_of_another_provider_is_the_programs_error(provider: Provider) -> None:
+    kit = provider.toolset(TOOLS)
+    for other in PROVIDERS:
+        response = other.response([("c1", NAMES[0], {"location": "Oslo"})])
+        for form in inner_forms(other, response) if other is not provider else ():
+            for given in (form, as_objects(form)):
+                with pytest.raises(ConfigError, match="the response is"):
+                    kit.calls(given)
+
+
+@every_provider
+def test_a_forgotten_await_is_named(provider: Provider) -> None:
+    response = forgotten()
+    with pytest.raises(ConfigError, match="did you forget 'await'"):
+        provider.toolset(TOOLS).calls(response)
+    response.close()
+
+
+@every_provider
+def test_a_stream_is_named(provider: Provider) -> None:
+    class Stream:
+        def __aiter__(self) -> Any: ...
+
+    with pytest.raises(ConfigError, match="is a stream"):
+        provider.toolset(TOOLS).calls(Stream())
+
+
+@every_provider
+def test_what_is_not_a_list_of_tools_is_refused(provider: Provider) -> None:
+    tools = forgotten()
+    with pytest.raises(ConfigError, match=r"toolset\(\).*not awaited: write 'await session"):
+        provider.toolset(tools)
+    tools.close()
+    wrong: list[Any] = [None, 5, "a", ["a"], [None], {"a": 1}]
+    for given in wrong:
+        with pytest.raises(ConfigError, match=r"give the tools of list_tools\(\)"):
+            provider.toolset(given)
+        with pytest.raises(ConfigError, match=r"updated\(\) was given"):
+            provider.toolset(TOOLS).updated(given)
 
 
 @every_provider
@@ -123,6 +226,12 @@ def test_of_two_calls_with_one_id_the_first_counts(
     calls = provider.toolset(TOOLS).calls(provider.response(wanted))
     assert [(call.id, call.name) for call in calls] == [("1", NAMES[0]), ("2", NAMES[1])]
     assert "same id" in caplog.text
+
+
+def test_a_call_of_gemini_without_arguments_is_found_in_the_list_of_calls() -> None:
+    kit = PROVIDERS[3].toolset(TOOLS)
+    for call in ({"name": NAMES[0]}, SimpleNamespace(name=NAMES[0], args=None, id=None)):
+        assert [(one.name, one.arguments) for one in kit.calls([call])] == [(NAMES[0], {})]
 
 
 def test_gemini_need_not_give_ids() -> None:

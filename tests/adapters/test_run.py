@@ -405,6 +405,23 @@ async def test_a_host_for_threads_is_refused_before_anything_is_sent() -> None:
         await kit.run(sync.Host({}), chat.response([("1", "echo", {})]))
 
 
+async def test_wrong_targets_and_responses_are_refused_before_anything_is_sent() -> None:
+    server = Server()
+    async with opened(server) as session:
+        kit: Any = chat.toolset(await session.list_tools())
+        response = chat.response([("1", "echo", {})])
+        for target in (None, StdioServer("x"), response, "desk", connect(MemoryServer(server))):
+            with pytest.raises(ConfigError, match=r"^run\(\) was given .* give"):
+                await kit.run(target, response)
+        with pytest.raises(ConfigError, match=r"run\(\) was given a dict"):
+            await kit.run(response, session)
+        with pytest.raises(ConfigError, match="first, then the response"):
+            await kit.run(session, session)
+        with pytest.raises(ConfigError, match="the response is None"):
+            await kit.run(session, None)
+    assert server.ran == []
+
+
 def test_a_program_without_a_loop_makes_the_calls_itself() -> None:
     server = Server()
     with sync.connect(MemoryServer(server), name="desk", approval=lambda call: Allow()) as session:

@@ -19,6 +19,7 @@ from anyio.lowlevel import checkpoint
 from mcp_client import (
     Allow,
     CallDenied,
+    ConfigError,
     Deny,
     InvalidArguments,
     MemoryServer,
@@ -233,7 +234,11 @@ async def test_an_answer_that_is_neither_allow_nor_deny_means_no(
 ) -> None:
     denied = await Server().refused(functools.partial(with_answer, answer))
     assert "neither Allow nor Deny" in str(denied)
-    assert type(answer).__name__ in denied.reason
+    if answer is Allow:
+        assert denied.reason.endswith("the class Allow, neither Allow nor Deny: write Allow()")
+    else:
+        assert type(answer).__name__ in denied.reason
+        assert denied.reason.endswith("give Allow() or Deny(reason)")
 
 
 @pytest.mark.both_backends
@@ -420,6 +425,13 @@ async def test_what_the_caller_or_the_hook_changes_after_the_yes_is_not_sent() -
 async def test_allow_with_arguments_that_are_no_mapping_means_no(odd: Any) -> None:
     denied = await Server().refused(functools.partial(with_option, Allow(arguments=odd)))
     assert "not a mapping" in denied.reason
+    assert ("Allow takes no reason first: write Allow()" in denied.reason) is (odd == "x")
+
+
+@pytest.mark.parametrize("reason", [5, None, ["no"]])
+def test_a_reason_that_is_no_text_is_refused_when_the_answer_is_made(reason: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^Deny\(\w+\): give the reason as a text"):
+        Deny(reason)
 
 
 @pytest.mark.parametrize("odd", [{"n": float("nan")}, {"n": {1}}, {1: 2}, {"n": "\ud800"}])

@@ -162,6 +162,20 @@ async def test_an_answer_that_cannot_be_used_is_the_deciders_error_and_decides_n
     assert server.ran == []
 
 
+def test_an_answer_that_cannot_be_used_says_what_to_give() -> None:
+    queue = ApprovalQueue()
+    wrong: dict[Any, str] = {
+        True: "bool, neither Allow nor Deny: give Allow",
+        Allow: "write Allow()",
+        Deny: "write Deny(reason)",
+        Allow("fine"): "Allow takes no reason first",  # type: ignore[arg-type]
+    }
+    for answer, text in wrong.items():
+        with pytest.raises(ConfigError) as caught:
+            queue.decide("id", answer)
+        assert text in str(caught.value)
+
+
 def test_what_is_no_id_is_refused_by_name() -> None:
     for odd in (None, 3, [3], [None]):
         with pytest.raises(ConfigError, match=r"PendingApproval\.id"):

@@ -321,6 +321,16 @@ async def test_anything_but_a_name_is_refused(who: Any) -> None:
         assert (await ana.get()).status_code == 403
 
 
+async def test_what_authorize_should_have_returned_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with a_site(authorize=lambda scope: True) as site, site.person() as ana:
+        for _ in range(3):
+            assert (await ana.get()).status_code == 403
+    wanted = "authorize() returned a bool, so the request is refused: it must return the name"
+    assert [wanted in one.getMessage() for one in caplog.records].count(True) == 1
+
+
 async def test_authorize_may_be_a_plain_function_and_is_asked_for_each_request() -> None:
     asked: list[str] = []
 
