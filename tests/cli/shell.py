@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import threading
@@ -90,7 +91,13 @@ def at_terminal(
         dimensions=(40, columns),
         encoding="utf-8",
         timeout=BOUND,
+        preexec_fn=_heed_ctrl_c,
     )
+
+
+def _heed_ctrl_c() -> None:
+    """A job in the background of a shell, as the run of these tests may be, ignores SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from tests.desk_page.site import Site, a_site
 from tests.interop import chromium, peers
 from tests.interop.chromium import Page, until
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.one_backend]
 T = TypeVar("T")
 
 TAB, ENTER, SPACE, SHIFT = "\ue004", "\ue007", " ", "\ue008"
