@@ -24,7 +24,7 @@ EDITOR = Syntax(kinds=frozenset({"env", "input"}), folders=True)
 FILES = Syntax(kinds=frozenset({"env", "file"}))
 
 
-def variables(folder: Path = Path("/work/project"), **environ: str) -> Variables:
+def variables(folder: Path = Path("/srv/project"), **environ: str) -> Variables:
     return Variables(folder, {"key": "in-put"}, environ, Path("/home/ana"))
 
 
@@ -43,7 +43,7 @@ def variables(folder: Path = Path("/work/project"), **environ: str) -> Variables
         ("${X}", NO_SYNTAX, "${X}", "${X}"),
         ("${env:X}", EDITOR, "1", "${env:X}"),
         ("${input:key}", EDITOR, "in-put", "${input:key}"),
-        ("${workspaceFolder}/a", EDITOR, "/work/project/a", "/work/project/a"),
+        ("${workspaceFolder}/a", EDITOR, "/srv/project/a", "/srv/project/a"),
         ("${workspaceFolderBasename}", EDITOR, "project", "project"),
         ("${userHome}${/}x", EDITOR, f"/home/ana{os.sep}x", f"/home/ana{os.sep}x"),
         ("$X", EDITOR, "$X", "$X"),
