@@ -53,6 +53,19 @@ def self_signed(
     return public, context
 
 
+_SIGNS_OTHERS = x509.KeyUsage(
+    digital_signature=True,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
+
 class Authority:
     """A small authority: ``file`` is its own certificate, for clients that trust it."""
 
@@ -131,7 +144,16 @@ class Authority:
             .add_extension(x509.SubjectAlternativeName([alternative]), critical=False)
             .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
         )
-        if not ca:
+        # Python 3.13 refuses certificates without what RFC 5280 requires of them.
+        identifiers = (
+            x509.SubjectKeyIdentifier.from_public_key(key.public_key()),
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer._key.public_key()),
+        )
+        for identifier in identifiers:
+            builder = builder.add_extension(identifier, critical=False)
+        if ca:
+            builder = builder.add_extension(_SIGNS_OTHERS, critical=True)
+        else:
             builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         return builder.sign(issuer._key, hashes.SHA256())
 
