@@ -28,7 +28,7 @@ async def main() -> None:
         result = await host.call_tool("weather__get_weather", {"location": "Oslo"}, timeout=10)
         print(result.text)
 
-    # The yes is remembered for exactly this command: nobody has to be asked again.
+    # The yes is remembered for exactly this command: it is not asked for again.
     async with Host.from_config(CONFIG, confirmations=confirmed, approval=allow_all) as host:
         assert host.status()["weather"].state == "connected"
 

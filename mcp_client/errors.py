@@ -13,7 +13,7 @@ McpError                     .message .server .tool .retryable .attempts
 │   ├── CallWithdrawn        .reason: its caller cancelled it before it was sent
 │   └── ConnectError         .exit_code .stderr_tail .http_status .body_excerpt .retry_after
 │       ├── NegotiationError no revision in common
-│       ├── StartDenied      .reason .source: nobody allowed the config file's server to start
+│       ├── StartDenied      .reason .source: not confirmed: the config file's server to start
 │       └── AuthError        .challenge .oauth_error: the server requires a login
 ├── OutcomeUnknown           the request left, the answer did not come: it may have run
 │   ├── CallTimeout          .clock ("connect", "idle" or "total")
@@ -184,7 +184,7 @@ class NegotiationError(ConnectError):
 
 
 class StartDenied(ConnectError):
-    """A server of a config file was not started, because nobody said that it may be."""
+    """A server of a config file was not started, because that was not confirmed."""
 
     reason: str = ""
     """What ``confirm`` said, or why there was no answer."""

@@ -81,7 +81,7 @@ class Toolset(_Toolset):
 
 
 def _blocks(response: Any) -> list[Any] | None:
-    """The blocks of content, None where it is no response of Messages."""
+    """The blocks of content, None where it is not a response of Messages."""
     if not has(response, "content"):
         return typed_entries(response, _FOREIGN)
     is_foreign = has(response, "tool_calls", "choices", "candidates", "parts", "output")

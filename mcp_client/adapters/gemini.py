@@ -104,7 +104,7 @@ class Toolset(_Toolset):
 
 
 def _parts(response: Any) -> list[Any] | None:
-    """The parts of the first candidate, None where it is no response of ``generate_content``."""
+    """The parts of the first candidate, None where it is not a response of ``generate_content``."""
     if has(response, "candidates"):
         if member(response, "candidates") is None:
             return []  # the prompt was blocked

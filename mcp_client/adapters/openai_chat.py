@@ -91,7 +91,7 @@ class Toolset(_Toolset):
 
 
 def _tool_calls(response: Any) -> list[Any] | None:
-    """The calls, None where it is no response of Chat Completions."""
+    """The calls, None where it is not a response of Chat Completions."""
     message = response
     if has(response, "choices"):
         choices = listed(member(response, "choices"))

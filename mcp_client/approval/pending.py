@@ -28,7 +28,7 @@ class PendingApproval:
     call: ToolCall
     asked_at: float
     expires_at: float | None
-    """When it will be refused if nobody decides; None where nothing limits that."""
+    """When it will be refused if it is not decided; None where nothing limits that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class PendingChanges:
         raise StopIteration
 
     def close(self) -> None:
-        """End the iteration, also for whoever waits for the next state."""
+        """End the iteration, also for a task that waits for the next state."""
         self._closed = True
         self._signal.notify()
 

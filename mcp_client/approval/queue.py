@@ -115,7 +115,7 @@ class ApprovalQueue:
             raise ConfigError(f"ApprovalQueue(keep={keep!r}): give seconds above 0")
         if wait is not None and self._store is None:
             raise ConfigError(
-                "ApprovalQueue(wait=...) without store=: a call that is no longer waited for is "
+                "ApprovalQueue(wait=...) without store=: a call without a waiting caller is "
                 "kept there, so give the path of a file"
             )
         self._wait = inf if wait is None else wait

@@ -7,7 +7,7 @@ import sys
 
 from ..catalog.tool import ToolCall
 from ..protocol.canonical_json import NotJson
-from ..runtime.console import Console, nobody_there, open_console
+from ..runtime.console import Console, open_console, why_no_terminal
 from ..runtime.console_layout import SHORT, WHOLE, Page, Row, prose
 from ..runtime.safe_text import safe_text
 from .decision import Allow, Answer, Deny, Remember
@@ -45,7 +45,7 @@ async def ask_on_terminal(call: ToolCall) -> Answer:
     runs out or its call is cancelled. One dialogue is open at a time, also with questions of
     servers and logins. See ``runtime.console`` for the terminal's part.
     """
-    reason = nobody_there()
+    reason = why_no_terminal()
     if reason is not None:
         return Deny(
             f"{reason}; pass approval= to connect(): a function that decides, or "

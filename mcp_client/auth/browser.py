@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from ..errors import AuthError, ConfigError, McpError
-from ..runtime.console import nobody_there, open_console
+from ..runtime.console import open_console, why_no_terminal
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown
 from .redirect import RedirectPage, listens_at, read_redirect
@@ -133,7 +133,7 @@ class Browser:
             await _ask_host(self._on_url, attempt)
         else:
             opened = not self._headless and await _opened(step.url)
-            if not opened or nobody_there() is None:
+            if not opened or why_no_terminal() is None:
                 await _ask_at_terminal(attempt, opened=opened)
         if attempt.params is None and not attempt.listens:
             raise AuthError(
@@ -269,7 +269,7 @@ async def _ask_at_terminal(attempt: _Attempt, *, opened: bool) -> None:
     end the login.
     """
     step = attempt.step
-    if (reason := nobody_there()) is not None:
+    if (reason := why_no_terminal()) is not None:
         raise AuthError(
             f"a login at {shown_host(step.url)} is needed, but there is no browser to open, and "
             f"{reason}; give OAuth(on_url=...), a function that shows the URL to a person",

@@ -7,7 +7,7 @@ list that was fetched before is used again, and the server declares that it tell
 runs outside the host's own tasks, and ends with its connection.
 
 Notifications that were sent while no stream was open are lost. So opening one counts as a change
-if an earlier stream was lost or somebody watches, and otherwise for lists that are no longer fresh.
+if an earlier stream was lost or a watch is open, and otherwise for lists that are no longer fresh.
 A stream that is lost, ended or cancelled by the server is opened again after a pause that doubles,
 with jitter. A server that does not know the method, or does not acknowledge what was asked for, is
 not asked again on the same connection; its lists are then fresh for their ``ttlMs`` only.

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from ..errors import McpError
-from ..runtime.console import nobody_there, open_console
+from ..runtime.console import open_console, why_no_terminal
 from . import calling
 from .exits import DONE, USAGE, UsageError, exit_code
 from .output import note, print_text
@@ -52,7 +52,7 @@ async def shell(options: argparse.Namespace) -> int:
 
 async def _lines() -> AsyncIterator[str]:
     """Typed at the terminal; of a pipe, which is read to its end first."""
-    if sys.stdin.isatty() and nobody_there() is None:
+    if sys.stdin.isatty() and why_no_terminal() is None:
         while True:
             async with open_console() as console:
                 line = await console.ask("mcp> ")

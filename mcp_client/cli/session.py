@@ -105,9 +105,9 @@ def _why_unasked(options: argparse.Namespace) -> str | None:
         return "--no-input was given"
     if not options.terminal:
         return "there is no terminal to ask at"
-    from ..runtime.console import nobody_there
+    from ..runtime.console import why_no_terminal
 
-    return nobody_there()
+    return why_no_terminal()
 
 
 def _quoted(name: str) -> str:
@@ -264,7 +264,7 @@ def _denied(error: StartDenied, target: Configured) -> StartDenied:
     if error.source != "gate":
         return error
     return StartDenied(
-        f"the server was not started: nobody has said that what {target.config.path} runs may run "
+        f"the server was not started: what {target.config.path} runs has not been confirmed "
         "here; run this command once at a terminal, which asks and remembers",
         server=target.name,
         reason=error.reason,

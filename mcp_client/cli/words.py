@@ -18,7 +18,7 @@ exit codes:
   0    done
   1    the tool reported an error; a log, or tools, are not what they were
   2    usage: nothing was done
-  3    refused: no approval, or nobody allowed a config file's server to start
+  3    refused: no approval, or a config file's server was not confirmed
   4    no such tool, resource, prompt or server
   5    cannot connect
   6    login needed, or credentials refused

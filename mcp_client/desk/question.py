@@ -107,7 +107,7 @@ def _head(pending: PendingApproval) -> Html:
     )
     times: list[Part] = ["Asked ", _time(pending.asked_at)]
     if pending.expires_at is not None:
-        times += [", refused ", _time(pending.expires_at), " if nobody decides"]
+        times += [", refused ", _time(pending.expires_at), " if it is not decided"]
     return element(
         "header",
         element("label", tick, element("span", "Select"), class_="select", for_=f"tick-{id}"),

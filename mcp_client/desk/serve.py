@@ -5,7 +5,7 @@ async with serve_desk(queue) as desk:
     print("Decide at", desk.url)              # opens the page once; desk.invite() gives another
 ```
 
-The address is for one use: it exchanges itself for a cookie of that browser, and whoever reads it
+The address is for one use: it exchanges itself for a cookie of that browser, and who reads it
 afterwards, in a history or over a shoulder, gets in no more. The page stands under a path that is
 random too, to which the cookie is limited, for cookies are shared by all ports of a host. Requests
 under another host name (one that was made to resolve to this machine) are refused.

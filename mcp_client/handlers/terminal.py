@@ -17,7 +17,7 @@ import anyio
 
 from ..protocol.consent_url import NotOpenable
 from ..protocol.elicitation import FormField
-from ..runtime.console import Console, nobody_there, open_console
+from ..runtime.console import Console, open_console, why_no_terminal
 from ..runtime.console_layout import Page, Row, prose
 from ..runtime.safe_text import safe_text
 from .handlers import Accept, Cancel, Decline, ElicitRequest
@@ -53,7 +53,7 @@ async def elicit_on_terminal(request: ElicitRequest) -> Outcome:
     and a request that the server withdraws cancel, and so does a missing terminal. 2025-11-25 and
     2026-07-28 ``client/elicitation``.
     """
-    reason = nobody_there()
+    reason = why_no_terminal()
     if reason is not None:
         _log.warning("%s: a request for input was cancelled: %s", request.server, reason)
         return Cancel()

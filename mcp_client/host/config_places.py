@@ -76,7 +76,7 @@ def user_place(path: Path) -> str | None:
 
 
 def guess_program(path: Path, value: Any) -> str:
-    """By the file's name and folder; by what it says where the name is nobody's."""
+    """By the file's name and folder; by what it says where the name does not tell."""
     known = _BY_NAME.get(path.name) or _IN_A_FOLDER.get(path.parent.name)
     if known is not None:
         return known

@@ -215,7 +215,7 @@ class Fields:
         return tuple(good)
 
     def seconds(self, ours: str, unit: float = 1.0) -> float | None:
-        """A time that is written in units of so many seconds; one that is none has no effect."""
+        """A time that is written in units of so many seconds; anything else has no effect."""
         value = self.raw(ours)
         if value is None:
             return None

@@ -130,8 +130,8 @@ class _Gate:
             return None
         if self._confirm is None:
             return self._denied(
-                f"nobody has confirmed it, and {request.path} is not one of your own settings but "
-                f"may have come with a project: {_ADVICE}",
+                f"it has not been confirmed, and {request.path} is not one of your own settings "
+                f"but may have come with a project: {_ADVICE}",
                 "gate",
             )
         answer: Any = None

@@ -4,9 +4,9 @@ Everything that takes time runs in a background task of the server's own, at mos
 asking whether it may be started, connecting, listing its tools. So no caller's cancellation ends
 what others wait for, and nothing runs for a server that is up or down and not being worked on.
 
-The session is made anew until it stands for the first time; from then on it is the same one, and
+The session is created again until it stands for the first time; then it stays the same one, and
 its lost connection is replaced within it. Its ``Connection`` asks here whether that may be done now
-(``begin``) and tells how it went (``end``), whoever needed it.
+(``begin``) and tells how it went (``end``), for every caller.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _PROBE_SECONDS = 10.0
 _EARLY = 0.01
 """Seconds by which a timer may ring too early."""
 _ANSWERED_AT_ONCE = 1.0
-"""Seconds within which whoever is asked answers without a person, or from memory."""
+"""Seconds within which the confirm hook answers without a person, or from memory."""
 _PORTS = {"http": 80, "https": 443}
 _GATEWAY = frozenset({502, 503, 504})
 
@@ -285,7 +285,9 @@ class HostedServer:
                 refused = await self.gate()
         except TimeoutError:
             seconds = self._timeouts.approval
-            refused = ConfigError(f"nobody allowed it within {seconds:g} s, Timeouts(approval=...)")
+            refused = ConfigError(
+                f"there was no answer within {seconds:g} s, Timeouts(approval=...)"
+            )
         except McpError as error:
             refused = error
         except Exception as error:  # noqa: BLE001 - any failure means no

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 
 from ..errors import StartDenied
-from ..runtime.console import Console, nobody_there, open_console
+from ..runtime.console import Console, open_console, why_no_terminal
 from ..runtime.console_layout import Page, Row
 from .start_request import StartRequest
 
@@ -25,7 +25,7 @@ async def confirm_on_terminal(request: StartRequest) -> bool:
     The answers, ended by Enter: ``y`` or ``yes``; anything else three times, nothing, ``n``, Ctrl-C
     and Ctrl-D mean no. Without a terminal the answer is no, and the server's status says so.
     """
-    reason = nobody_there()
+    reason = why_no_terminal()
     if reason is not None:
         raise StartDenied(
             f"the server was not started: {reason}; give Host.from_config(confirm=...) another "

@@ -38,7 +38,7 @@ try:
 except ImportError:  # pragma: no cover - Windows
     termios = None  # type: ignore[assignment]
 
-__all__ = ["Console", "ask_at", "nobody_there", "open_console", "terminal"]
+__all__ = ["Console", "ask_at", "open_console", "terminal", "why_no_terminal"]
 
 _INTERRUPT = b"\x03"
 _LONGEST = 4_000
@@ -68,7 +68,7 @@ def terminal() -> _Place:
     return _elsewhere or _Place(sys.stdin, sys.stderr)
 
 
-def nobody_there() -> str | None:
+def why_no_terminal() -> str | None:
     """Why a question cannot be asked at the terminal, or None if it can."""
     if not all(map(_is_terminal, terminal())):
         return "there is no terminal to ask at"

@@ -14,7 +14,7 @@ __all__ = ["Signal", "TaskListener", "ThreadListener"]
 
 
 class Signal:
-    """``notify`` wakes whoever listens, from any thread. It carries no value.
+    """``notify`` wakes every listener, from any thread. It carries no value.
 
     Begin to listen, look at what may have changed, and wait only if it has not: then no
     notification in between is missed.

@@ -4,11 +4,11 @@ The HTML standard, "Server-sent events". httpx-sse splits and interprets the lin
 and what of its events counts, is decided here:
 
 - The stream is UTF-8 whatever its content type says, and a byte order mark at its beginning is
-  dropped. Bytes that are not UTF-8 come out as they went in: whoever parses them refuses them.
+  dropped. Bytes that are not UTF-8 come out as they went in: the parser refuses them.
 - It is fed whole lines, so it holds no more than one event. No event, and no line, may be longer
   than the cap, which is checked while they come.
 - A ``retry`` that is not made of ASCII digits is left out, as the standard says.
-- An event without data is no message (httpx-sse has one for each comment after an ``id``, too), but
+- An event without data is not a message (httpx-sse has one for each comment after an ``id``), but
   its ``id`` and ``retry`` count.
 """
 

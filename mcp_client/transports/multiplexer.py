@@ -13,7 +13,7 @@ is where its id is looked for.
 
 *Invalid frames.* A frame that is not a message is counted and skipped. If it can be told whose
 answer it was, that request fails with ``InvalidFrame`` at once. If a frame was too long to keep and
-it cannot be told whose it was, every waiting request fails: one of them would wait in vain.
+it cannot be told whose it was, every waiting request fails: one of them would wait without end.
 
 *Clocks.* One timer serves all waits. It rings at the earliest deadline that was known when it
 was set; a later one costs nothing. With the usual equal clocks, new deadlines are always later.

@@ -22,7 +22,7 @@ from mcp_client.transports.stdio import StdioServer, StdioTransport
         (["uvx", "mcp-server-fetch"], "mcp-server-fetch"),
         (["uv", "run", "server.py"], "server"),
         (["uv", "run", "weather/server.py"], "weather"),
-        (["uv", "--directory", "/home/ana/weather", "run", "server.py"], "weather"),
+        (["uv", "--directory", "/srv/ana/weather", "run", "server.py"], "weather"),
         (["uv", "run", "--with", "mcp", "python", "-u", "weather.py"], "weather"),
         (["uv", "tool", "run", "mcp-server-time"], "mcp-server-time"),
         (["uvx", "--from", "git+https://example.com/x", "mcp-server-x"], "mcp-server-x"),
