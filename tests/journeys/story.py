@@ -117,6 +117,8 @@ class Peer:
     tells: bool = True
     """Whether progress reaches us: not where a server answers in one JSON text, or keeps nothing
     between the requests of a client whose progress it would send on another stream."""
+    beside: bool = False
+    """Whether progress travels on another stream than the answer, which may overtake its last."""
     hears: bool = True
     """Whether it can be told that a call was given up: not where it keeps no state."""
 
@@ -255,7 +257,9 @@ async def _progress_is_reported(told: Told) -> None:
         0.03, 3, on_progress=lambda progress, total, message: steps.append((progress, total))
     )
     assert not result.is_error
-    assert steps == [(1, 3), (2, 3), (3, 3)]
+    expected = [(1, 3), (2, 3), (3, 3)]
+    assert steps
+    assert steps == (expected[: len(steps)] if told.peer.beside else expected)
 
 
 async def _concurrent_calls_get_their_own_answers(told: Told) -> None:

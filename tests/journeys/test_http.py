@@ -39,8 +39,8 @@ TABLE: dict[str, tuple[Start, Peer]] = {
         replace(_NEW, revision="2025-11-25", pin="2025-11-25"),
     ),
     "official-2.3-sse": (_official("2.3.0", "sse"), replace(_NEW, revision="2025-11-25")),
-    "official-1.12-events": (_official("1.12.4", HTTP), _OLD),
-    "official-1.12-json": (_official("1.12.4", HTTP, "json"), _OLD),
+    "official-1.12-events": (_official("1.12.4", HTTP), replace(_OLD, beside=True)),
+    "official-1.12-json": (_official("1.12.4", HTTP, "json"), replace(_OLD, beside=True)),
     "official-1.12-stateless-events": (
         _official("1.12.4", HTTP, "stateless"),
         replace(_OLD, tells=False, hears=False),
