@@ -10,6 +10,7 @@ One folder a subject; imports go down this list only::
     sync.py      the same for programs without an event loop, and for threads
     host/        many servers as one set of tools: Host, naming, filters, status, config files
     session/     connect, Session, and the life of one tool call, top to bottom
+    extensions/  what goes beyond the core: each declared, each in files of its own
     handlers/    what a server may ask of the host: elicitation, sampling, roots; its log
     approval/    the gate every call passes: rules, remembered answers, the approval hook
     audit/       the record of every call, opened before it is decided, and how to verify it

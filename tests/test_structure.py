@@ -24,6 +24,7 @@ LAYERS = [
     {"catalog"},
     {"approval", "audit"},
     {"handlers"},
+    {"extensions"},
     {"session"},
     {"host"},
     {"adapters", "desk", "sync"},

@@ -32,7 +32,7 @@ from ..runtime.session_context import SessionContext
 from ..transports.base import Credentials
 from .inspection import text_findings
 from .listed import Listed, Rejected
-from .reading import Page
+from .reading import Page, ReadRequests
 from .subscription import ListSubscription
 
 __all__ = ["Kind", "ListSource", "PagedCache", "PagedEntries"]
@@ -76,6 +76,18 @@ class ListSource:
     repeats_in_headers: Callable[[], bool] = lambda: False
     """Whether HTTP headers repeat marked arguments: then a tool with an invalid ``x-mcp-header``
     cannot be used."""
+
+    @classmethod
+    def of(cls, reads: ReadRequests, now: Callable[[], float]) -> ListSource:
+        """The lists that are fetched with the requests of a session."""
+        return cls(
+            reads.context,
+            reads.page,
+            now,
+            reads.offers,
+            lambda: reads.connection.transport.credentials,
+            reads.repeats_in_headers,
+        )
 
 
 class PagedCache(ABC, Generic[L]):

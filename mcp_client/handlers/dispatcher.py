@@ -27,6 +27,7 @@ import anyio
 
 from ..approval.gate import Allow
 from ..errors import (
+    CallTimeout,
     ConfigError,
     ConnectionLost,
     McpError,
@@ -369,16 +370,23 @@ class Dispatcher:
         if completion is not None:
             completion.set()
 
-    def completion(self, elicitation_id: str) -> LoopEvent:
-        """Set once the server says that the visit is done. Raises ``ConfigError`` for an id that
-        the server never gave."""
+    async def elicitation_completed(self, elicitation_id: str) -> None:
+        """Wait until the server says that the visit is done. Raises ``CallTimeout`` after
+        ``Timeouts.approval``, and ``ConfigError`` for an id that the server never gave."""
         found = self._completions.get(elicitation_id)
         if found is None:
             raise ConfigError(
                 f"the server asked for no elicitation {safe_text(elicitation_id, 80)!r}",
                 server=self._server,
             )
-        return found
+        with anyio.move_on_after(self._timeouts.approval):
+            await found.wait()
+            return
+        raise CallTimeout(
+            "the server did not say that the elicitation was completed",
+            clock="total",
+            server=self._server,
+        )
 
     # ----------------------------------------------------------------- calling the handlers
 

@@ -20,21 +20,20 @@ import itertools
 import json
 import math
 import sys
-from collections.abc import Coroutine, Hashable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NewType
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
+from typing import Any, NewType
 
 import anyio
 
-from ..approval.one_call import OneCallApproval
 from ..approval.questions import write_down
 from ..catalog.result import ToolResult
-from ..catalog.tool import Tool, ToolCall, new_call
+from ..catalog.tool import ToolCall, new_call
 from ..catalog.tools import Catalog
 from ..connection.cancellation import CancelToken, stop_if_cancelled
 from ..connection.connection import Connection, session_ended
-from ..connection.rpc import CallOptions, OnProgress, RpcConnection, Traffic
-from ..connection.tracing import CallSpan, call_span
+from ..connection.rpc import CallOptions, RpcConnection, Traffic
+from ..connection.tracing import call_span
 from ..errors import (
     CallDenied,
     ConnectError,
@@ -52,17 +51,13 @@ from ..protocol.era import Complete
 from ..protocol.headers import HEADER_MISMATCH
 from ..protocol.jsonrpc import Json
 from ..runtime.event_loop import cancel_requests, current
-from ..runtime.limits import Timeouts
 from ..validation.worker_pool import WorkerPool
+from .call_state import CallState
 from .in_force import InForce, changes, check_options
-from .retry import Retry
 from .setup import Setup
-from .tool_validation import Strictness, ToolPlan, ToolValidation, log_problem
+from .tool_validation import ToolValidation, log_problem
 
-if TYPE_CHECKING:
-    from ..audit import Entry
-
-__all__ = ["Approved", "CallState", "Caller"]
+__all__ = ["Approved", "Caller"]
 
 Approved = NewType("Approved", ToolCall)
 """A call that the gate said yes to, not yet used."""
@@ -414,76 +409,6 @@ class Caller:
 
     def _new_id(self) -> str:
         return f"{self._origin}-{next(self._numbers)}"
-
-
-class _NotRecorded:
-    """The audit entry of a call in a session without ``audit``: it does nothing."""
-
-    traffic: Traffic | None = None
-
-    def again(self, id: str) -> _NotRecorded:
-        return self
-
-    def found(self, tool: Tool, revision: str) -> None: ...
-
-    def breaks(self, finding: str, path: str) -> None: ...
-
-    async def open(self, call: ToolCall) -> None: ...
-
-    def changed(self, call: ToolCall) -> None: ...
-
-    def asking(self) -> None: ...
-
-    def decided(self, call: ToolCall, *verdict: object) -> None: ...
-
-    def sending(self) -> None: ...
-
-    async def done(self, result: ToolResult) -> ToolResult:
-        return result
-
-    async def failed(self, error: BaseException, cancelled: McpError | None) -> None: ...
-
-
-_NOT_RECORDED = _NotRecorded()
-
-
-@dataclass(slots=True)
-class CallState:
-    """One call while it is made: at first what ``call_tool`` was given."""
-
-    name: str
-    arguments: Mapping[str, Any] | None
-    timeouts: Timeouts
-    on_progress: OnProgress | None = None
-    meta: Mapping[str, Any] | None = None
-    validation: Strictness | None = None
-    cancel: CancelToken | None = None
-    context: Hashable = None
-    retry: Retry | None = None
-    entry: Entry | _NotRecorded = _NOT_RECORDED
-    """Of this attempt, as are ``id``, ``traffic`` and ``findings``."""
-    id: str = ""
-    traffic: Traffic | None = None
-    """Counts bytes, where there is an audit or a token that has to know whether any left."""
-    findings: tuple[str, ...] = ()
-    """How the definition changed while approval was asked for."""
-    plan: ToolPlan = field(init=False)
-    """Of the definition in force."""
-    once: OneCallApproval = field(default_factory=OneCallApproval)
-    frozen: tuple[dict[str, Any], str] | None = None
-    """The arguments and their canonical text, taken once from what the caller gave."""
-    cancel_requests: int | None = None
-    """Those to cancel the caller's task that were open before any callback could run."""
-    span: CallSpan | None = None
-    attempts: int = 1
-    """Those that ``retry`` counts, this one included."""
-    seconds: float = 0.0
-    """Those of the total timeout that earlier attempts have used, pauses included."""
-    is_repetition: bool = False
-    """Whether this attempt repeats one that the server refused to run, because what we knew of the
-    server was out of date."""
-    may_have_run: bool = False
-    """Whether an earlier attempt may have run."""
 
 
 def _object(what: str, value: Any) -> tuple[dict[str, Any], str]:

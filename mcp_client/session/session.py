@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import AsyncExitStack
@@ -20,20 +19,20 @@ from ..catalog.tool import Tool, ToolList
 from ..catalog.tools import Catalog
 from ..connection.cancellation import CancelToken
 from ..connection.connection import Connection, RestartPolicy
-from ..connection.rpc import REPEATABLE, OnProgress, RpcConnection
-from ..errors import CallTimeout, ConfigError, McpError
+from ..connection.rpc import REPEATABLE, OnProgress
+from ..errors import ConfigError, McpError
 from ..handlers.dispatcher import Dispatcher
 from ..handlers.input_rounds import InputRequiredLoop
 from ..handlers.server_log import ServerLog
 from ..protocol.capabilities import Implementation
-from ..protocol.jsonrpc import Notification, Request, encode_response
-from ..protocol.notifications import CANCELLED, COMPLETED, LOG_LEVELS, LOGGED
 from ..runtime.event_loop import current
 from ..runtime.limits import Timeouts
 from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
 from ..validation.worker_pool import WorkerPool
-from .call import Caller, CallState
+from .call import Caller
+from .call_state import CallState
+from .incoming import Incoming
 from .retry import Retry
 from .setup import Setup
 from .tool_validation import Strictness
@@ -49,8 +48,6 @@ if TYPE_CHECKING:
     from ..protocol.resources import Resource, ResourceTemplate
 
 __all__ = ["Session"]
-
-_log = logging.getLogger("mcp_client")
 
 
 class Session:
@@ -74,17 +71,18 @@ class Session:
         self._origin = os.urandom(4).hex()
         self._opened = False
         self._why_left_out: Callable[[str], str | None] | None = None
+        self._dispatcher = Dispatcher(setup.handlers, self._context)
+        self._logs = ServerLog(setup.handlers, self._context)
+        self._incoming = Incoming(self._context, self._dispatcher, self._logs)
         self._connection = Connection(
             transport,
             self._context,
             client=setup.client,
             pin=setup.pin,
-            unasked=self._unasked,
-            connected=self._connected,
+            unasked=self._incoming.hear,
+            connected=self._incoming.connected,
         )
         self._workers = WorkerPool()
-        self._dispatcher = Dispatcher(setup.handlers, self._context)
-        self._logs = ServerLog(setup.handlers, self._context)
         self._rounds = InputRequiredLoop(self._dispatcher, setup.limits)
         self._reads = ReadRequests(self._context, self._connection, self._rounds.run)
 
@@ -150,7 +148,8 @@ class Session:
 
     async def get_tool(self, name: str) -> Tool:
         """The tool ``name``. Raises ``UnknownTool``, which lists the names there are."""
-        return await self._find(name)
+        await self._connection.live()
+        return await self._catalog.find(name)
 
     def tool_changes(self) -> ToolWatch:
         """What is added, removed and changed from now on, compared with the list fetched last.
@@ -306,13 +305,7 @@ class Session:
         level goes with every request from here on, and nothing is sent now
         (``server/utilities/logging``, deprecated there). Lines below it are dropped either way.
         """
-        if level not in LOG_LEVELS:
-            raise ConfigError(f"log level {level!r}: give one of {', '.join(LOG_LEVELS)}")
-        rpc = await self._connection.live()
-        if _sets_log_level(rpc):
-            await rpc.request("logging/setLevel", {"level": level}, self._timeouts)
-        self._logs.set_min_level(level)
-        rpc.ask_for_logs(level)
+        await self._incoming.set_log_level(self._connection.live, level)
 
     async def roots_changed(self) -> None:
         """Tell the server that ``Handlers(roots=)`` would answer otherwise now.
@@ -333,15 +326,7 @@ class Session:
         on without. Raises ``CallTimeout`` after ``Timeouts.approval`` seconds, and ``ConfigError``
         for an id the server never gave.
         """
-        done = self._dispatcher.completion(elicitation_id)
-        with anyio.move_on_after(self._timeouts.approval):
-            await done.wait()
-            return
-        raise CallTimeout(
-            "the server did not say that the elicitation was completed",
-            clock="total",
-            server=self.name,
-        )
+        await self._dispatcher.elicitation_completed(elicitation_id)
 
     # -------------------------------------------------------------- its health
 
@@ -404,14 +389,7 @@ class Session:
             await anyio.to_thread.run_sync(setup.pins.read)  # unusable: then nothing is started
         if setup.gate.memory.store is not None:
             await anyio.to_thread.run_sync(setup.gate.memory.store.list)  # likewise
-        self._source = ListSource(
-            self._context,
-            self._reads.page,
-            current().now,
-            self._reads.offers,
-            lambda: self._connection.transport.credentials,
-            self._reads.repeats_in_headers,
-        )
+        self._source = ListSource.of(self._reads, current().now)
         self._subscriptions = Subscriptions(self.name, self._timeouts, self._limits)
         self._catalog = Catalog(
             self._source,
@@ -430,67 +408,12 @@ class Session:
         )
         self._dispatcher.start(current())
         self._logs.start()
+        self._incoming.start(self._subscriptions)
         try:
             await self._connection.open()
-            await self._ask_for_logs(self._connection.agreed())
+            await self._incoming.ask_for_logs(self._connection.agreed())
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self.aclose()
             raise
         return self
-
-    async def _ask_for_logs(self, rpc: RpcConnection) -> None:
-        """Tell a server of the handshake era which log notices are wanted, if the host said so."""
-        level = self._logs.min_level
-        if level is None or not _sets_log_level(rpc):
-            return
-        clocks = self._timeouts.for_call(self._timeouts.connect)
-        try:
-            await rpc.request("logging/setLevel", {"level": level}, clocks)
-        except McpError as error:
-            _log.warning("%s: the log level could not be set: %s", self.name, error)
-
-    def _connected(self, rpc: RpcConnection) -> None:
-        if not rpc.era.server_may_ask:
-            rpc.ask_for_logs(self._logs.request_level)
-        if rpc.generation > 1:
-            self._dispatcher.cancel_all_but(rpc.transport)
-            self._dispatcher.run_in_background(lambda: self._ask_for_logs(rpc))
-        self._subscriptions.connected(rpc)
-
-    async def _find(self, name: str) -> Tool:
-        await self._connection.live()
-        return await self._catalog.find(name)
-
-    # --------------------------------------------------------------- listening
-
-    def _unasked(self, transport: Transport, message: Request | Notification) -> None:
-        if isinstance(message, Notification):
-            match message.method:
-                case method if method == LOGGED:
-                    self._logs.handle(message.params)
-                case method if method == CANCELLED:
-                    self._dispatcher.on_cancelled(transport, message.params)
-                case method if method == COMPLETED:
-                    self._dispatcher.on_elicitation_complete(message.params)
-                case _:
-                    self._subscriptions.hear(message)
-            return
-        era = transport.era
-        if era is not None and not era.server_may_ask:
-            self.stats.refused_questions += 1
-            _log.warning(
-                "%s: a question from the server was dropped: its revision has none", self.name
-            )
-        elif message.method == "ping":
-            transport.send_soon(encode_response(message.id, {}), {})
-        else:
-            self._dispatcher.on_request(transport, message, era, self._pause_clocks)
-
-    def _pause_clocks(self) -> Callable[[], None]:
-        rpc = self._connection.rpc
-        return (lambda: None) if rpc is None else rpc.clocks.pause()
-
-
-def _sets_log_level(rpc: RpcConnection) -> bool:
-    return rpc.era.server_may_ask and "logging" in rpc.era.server.capabilities

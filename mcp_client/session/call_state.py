@@ -1,0 +1,93 @@
+"""One call while it is made: what ``call_tool`` was given, and what is known of it by now."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..approval.one_call import OneCallApproval
+from ..catalog.result import ToolResult
+from ..catalog.tool import Tool, ToolCall
+from ..connection.cancellation import CancelToken
+from ..connection.rpc import OnProgress, Traffic
+from ..connection.tracing import CallSpan
+from ..errors import McpError
+from ..runtime.limits import Timeouts
+from .retry import Retry
+from .tool_validation import Strictness, ToolPlan
+
+if TYPE_CHECKING:
+    from ..audit import Entry
+
+__all__ = ["CallState", "NotRecorded"]
+
+
+class NotRecorded:
+    """The audit entry of a call in a session without ``audit``: it does nothing."""
+
+    traffic: Traffic | None = None
+
+    def again(self, id: str) -> NotRecorded:
+        return self
+
+    def found(self, tool: Tool, revision: str) -> None: ...
+
+    def breaks(self, finding: str, path: str) -> None: ...
+
+    async def open(self, call: ToolCall) -> None: ...
+
+    def changed(self, call: ToolCall) -> None: ...
+
+    def asking(self) -> None: ...
+
+    def decided(self, call: ToolCall, *verdict: object) -> None: ...
+
+    def sending(self) -> None: ...
+
+    async def done(self, result: ToolResult) -> ToolResult:
+        return result
+
+    async def failed(self, error: BaseException, cancelled: McpError | None) -> None: ...
+
+
+_NOT_RECORDED = NotRecorded()
+
+
+@dataclass(slots=True)
+class CallState:
+    """One call while it is made: at first what ``call_tool`` was given."""
+
+    name: str
+    arguments: Mapping[str, Any] | None
+    timeouts: Timeouts
+    on_progress: OnProgress | None = None
+    meta: Mapping[str, Any] | None = None
+    validation: Strictness | None = None
+    cancel: CancelToken | None = None
+    context: Hashable = None
+    retry: Retry | None = None
+    entry: Entry | NotRecorded = _NOT_RECORDED
+    """Of this attempt, as are ``id``, ``traffic`` and ``findings``."""
+    id: str = ""
+    traffic: Traffic | None = None
+    """Counts bytes, where there is an audit or a token that has to know whether any left."""
+    findings: tuple[str, ...] = ()
+    """How the definition changed while approval was asked for."""
+    plan: ToolPlan = field(init=False)
+    """Of the definition in force."""
+    once: OneCallApproval = field(default_factory=OneCallApproval)
+    frozen: tuple[dict[str, Any], str] | None = None
+    """The arguments and their canonical text, taken once from what the caller gave."""
+    cancel_requests: int | None = None
+    """Those to cancel the caller's task that were open before any callback could run."""
+    span: CallSpan | None = None
+    attempts: int = 1
+    """Those that ``retry`` counts, this one included."""
+    seconds: float = 0.0
+    """Those of the total timeout that earlier attempts have used, pauses included."""
+    is_repetition: bool = False
+    """Whether this attempt repeats one that the server refused to run, because what we knew of the
+    server was out of date."""
+    may_have_run: bool = False
+    """Whether an earlier attempt may have run."""

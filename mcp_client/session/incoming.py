@@ -1,0 +1,110 @@
+"""What a server says by itself, on any connection of a session, and who is told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from ..catalog.subscriptions import Subscriptions
+from ..connection.rpc import RpcConnection
+from ..errors import ConfigError, McpError
+from ..handlers.dispatcher import Dispatcher
+from ..handlers.server_log import ServerLog
+from ..protocol.jsonrpc import Notification, Request, encode_response
+from ..protocol.notifications import CANCELLED, COMPLETED, LOG_LEVELS, LOGGED
+from ..runtime.session_context import SessionContext
+from ..transports.base import Transport
+
+__all__ = ["Incoming"]
+
+_log = logging.getLogger("mcp_client")
+
+
+class Incoming:
+    """Hands requests of the server to the dispatcher, and notifications to those they concern."""
+
+    def __init__(self, context: SessionContext, dispatcher: Dispatcher, logs: ServerLog) -> None:
+        self._context = context
+        self._dispatcher = dispatcher
+        self._logs = logs
+        self._rpc: RpcConnection | None = None
+        self._subscriptions: Subscriptions | None = None
+        self.notices: dict[str, Callable[[Mapping[str, Any]], None]] = {}
+        """By method, what hears the notifications that an extension adds."""
+
+    def start(self, subscriptions: Subscriptions) -> None:
+        """Before the first connection."""
+        self._subscriptions = subscriptions
+
+    def connected(self, rpc: RpcConnection) -> None:
+        """There is a new connection."""
+        assert self._subscriptions is not None
+        self._rpc = rpc
+        if not rpc.era.server_may_ask:
+            rpc.ask_for_logs(self._logs.request_level)
+        if rpc.generation > 1:
+            self._dispatcher.cancel_all_but(rpc.transport)
+            self._dispatcher.run_in_background(lambda: self.ask_for_logs(rpc))
+        self._subscriptions.connected(rpc)
+
+    def hear(self, transport: Transport, message: Request | Notification) -> None:
+        """A message that belongs to no request of ours."""
+        if isinstance(message, Notification):
+            self._hear_notice(transport, message)
+            return
+        era = transport.era
+        if era is not None and not era.server_may_ask:
+            self._context.stats.refused_questions += 1
+            _log.warning(
+                "%s: a question from the server was dropped: its revision has none",
+                self._context.server,
+            )
+        elif message.method == "ping":
+            transport.send_soon(encode_response(message.id, {}), {})
+        else:
+            self._dispatcher.on_request(transport, message, era, self._pause_clocks)
+
+    def _hear_notice(self, transport: Transport, notice: Notification) -> None:
+        method = notice.method
+        if method == LOGGED:
+            self._logs.handle(notice.params)
+        elif method == CANCELLED:
+            self._dispatcher.on_cancelled(transport, notice.params)
+        elif method == COMPLETED:
+            self._dispatcher.on_elicitation_complete(notice.params)
+        elif method in self.notices:
+            self.notices[method](notice.params)
+        elif self._subscriptions is not None:
+            self._subscriptions.hear(notice)
+
+    def _pause_clocks(self) -> Callable[[], None]:
+        return (lambda: None) if self._rpc is None else self._rpc.clocks.pause()
+
+    # ------------------------------------------------------------- which log notices
+
+    async def set_log_level(self, live: Callable[[], Awaitable[RpcConnection]], level: str) -> None:
+        """``Session.set_log_level``, on the connection that ``live`` gives."""
+        if level not in LOG_LEVELS:
+            raise ConfigError(f"log level {level!r}: give one of {', '.join(LOG_LEVELS)}")
+        rpc = await live()
+        if _sets_log_level(rpc):
+            await rpc.request("logging/setLevel", {"level": level}, self._context.timeouts)
+        self._logs.set_min_level(level)
+        rpc.ask_for_logs(level)
+
+    async def ask_for_logs(self, rpc: RpcConnection) -> None:
+        """Tell a server of the handshake era which log notices are wanted, if the host said so."""
+        level = self._logs.min_level
+        if level is None or not _sets_log_level(rpc):
+            return
+        timeouts = self._context.timeouts
+        clocks = timeouts.for_call(timeouts.connect)
+        try:
+            await rpc.request("logging/setLevel", {"level": level}, clocks)
+        except McpError as error:
+            _log.warning("%s: the log level could not be set: %s", self._context.server, error)
+
+
+def _sets_log_level(rpc: RpcConnection) -> bool:
+    return rpc.era.server_may_ask and "logging" in rpc.era.server.capabilities
