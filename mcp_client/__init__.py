@@ -83,6 +83,7 @@ if TYPE_CHECKING:
         InvalidResult,
         InvalidSchema,
         McpError,
+        MissingCapability,
         NegotiationError,
         NotPending,
         NotSent,
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
         UnknownTool,
         UrlElicitationRequired,
     )
+    from .extensions.extension import Extension
     from .handlers.handlers import (
         Accept,
         Cancel,
@@ -188,6 +190,7 @@ __all__ = [
     "EmbeddedResource",
     "EnterpriseAuthorization",
     "Explanation",
+    "Extension",
     "FileTickets",
     "FileTokens",
     "FormField",
@@ -212,6 +215,7 @@ __all__ = [
     "McpError",
     "MemoryServer",
     "MemoryTokens",
+    "MissingCapability",
     "NegotiationError",
     "NotPending",
     "NotSent",
@@ -327,6 +331,7 @@ _LATER = {
         "InvalidResult",
         "InvalidSchema",
         "McpError",
+        "MissingCapability",
         "NegotiationError",
         "NotPending",
         "NotSent",
@@ -340,6 +345,7 @@ _LATER = {
         "UnknownTool",
         "UrlElicitationRequired",
     ),
+    "extensions.extension": ("Extension",),
     "protocol.capabilities": ("Implementation",),
     "protocol.content": (
         "AudioContent",

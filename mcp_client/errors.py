@@ -22,6 +22,7 @@ McpError                     .message .server .tool .retryable .attempts
 │   └── ConnectionLost       .exit_code .stderr_tail .http_status
 ├── ServerError              .code .data: the server answered with an error
 │   │                        (over HTTP: .http_status .body_excerpt .retry_after)
+│   ├── MissingCapability    .required: the client has to declare these; nothing was run
 │   └── UrlElicitationRequired .elicitations: a person has to visit these first
 ├── BrokenPromise            .result: the server's answer is not what it promised
 │   ├── ProtocolViolation    the answer breaks the specification
@@ -53,6 +54,7 @@ __all__ = [
     "InvalidResult",
     "InvalidSchema",
     "McpError",
+    "MissingCapability",
     "NegotiationError",
     "NotPending",
     "NotSent",
@@ -247,6 +249,14 @@ class ServerError(McpError):
     """The beginning of an answer that was not a JSON-RPC error, made safe to show."""
     retry_after: float | None = None
     """Seconds the server asked to wait before another attempt."""
+
+
+class MissingCapability(ServerError):
+    """The server does what was asked only for clients that declare more than this one did: a
+    handler, or an extension. The message says which option of ``connect`` does that."""
+
+    required: Any = None
+    """The capabilities that are missing, in the form of the specification: a dict."""
 
 
 class UrlElicitationRequired(ServerError):

@@ -194,6 +194,11 @@ class Session(_Blocking[AsyncSession]):
         return self._async.capabilities
 
     @property
+    def extensions(self) -> Mapping[str, Mapping[str, Any]]:
+        """The extensions that the server declares, with their settings; immutable."""
+        return self._async.extensions
+
+    @property
     def instructions(self) -> str | None:
         """The server's advice for a model: untrusted text."""
         return self._async.instructions

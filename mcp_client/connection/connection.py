@@ -64,7 +64,9 @@ class Connection:
         self._context = context
         self._name = context.server
         extensions = transport.extensions
-        self._client = client.with_extensions(extensions) if extensions else client
+        self._client = (
+            client.with_extensions({id: {} for id in extensions}) if extensions else client
+        )
         self._pin = pin
         self._unasked = unasked
         self._connected = connected

@@ -24,7 +24,8 @@ from typing import Any, TypeAlias
 import anyio
 from anyio.lowlevel import checkpoint
 
-from ..errors import CallTimeout, McpError, ProtocolViolation, ServerError
+from ..errors import CallTimeout, McpError, MissingCapability, ProtocolViolation, ServerError
+from ..protocol.capabilities import MISSING_CAPABILITY, missing_capabilities
 from ..protocol.era import Era, Malformed, Reading
 from ..protocol.headers import HeaderParam
 from ..protocol.jsonrpc import (
@@ -236,7 +237,7 @@ class RpcConnection:
             options.traffic.answers += 1
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("%s < answer to %s id=%s", self.server, method, id)
-        return self._read(message)
+        return self._read(message, method)
 
     async def _begin(
         self,
@@ -294,26 +295,34 @@ class RpcConnection:
             )
         deadline.sign(until)
 
-    def _read(self, answer: Response | ErrorResponse) -> Reading:
+    def _read(self, answer: Response | ErrorResponse, method: str) -> Reading:
         if type(answer) is ErrorResponse:
-            raise ServerError(
-                f"the server answered with an error: {safe_text(answer.message)} "
-                f"(code {answer.code})",
-                code=answer.code,
-                data=answer.data,
-                http_status=answer.status,
-                retry_after=answer.retry_after,
-                server=self.server,
-                retryable=answer.status == 429,
-            )
+            raise self._error(answer)
         try:
-            return self.era.read(answer.result)  # type: ignore[union-attr]
+            return self.era.read(answer.result, method)  # type: ignore[union-attr]
         except Malformed as error:
             raise ProtocolViolation(
                 str(error),
                 result=answer.result,  # type: ignore[union-attr]
                 server=self.server,
             ) from None
+
+    def _error(self, answer: ErrorResponse) -> ServerError:
+        text = f"the server answered with an error: {safe_text(answer.message)}"
+        fields = {
+            "code": answer.code,
+            "data": answer.data,
+            "http_status": answer.status,
+            "retry_after": answer.retry_after,
+            "server": self.server,
+            "retryable": answer.status == 429,
+        }
+        required, advice = missing_capabilities(answer.data)
+        # An older revision leaves the code to the server, to which it may mean something else.
+        if answer.code != MISSING_CAPABILITY or not (required or not self.era.server_may_ask):
+            return ServerError(f"{text} (code {answer.code})", **fields)
+        text += f"; it needs the client to declare {advice} (code {answer.code})"
+        return MissingCapability(text, required=required, **fields)
 
     def _timeout(self, method: str, timeouts: Timeouts, clock: str) -> McpError:
         seconds = timeouts.total if clock == "total" else timeouts.idle

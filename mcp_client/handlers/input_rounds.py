@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..connection.cancellation import stop_if_cancelled
 from ..connection.rpc import CallOptions, RpcConnection
 from ..errors import CallTimeout, ConnectError, ConnectionLost, ProtocolViolation, ServerError
-from ..protocol.era import Complete, Era, InputRequired
+from ..protocol.era import Complete, Era, ExtensionResult, InputRequired
 from ..runtime.limits import Limits, Timeouts
 from .dispatcher import URL_REQUIRED, Dispatcher
 
@@ -57,11 +57,10 @@ class InputRequiredLoop:
         started = rpc.now()
         try:
             reading = await rpc.request(method, fields, timeouts, options)
-            if isinstance(reading, Complete):
-                return reading.result
-            return await self.answer(
-                reading, rpc, InputRequest(method, fields, timeouts, options, started)
-            )
+            if isinstance(reading, InputRequired):
+                asked = InputRequest(method, fields, timeouts, options, started)
+                reading = await self.answer(reading, rpc, asked)
+            return reading.result
         except ServerError as error:
             raise await self.explained(error, rpc.era) from None
 
@@ -71,7 +70,7 @@ class InputRequiredLoop:
         rpc: RpcConnection,
         request: InputRequest,
         call: ToolCall | None = None,
-    ) -> dict[str, Any]:
+    ) -> Complete | ExtensionResult:
         """Send ``request`` again with answers, until it has a result. Returns that.
 
         Every round is sent with the same options. ``call`` is the tool call that the request makes.
@@ -95,8 +94,8 @@ class InputRequiredLoop:
                 again = await rpc.request(method, members, left, options)
             except ConnectError as error:
                 raise _lost(error) from error  # this round was not sent, but those before were
-            if isinstance(again, Complete):
-                return again.result
+            if not isinstance(again, InputRequired):
+                return again
             reading = again
         raise ProtocolViolation(
             f"the server asked back {self._limits.rounds} times (Limits.rounds), the most that is "

@@ -17,6 +17,7 @@ from ..approval.decision import ApprovalHook, Policy
 from ..approval.remembered import Answers
 from ..catalog.trust import Trust
 from ..errors import ConfigError, McpError
+from ..extensions.extension import Extension
 from ..protocol.capabilities import Implementation
 from ..runtime.limits import Limits, Timeouts
 from ..session.connect import connect
@@ -52,7 +53,7 @@ class HostOptions(TypedDict, total=False):
     pins: Pins | str | os.PathLike[str] | None
     handlers: Handlers | None
     client_info: Implementation | None
-    extensions: Any
+    extensions: Sequence[Extension] | None
     retry: Retry | None
 
 

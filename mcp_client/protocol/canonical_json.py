@@ -166,7 +166,9 @@ class FrozenObject(dict[str, Any]):
     __slots__ = ()
 
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError("approved arguments cannot be changed; answer Allow(arguments=...) instead")
+        raise TypeError(
+            "this cannot be changed; to send other arguments, answer Allow(arguments=...)"
+        )
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse

@@ -6,21 +6,30 @@ A name and version are self-reported: for display and logs, never for a decision
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from ..runtime.safe_text import safe_text
+from .additions import Additions
+from .canonical_json import plain
 from .versions import DECLARES_TOOLS, ELICITS, FULL_FORMS, STATELESS
 
 __all__ = [
+    "MISSING_CAPABILITY",
     "ClientDeclaration",
     "Implementation",
     "ServerFacts",
     "declared_in",
     "declares",
     "may_offer",
+    "missing_capabilities",
 ]
+
+MISSING_CAPABILITY = -32021
+"""The error of a server that needs the client to declare more (2026-07-28 ``basic/index``)."""
+_FEW = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +65,29 @@ class ClientDeclaration:
 
     info: Implementation
     capabilities: Mapping[str, Any]
+    additions: Additions = field(default_factory=Additions)
+    """What the extensions among the capabilities add to the protocol."""
 
-    def with_extensions(self, names: Iterable[str]) -> ClientDeclaration:
+    def with_extensions(self, extensions: Mapping[str, Mapping[str, Any]]) -> ClientDeclaration:
         """The same client, which supports these extensions, too (2026-07-28 ``basic/versioning``).
 
-        An extension without settings is an empty object.
+        By identifier, their settings; those that it has already are left as they are.
         """
-        known = {**self.capabilities.get("extensions", {}), **{name: {} for name in names}}
+        known = {**plain(extensions), **self.capabilities.get("extensions", {})}
         return replace(self, capabilities={**self.capabilities, "extensions": known})
+
+    def declared_in(self, revision: str) -> dict[str, Any]:
+        """What of its capabilities ``revision`` knows; see the function of this name."""
+        known = declared_in(revision, self.capabilities)
+        if self.additions.stateless_only and revision not in STATELESS:
+            left = {
+                id: settings
+                for id, settings in known.get("extensions", {}).items()
+                if id not in self.additions.stateless_only
+            }
+            known.pop("extensions", None)
+            known |= {"extensions": left} if left else {}
+        return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +146,24 @@ def declared_in(revision: str, capabilities: Mapping[str, Any]) -> dict[str, Any
     if "roots" in known and revision in STATELESS:
         known["roots"] = {}
     return known
+
+
+def missing_capabilities(data: object) -> tuple[dict[str, Any], str]:
+    """What a server that answered ``MISSING_CAPABILITY`` with ``data`` needs to be declared, as it
+    came, and how a host does that."""
+    required = data.get("requiredCapabilities") if isinstance(data, dict) else None
+    if not isinstance(required, dict):
+        return {}, "something of the client, and does not say what"
+    ways: list[str] = []
+    for name, settings in required.items():
+        if name == "extensions" and isinstance(settings, dict):
+            ways += [
+                f"the extension {shown}: connect(..., extensions=[Extension({shown!r})])"
+                for shown in (safe_text(id, 120) for id in settings)
+            ]
+        elif name in ("elicitation", "sampling", "roots"):
+            ways.append(f"{name}: connect(..., handlers=Handlers({name}=...))")
+        else:
+            ways.append(f"{safe_text(name, 60)!r}, which this client does not have")
+    more = f" and {len(ways) - _FEW} more" if len(ways) > _FEW else ""
+    return required, (", and ".join(ways[:_FEW]) or "nothing that it names") + more

@@ -16,7 +16,15 @@ from .headers import PROTOCOL_VERSION, HeaderParam
 from .jsonrpc import Id, Notification
 from .versions import FULL_FORMS, VERSION_HEADER
 
-__all__ = ["TOOLS_CALL", "Complete", "Era", "InputRequired", "Malformed", "Reading"]
+__all__ = [
+    "TOOLS_CALL",
+    "Complete",
+    "Era",
+    "ExtensionResult",
+    "InputRequired",
+    "Malformed",
+    "Reading",
+]
 
 TOOLS_CALL = "tools/call"
 """For those who treat a call in a way of its own. It is sent by ``session/call.py`` only."""
@@ -40,7 +48,15 @@ class InputRequired(NamedTuple):
     result: dict[str, Any]
 
 
-Reading: TypeAlias = Complete | InputRequired
+class ExtensionResult(NamedTuple):
+    """A result of a type that an extension adds; whoever declares the extension reads it."""
+
+    kind: str
+    """Its ``resultType``."""
+    result: dict[str, Any]
+
+
+Reading: TypeAlias = Complete | InputRequired | ExtensionResult
 
 
 class Era(ABC):
@@ -91,8 +107,8 @@ class Era(ABC):
         return {}
 
     @abstractmethod
-    def read(self, result: object) -> Reading:
-        """What a result means. Raises ``Malformed``."""
+    def read(self, result: object, method: str = "") -> Reading:
+        """What a result of ``method`` means. Raises ``Malformed``."""
 
     def owner(self, notice: Notification) -> Id | None:
         """The request a notification belongs to; None where it belongs to none.

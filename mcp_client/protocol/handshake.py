@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .capabilities import ClientDeclaration, ServerFacts, declared_in
+from .capabilities import ClientDeclaration, ServerFacts
 from .era import Complete, Era, Malformed, Reading
 from .jsonrpc import Id, encode_fields, encode_members
 
@@ -41,7 +41,7 @@ class HandshakeEra(Era):
         shown = f'"_meta":{encode_fields(own)}'
         return f"{{{body},{shown}}}" if body else f"{{{shown}}}"
 
-    def read(self, result: object) -> Reading:
+    def read(self, result: object, method: str = "") -> Reading:
         if type(result) is not dict:
             raise Malformed("the result is not a JSON object")
         return Complete(result)
@@ -51,7 +51,7 @@ def initialize_params(revision: str, client: ClientDeclaration) -> str:
     return encode_fields(
         {
             "protocolVersion": revision,
-            "capabilities": declared_in(revision, client.capabilities),
+            "capabilities": client.declared_in(revision),
             "clientInfo": client.info.to_wire(),
         }
     )

@@ -27,6 +27,7 @@ __all__ = [
     "header_params_of",
     "header_value",
     "mirrored",
+    "name_header",
     "request_headers",
 ]
 
@@ -60,6 +61,11 @@ def request_headers(method: str, name: str | None = None) -> tuple[tuple[str, st
     """``Mcp-Method``, and ``Mcp-Name`` where the request names something."""
     named = () if name is None else (("Mcp-Name", header_value(name)),)
     return ("Mcp-Method", method), *named
+
+
+def name_header(name: object) -> Mapping[str, str]:
+    """``Mcp-Name`` of a request that an extension adds. It may be a secret, and is not kept."""
+    return {"Mcp-Name": header_value(name)} if type(name) is str else {}
 
 
 def mirrored(mirrors: Sequence[HeaderParam], arguments: str) -> dict[str, str]:

@@ -27,7 +27,7 @@ from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import ConnectError, McpError, NegotiationError
-from .capabilities import ClientDeclaration
+from .capabilities import MISSING_CAPABILITY, ClientDeclaration, missing_capabilities
 from .era import Era
 from .handshake import HandshakeEra, initialize_params
 from .headers import PROTOCOL_VERSION, request_headers
@@ -48,7 +48,7 @@ __all__ = [
 __all__ += ["Tell", "negotiate"]
 
 _UNSUPPORTED_VERSION = -32022
-_STATELESS_CODES = (-32020, -32021, _UNSUPPORTED_VERSION)
+_STATELESS_CODES = (-32020, MISSING_CAPABILITY, _UNSUPPORTED_VERSION)
 _NO_HEADERS: Mapping[str, str] = {}
 
 
@@ -178,8 +178,13 @@ def _probe(
                     return chosen
                 wanted = chosen
             case AnsweredWithError(code=code) if code in _STATELESS_CODES:
+                needs = ""
+                if code == MISSING_CAPABILITY:
+                    needs = (
+                        f"; it needs the client to declare {missing_capabilities(outcome.data)[1]}"
+                    )
                 raise NegotiationError(
-                    f"the server refuses server/discover: {outcome.message} (code {code})"
+                    f"the server refuses server/discover: {outcome.message}{needs} (code {code})"
                 )
             case _:
                 return HANDSHAKE

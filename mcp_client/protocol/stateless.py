@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .capabilities import ClientDeclaration, ServerFacts, declared_in
-from .era import Complete, Era, InputRequired, Malformed, Reading, _id
-from .headers import NAMED_BY, HeaderParam, mirrored, request_headers
+from .capabilities import ClientDeclaration, ServerFacts
+from .era import Complete, Era, ExtensionResult, InputRequired, Malformed, Reading, _id
+from .headers import NAMED_BY, HeaderParam, mirrored, name_header, request_headers
 from .jsonrpc import Id, Json, Notification, dump, encode_fields, encode_members
 from .notifications import CANCELLED
 
@@ -31,6 +31,7 @@ class StatelessEra(Era):
         super().__init__(revision, server)
         self._stamp = _stamp(revision, client)
         self._reserved = tuple(_own_meta(revision, client))
+        self._additions = client.additions
 
     @classmethod
     def from_discover(
@@ -67,18 +68,28 @@ class StatelessEra(Era):
     ) -> Mapping[str, str]:
         name = fields.get(NAMED_BY.get(method, ""))
         headers = dict(request_headers(method, name if type(name) is str else None))
+        if method in self._additions.named_by:
+            headers.update(name_header(fields.get(self._additions.named_by[method])))
         if mirrors:
             headers.update(mirrored(mirrors, fields["arguments"]))
         return headers
 
-    def read(self, result: object) -> Reading:
+    def read(self, result: object, method: str = "") -> Reading:
         if type(result) is not dict:
             raise Malformed("the result is not a JSON object")
         kind = result.get("resultType", "complete")
         if kind == "complete":
             return Complete(result)
         if kind != "input_required":
-            raise Malformed(f"resultType is {str(kind)[:40]!r}, which this revision does not have")
+            kind, added = str(kind), self._additions.results
+            if method in added.get(kind, ()):
+                return ExtensionResult(kind, result)
+            what = (
+                f"no result of {method} may have"
+                if kind in added
+                else "this revision does not have"
+            )
+            raise Malformed(f"resultType is {kind[:40]!r}, which {what}")
         questions, state = result.get("inputRequests"), result.get("requestState")
         if questions is None and state is None:
             raise Malformed("input_required with neither inputRequests nor requestState")
@@ -103,7 +114,7 @@ def _own_meta(revision: str, client: ClientDeclaration) -> dict[str, Any]:
     return {
         _PREFIX + "protocolVersion": revision,
         _PREFIX + "clientInfo": client.info.to_wire(),
-        _PREFIX + "clientCapabilities": declared_in(revision, client.capabilities),
+        _PREFIX + "clientCapabilities": client.declared_in(revision),
     }
 
 

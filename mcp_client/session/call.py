@@ -47,7 +47,7 @@ from ..errors import (
 )
 from ..handlers.input_rounds import InputRequest, InputRequiredLoop
 from ..protocol.canonical_json import NotJson, json_object
-from ..protocol.era import Complete
+from ..protocol.era import InputRequired
 from ..protocol.headers import HEADER_MISMATCH
 from ..protocol.jsonrpc import Json
 from ..runtime.event_loop import cancel_requests, current
@@ -321,10 +321,10 @@ class Caller:
         calls[approved.id] = approved
         try:
             reading = await rpc.request(method, fields, timeouts, options)
-            if isinstance(reading, Complete):
-                return reading.result
-            asked = InputRequest(method, fields, timeouts, options, started)
-            return await self._rounds.answer(reading, rpc, asked, approved)
+            if isinstance(reading, InputRequired):
+                asked = InputRequest(method, fields, timeouts, options, started)
+                reading = await self._rounds.answer(reading, rpc, asked, approved)
+            return reading.result
         except ServerError as error:
             raise await self._rounds.explained(error, rpc.era, approved) from None
         finally:

@@ -15,6 +15,7 @@ from ..approval.remembered import Answers, ApprovalMemory
 from ..catalog.tool import ToolCall
 from ..catalog.trust import Trust, trust_of
 from ..errors import ConfigError
+from ..extensions.extension import Extension, declare
 from ..protocol.canonical_json import sha256
 from ..protocol.capabilities import ClientDeclaration, Implementation
 from ..protocol.versions import HANDSHAKE, STATELESS, is_known
@@ -54,6 +55,7 @@ def connect(
     pins: Pins | str | os.PathLike[str] | None = None,
     handlers: Handlers | None = None,
     client_info: Implementation | None = None,
+    extensions: Sequence[Extension] | None = (),
     revision: str = "auto",
     retry: Retry | None = None,
     record: str | os.PathLike[str] | None = None,
@@ -94,6 +96,10 @@ def connect(
     ``handlers`` answer what the server asks back, and hear its log lines: see
     ``mcp_client.handlers``. What is given there is declared to the server, and nothing else.
 
+    ``extensions`` are declared to the server, ``[Extension("com.example/x", {...})]``, and tasks
+    beside them, which this client knows how to wait for; None declares nothing. What the server
+    declares is in ``session.extensions``.
+
     ``revision`` fixes the protocol revision ("2025-06-18"); "auto" agrees on the newest in common.
 
     ``retry=Retry(...)`` attempts calls that failed again where that can do no harm.
@@ -109,6 +115,7 @@ def connect(
     _check_texts(name, revision, validation, argument_validation)
     _check_approval(approval)
     capabilities = {} if handlers is None else _handlers(handlers).capabilities
+    client = declare(ClientDeclaration(client_info or _ourselves(), capabilities), extensions)
     transport = _transport(server)
     if record is not None:
         transport = _recorded(transport, record, redaction)
@@ -127,7 +134,7 @@ def connect(
         limits=limits or Limits(),
         validation=validation,
         argument_validation=argument_validation,
-        client=ClientDeclaration(client_info or _ourselves(), capabilities),
+        client=client,
         pin=None if revision == "auto" else revision,
         pins=None if pins is None else _pins(pins, name, transport),
         handlers=handlers,

@@ -24,6 +24,7 @@ from ..errors import ConfigError, McpError
 from ..handlers.dispatcher import Dispatcher
 from ..handlers.input_rounds import InputRequiredLoop
 from ..handlers.server_log import ServerLog
+from ..protocol.additions import declared_extensions
 from ..protocol.capabilities import Implementation
 from ..runtime.event_loop import current
 from ..runtime.limits import Timeouts
@@ -117,6 +118,11 @@ class Session:
     def capabilities(self) -> Mapping[str, Any]:
         """What the server says it can do, as it came."""
         return self._connection.agreed().era.server.capabilities
+
+    @property
+    def extensions(self) -> Mapping[str, Mapping[str, Any]]:
+        """The extensions that the server declares, with their settings; immutable."""
+        return declared_extensions(self._connection.agreed().era.server.capabilities)
 
     @property
     def instructions(self) -> str | None:

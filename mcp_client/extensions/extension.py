@@ -1,0 +1,89 @@
+"""Declaring extensions to the server: ``connect(..., extensions=[Extension(id, settings)])``.
+
+2026-07-28 ``basic/versioning`` (extension negotiation). An extension is declared with its settings
+in the client's capabilities: with every request in the stateless era, with ``initialize`` in the
+handshake era. What an extension then means is between the server and the host, except for those
+that this package knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..errors import ConfigError
+from ..protocol.additions import Additions, is_extension_id
+from ..protocol.canonical_json import NotJson, frozen, json_object
+from ..protocol.capabilities import ClientDeclaration
+from ..protocol.era import TOOLS_CALL
+from ..runtime.safe_text import safe_text
+
+__all__ = ["TASKS", "Extension", "declare"]
+
+TASKS = "io.modelcontextprotocol/tasks"
+"""The server may answer a call with a task: see ``tasks``."""
+
+_TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
+_ADDITIONS = {
+    TASKS: Additions(
+        results={"task": frozenset({TOOLS_CALL})},
+        named_by=dict.fromkeys(_TASK_METHODS, "taskId"),
+        stateless_only=frozenset({TASKS}),
+    )
+}
+"""What the extensions that are known here add to the protocol, by their identifier."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """An extension that the host supports: its identifier, and its settings as a JSON object.
+
+    The identifier has a prefix, a slash and a name: ``com.example/x``. Raises ``ConfigError``.
+    """
+
+    id: str
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Immutable once given."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.id, str) or not is_extension_id(self.id):
+            raise ConfigError(
+                f"Extension({safe_text(self.id, 80)!r}): give an identifier such as "
+                "'com.example/x': a prefix of labels with dots, a slash, and a name that begins "
+                "and ends with a letter or digit"
+            )
+        if not isinstance(self.settings, Mapping):
+            raise ConfigError(f"Extension({self.id!r}, ...): give the settings as a dict")
+        try:
+            object.__setattr__(self, "settings", frozen(json_object(self.settings)[0]))
+        except NotJson as error:
+            raise ConfigError(
+                f"Extension({self.id!r}, ...): the settings are not JSON: {error}"
+            ) from None
+
+
+def declare(client: ClientDeclaration, extensions: Sequence[Extension] | None) -> ClientDeclaration:
+    """The client, which declares these extensions, and tasks; none at all where that is None.
+
+    Raises ``ConfigError`` for what is not a list of extensions, or names one twice.
+    """
+    if extensions is None:
+        return client
+    if isinstance(extensions, str | bytes | Mapping) or not isinstance(extensions, Sequence):
+        raise ConfigError(
+            f"extensions= is a {type(extensions).__name__}: give a list, [Extension(...)], or None "
+            "to declare nothing"
+        )
+    settings: dict[str, Mapping[str, Any]] = {}
+    for one in extensions:
+        if not isinstance(one, Extension):
+            raise ConfigError(
+                f"extensions=[...]: {safe_text(one, 80)!r} is a {type(one).__name__}: give "
+                "Extension('com.example/x', {...})"
+            )
+        if one.id in settings:
+            raise ConfigError(f"extensions=[...]: {one.id!r} is given twice")
+        settings[one.id] = one.settings
+    additions = Additions.together(_ADDITIONS[id] for id in settings if id in _ADDITIONS)
+    return replace(client.with_extensions(settings), additions=additions)
