@@ -57,12 +57,14 @@ if TYPE_CHECKING:
         TokenStore,
         WorkloadIdentity,
     )
+    from .catalog.drift import Drift
     from .catalog.listed import Listed, Rejected
-    from .catalog.pins import Drift, Pins
+    from .catalog.pins import Pins
     from .catalog.prompts import PromptResult
     from .catalog.resources import ResourceResult
     from .catalog.result import ToolResult
     from .catalog.tool import Hints, Tool, ToolCall, ToolList
+    from .catalog.tool_traits import ToolUi
     from .catalog.watch import ListChanges, ListWatch, ResourceWatch, ToolChanges, ToolWatch
     from .connection.cancellation import CancelToken
     from .desk.page import ApprovalPage
@@ -272,6 +274,7 @@ __all__ = [
     "ToolFailed",
     "ToolList",
     "ToolResult",
+    "ToolUi",
     "ToolWatch",
     "Unanswered",
     "UnknownContent",
@@ -308,6 +311,7 @@ _LATER = {
         "Rejected",
     ),
     "catalog.result": ("ToolResult",),
+    "catalog.tool_traits": ("ToolUi",),
     "catalog.tool": (
         "Hints",
         "Tool",
@@ -407,7 +411,8 @@ _LATER = {
     "host.changes": ("HostToolWatch",),
     "host.host": ("Host",),
     "host.status": ("ServerStatus", "StatusWatch"),
-    "catalog.pins": ("Drift", "Pins"),
+    "catalog.drift": ("Drift",),
+    "catalog.pins": ("Pins",),
     "catalog.prompts": ("PromptResult",),
     "protocol.elicitation": ("Choice", "FormField"),
     "protocol.prompts": ("Completion", "Prompt", "PromptArgument", "PromptMessage"),

@@ -81,7 +81,7 @@ class Toolset:
         self._left_out: list[str] = []
         for tool in tools_of(tools, "toolset()"):
             name = tool.qualified_name
-            if not _is_for_models(tool):
+            if not tool.is_for_models:
                 self._left_out.append(f"{_shown(name)}: it is not for models and is left out")
             elif self._tools.setdefault(name, tool) is not tool:
                 self._left_out.append(f"{_shown(name)}: another tool has this name; left out")
@@ -335,14 +335,6 @@ def _encodable(part: Part) -> Part:
     if isinstance(part, str) and not part.isascii():
         return part.encode("utf-8", "replace").decode("utf-8")
     return part
-
-
-def _is_for_models(tool: Tool) -> bool:
-    """2026-01-26 ``ui`` extension: a tool may be for apps only."""
-    about = tool._definition.get("_meta")
-    ui = about.get("ui") if type(about) is dict else None
-    visibility = ui.get("visibility") if type(ui) is dict else None
-    return visibility is None or (type(visibility) is list and "model" in visibility)
 
 
 def _shown(name: str) -> str:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from ..catalog.call_context import context_from_json, is_storable
-from ..catalog.pins import Drift
+from ..catalog.drift import Drift
 from ..catalog.tool import Tool, ToolCall
 from ..errors import ConfigError, NotPending
 from ..protocol.canonical_json import plain

@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -34,6 +34,9 @@ from .inspection import text_findings
 from .listed import Listed, Rejected
 from .reading import Page, ReadRequests
 from .subscription import ListSubscription
+
+if TYPE_CHECKING:
+    from ..protocol.icons import Origin
 
 __all__ = ["Kind", "ListSource", "PagedCache", "PagedEntries"]
 
@@ -76,6 +79,8 @@ class ListSource:
     repeats_in_headers: Callable[[], bool] = lambda: False
     """Whether HTTP headers repeat marked arguments: then a tool with an invalid ``x-mcp-header``
     cannot be used."""
+    origin: Callable[[], Origin | None] = lambda: None
+    """Where the server is, if that is at a URL: icons from there may be shown."""
 
     @classmethod
     def of(cls, reads: ReadRequests, now: Callable[[], float]) -> ListSource:
@@ -87,6 +92,7 @@ class ListSource:
             reads.offers,
             lambda: reads.connection.transport.credentials,
             reads.repeats_in_headers,
+            lambda: reads.connection.transport.origin,
         )
 
 

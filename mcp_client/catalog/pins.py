@@ -18,6 +18,16 @@ longer has the server, or has it for another URL. What happens then is the polic
 The file is made for code review: JSON, sorted, one value a line, ASCII, so that invisible
 characters are visible. It is replaced atomically, processes that write it take turns, and a file
 that other users may write is refused.
+
+Files of version 1 did not cover ``execution``, ``icons`` and ``_meta.ui``. A tool that is otherwise
+what such a file has is not drift: at the first list, what it has of these members is written
+down beside the rest, and a finding of that list shows it. Until then a server could change them
+unseen, which is why they are shown. It could not change what a person approved (texts, schemas,
+annotations), because the old fingerprint covers that. A tool that is hidden from the first list
+stays as it is in the file, and is shown in the same way when it comes back. With
+``Pins(create=False)``, or where the file cannot be written, this object remembers what was found,
+and the finding comes with each run until ``Pins.accept``, or ``mcp-client pins --accept``, writes
+it down.
 """
 
 from __future__ import annotations
@@ -28,29 +38,29 @@ import logging
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ..errors import CallDenied, ConfigError
-from ..protocol.canonical_json import plain
 from ..runtime.atomic_file import OwnFile, Stamp
 from ..runtime.keyed_digest import keyed
 from ..runtime.safe_text import safe_text
-from .tool import Tool, ToolCall, fingerprint_of, fingerprinted
+from .drift import Drift
+from .fingerprint import covered_before, fingerprint_of, fingerprinted, uncovered_before
+from .tool import Tool, ToolCall
 
-__all__ = ["Drift", "Pins", "Policy", "differences"]
+__all__ = ["Pins", "Policy"]
 
 Servers: TypeAlias = "dict[str, dict[str, Pin]]"
 """Servers, their tools, and each tool as it was written down."""
 Policy: TypeAlias = Literal["ask", "refuse", "accept"]
-DriftKind: TypeAlias = Literal["changed", "new", "gone", "unpinned", "moved"]
 
-_VERSION = 1
-_SHOWN = 110
-_MOST = 8
-_ABSENT: Any = object()
+_VERSION = 2
+_PARTIAL = 1
+"""The version whose entries cover less: see above."""
+_SHOWN = 300
 _REMEDY = "put back an older one, or delete it to write down again what the servers offer"
 _KEY = re.compile(r"[0-9a-f]{64}")
 
@@ -64,10 +74,22 @@ class Pin:
 
     fingerprint: str
     definition: dict[str, Any]
+    is_partial: bool = False
+    """Whether it is from a file of version 1, which did not cover all of the definition."""
 
     @classmethod
     def of(cls, tool: Tool) -> Pin:
         return cls(tool.fingerprint, fingerprinted(tool._definition))
+
+    def is_of(self, tool: Tool) -> bool:
+        """Whether ``tool`` is what was written down, as far as that goes."""
+        if self.is_partial:
+            return self.fingerprint == fingerprint_of(covered_before(tool._definition))
+        return self.fingerprint == tool.fingerprint
+
+    def to_json(self) -> dict[str, Any]:
+        partial = {"version": _PARTIAL} if self.is_partial else {}
+        return {"fingerprint": self.fingerprint, "definition": self.definition, **partial}
 
 
 @dataclass(slots=True)
@@ -83,53 +105,6 @@ class _Book:
     def copy(self) -> _Book:
         servers = {server: dict(tools) for server, tools in self.servers.items()}
         return _Book(servers, dict(self.identities), self.key)
-
-
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """How one tool differs from the file."""
-
-    server: str
-    tool: str
-    kind: DriftKind
-    """"unpinned": the file had the server and no longer does, or never did and must not be
-    extended (``Pins(create=False)``). "moved": it was written for another URL."""
-    fingerprint: str | None
-    """Of the definition as it is now; None where the tool has gone."""
-    differences: tuple[tuple[str, str, str], ...] = ()
-    """Each member that differs: a JSON pointer, its text then and its text now, safe to show."""
-    pinned: dict[str, Any] | None = field(default=None, repr=False, compare=False)
-    """The definition in the file, where the tool changed."""
-
-    @classmethod
-    def of(cls, tool: Tool, kind: DriftKind, pinned: dict[str, Any] | None = None) -> Drift:
-        """How ``tool`` differs from the definition ``pinned``, if the file has one."""
-        places: tuple[tuple[str, str, str], ...] = ()
-        if pinned is not None:
-            places = tuple(_differences("", pinned, fingerprinted(tool._definition)))
-            pinned = plain(pinned)  # a copy: a hook must not be able to change what is pinned
-        return cls(tool.server, tool.name, kind, tool.fingerprint, places, pinned)
-
-    @property
-    def diff(self) -> str:
-        """The differences, old text above new, for a person to read."""
-        lines = [f"{safe_text(self.tool, 128)}: {self.kind}"]
-        for place, old, new in self.differences:
-            lines += [f"  {place}", f"    was {old}", f"    now {new}"]
-        return "\n".join(lines)
-
-    def findings(self, file: str) -> tuple[str, ...]:
-        """The same as sentences."""
-        if self.kind == "new":
-            return (f"this tool is not in {file}: it came after the file was written",)
-        if self.kind == "gone":
-            return (f"{file} has this tool, and the server does not offer it any more",)
-        if self.kind == "unpinned":
-            return (f"{file} does not have this server: it was deleted, changed, or not there",)
-        if self.kind == "moved":
-            return (f"{file} has this server's name for another URL or other identity= values",)
-        shown = _sentences(self.differences)
-        return (f"this tool is not what it was when {file} was written", *shown)
 
 
 class Pins:
@@ -152,6 +127,8 @@ class Pins:
         self.create = create
         self._drifts: dict[str, tuple[Drift, ...]] = {}
         self._seen: set[str] = set()
+        self._completed: dict[tuple[str, str], tuple[Pin, Pin]] = {}
+        """Partial pins by server and tool, and what they were completed to."""
         self._identities: dict[str, Callable[[], str | None]] = {}
         self._last: tuple[Stamp | None, _Book] = (None, _Book())
 
@@ -239,11 +216,16 @@ class Pins:
                 book = self._book()
                 findings = self._findings(book, server, tools)
                 if self._must_write(book, server, tools):
+                    partial = self._partial(book, server, tools)
+                    findings += self._uncovered(partial, is_written=True)
                     book = book.copy()
                     book.servers[server] = {tool.name: Pin.of(tool) for tool in tools}
                     self._write(book, server)
         else:
             findings = self._findings(book, server, tools)
+            partial = self._partial(book, server, tools)
+            if partial:
+                findings += self._complete(server, partial)
         self._seen.add(server)
         accepted = self.policy == "accept"
         self._drifts[server] = () if accepted else tuple(self._all_drifts(book, server, tools))
@@ -271,6 +253,61 @@ class Pins:
             for finding in drift.findings(self.name)
         ]
 
+    # ---------------------------------------------------- entries of version 1
+
+    def _partial(self, book: _Book, server: str, tools: list[Tool]) -> list[tuple[Pin, Tool]]:
+        """The tools of which ``book`` has an entry that is right and does not cover all of it."""
+        known = book.servers.get(server)
+        if known is None or not any(pin.is_partial for pin in known.values()):
+            return []
+        if self._has_moved(book, server):
+            return []
+        found = ((self._pin(server, tool.name, known), tool) for tool in tools)
+        return [(pin, t) for pin, t in found if pin and pin.is_partial and pin.is_of(t)]
+
+    def _complete(self, server: str, partial: list[tuple[Pin, Tool]]) -> list[str]:
+        """Cover all of these tools from now on. Returns what is to be looked at."""
+        for pin, tool in partial:
+            self._completed[server, tool.name] = pin, Pin.of(tool)
+        is_written = self.create
+        try:
+            if self.create:
+                with self._file.locked():
+                    book = self._book().copy()
+                    for pin, tool in partial:
+                        if book.servers.get(server, {}).get(tool.name) == pin:
+                            book.servers[server][tool.name] = Pin.of(tool)
+                    self._write(book, server)
+        except ConfigError as error:
+            is_written = False
+            _log.warning("%s: what %s did not cover is not kept: %s", server, self.name, error)
+        return self._uncovered(partial, is_written)
+
+    def _uncovered(self, partial: list[tuple[Pin, Tool]], is_written: bool) -> list[str]:
+        """What of these tools was not compared with anything, and why."""
+        advice = f"now in {self.name}" if is_written else "accept the tool to write them down there"
+        findings = []
+        for _, tool in partial:
+            members = uncovered_before(tool._definition)
+            if members:
+                text = json.dumps(members, sort_keys=True, ensure_ascii=False)
+                findings.append(
+                    f"tool '{safe_text(tool.name, 128)}': {self.name} did not cover these members "
+                    f"when it was written, so that they may have changed since; {advice}: "
+                    f"{safe_text(text, _SHOWN)}"
+                )
+                _log.warning("%s: %s", tool.server, findings[-1])
+        return findings
+
+    def _pin(self, server: str, tool: str, known: Mapping[str, Pin]) -> Pin | None:
+        """What is known of a tool: the entry of the file, completed where that was partial."""
+        pin = known.get(tool)
+        if pin is not None and pin.is_partial:
+            partial, whole = self._completed.get((server, tool), (None, pin))
+            if partial == pin:
+                return whole
+        return pin
+
     def _all_drifts(self, book: _Book, server: str, tools: list[Tool]) -> list[Drift]:
         found = self._drifts_in(book, server, tools)
         names = {tool.name for tool in tools}
@@ -283,10 +320,23 @@ class Pins:
             if self.create and server not in self._seen:
                 return []  # it has not been listed yet
             return [Drift(server, tool.name, "unpinned", tool.fingerprint) for tool in tools]
-        identity = self._identity_of(server, book.key)
-        if identity is not None and book.identities.get(server, identity) != identity:
+        if self._has_moved(book, server):
             return [Drift(server, tool.name, "moved", tool.fingerprint) for tool in tools]
-        return list(_drifts(server, known, tools))
+        return list(self._drifts_from(server, known, tools))
+
+    def _drifts_from(
+        self, server: str, known: Mapping[str, Pin], tools: list[Tool]
+    ) -> Iterator[Drift]:
+        for tool in tools:
+            old = self._pin(server, tool.name, known)
+            if old is None:
+                yield Drift(server, tool.name, "new", tool.fingerprint)
+            elif not old.is_of(tool):
+                yield Drift.of(tool, "changed", old.definition)
+
+    def _has_moved(self, book: _Book, server: str) -> bool:
+        identity = self._identity_of(server, book.key)
+        return identity is not None and book.identities.get(server, identity) != identity
 
     def _identity_of(self, server: str, key: bytes | None) -> str | None:
         identity = self._identities.get(server)
@@ -318,7 +368,8 @@ class Pins:
             book = json.loads(text)
         except (ValueError, RecursionError):
             raise self._file.unusable("it is not JSON") from None
-        if type(book) is not dict or book.get("version") != _VERSION:
+        version = book.get("version") if type(book) is dict else None
+        if type(version) is not int or version not in (_PARTIAL, _VERSION):
             raise self._file.unusable(f"it is not a lock file of version {_VERSION}")
         identities, key = book.get("identities", {}), book.get("key")
         if type(identities) is not dict or not all(type(one) is str for one in identities.values()):
@@ -326,7 +377,9 @@ class Pins:
         if key is not None and (type(key) is not str or not _KEY.fullmatch(key)):
             raise self._file.unusable("its key is not 64 hexadecimal digits")
         servers = {
-            server: {name: self._checked(server, name, entry) for name, entry in entries.items()}
+            server: {
+                name: self._checked(server, name, entry, version) for name, entry in entries.items()
+            }
             for server, entries in self._objects(book.get("servers"), "servers").items()
         }
         return _Book(servers, identities, None if key is None else bytes.fromhex(key))
@@ -336,12 +389,17 @@ class Pins:
             raise self._file.unusable(f"{what} is not an object of objects")
         return value
 
-    def _checked(self, server: str, name: str, entry: Any) -> Pin:
+    def _checked(self, server: str, name: str, entry: Any, version: int) -> Pin:
         definition = entry.get("definition") if type(entry) is dict else None
         place = f"{safe_text(server, 60)}/{safe_text(name, 60)}"
         if type(definition) is not dict or definition.get("name") != name:
             raise self._file.unusable(f"{place} has no definition with that name")
-        pin = Pin(fingerprint_of(definition), definition)
+        version = entry.get("version", version)
+        if type(version) is not int or version not in (_PARTIAL, _VERSION):
+            raise self._file.unusable(f"{place} has a version that is not known")
+        is_partial = version == _PARTIAL
+        parts = (covered_before if is_partial else fingerprinted)(definition)
+        pin = Pin(fingerprint_of(parts), definition, is_partial)
         if entry.get("fingerprint") != pin.fingerprint:
             raise self._file.unusable(
                 f"{place} has a fingerprint that does not match its definition"
@@ -358,10 +416,7 @@ class Pins:
         whole: dict[str, Any] = {
             "version": _VERSION,
             "servers": {
-                name: {
-                    tool: {"fingerprint": pin.fingerprint, "definition": pin.definition}
-                    for tool, pin in tools.items()
-                }
+                name: {tool: pin.to_json() for tool, pin in tools.items()}
                 for name, tools in book.servers.items()
             },
         }
@@ -375,53 +430,3 @@ class Pins:
 @functools.lru_cache(maxsize=64)
 def _keyed_once(text: str, key: bytes | None) -> str:
     return keyed(text, key)
-
-
-def _drifts(server: str, known: dict[str, Pin], tools: list[Tool]) -> Iterator[Drift]:
-    for tool in tools:
-        old = known.get(tool.name)
-        if old is None:
-            yield Drift(server, tool.name, "new", tool.fingerprint)
-        elif old.fingerprint != tool.fingerprint:
-            yield Drift.of(tool, "changed", old.definition)
-
-
-def differences(old: Tool, new: Tool) -> tuple[str, ...]:
-    """How two definitions differ, in sentences that are safe to show."""
-    places = _differences("", fingerprinted(old._definition), fingerprinted(new._definition))
-    return _sentences(tuple(places))
-
-
-def _sentences(differences: tuple[tuple[str, str, str], ...]) -> tuple[str, ...]:
-    shown = [f"{place} was {old} and is now {new}" for place, old, new in differences]
-    if len(shown) > _MOST:
-        shown[_MOST:] = [f"{len(shown) - _MOST} more places differ"]
-    return tuple(shown)
-
-
-def _differences(place: str, old: Any, new: Any) -> Iterator[tuple[str, str, str]]:
-    if type(old) is dict and type(new) is dict:
-        for key in sorted({*old, *new}):
-            step = safe_text(key.replace("~", "~0").replace("/", "~1"), 60)
-            inner = old.get(key, _ABSENT), new.get(key, _ABSENT)
-            yield from _differences(f"{place}/{step}" if place else step, *inner)
-    elif type(old) is not type(new) or old != new:
-        yield place, *_side_by_side(old, new)
-
-
-def _side_by_side(old: Any, new: Any) -> tuple[str, str]:
-    """Both texts, from shortly before where they part."""
-    texts = [_text(old), _text(new)]
-    start = 0
-    if _ABSENT not in (old, new) and max(map(len, texts)) > _SHOWN:
-        start = max(0, len(os.path.commonprefix(texts)) - 30)  # noqa: RUF071
-    lead = "…" if start else ""
-    return tuple(lead + safe_text(text[start:], _SHOWN) for text in texts)  # type: ignore[return-value]
-
-
-def _text(value: Any) -> str:
-    if value is _ABSENT:
-        return "absent"
-    if type(value) is str:
-        return f"'{value}'"
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)

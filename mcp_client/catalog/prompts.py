@@ -52,7 +52,10 @@ class PromptResult:
 
 
 def prompt_list(source: ListSource, subscription: ListSubscription) -> PagedEntries[Prompt]:
-    return PagedEntries(PROMPTS, Prompt.from_wire, source, subscription)
+    def read(entry: Any, server: str) -> Prompt:
+        return Prompt.from_wire(entry, server, source.origin())
+
+    return PagedEntries(PROMPTS, read, source, subscription)
 
 
 async def get(

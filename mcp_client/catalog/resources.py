@@ -93,13 +93,19 @@ class ResourceResult:
 
 
 def resource_list(source: ListSource, subscription: ListSubscription) -> PagedEntries[Resource]:
-    return PagedEntries(RESOURCES, Resource.from_wire, source, subscription)
+    def read(entry: Any, server: str) -> Resource:
+        return Resource.from_wire(entry, server, source.origin())
+
+    return PagedEntries(RESOURCES, read, source, subscription)
 
 
 def template_list(
     source: ListSource, subscription: ListSubscription
 ) -> PagedEntries[ResourceTemplate]:
-    return PagedEntries(TEMPLATES, ResourceTemplate.from_wire, source, subscription)
+    def read(entry: Any, server: str) -> ResourceTemplate:
+        return ResourceTemplate.from_wire(entry, server, source.origin())
+
+    return PagedEntries(TEMPLATES, read, source, subscription)
 
 
 async def read(ask: FetchResult, server: str, uri: str) -> ResourceResult:

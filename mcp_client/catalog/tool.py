@@ -18,12 +18,15 @@ from ..protocol.headers import HeaderParam, header_params_of
 from ..runtime.frozen import maker_of
 from ..runtime.safe_text import safe_text
 from .call_context import context_text
+from .fingerprint import fingerprint_of, fingerprinted
 from .hints import HINTS, Hints, HintSource, hint_findings, hints_from
 from .inspection import definition_findings
 from .listed import Listed, Rejected
+from .tool_traits import TaskSupport, ToolUi, task_support_of, trait_findings, ui_of
 
 if TYPE_CHECKING:
-    from .pins import Drift
+    from ..protocol.icons import Origin
+    from .drift import Drift
 
 __all__ = [
     "HintSource",
@@ -32,15 +35,12 @@ __all__ = [
     "Tool",
     "ToolCall",
     "ToolList",
-    "fingerprint_of",
-    "fingerprinted",
     "new_call",
     "new_tool",
     "not_a_name",
     "tools_of",
 ]
 
-_FINGERPRINTED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 T = TypeVar("T")
 
 
@@ -56,6 +56,8 @@ class Tool:
     _definition: dict[str, Any] = field(repr=False, hash=False)
     _looks_like: str | None = field(default=None, repr=False, compare=False)
     """Another tool of the list whose name a person could take for this one's."""
+    _origin: Origin | None = field(default=None, repr=False, compare=False)
+    """Where its server is, if that is at a URL."""
     _qualified_name: str | None = field(default=None, repr=False, compare=False)
     _derived: dict[Any, Any] | None = field(default=None, init=False, repr=False, compare=False)
     """By the function that made it. None until there is something: of ten thousand tools few are
@@ -106,8 +108,42 @@ class Tool:
 
     @property
     def icons(self) -> list[Any]:
+        """As they came. What a person is shown are ``safe_icons``."""
         icons = self._definition.get("icons")
         return _copy(icons) if isinstance(icons, list) else []
+
+    @property
+    def safe_icons(self) -> list[dict[str, Any]]:
+        """Those icons a host may show: ``https`` URLs of the server's own origin, and ``data:``
+        URLs of PNG, JPEG or WebP images of at most 256 KiB (``protocol.icons``). Never fetched."""
+        from ..protocol.icons import safe_icons
+
+        return safe_icons(self._definition.get("icons"), self._origin)
+
+    @property
+    def ui(self) -> ToolUi | None:
+        """Its view (MCP Apps), and who may call it; None where ``_meta`` says nothing of one."""
+        return ui_of(self._definition)
+
+    @property
+    def is_for_models(self) -> bool:
+        """Whether a model may be shown it and call it: ``session.call_tool`` refuses it else."""
+        return "_meta" not in self._definition or self._is_for("model")
+
+    @property
+    def is_for_apps(self) -> bool:
+        """Whether the view of a tool of the same server may call it."""
+        return "_meta" not in self._definition or self._is_for("app")
+
+    def _is_for(self, audience: str) -> bool:
+        ui = self.ui
+        return ui is None or audience in ui.visibility
+
+    @property
+    def task_support(self) -> TaskSupport:
+        """Whether a server of 2025-11-25 has it called as a task: "forbidden" (the default),
+        "optional" or "required". In 2026-07-28 the server decides at each call."""
+        return task_support_of(self._definition)
 
     @property
     def meta(self) -> dict[str, Any] | None:
@@ -140,7 +176,8 @@ class Tool:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over name, title, description, both schemas and annotations, in canonical form.
+        """SHA-256 over name, title, description, both schemas, annotations, execution, icons and
+        what ``_meta`` says of the tool's view, in canonical form.
 
         Equal for equal definitions wherever they come from.
         """
@@ -163,6 +200,7 @@ def _findings_of(tool: Tool) -> tuple[str, ...]:
     return (
         *definition_findings(definition, tool.name, tool._looks_like),
         *hint_findings(definition.get("annotations"), tool.trusted),
+        *trait_findings(definition),
     )
 
 
@@ -175,20 +213,7 @@ def _mirrors_of(tool: Tool) -> tuple[HeaderParam, ...]:
 
 
 def _fingerprint_of(tool: Tool) -> str:
-    return fingerprint_of(tool._definition)
-
-
-def fingerprinted(definition: dict[str, Any]) -> dict[str, Any]:
-    """The part of a definition that says what the tool is."""
-    return {k: definition[k] for k in _FINGERPRINTED if k in definition}
-
-
-def fingerprint_of(definition: dict[str, Any]) -> str:
-    return "sha256:" + sha256(_canonical(fingerprinted(definition)))
-
-
-def _canonical(parts: dict[str, Any]) -> str:
-    return json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return fingerprint_of(fingerprinted(tool._definition))
 
 
 class ToolList(Listed[Tool]):

@@ -176,7 +176,8 @@ class Catalog(PagedCache[ToolList]):
         trusted = self._trusted
         if trusted is not True and trusted is not False:
             trusted = trusts(trusted, Tool(name, self._server, False, definition, looks_like))
-        return new_tool(name, self._server, trusted, definition, looks_like)
+        origin = self._source.origin() if "icons" in definition else None
+        return new_tool(name, self._server, trusted, definition, looks_like, _origin=origin)
 
     def _log_rejected(self, rejected: list[Rejected]) -> None:
         for one in rejected[:_LOGGED]:

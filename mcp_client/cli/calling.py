@@ -146,7 +146,7 @@ async def search(options: argparse.Namespace) -> int:
     async with open_session(options) as session:
         listed = await session.list_tools()
         index = ToolIndex()
-        index.update({tool.name: tool for tool in listed})
+        index.update({tool.name: tool for tool in listed if tool.is_for_models})
         found = index.search(" ".join(options.query), limit=options.limit)
         if options.json:
             print_json({"tools": [tool.raw for tool in found]})
@@ -195,7 +195,7 @@ async def read(options: argparse.Namespace) -> int:
         except McpError as error:
             if is_not_found(error):
                 raise NotFound(
-                    f"resource {safe_text(options.uri, 200)!r} not found: {error.message}",
+                    f"there is no resource {safe_text(options.uri, 200)!r}: {error.message}",
                     server=session.name,
                 ) from None
             raise
@@ -254,7 +254,7 @@ async def _check_prompt(session: Session, name: str) -> Any:
         if one.name == name:
             return one
     raise NotFound(
-        f"unknown prompt {safe_text(name, 80)!r}{near(name, [one.name for one in listed])}",
+        f"there is no prompt {safe_text(name, 80)!r}{near(name, [one.name for one in listed])}",
         server=session.name,
     )
 

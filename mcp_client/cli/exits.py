@@ -72,7 +72,7 @@ class UsageError(ConfigError):
 
 
 class NotFound(McpError):
-    """A resource, prompt or server was not found."""
+    """There is no resource, prompt or server of that name."""
 
 
 class Interrupted(McpError):

@@ -134,7 +134,7 @@ async def approvals(options: argparse.Namespace) -> int:
     if options.answers is None:
         raise UsageError("approvals: name the file with --answers FILE")
     if not await anyio.Path(options.answers).exists():
-        raise UsageError(f"--answers {options.answers}: file not found")
+        raise UsageError(f"--answers {options.answers}: there is no such file")
     store = Answers(options.answers)
     if options.action == "revoke":
         return _revoke(store, options)
@@ -165,7 +165,7 @@ def _revoke(store: Any, options: argparse.Namespace) -> int:
     else:
         count = store.revoke(server=options.server, tool=options.tool)
     if not count:
-        raise NotFound("approval not found: 'approvals list' shows all")
+        raise NotFound("there is no such approval: 'approvals list' shows those that there are")
     if options.json:
         print_json({"revoked": count})
     else:
@@ -211,6 +211,8 @@ async def pins(options: argparse.Namespace) -> int:
     for one in drifts:
         print_text(one.diff)
     if not drifts:
+        for finding in listed.own_findings:
+            note(finding)
         print_text(
             f"{len(listed)} tools are as written down"
             if began
@@ -272,7 +274,7 @@ async def servers(options: argparse.Namespace) -> int:
     for problem in problems:
         note(problem)
     if not found and not problems:
-        note("no config file found, neither here nor among your own settings")
+        note("there is no config file here, nor one of your own")
     return DONE
 
 

@@ -10,8 +10,9 @@ from ..approval.decision import Allow, Remember
 from ..approval.pending import DecidedApproval, PendingApproval
 from ..approval.wording import HINTS, REMEMBER, SOURCES, coverage
 from ..catalog.call_context import is_storable
-from ..catalog.pins import Drift
-from ..catalog.tool import Tool, ToolCall, fingerprinted
+from ..catalog.drift import Drift
+from ..catalog.fingerprint import fingerprinted
+from ..catalog.tool import Tool, ToolCall
 from ..runtime.console_layout import WHOLE, Fold
 from .markup import Html, Part, element, joined, json_block, lines_block
 

@@ -127,7 +127,7 @@ class HostTools:
 
     async def follow_changes(self) -> float | None:
         """Fetch the lists that servers say have changed. Returns the seconds after which one may be
-        asked again that announces changes and changes nothing; None without one."""
+        asked again that announces changes and changes nothing; None where there is no such."""
         pauses = {server: server.listing.due_in for server in list(self._servers.values())}
         due = [server for server, pause in pauses.items() if pause == 0]
         for server in due:
@@ -151,5 +151,6 @@ class HostTools:
             self._index = ToolIndex()
         if self._indexed is not listed:
             self._indexed = listed
-            self._index.update({tool.qualified_name: tool for tool in listed})
+            models = (tool for tool in listed if tool.is_for_models)
+            self._index.update({tool.qualified_name: tool for tool in models})
         return self._index.search(query, limit=limit)

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..runtime.safe_text import safe_text
 from .additions import Additions
 from .canonical_json import plain
 from .versions import DECLARES_TOOLS, ELICITS, FULL_FORMS, STATELESS
+
+if TYPE_CHECKING:
+    from .icons import Origin
 
 __all__ = [
     "MISSING_CAPABILITY",
@@ -41,6 +44,24 @@ class Implementation:
     title: str | None = None
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """All that came, or all that is to be sent besides name, version and title."""
+    _origin: Origin | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def icons(self) -> list[Any]:
+        """As they came. What a person is shown are ``safe_icons``."""
+        icons = self.raw.get("icons")
+        return list(icons) if isinstance(icons, list) else []
+
+    @property
+    def safe_icons(self) -> list[dict[str, Any]]:
+        """Those icons of a server a host may show: see ``protocol.icons``."""
+        from .icons import safe_icons
+
+        return safe_icons(self.raw.get("icons"), self._origin)
+
+    def of_origin(self, origin: Origin | None) -> Implementation:
+        """The same, of a server with this origin."""
+        return self if origin is None else replace(self, _origin=origin)
 
     @classmethod
     def from_wire(cls, value: object) -> Implementation | None:

@@ -101,9 +101,18 @@ class Metadata:
 
     @property
     def icons(self) -> list[Mapping[str, Any]]:
-        """Each with ``src`` and perhaps ``mimeType``, ``sizes`` and ``theme``. Never fetched."""
+        """Each with ``src`` and perhaps ``mimeType``, ``sizes`` and ``theme``. Never fetched. What
+        a person is shown are ``safe_icons``."""
         icons = self.raw.get("icons")
         return [icon for icon in icons if type(icon) is dict] if type(icons) is list else []
+
+    @property
+    def safe_icons(self) -> list[dict[str, Any]]:
+        """Those icons a host may show: ``https`` URLs of the server's own origin, and ``data:``
+        URLs of PNG, JPEG or WebP images of at most 256 KiB (``protocol.icons``)."""
+        from .icons import safe_icons
+
+        return safe_icons(self.raw.get("icons"), getattr(self, "_origin", None))
 
 
 def check_meta(meta: Mapping[str, Any]) -> None:

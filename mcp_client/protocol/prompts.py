@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .content import ContentBlock, content_block
 from .metadata import Metadata, text_or_none
+
+if TYPE_CHECKING:
+    from .icons import Origin
 
 __all__ = ["Completion", "Prompt", "PromptArgument", "PromptMessage"]
 
@@ -40,9 +43,10 @@ class Prompt(Metadata):
     """The name the host gave the server."""
     raw: Mapping[str, Any] = field(repr=False, compare=False)
     """The entry as it came."""
+    _origin: Origin | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def from_wire(cls, entry: Any, server: str) -> Prompt:
+    def from_wire(cls, entry: Any, server: str, origin: Origin | None = None) -> Prompt:
         """Raises ``ValueError`` with the reason why the entry is rejected."""
         if type(entry) is not dict:
             raise ValueError("it is not a JSON object")
@@ -52,7 +56,8 @@ class Prompt(Metadata):
         if arguments is not None and type(arguments) is not list:
             raise ValueError("its arguments are not an array")
         title, about = text_or_none(entry.get("title")), text_or_none(entry.get("description"))
-        return cls(name, title, about, tuple(map(_argument, arguments or ())), server, entry)
+        asked = tuple(map(_argument, arguments or ()))
+        return cls(name, title, about, asked, server, entry, origin)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidArguments
 from ..runtime.safe_text import invisible
 from .content import _bytes, _contents, _sizes
 from .metadata import Metadata, text_or_none
 from .uri_template import BadTemplate, expand, variables
+
+if TYPE_CHECKING:
+    from .icons import Origin
 
 __all__ = ["Resource", "ResourceContents", "ResourceTemplate", "ResourceUpdate", "usable_uri"]
 
@@ -38,9 +41,10 @@ class Resource(Metadata):
     """The name the host gave the server."""
     raw: Mapping[str, Any] = field(repr=False, compare=False)
     """The entry as it came."""
+    _origin: Origin | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def from_wire(cls, entry: Any, server: str) -> Resource:
+    def from_wire(cls, entry: Any, server: str, origin: Origin | None = None) -> Resource:
         uri, name = _identity(entry, "uri")
         reason = usable_uri(uri)
         if reason is not None:
@@ -53,6 +57,7 @@ class Resource(Metadata):
             size if type(size) is int and size >= 0 else None,
             server,
             entry,
+            origin,
         )
 
 
@@ -67,15 +72,16 @@ class ResourceTemplate(Metadata):
     mime_type: str | None
     server: str
     raw: Mapping[str, Any] = field(repr=False, compare=False)
+    _origin: Origin | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def from_wire(cls, entry: Any, server: str) -> ResourceTemplate:
+    def from_wire(cls, entry: Any, server: str, origin: Origin | None = None) -> ResourceTemplate:
         template, name = _identity(entry, "uriTemplate")
         try:
             variables(template)
         except BadTemplate as error:
             raise ValueError(f"its uriTemplate is invalid: {error}") from None
-        return cls(template, name, *_described(entry), server, entry)
+        return cls(template, name, *_described(entry), server, entry, origin)
 
     @property
     def variables(self) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ from ..protocol.jsonrpc import Json
 from ..runtime.event_loop import cancel_requests, current
 from ..validation.worker_pool import WorkerPool
 from .call_state import CallState
-from .in_force import InForce, changes, check_options
+from .in_force import InForce, changes, check_options, not_for_models
 from .setup import Setup
 from .tool_validation import ToolValidation, log_problem
 
@@ -203,6 +203,8 @@ class Caller:
         """The call as a value that cannot change, and its arguments, to be checked."""
         tool = now.tool
         call.entry.found(tool, now.rpc.era.revision)
+        if not tool.is_for_models:
+            raise not_for_models(tool)
         call.id = call.id or self._new_id()
         if call.frozen is None:
             call.frozen = _object("arguments", {} if call.arguments is None else call.arguments)

@@ -9,12 +9,12 @@ from ..approval.one_call import RECONNECTED
 from ..catalog.tool import Tool
 from ..connection.cancellation import CancelToken
 from ..connection.rpc import RpcConnection
-from ..errors import ConfigError
+from ..errors import ConfigError, NotSent
 from ..protocol.metadata import check_meta
 from .retry import Retry
 from .tool_validation import strictness_of
 
-__all__ = ["InForce", "changes", "check_options"]
+__all__ = ["InForce", "changes", "check_options", "not_for_models"]
 
 
 def check_options(
@@ -38,6 +38,15 @@ def check_options(
         ) from None
 
 
+def not_for_models(tool: Tool) -> NotSent:
+    """What is raised for a call of a tool that only views may call (2026-01-26 ``apps``)."""
+    if tool.is_for_apps:
+        why = "the server offers the tool to its views only (_meta.ui.visibility), not to models"
+    else:
+        why = "the tool's _meta.ui.visibility names neither model nor app, so nothing may call it"
+    return NotSent(f"{why}; the call was not sent", server=tool.server, tool=tool.name)
+
+
 @dataclass(slots=True)
 class InForce:
     """A definition, the connection on which it is in force, and how to see that it is no longer."""
@@ -55,9 +64,9 @@ def changes(then: InForce, now: InForce) -> tuple[str, ...]:
     meanwhile = "while approval was asked for"
     found: list[str] = []
     if now.tool != then.tool:
-        from ..catalog.pins import differences  # only now: few calls need it
+        from ..catalog.drift import differences  # only now: few calls need it
 
-        found += differences(then.tool, now.tool)
+        found += differences(then.tool._definition, now.tool._definition)
         old, new = then.tool.hints, now.tool.hints
         found += [
             f"{hint} was {getattr(old, hint)} and is now {getattr(new, hint)}"

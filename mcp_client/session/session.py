@@ -107,7 +107,8 @@ class Session:
     @property
     def server_info(self) -> Implementation | None:
         """Name and version by the server's own word, or None: for display, never for a decision."""
-        return self._connection.agreed().era.server.info
+        info = self._connection.agreed().era.server.info
+        return None if info is None else info.of_origin(self._connection.transport.origin)
 
     @property
     def protocol_version(self) -> str:
@@ -240,7 +241,7 @@ class Session:
         """The current contents of a resource, from the server; never cached, never fetched by us.
 
         Options as for ``call_tool``; the server may ask for input (2026-07-28). A ``ServerError``
-        with code -32002, or -32602 since 2026-07-28, means that the resource was not found.
+        with code -32002, or -32602 since 2026-07-28, means that there is no such resource.
         """
         return await self._library.read_resource(uri, timeout, meta)
 

@@ -187,6 +187,11 @@ class Transport(ABC):
         return self.lasting_identity
 
     @property
+    def origin(self) -> tuple[str, str, int] | None:
+        """Scheme, host and port of the server's URL, in lower case; None where it has none."""
+        return None
+
+    @property
     def credentials(self) -> Credentials | None:
         """Tells what requests are authorized by. None where that cannot change, so that nothing
         needs to be compared."""

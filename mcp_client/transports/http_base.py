@@ -54,6 +54,10 @@ class HttpBasedTransport(Transport):
         return lasting_identity_of(self._server)
 
     @property
+    def origin(self) -> tuple[str, str, int]:
+        return origin_of(self._server.url)
+
+    @property
     def credentials(self) -> Credentials | None:
         return None if self._client is None else self._client.credentials
 

@@ -254,6 +254,10 @@ class RecordingTransport(Transport):
         return self._inner.pinned_identity
 
     @property
+    def origin(self) -> tuple[str, str, int] | None:
+        return self._inner.origin
+
+    @property
     def credentials(self) -> Credentials | None:
         return self._inner.credentials
 

@@ -35,7 +35,7 @@ from mcp_client.approval.constraints import Constraints
 from mcp_client.approval.gate import Gate, Verdict
 from mcp_client.approval.one_call import RECONNECTED
 from mcp_client.approval.remembered import ApprovalMemory
-from mcp_client.catalog.tool import fingerprint_of
+from mcp_client.catalog.fingerprint import fingerprint_of, fingerprinted
 from mcp_client.protocol.canonical_json import canonical
 from tests.properties import examples
 
@@ -171,7 +171,7 @@ class World:
     async def approve(self, call: ToolCall) -> Allow | Deny:
         answer, event = next(self.script)
         if not self.at_once:
-            assert call.tool.fingerprint == fingerprint_of(definition(self.served))
+            assert call.tool.fingerprint == fingerprint_of(fingerprinted(definition(self.served)))
         await self.happen(event)
         if isinstance(answer, Allow):
             self.given.append((call, answer))

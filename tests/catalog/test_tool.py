@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import ConfigError, Hints, Rejected, Tool, ToolCall, ToolList
+from mcp_client.catalog.fingerprint import covered_before, fingerprint_of
 from mcp_client.protocol.canonical_json import NotJson, canonical
 from tests.desk import call_of
 
@@ -30,6 +31,15 @@ WIRE: dict[str, Any] = {
     "unknown": [1],
 }
 SIX = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+SINCE = [
+    {"execution": {"taskSupport": "required"}},
+    {"execution": None},
+    {"icons": []},
+    {"icons": [{"src": "https://other.example/i.png"}]},
+    {"_meta": {"ui": {"visibility": ["app"]}}},
+    {"_meta": {"ui": None}},
+    {"_meta": {"ui/resourceUri": "ui://view"}},
+]
 
 
 def tool(server: str = "files", trusted: bool = False, **changes: Any) -> Tool:
@@ -70,7 +80,7 @@ def test_a_fingerprint_ignores_the_order_of_keys() -> None:
     assert Tool("delete", "files", False, turned).fingerprint == tool().fingerprint
 
 
-@pytest.mark.parametrize("member", ["icons", "_meta", "unknown", "execution"])
+@pytest.mark.parametrize("member", ["_meta", "unknown", "size"])
 def test_a_fingerprint_ignores_other_members(member: str) -> None:
     assert having(member, {"other": True}).fingerprint == tool().fingerprint
 
@@ -90,6 +100,20 @@ def test_a_fingerprint_changes_with_each_of_six_members(member: str) -> None:
         having(member, None).fingerprint if member != "name" else "",
     }
     assert len(prints) == 4
+
+
+@pytest.mark.parametrize("more", SINCE)
+def test_a_fingerprint_changes_with_execution_icons_and_the_view(more: dict[str, Any]) -> None:
+    assert tool(**more).fingerprint != tool().fingerprint
+
+
+def test_a_fingerprint_without_those_is_the_one_of_before() -> None:
+    bare = {k: v for k, v in WIRE.items() if k not in ("icons", "_meta")}
+    assert fingerprint_of(covered_before(bare)) == Tool("delete", "f", False, bare).fingerprint
+    assert (
+        Tool("delete", "f", False, {**bare, "_meta": {"other": 1}, "new": 1}).fingerprint
+        == Tool("delete", "f", False, bare).fingerprint
+    )
 
 
 @given(st.sampled_from(["description", "title"]), st.text())
@@ -203,7 +227,7 @@ def test_a_digest_changes_with_whatever_decides_what_happens(changes: dict[str, 
 def test_a_digest_does_not_change_with_what_does_not() -> None:
     base = call(arguments={"path": "a"})
     assert dataclasses.replace(base, id="x-2", findings=("look",)).digest == base.digest
-    assert dataclasses.replace(base, tool=tool(icons=[])).digest == base.digest
+    assert dataclasses.replace(base, tool=tool(unknown=[])).digest == base.digest
 
 
 def test_the_arguments_of_a_call_are_those_of_its_text_and_cannot_be_changed() -> None:

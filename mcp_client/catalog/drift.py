@@ -1,0 +1,121 @@
+"""How a tool's definition differs from an earlier one, in words that are safe to show."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+from ..protocol.canonical_json import plain
+from ..runtime.safe_text import safe_text
+from .fingerprint import fingerprinted
+
+__all__ = ["Drift", "DriftKind", "differences"]
+
+DriftKind: TypeAlias = Literal["changed", "new", "gone", "unpinned", "moved"]
+
+_SHOWN = 110
+_MOST = 8
+_ABSENT: Any = object()
+
+
+class Defined(Protocol):
+    """What is read here of a ``Tool``."""
+
+    @property
+    def _definition(self) -> dict[str, Any]: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def server(self) -> str: ...
+    @property
+    def fingerprint(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How one tool differs from the lock file of ``Pins``."""
+
+    server: str
+    tool: str
+    kind: DriftKind
+    """"unpinned": the file had the server and no longer does, or never did and must not be
+    extended (``Pins(create=False)``). "moved": it was written for another URL."""
+    fingerprint: str | None
+    """Of the definition as it is now; None where the tool has gone."""
+    differences: tuple[tuple[str, str, str], ...] = ()
+    """Each member that differs: a JSON pointer, its text then and its text now, safe to show."""
+    pinned: dict[str, Any] | None = field(default=None, repr=False, compare=False)
+    """The definition in the file, where the tool changed."""
+
+    @classmethod
+    def of(cls, tool: Defined, kind: DriftKind, pinned: dict[str, Any] | None = None) -> Drift:
+        """How ``tool`` differs from the definition ``pinned``, if the file has one."""
+        places: tuple[tuple[str, str, str], ...] = ()
+        if pinned is not None:
+            places = tuple(_differences("", pinned, fingerprinted(tool._definition)))
+            pinned = plain(pinned)  # a copy: a hook must not be able to change what is pinned
+        return cls(tool.server, tool.name, kind, tool.fingerprint, places, pinned)
+
+    @property
+    def diff(self) -> str:
+        """The differences, old text above new, for a person to read."""
+        lines = [f"{safe_text(self.tool, 128)}: {self.kind}"]
+        for place, old, new in self.differences:
+            lines += [f"  {place}", f"    was {old}", f"    now {new}"]
+        return "\n".join(lines)
+
+    def findings(self, file: str) -> tuple[str, ...]:
+        """The same as sentences."""
+        if self.kind == "new":
+            return (f"this tool is not in {file}: it came after the file was written",)
+        if self.kind == "gone":
+            return (f"{file} has this tool, and the server does not offer it any more",)
+        if self.kind == "unpinned":
+            return (f"{file} does not have this server: it was deleted, changed, or not there",)
+        if self.kind == "moved":
+            return (f"{file} has this server's name for another URL or other identity= values",)
+        shown = _sentences(self.differences)
+        return (f"this tool is not what it was when {file} was written", *shown)
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
+    """How two definitions differ, in sentences that are safe to show."""
+    return _sentences(tuple(_differences("", fingerprinted(old), fingerprinted(new))))
+
+
+def _sentences(differences: tuple[tuple[str, str, str], ...]) -> tuple[str, ...]:
+    shown = [f"{place} was {old} and is now {new}" for place, old, new in differences]
+    if len(shown) > _MOST:
+        shown[_MOST:] = [f"{len(shown) - _MOST} more places differ"]
+    return tuple(shown)
+
+
+def _differences(place: str, old: Any, new: Any) -> Iterator[tuple[str, str, str]]:
+    if type(old) is dict and type(new) is dict:
+        for key in sorted({*old, *new}):
+            step = safe_text(key.replace("~", "~0").replace("/", "~1"), 60)
+            inner = old.get(key, _ABSENT), new.get(key, _ABSENT)
+            yield from _differences(f"{place}/{step}" if place else step, *inner)
+    elif type(old) is not type(new) or old != new:
+        yield place, *_side_by_side(old, new)
+
+
+def _side_by_side(old: Any, new: Any) -> tuple[str, str]:
+    """Both texts, from shortly before where they part."""
+    texts = [_text(old), _text(new)]
+    start = 0
+    if _ABSENT not in (old, new) and max(map(len, texts)) > _SHOWN:
+        start = max(0, len(os.path.commonprefix(texts)) - 30)  # noqa: RUF071
+    lead = "…" if start else ""
+    return tuple(lead + safe_text(text[start:], _SHOWN) for text in texts)  # type: ignore[return-value]
+
+
+def _text(value: Any) -> str:
+    if value is _ABSENT:
+        return "absent"
+    if type(value) is str:
+        return f"'{value}'"
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
