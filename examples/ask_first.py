@@ -1,4 +1,4 @@
-"""A person at the terminal decides. Where there is no terminal, the answer is no.
+"""A person at the terminal decides. Without a terminal the answer is no.
 
 This is what ``connect`` does when it is given no ``approval=``.
 """

@@ -209,7 +209,7 @@ def test_typed_stubs_calls_a_tool_by_its_types() -> None:
 def test_ask_first_without_a_terminal_refuses_and_names_the_remedy() -> None:
     done = run(sys.executable, "examples/ask_first.py")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Not run. weather/set_alarm: not approved: there is no terminal")
+    assert done.stdout.startswith("Not run. weather/set_alarm: not approved: no terminal")
     assert "approval=" in done.stdout
 
 

@@ -59,7 +59,7 @@ def explain(error: McpError, unknown: str = "") -> str:
     server = "the server" if not error.server else f"the server '{safe_text(error.server, 64)}'"
     match error:
         case UnknownTool():
-            return unknown or f"There is no such tool any more. {_NOT_SENT}"
+            return unknown or f"The tool does not exist any more. {_NOT_SENT}"
         case InvalidArguments():
             said = _capital(_sentence(_said(error)))
             return f"{_NOT_SENT} {said} Correct the arguments and call again."

@@ -26,7 +26,7 @@ class ModelCall:
     id: str
     """The provider's id of the call, which its answer has to name; empty where it gave none."""
     name: str
-    """The tool's qualified name, or what the model wrote where there is no such tool."""
+    """The tool's qualified name, or what the model wrote where that is not found."""
     arguments: dict[str, Any]
     """As the tool wants them: renamed members and nulls of strict mode are undone."""
     problem: str | None = None
@@ -88,7 +88,7 @@ def _wrong(reason: str) -> str:
 
 def unknown_tool(name: str, names: Sequence[str], advice: str = "") -> str:
     """What a model is told that asks for the tool ``name``; ``names`` are those there are."""
-    said = f"Nothing was sent. There is no tool '{safe_text(name, _LONGEST_NAME)}'."
+    said = f"Nothing was sent. Unknown tool '{safe_text(name, _LONGEST_NAME)}'."
     near = _near(name, names)
     if near:
         said += f" Did you mean {' or '.join(near)}?"

@@ -56,7 +56,7 @@ def _got(response: Any) -> str:
     if inspect.isawaitable(response):
         return f"the response is a {kind} that was not awaited; did you forget 'await'?"
     if response is None:
-        return "the response is None (so is a message's list of calls where there is no call)"
+        return "the response is None (so is a message's list of calls without a call)"
     if callable(getattr(response, "call_tool", None)):
         return f"the response is a {kind}; run() takes the session or host first, then the response"
     if isinstance(response, str | bytes):

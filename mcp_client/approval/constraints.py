@@ -17,7 +17,7 @@ about the value there must hold:
 
 The answer is yes, no, or neither, where a server might read the value as the one that was asked
 for: it has another type (``"true"`` for ``true``, 1 for ``"1"``), a number that a parser with
-64-bit floats cannot tell from it, or there is no value there. With ``*`` it is yes if it holds for
+64-bit floats cannot tell from it, or the value is missing. With ``*`` it is yes if it holds for
 every element of an array that has some, no if it holds for none of them, and otherwise neither.
 """
 
@@ -118,7 +118,8 @@ def _parsed(path: str, asked: Any) -> tuple[tuple[str, ...], tuple[Test, ...]]:
         make = _WORDS.get(word)
         if make is None:
             raise ConfigError(
-                f"{shown!r}: there is no {safe_text(word, 40)!r}; it is one of {', '.join(_WORDS)}"
+                f"{shown!r}: unknown constraint {safe_text(word, 40)!r}; "
+                f"use one of {', '.join(_WORDS)}"
             )
         try:
             tests.append(make(wanted))

@@ -30,7 +30,7 @@ matches when everything it says holds:
 ``reason`` says why there is the rule; refusals and the audit have it.
 
 A rule that allows matches only what certainly meets its constraints. A rule that asks or denies
-matches everything that might: also where there is no such argument, where it has another type
+matches everything that might: also where the argument is missing, where it has another type
 (``{"force": "true"}`` for ``{"/force": {"equals": true}}``) and where only some elements of an
 array meet them. So name the tools that such a rule is about.
 
@@ -389,7 +389,7 @@ def _read(path: str | os.PathLike[str]) -> Iterator[Rule]:
         unknown = [safe_text(key, 40) for key in entry if key not in known]
         if unknown:
             raise ConfigError(
-                f"{place}: there is no {unknown[0]!r}; the keys are {', '.join(known)}"
+                f"{place}: unknown key {unknown[0]!r}; the keys are {', '.join(known)}"
             )
         if "outcome" not in entry:
             raise ConfigError(f"{place}: outcome is missing: give 'allow', 'ask' or 'deny'")

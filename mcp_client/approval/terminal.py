@@ -92,7 +92,7 @@ async def _decided(console: Console, call: ToolCall) -> Answer:
                 _show(console, shown)
             case _:
                 tries -= 1
-                console.say("That is not one of the answers." if tries else "So it is no.")
+                console.say("That is not one of the answers." if tries else "That counts as no.")
     return Deny(_NO, source="person")
 
 

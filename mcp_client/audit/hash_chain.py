@@ -198,7 +198,7 @@ def verify_audit(
 
     Raises ``AuditError`` with ``.path``, ``.line`` (in that file, from 1) and ``.reason`` for the
     first line that was changed, removed, inserted or moved, and for the first at which a host found
-    its own last line gone; ``ConfigError`` where there is no log. It may be called while the log is
+    its own last line gone; ``ConfigError`` for a missing log. It may be called while the log is
     written, and reads what is there when it begins.
     """
     if not isinstance(path, str | os.PathLike):

@@ -254,7 +254,7 @@ class Redaction:
     ) -> _Edit | None:
         """The JSON array or object that begins at ``start``, as it may be shown.
 
-        None where there is no such value. The text is empty where a part of ``text`` has no
+        None where the value is missing. The text is empty where a part of ``text`` has no
         secret in it and stays as it is.
         """
         if depth >= _DEEPEST:

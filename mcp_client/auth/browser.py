@@ -271,7 +271,7 @@ async def _ask_at_terminal(attempt: _Attempt, *, opened: bool) -> None:
     step = attempt.step
     if (reason := why_no_terminal()) is not None:
         raise AuthError(
-            f"a login at {shown_host(step.url)} is needed, but there is no browser to open, and "
+            f"a login at {shown_host(step.url)} is needed, but a browser cannot be opened, and "
             f"{reason}; give OAuth(on_url=...), a function that shows the URL to a person",
             server=step.server,
         )

@@ -31,7 +31,7 @@ class KeyringTokens:
 
     ``service`` is the service name of the entries. ``claims`` is the file in which processes note
     that they are refreshing a token; it contains no secrets. Every method raises ``ConfigError``
-    if there is no keyring or it stays locked. If the keyring has to be unlocked, the first use
+    without a keyring, or if it stays locked. If the keyring has to be unlocked, the first use
     waits for the person.
     """
 

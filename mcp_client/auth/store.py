@@ -307,7 +307,7 @@ class FileTokens(_TokenFileStore):
         if about.st_mode & forbidden:
             raise self._unusable(
                 f"{what} is open to other users ({stat.filemode(about.st_mode)}): {remedy} it if "
-                "you are sure that nobody has used that, otherwise delete the file and log in again"
+                "you are sure that it was not read, otherwise delete the file and log in again"
             )
 
     def _unusable(self, why: str) -> ConfigError:

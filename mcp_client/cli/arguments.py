@@ -88,7 +88,7 @@ def _parts(word: str) -> tuple[str, str, str]:
     match = re.match(r"([^=:]*(?::(?!=)[^=:]*)*)(:=|=)", word, re.DOTALL)
     if match is None or not match[1]:
         raise UsageError(
-            f"{safe_text(word, 80)!r} is no argument: write key=value, key:=JSON, @file or -"
+            f"{safe_text(word, 80)!r} is not an argument: write key=value, key:=JSON, @file or -"
         )
     return match[1], match[2], word[match.end() :]
 

@@ -195,7 +195,7 @@ async def read(options: argparse.Namespace) -> int:
         except McpError as error:
             if is_not_found(error):
                 raise NotFound(
-                    f"there is no resource {safe_text(options.uri, 200)!r}: {error.message}",
+                    f"resource {safe_text(options.uri, 200)!r} not found: {error.message}",
                     server=session.name,
                 ) from None
             raise
@@ -254,7 +254,7 @@ async def _check_prompt(session: Session, name: str) -> Any:
         if one.name == name:
             return one
     raise NotFound(
-        f"there is no prompt {safe_text(name, 80)!r}{near(name, [one.name for one in listed])}",
+        f"unknown prompt {safe_text(name, 80)!r}{near(name, [one.name for one in listed])}",
         server=session.name,
     )
 

@@ -72,7 +72,7 @@ class UsageError(ConfigError):
 
 
 class NotFound(McpError):
-    """There is no resource, prompt or server of that name."""
+    """A resource, prompt or server was not found."""
 
 
 class Interrupted(McpError):

@@ -134,7 +134,7 @@ async def approvals(options: argparse.Namespace) -> int:
     if options.answers is None:
         raise UsageError("approvals: name the file with --answers FILE")
     if not await anyio.Path(options.answers).exists():
-        raise UsageError(f"--answers {options.answers}: there is no such file")
+        raise UsageError(f"--answers {options.answers}: file not found")
     store = Answers(options.answers)
     if options.action == "revoke":
         return _revoke(store, options)
@@ -165,7 +165,7 @@ def _revoke(store: Any, options: argparse.Namespace) -> int:
     else:
         count = store.revoke(server=options.server, tool=options.tool)
     if not count:
-        raise NotFound("there is no such approval: 'approvals list' shows those that there are")
+        raise NotFound("approval not found: 'approvals list' shows all")
     if options.json:
         print_json({"revoked": count})
     else:
@@ -274,7 +274,7 @@ async def servers(options: argparse.Namespace) -> int:
     for problem in problems:
         note(problem)
     if not found and not problems:
-        note("there is no config file here, nor one of your own")
+        note("no config file found, neither here nor among your own settings")
     return DONE
 
 

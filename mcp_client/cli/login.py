@@ -59,7 +59,7 @@ async def logout(options: argparse.Namespace) -> int:
     """Revoke the tokens, where the authorization server offers that, and delete them."""
     store, url = FileTokens(), _url(options)
     if not await _is_kept(store, url):
-        raise NotFound("there is no login for this URL")
+        raise NotFound("no login is kept for this URL")
     revoked = await OAuth(store=store).logout(url)
     if options.json:
         print_json({"loggedOut": True, "revoked": revoked})

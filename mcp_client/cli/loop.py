@@ -70,7 +70,7 @@ async def _run(words: list[str], options: argparse.Namespace, session: Any) -> i
         print_text(_HELP.format(", ".join(calling.__all__)))
         return DONE
     if name not in calling.__all__:
-        raise UsageError(f"there is no command {name!r} here: help lists them")
+        raise UsageError(f"unknown command {name!r}: help lists them")
     for word in rest:
         if word.startswith("--") and word.partition("=")[0] not in _OWN:
             raise UsageError(f"{word.partition('=')[0]} is about the session: give it to 'shell'")

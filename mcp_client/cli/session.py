@@ -104,7 +104,7 @@ def _why_unasked(options: argparse.Namespace) -> str | None:
     if options.no_input:
         return "--no-input was given"
     if not options.terminal:
-        return "there is no terminal to ask at"
+        return "no terminal to ask at"
     from ..runtime.console import why_no_terminal
 
     return why_no_terminal()

@@ -109,7 +109,7 @@ def _unknown(name: str, configs: list[Config]) -> NotFound | UsageError:
     names = [each for config in configs for each in config.servers]
     where = ", ".join(str(config.path) for config in configs) or "a config file (there is none)"
     return NotFound(
-        f"there is no server {safe_text(name, 60)!r} in {where}{near(name, names)}; give a URL, "
+        f"unknown server {safe_text(name, 60)!r} in {where}{near(name, names)}; give a URL, "
         "or a command in quotes"
     )
 

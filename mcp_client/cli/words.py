@@ -41,7 +41,7 @@ class _Parser(argparse.ArgumentParser):
             names = list(action.choices)
             close = difflib.get_close_matches(str(value), names, 3)
             hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(names)}"
-            self.error(f"there is no command {value!r}; {hint}")
+            self.error(f"unknown command {value!r}; {hint}")
         super()._check_value(action, value)
 
 
@@ -55,7 +55,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     more = getattr(options, "arguments", None)
     for word in rest:
         if word.startswith("-") and word != "-":
-            top.error(f"there is no option {word.partition('=')[0]!r} of {options.command}")
+            top.error(f"unknown option {word.partition('=')[0]!r} of {options.command}")
         if more is None:
             top.error(
                 f"{options.command} takes no further argument: {word[:60]!r}; quote a "

@@ -37,7 +37,7 @@ _TRACE = frozenset({"traceparent", "tracestate"})
 
 
 class Span:
-    """One request under way. This one does nothing: it is used where there is no tracing."""
+    """One request under way. This one does nothing: it is used without tracing."""
 
     def meta(self, own: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         """The caller's own ``_meta``, which wins, with the trace context beside it."""
@@ -52,7 +52,7 @@ class Span:
 
 
 class CallSpan:
-    """One tool call under way. This one does nothing: it is used where there is no tracing."""
+    """One tool call under way. This one does nothing: it is used without tracing."""
 
     def approval(self) -> AbstractContextManager[None]:
         """The span of the time that approval takes, as a child."""

@@ -40,8 +40,8 @@ class InputRequiredLoop:
 
     def __init__(self, dispatcher: Dispatcher, limits: Limits) -> None:
         self.calls = dispatcher.calls
-        """The tool calls under way, by their id: handlers find theirs in their requests. Whoever
-        makes one enters it here."""
+        """The tool calls under way, by their id: handlers find theirs in their requests. The
+        code that starts a call enters it here."""
         self._dispatcher = dispatcher
         self._limits = limits
 

@@ -104,8 +104,7 @@ def load_config(
     ``inputs`` are the values of ``${input:ID}``.
 
     A server with something wrong is left out of ``.servers`` and told of in ``.problems``, with
-    file, line and key. Raises ``ConfigError`` where there is no such file, or it is not one that
-    can be read.
+    file, line and key. Raises ``ConfigError`` where the file is missing or cannot be read.
     """
     _check(program, scope, inputs)
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):

@@ -121,7 +121,7 @@ class _Server:
             if kind is None:
                 fields.wrong("type", f"is not one of {listed(_TYPES, 9)}: write one of these")
             elif kind not in there:
-                fields.wrong("type", f"says {named!r}, and there is no {kind!r} beside it: add it")
+                fields.wrong("type", f"says {named!r}, and {kind!r} is missing beside it: add it")
             return kind
         if len(there) == 2:
             fields.wrong("url", "stands beside a command: remove one, or give 'type'")

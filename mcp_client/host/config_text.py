@@ -103,7 +103,7 @@ class _JsonReader:
             return _CONSTANTS[word[0]], word.end()
         if not sign:
             raise self._wrong("it ends where a value is expected", at)
-        raise self._wrong("there is no value where one is expected", at)
+        raise self._wrong("no value where one is expected", at)
 
     def _object(self, at: int, path: KeyPath, depth: int) -> tuple[dict[str, Any], int]:
         members: dict[str, Any] = {}

@@ -183,7 +183,7 @@ class Directory:
     # --------------------------------------------------------------- not finding
 
     def unknown(self, name: str, servers: Sequence[HostedServer]) -> UnknownTool:
-        """Says why there is no such tool, as far as that is known, and what is close to it."""
+        """Says why the tool is unknown, as far as that is known, and what is close to it."""
         shown = safe_text(name, _LONGEST)
         rejected = self._rejection(name)
         if rejected is not None:

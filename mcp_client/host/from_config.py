@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import anyio
 
@@ -24,11 +24,10 @@ from ..runtime.limits import Timeouts
 from ..runtime.safe_text import safe_text
 from .config import Config, load_config
 from .config_places import Scope
+from .config_problem import ConfigProblem
 from .confirmations import Confirmations, ConfirmationStore
+from .server_config import StartGate
 from .start_request import StartRequest
-
-if TYPE_CHECKING:
-    from .host import Host
 
 __all__ = ["Confirm", "check_start", "host_from_config"]
 
@@ -43,8 +42,19 @@ _ADVICE = (
 )
 
 
+class _GatedHost(Protocol):
+    """What a ``Host`` lets be set before it is entered."""
+
+    problems: tuple[ConfigProblem, ...]
+
+    def _set_start_gate(self, name: str, gate: StartGate) -> None: ...
+
+
+H = TypeVar("H", bound=_GatedHost)
+
+
 def host_from_config(
-    kind: type[Host],
+    kind: Callable[..., H],
     path: str | os.PathLike[str],
     confirm: Confirm | None,
     confirmations: ConfirmationStore | str | os.PathLike[str] | None,
@@ -53,7 +63,7 @@ def host_from_config(
     inputs: Mapping[str, str] | None,
     only: Collection[str] | None,
     options: dict[str, Any],
-) -> Host:
+) -> H:
     if confirm is not None and not callable(confirm):
         raise ConfigError(
             f"confirm={confirm!r}: give a function from StartRequest to True or False"

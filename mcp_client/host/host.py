@@ -428,7 +428,7 @@ class Host:
         if server is not None:
             return server
         names = ", ".join(safe_text(one, 60) for one in list(self._servers)[:20]) or "none"
-        raise ConfigError(f"there is no server {safe_text(name, 60)!r}; there are: {names}")
+        raise ConfigError(f"unknown server {safe_text(name, 60)!r}; the servers are: {names}")
 
     async def _find(self, name: str) -> tuple[Entry, Session]:
         entry = await self._tools.entry(name)

@@ -85,7 +85,7 @@ class Variables:
     def input(self, name: str) -> str:
         if name not in self.inputs:
             raise Unset(
-                f"there is no value for the input {_quoted(name)}: give it as "
+                f"no value for the input {_quoted(name)}: give it as "
                 f"inputs={{{_quoted(name)}: ...}}"
             )
         return self.inputs[name]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from ..catalog.tool import ToolList
 from ..errors import McpError
 from ..runtime.event_loop import LoopEvent
 from ..session.session import Session
-from .status import StatusEvents
-
-if TYPE_CHECKING:
-    from .server import HostedServer
+from .status import ServerStatus, StatusEvents
 
 __all__ = ["ServerListing"]
 
@@ -20,8 +18,29 @@ _log = logging.getLogger("mcp_client")
 _LONGEST_PAUSE = 5.0
 
 
+class ListedServer(Protocol):
+    """What a listing needs of its server."""
+
+    name: str
+    session: Session | None
+    closed: bool
+
+    @property
+    def is_connected(self) -> bool: ...
+
+    def now(self) -> float: ...
+
+    def job(
+        self, work: Callable[[], Awaitable[None]], keep: Callable[[LoopEvent | None], None]
+    ) -> LoopEvent: ...
+
+    def note(self, error: McpError) -> None: ...
+
+    def status(self) -> ServerStatus: ...
+
+
 class ServerListing:
-    def __init__(self, server: HostedServer, events: StatusEvents) -> None:
+    def __init__(self, server: ListedServer, events: StatusEvents) -> None:
         self.tools: ToolList | None = None
         """As listed last, by the session."""
         self.error: McpError | None = None

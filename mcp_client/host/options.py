@@ -94,7 +94,7 @@ class SharedOptions:
             raise
 
     async def record(self, name: str, arguments: Any, context: Hashable, error: McpError) -> None:
-        """Record a call that was not made because there is no tool or no session for it."""
+        """Record a call that was not made because its tool or its session is missing."""
         if self._options.get("audit") is None:
             return
         from ..audit import Audit

@@ -341,7 +341,7 @@ class HostedServer:
         return session
 
     async def _probe(self, session: Session) -> None:
-        """Over HTTP there is no connection to lose: only an answer shows that the server is up."""
+        """Over HTTP no connection can be lost: only an answer shows that the server is up."""
         try:
             await session.ping(timeout=min(_PROBE_SECONDS, self._timeouts.connect))
         except (ServerError, OutcomeUnknown) as error:

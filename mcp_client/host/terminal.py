@@ -56,7 +56,7 @@ async def _answer(console: Console, request: StartRequest) -> bool:
                 return True
             case "" | "n" | "no":
                 return False
-        console.say("Answer y or n." if left > 1 else "So it is no.")
+        console.say("Answer y or n." if left > 1 else "That counts as no.")
     return False
 
 

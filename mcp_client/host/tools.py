@@ -127,7 +127,7 @@ class HostTools:
 
     async def follow_changes(self) -> float | None:
         """Fetch the lists that servers say have changed. Returns the seconds after which one may be
-        asked again that announces changes and changes nothing; None where there is no such."""
+        asked again that announces changes and changes nothing; None without one."""
         pauses = {server: server.listing.due_in for server in list(self._servers.values())}
         due = [server for server, pause in pauses.items() if pause == 0]
         for server in due:

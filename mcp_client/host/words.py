@@ -28,7 +28,7 @@ COMMON = frozenset(
     to use want what when which with you your
     """.split()  # noqa: SIM905 - a list of words is read as words
 )
-"""Words that say nothing in a question, unless there are no others."""
+"""Words that say nothing in a question that has others."""
 
 
 def words(text: str) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Canonical JSON: equal values have one text, which is hashed, approved and sent.
 
-Keys are sorted, there are no spaces and only the necessary escapes. What JSON cannot represent
+Keys are sorted, without spaces, with only the necessary escapes. What JSON cannot represent
 raises ``NotJson`` with its path: NaN and infinities, keys that are not strings, lone surrogates,
 and types such as sets.
 """

@@ -7,7 +7,7 @@ The rules, from 2026-07-28 ``basic/versioning`` and ``basic/transports/stdio`` a
 ``basic/lifecycle`` of the older revisions:
 
 - ``server/discover`` is asked first. A ``DiscoverResult``, or one of the error codes that only the
-  stateless era has, means a stateless server, and there is no way back from there. -32022 lists
+  stateless era has, means a stateless server, for good. -32022 lists
   the versions the server supports; one of them is asked for once more, even if it is the one asked
   for before. If all it lists are handshake revisions, ``initialize`` is used.
 - Anything else (any other error, an empty result, no answer) means the handshake era.
@@ -64,7 +64,7 @@ class Ask(NamedTuple):
 
 
 class Tell(NamedTuple):
-    """Agreed: send this notification in that era. There is no outcome: send None."""
+    """Agreed: send this notification in that era. It has no outcome: send None."""
 
     method: str
     era: Era

@@ -16,7 +16,7 @@ Whichever program reads a terminal first gets the line. A host that reads standa
 time may get the line that was meant for us; then the question stays open, and nothing blocks. Other
 output may be printed meanwhile; it moves the question up, and changes nothing else.
 
-Where there is no ``termios`` (Windows) a thread reads the line: Ctrl-C interrupts the program as
+Without ``termios`` (Windows) a thread reads the line: Ctrl-C interrupts the program as
 ever, what was typed ahead counts, and the thread stays until a line comes.
 """
 
@@ -71,7 +71,7 @@ def terminal() -> _Place:
 def why_no_terminal() -> str | None:
     """Why a question cannot be asked at the terminal, or None if it can."""
     if not all(map(_is_terminal, terminal())):
-        return "there is no terminal to ask at"
+        return "no terminal to ask at"
     if termios is not None and _in_background(terminal().input.fileno()):
         return "the program is in the background of its terminal, where it cannot ask"
     if 0 < _size()[0] < NARROWEST:

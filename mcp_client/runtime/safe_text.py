@@ -51,7 +51,7 @@ def safe_text(text: object, limit: int = 2_000, *, lines: bool = False) -> str:
 
 
 def _spelled(text: str, lines: bool) -> Iterator[str]:
-    marks = _MOST_MARKS  # at the start there is no letter for a mark to stand on
+    marks = _MOST_MARKS  # at the start a mark has no letter to stand on
     for char in text:
         category = unicodedata.category(char)
         marks = marks + 1 if category in _MARKS or char in _DRAWN_WITHIN else 0

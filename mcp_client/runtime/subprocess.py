@@ -366,7 +366,7 @@ class Process:
                         await self.exited(grace)
                 await self._end_stragglers(grace)
         except BaseException:
-            # The event loop is being closed, and this task with it: there is no time to wait.
+            # The event loop is being closed, and this task with it: waiting is not possible.
             self._signal(signal.SIGKILL)
             self._popen.wait()
             raise

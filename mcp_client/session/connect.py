@@ -69,7 +69,7 @@ def connect(
     is used.
 
     ``approval`` decides every call: see ``mcp_client.approval``. Without one, the person at the
-    terminal is asked, and where there is no terminal every call is refused.
+    terminal is asked, and without a terminal every call is refused.
     ``Rules(...)`` may be given, too. ``answers`` is where a yes for always is kept, the path of a
     file or ``Answers(...)``: see ``mcp_client.approval.remembered``. Its servers go by ``name``, so
     give one.

@@ -241,7 +241,7 @@ class Session:
         """The current contents of a resource, from the server; never cached, never fetched by us.
 
         Options as for ``call_tool``; the server may ask for input (2026-07-28). A ``ServerError``
-        with code -32002, or -32602 since 2026-07-28, means that there is no such resource.
+        with code -32002, or -32602 since 2026-07-28, means that the resource was not found.
         """
         return await self._library.read_resource(uri, timeout, meta)
 

@@ -141,7 +141,7 @@ def _is_before(launcher: str, word: str) -> bool:
 
 
 def _named(word: str, folder: str | None) -> str:
-    """A name for a program, a file, a package or an image; empty where there is no fit one."""
+    """A name for a program, a file, a package or an image; empty where none fits."""
     word = word.replace("\\", "/").removesuffix(".git")
     parts = [part for part in word.split("/") if part not in ("", ".", "..")]
     if folder is not None and not word.startswith(("/", "@")):

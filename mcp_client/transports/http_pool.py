@@ -213,7 +213,7 @@ class HttpPool:
                 raise
 
     def keep(self, connection: _Connection) -> bool:
-        """Take a connection back. False where there is no room for it."""
+        """Take a connection back. False where the pool is full."""
         self._busy.discard(connection)
         if self._closed or len(self._idle) >= _MOST_KEPT:
             return False

@@ -326,7 +326,7 @@ class StdioTransport(Transport):
 
 
 def _executable(command: str, cwd: str | os.PathLike[str] | None, search_path: str) -> str | None:
-    """The absolute path of the file to run; None where there is no such file.
+    """The absolute path of the file to run; None where it is not found.
 
     As the system does it: a path is relative to the directory the server runs in. (``shutil.which``
     does the same and takes the modules of three compressors to be loaded.)

@@ -72,7 +72,7 @@ class Problem:
     came: str
     """The value at ``path``, shortened."""
     undecided: str = ""
-    """Why there is no verdict; the value may be valid or not. Empty where there is one."""
+    """Why the value could not be judged: it may be valid or not. Empty where it was."""
 
     def __str__(self) -> str:
         if self.undecided:

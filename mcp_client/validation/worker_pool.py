@@ -56,7 +56,7 @@ main({idle!r})
 
 
 class WorkerFailed(Exception):
-    """There is no verdict, and the text says why."""
+    """The value could not be judged, and the text says why."""
 
 
 class WorkerPool:
@@ -148,7 +148,7 @@ class _Worker:
             return
         if not sys.executable or getattr(sys, "frozen", False):
             raise WorkerFailed(
-                "a worker process is needed to check it, and there is no interpreter"
+                "a worker process is needed to check it, and no interpreter was found"
             )
         env = {name: os.environ[name] for name in _KEPT_ENV if name in os.environ}
         process = Process(current(), Ring(4096, None), self._take, self._end)

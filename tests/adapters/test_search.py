@@ -94,7 +94,7 @@ async def test_the_gate_and_the_server_see_the_real_tool(provider: Provider) -> 
     assert "Use search_tools" in texts[3]
     assert "Give the argument 'name'" in texts[4]
     assert "Give the argument 'query'" in texts[5]
-    assert "There is no tool 'made_up'" in texts[6]
+    assert "Unknown tool 'made_up'" in texts[6]
     assert "not a JSON object" in texts[7]
     assert {call.tool.name for call in asked} == {"calendar.create_event"}
     assert sorted(one["arguments"]["title"] for one in ran) == ["a", "b", "c"]

@@ -98,7 +98,7 @@ async def test_any_other_answer_is_asked_again_and_the_third_time_means_no(
 ) -> None:
     assert await asked(desk, call_of(), answer, answer, answer) == NO
     assert [line for line in await desk.screen() if line.startswith("That is not one")]
-    assert "So it is no." in await desk.screen()
+    assert "That counts as no." in await desk.screen()
 
 
 async def test_a_valid_answer_after_an_invalid_one_counts(desk: Desk) -> None:

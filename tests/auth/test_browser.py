@@ -316,7 +316,7 @@ class Fake:
 def install(monkeypatch: pytest.MonkeyPatch) -> Callable[[Fake], Fake]:
     def installed(fake: Fake) -> Fake:
         monkeypatch.setattr(webbrowser, "get", lambda: fake)
-        monkeypatch.setattr(browser, "why_no_terminal", lambda: "there is no terminal to ask at")
+        monkeypatch.setattr(browser, "why_no_terminal", lambda: "no terminal to ask at")
         return fake
 
     return installed
@@ -358,10 +358,10 @@ async def test_a_browser_that_cannot_be_started_counts_as_missing(
         raise webbrowser.Error("could not locate runnable browser")
 
     monkeypatch.setattr(webbrowser, "get", no_browser)
-    monkeypatch.setattr(browser, "why_no_terminal", lambda: "there is no terminal to ask at")
+    monkeypatch.setattr(browser, "why_no_terminal", lambda: "no terminal to ask at")
     person = Browser()
     uri = (await person.listen(Listen())).redirect_uri
-    with pytest.raises(AuthError, match=r"no browser to open, and there is no terminal"):
+    with pytest.raises(AuthError, match=r"a browser cannot be opened, and no terminal"):
         await person.consent(consent(uri))
 
 

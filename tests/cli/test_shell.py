@@ -18,7 +18,7 @@ def test_commands_of_a_pipe_run_in_one_session() -> None:
     assert f'"text": "{first}"' in second
     assert '"tools"' in third
     assert done.code == 2
-    assert "no command 'nosuch'" in done.err
+    assert "unknown command 'nosuch'" in done.err
 
 
 def test_the_shell_does_not_take_options_of_the_session_in_a_line() -> None:

@@ -523,7 +523,7 @@ class TestChanges:
                 await host.call_tool("one__a")
             with pytest.raises(ConfigError, match="already"):
                 await host.add("two", Toolbox().server)
-            with pytest.raises(ConfigError, match="no server 'one'"):
+            with pytest.raises(ConfigError, match="unknown server 'one'"):
                 await host.remove("one")
 
     async def test_tool_changes_are_told_over_all_servers(self) -> None:
@@ -599,7 +599,7 @@ class TestEverythingElse:
             assert "a note" in read.text
             prompt = await host.get_prompt("greet", server="one")
             assert len(prompt.messages) == 1
-            with pytest.raises(ConfigError, match="no server 'three'"):
+            with pytest.raises(ConfigError, match="unknown server 'three'"):
                 await host.read_resource("note://one", server="three")
 
     async def test_reconnecting_ends_the_calls_under_way(self) -> None:
