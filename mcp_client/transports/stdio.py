@@ -17,28 +17,13 @@ from ..errors import ConfigError, ConnectError, ConnectionLost, McpError
 from ..protocol.canonical_json import sha256
 from ..protocol.jsonrpc import Id
 from ..runtime.event_loop import current
-from ..runtime.subprocess import Pending, Process, Ring
+from ..runtime.executables import environment_of, find_executable, inherited
+from ..runtime.subprocess import Pending, Process, Ring, new_process
 from .base import Transport, TransportContext
 from .default_names import name_of_command
 from .multiplexer import LineExchange, Multiplexer
 
 __all__ = ["StdioServer", "StdioTransport"]
-
-INHERITED = (
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "LOGNAME",
-    "PATH",
-    "SHELL",
-    "TERM",
-    "TMPDIR",
-    "TZ",
-    "USER",
-)
-"""The variables of the host's environment that a server gets; everything else the host has
-(keys, tokens) stays with the host unless ``StdioServer(env=...)`` passes it on."""
 
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]{2,63}\b")
 _MISSING = re.compile(r"KeyError|environ|variable|not set|unset|missing|required|undefined", re.I)
@@ -150,15 +135,15 @@ class StdioTransport(Transport):
         self._ring = Ring(context.limits.stderr_bytes, self._server.stderr)
         self._settled = anyio.Event()
         self._is_settled = False
-        process = Process(backend, self._ring, self._multiplexer.feed, self._ended)
-        env = {key: os.environ[key] for key in INHERITED if key in os.environ}
-        env.update(self._server.env or {})
+        process = new_process(backend, self._ring, self._multiplexer.feed, self._ended)
+        env = environment_of(self._server.env or {})
         process.start(self._argv(env), env, self._cwd())
         self._process = process
 
     def _argv(self, env: Mapping[str, str]) -> list[str]:
         server = self._server
-        found = _executable(server.command, server.cwd, env.get("PATH", os.defpath))
+        cwd = None if server.cwd is None else os.fspath(server.cwd)
+        found = find_executable(server.command, cwd, env)
         if found is None:
             raise ConnectError(
                 f"the command {server.command!r} cannot be run: {_why_not_found(server)}"
@@ -242,7 +227,7 @@ class StdioTransport(Transport):
         process = self._process
         if process is not None:
             await process.exited(_SETTLE)
-            process.drain()
+            await process.drain(_SETTLE)
         self._mark_settled()
         if process is not None:
             await process.aclose(self._context.timeouts.close)
@@ -292,7 +277,7 @@ class StdioTransport(Transport):
     def exit_advice(self) -> str:
         """Names variables that the server's standard error speaks of and that it was not given,
         although they are set here: by hand the same command would work."""
-        given = {*INHERITED, *(self._server.env or {})}
+        given = {*inherited(), *(self._server.env or {})}
         tail = self._ring.tail()
         names = [
             name
@@ -325,22 +310,6 @@ class StdioTransport(Transport):
         await process.aclose(self._context.timeouts.close)
 
 
-def _executable(command: str, cwd: str | os.PathLike[str] | None, search_path: str) -> str | None:
-    """The absolute path of the file to run; None where it is not found.
-
-    As the system does it: a path is relative to the directory the server runs in. (``shutil.which``
-    does the same and takes the modules of three compressors to be loaded.)
-    """
-    if os.sep in command:
-        candidates = [os.path.join(cwd or "", command)]
-    else:
-        candidates = [os.path.join(folder, command) for folder in search_path.split(os.pathsep)]
-    for path in candidates:
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return os.path.abspath(path)
-    return None
-
-
 def _why_not_found(server: StdioServer) -> str:
     import shlex  # only where something is wrong
 
@@ -355,6 +324,6 @@ def _why_not_found(server: StdioServer) -> str:
             "it is a whole command line; give the command and its arguments apart: "
             f"StdioServer({words[0]!r}, [{args}{more}])"
         )
-    if os.sep in server.command:
+    if os.path.basename(server.command) != server.command:
         return "it is not an executable file; check the path, and that it may be executed"
     return "it is not on PATH; install it, or give its full path"

@@ -7,22 +7,25 @@ library.
 As the worker it reads frames from standard input, each of four bytes of length and a value written
 with ``marshal`` by the parent process, and writes one line of JSON for each question. It limits its
 own memory; before each question it sets a timer (``ITIMER_REAL``) by which the kernel ends it even
-if the parent is gone; and it exits after 30 seconds without a question.
+if the parent is gone; and it exits after 30 seconds without a question. Windows has neither limits
+nor timers: there the job of the process limits its memory and ends it with the parent.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import os
 import sys
 from typing import Any, BinaryIO
 
 from .fast_path import compile_fast_path
 
-__all__ = ["UnusableSchema", "build_validator", "find_problem", "is_loaded", "load"]
+__all__ = ["MEMORY", "UnusableSchema", "build_validator", "find_problem", "is_loaded", "load"]
 
 _MAX_ERRORS = 64
-_MEMORY = 1024 * 1024 * 1024
+MEMORY = 1024 * 1024 * 1024
+"""Bytes that a worker may use."""
 _FRAMES_DEEP = 4_000
 _SHOWN = 120
 _LONG = 1_000
@@ -266,24 +269,43 @@ def _frame(source: BinaryIO) -> Any:
 
 
 def _wait_for_question(source: BinaryIO, seconds: float) -> bool:
+    if sys.platform == "win32":
+        return _wait_in_thread(source, seconds)
     import select
 
     # ``select`` does not see what is buffered, but nothing is: the parent waits for each answer.
     return bool(select.select([source], [], [], seconds)[0])
 
 
-def _set_timer(seconds: float) -> None:
-    import signal
+def _wait_in_thread(source: Any, seconds: float) -> bool:
+    """The same where ``select`` knows sockets only."""
+    import threading
 
-    if seconds < 1e6:
+    ready = threading.Event()
+
+    def look() -> None:
+        source.peek(1)  # blocks; true as well at the end of the input, which is read next
+        ready.set()
+
+    threading.Thread(target=look, daemon=True).start()
+    if not ready.wait(seconds):
+        os._exit(0)  # an orderly end waits for the thread, which holds the lock of the input
+    return True
+
+
+def _set_timer(seconds: float) -> None:
+    if sys.platform != "win32" and seconds < 1e6:
+        import signal
+
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _limit_memory() -> None:
-    import contextlib
-    import resource
+    if sys.platform != "win32":
+        import contextlib
+        import resource
 
-    with contextlib.suppress(OSError, ValueError):
-        _, most = resource.getrlimit(resource.RLIMIT_AS)
-        wanted = _MEMORY if most == resource.RLIM_INFINITY else min(_MEMORY, most)
-        resource.setrlimit(resource.RLIMIT_AS, (wanted, most))
+        with contextlib.suppress(OSError, ValueError):
+            _, most = resource.getrlimit(resource.RLIMIT_AS)
+            wanted = MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most)
+            resource.setrlimit(resource.RLIMIT_AS, (wanted, most))

@@ -24,7 +24,7 @@ import anyio.lowlevel
 
 from ..errors import ConnectError
 from ..runtime.event_loop import current
-from ..runtime.subprocess import Process, Ring
+from ..runtime.subprocess import Process, Ring, new_process
 from . import engine
 from .value_size import has_at_most
 
@@ -151,10 +151,11 @@ class _Worker:
                 "a worker process is needed to check it, and no interpreter was found"
             )
         env = {name: os.environ[name] for name in _KEPT_ENV if name in os.environ}
-        process = Process(current(), Ring(4096, None), self._take, self._end)
+        process = new_process(current(), Ring(4096, None), self._take, self._end)
         try:
             code = _code(self._idle_seconds)
-            process.start([sys.executable, "-I", "-W", "ignore", "-c", code], env, None)
+            argv = [sys.executable, "-I", "-W", "ignore", "-c", code]
+            process.start(argv, env, None, memory=engine.MEMORY)
         except ConnectError as error:
             raise WorkerFailed(f"a worker process is needed to check it: {error}") from None
         self._process = process

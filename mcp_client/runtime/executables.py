@@ -1,0 +1,57 @@
+"""Which file a command is, and which of the host's variables the program that it starts gets."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from . import windows_command
+
+__all__ = ["environment_of", "find_executable", "inherited"]
+
+_INHERITED = (
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+)
+
+
+def inherited() -> tuple[str, ...]:
+    """The variables of the host's environment that a server gets; everything else the host has
+    (keys, tokens) stays with the host unless ``StdioServer(env=...)`` passes it on."""
+    return windows_command.INHERITED if sys.platform == "win32" else _INHERITED
+
+
+def environment_of(given: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a server: what it inherits, and ``given`` before that."""
+    if sys.platform == "win32":
+        return windows_command.merged_environment(os.environ, given)
+    return {**{name: os.environ[name] for name in _INHERITED if name in os.environ}, **given}
+
+
+def find_executable(command: str, cwd: str | None, env: Mapping[str, str]) -> str | None:
+    """The absolute path of the file to run; None where it is not found.
+
+    As the system does it: a path is relative to the directory the server runs in. (``shutil.which``
+    does the same and takes the modules of three compressors to be loaded.)
+    """
+    if sys.platform == "win32":
+        return windows_command.find_executable(command, cwd, env)
+    if os.sep in command:
+        candidates = [os.path.join(cwd or "", command)]
+    else:
+        folders = env.get("PATH", os.defpath).split(os.pathsep)
+        candidates = [os.path.join(folder, command) for folder in folders]
+    for path in candidates:
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return os.path.abspath(path)
+    return None

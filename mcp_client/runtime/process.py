@@ -1,0 +1,259 @@
+"""What every way of running a server's process has in common: its end, and what is kept of it.
+
+Ending a process is the specification's sequence (2026-07-28 ``basic/transports/stdio``, shutdown):
+close its input, wait, ask it and all it started to end, wait, kill them. ``ProcessTree`` says how a
+system does the last two. A process that nobody closes ends with its ``Process`` object or with the
+interpreter.
+
+Standard error is always drained, into a ring that keeps its end: a full pipe would stop the server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+
+import anyio
+
+from ..errors import ConnectError
+from .event_loop import Backend, LoopEvent
+from .process_tree import ProcessTree, new_tree
+
+__all__ = ["CHUNK", "Pending", "Process", "Ring"]
+
+CHUNK = 64 * 1024
+"""Bytes that are read or written at once."""
+_STRAGGLERS = 0.5
+
+
+class Ring:
+    """The last ``size`` bytes of standard error; ``listener`` gets each line of it."""
+
+    def __init__(self, size: int, listener: Callable[[str], None] | None) -> None:
+        self._size = size
+        self._kept = bytearray()
+        self._cut = False
+        self._line = bytearray()
+        self._listener = listener
+
+    def feed(self, data: bytes) -> None:
+        self._kept += data
+        if len(self._kept) > self._size:
+            del self._kept[: -self._size]
+            self._cut = True
+        if self._listener is None:
+            return
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._pass_on(bytes(self._line) + line)
+            self._line.clear()
+        self._line += rest
+        if len(self._line) > self._size:
+            self._pass_on(bytes(self._line))
+            self._line.clear()
+
+    def _pass_on(self, line: bytes) -> None:
+        if self._listener is not None:
+            with contextlib.suppress(Exception):  # a fault of the host's callback ends nothing
+                self._listener(line.decode(errors="replace").rstrip("\r"))
+
+    def tail(self) -> str:
+        """The kept bytes as text, in whole lines where there are any: a secret cut in two would
+        not be recognized by those who mask secrets."""
+        start = self._kept.find(b"\n") + 1 if self._cut else 0
+        return self._kept[start:].decode(errors="replace").strip()
+
+
+class Pending:
+    """A line that has not been written to the pipe completely."""
+
+    __slots__ = ("begun", "over", "rest")
+
+    def __init__(self, rest: memoryview, begun: bool) -> None:
+        self.rest = rest
+        self.begun = begun
+        """Whether some of it has been written."""
+        self.over = LoopEvent()
+        """Set once all of it is written, or will never be."""
+
+
+class Process:
+    """One process. ``output`` is called with its standard output, and ``over`` once, when its
+    output or the process itself has ended; both in the event loop."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        stderr: Ring,
+        output: Callable[[bytes], None],
+        over: Callable[[], None],
+    ) -> None:
+        self._backend = backend
+        self._stderr = stderr
+        self._output = output
+        self._over: Callable[[], None] | None = over
+        self._tree: ProcessTree = new_tree()
+        self._exited = anyio.Event()
+        self._closing: anyio.Event | None = None
+        self.exit_code: int | None = None
+
+    def start(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str | None,
+        memory: int | None = None,
+    ) -> None:
+        """Start it without a shell; ``argv`` begins with an absolute path. ``memory``: bytes it may
+        use, on systems where it cannot limit itself. Raises ``ConnectError``."""
+        try:
+            self._popen = self._tree.start(argv, env, cwd, memory)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise ConnectError(f"cannot start {argv[0]!r}: {reason}") from None
+        self.pid = self._popen.pid
+        # Should nothing else end it, it ends with this object or the interpreter.
+        self._last_resort = weakref.finalize(self, _kill, self._tree, self._popen)
+        self._started()
+
+    # ------------------------------------------------------- what the ways of running it differ in
+
+    @property
+    def backlog(self) -> int:
+        """Bytes that wait to be written."""
+        raise NotImplementedError
+
+    def write(self, data: bytes, crowded: bool = False) -> Pending | None:
+        """Write without waiting. Returns what the pipe did not take at once, to wait for.
+
+        The rest is written in order as the pipe takes it, even if the writer is cancelled, so that
+        lines are never interleaved. ``crowded``: others are likely to write in this iteration of
+        the loop too, and all of it is gathered into one write. Raises ``OSError`` where the pipe
+        is broken.
+        """
+        raise NotImplementedError
+
+    def withdraw(self, pending: Pending) -> bool:
+        """Remove a line of which nothing has been written yet, and return whether that was so."""
+        raise NotImplementedError
+
+    def unread(self) -> int | None:
+        """Bytes in the input pipe that the process has not read; None where that is unknown."""
+        raise NotImplementedError
+
+    async def drain(self, seconds: float) -> None:
+        """Read what an ended process has left in the pipes, for at most ``seconds``."""
+        raise NotImplementedError
+
+    def _started(self) -> None:
+        raise NotImplementedError
+
+    def _close_stdin(self) -> None:
+        raise NotImplementedError
+
+    def _release(self) -> None:
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------- ending
+
+    def _end(self) -> None:
+        over, self._over = self._over, None
+        if over is not None:
+            over()
+
+    def _notice_exit(self, code: int | None) -> None:
+        self.exit_code = code
+        self._exited.set()
+        self._end()
+
+    def _watch_exit_in_thread(self) -> None:
+        name = f"mcp_client exit of {self.pid}"
+        noticed = weakref.WeakMethod(self._notice_exit)
+        args = self._tree, self._popen, self._backend.run_soon, noticed
+        threading.Thread(target=_wait_for_exit, args=args, name=name, daemon=True).start()
+
+    async def exited(self, seconds: float) -> bool:
+        """Wait at most ``seconds`` for the process to end, and return whether it has."""
+        with anyio.move_on_after(seconds):
+            await self._exited.wait()
+        return self._exited.is_set()
+
+    def kill(self) -> None:
+        """Kill the process and all it started. ``aclose`` has to be called all the same."""
+        if not self._exited.is_set():
+            self._tree.kill()
+
+    async def aclose(self, grace: float) -> None:
+        """End the process and all it started, each step within ``grace`` seconds. From any task.
+
+        A task of its own does the work: the caller may be cancelled, however often asyncio's
+        ``Task.cancel`` is called, and the process still ends.
+        """
+        if self._closing is None:
+            self._closing = anyio.Event()
+            self._over = None  # only an end that was not asked for is reported
+            self._close_stdin()
+            self._backend.spawn(lambda: self._close(grace))
+        with anyio.CancelScope(shield=True):
+            await self._closing.wait()
+
+    async def _close(self, grace: float) -> None:
+        assert self._closing is not None
+        try:
+            with anyio.CancelScope(shield=True):
+                if not await self.exited(grace):
+                    self._tree.ask_to_end()
+                    if not await self.exited(grace):
+                        self._tree.kill()
+                        await self.exited(grace)
+                await self._end_stragglers(grace)
+        except BaseException:
+            # The event loop is being closed, and this task with it: waiting is not possible.
+            self._tree.kill()
+            self._popen.wait()
+            raise
+        finally:
+            self._last_resort.detach()
+            self._release()
+            self._popen.poll()
+            self._tree.close()
+            self._closing.set()
+
+    async def _end_stragglers(self, grace: float) -> None:
+        if not self._exited.is_set():
+            return
+        self._tree.ask_to_end()
+        self._popen.poll()  # reaps the leader: from now on an empty group does not exist
+        with anyio.move_on_after(min(grace, _STRAGGLERS)):
+            while not self._tree.is_empty():  # noqa: ASYNC110 - no event tells when that changes
+                await anyio.sleep(0.01)
+            return
+        self._tree.kill()
+
+
+def _wait_for_exit(
+    tree: ProcessTree,
+    popen: subprocess.Popen[bytes],
+    run_soon: Callable[[Callable[[], None]], None],
+    noticed: Callable[[], Callable[[int | None], None] | None],
+) -> None:
+    """In a thread of its own. It does not keep the ``Process`` alive."""
+    code = tree.wait(popen)
+
+    def tell() -> None:
+        notice = noticed()
+        if notice is not None:
+            notice(code)
+
+    run_soon(tell)
+
+
+def _kill(tree: ProcessTree, popen: subprocess.Popen[bytes]) -> None:
+    if popen.poll() is None:
+        tree.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            popen.wait(5)
+    tree.close()

@@ -1,0 +1,128 @@
+"""A process and all that it started, which end together.
+
+On POSIX it is a session and process group that the process leads, so that one signal reaches its
+children too, and so that Ctrl-C in the host's terminal does not. A descendant that leaves the group
+on purpose (``setsid``) cannot be reached. On Windows it is a job: see ``windows_job``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+__all__ = ["PosixGroup", "ProcessTree", "bytes_unread", "exit_code_of", "new_tree"]
+
+
+class ProcessTree(Protocol):
+    def start(
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, memory: int | None
+    ) -> subprocess.Popen[bytes]:
+        """Start the process, with pipes for its three streams. Raises ``OSError``."""
+
+    def wait(self, popen: subprocess.Popen[bytes]) -> int | None:
+        """Block until the process has exited. Returns its exit code, None where that is lost."""
+
+    def ask_to_end(self) -> None: ...
+    def kill(self) -> None: ...
+    def is_empty(self) -> bool: ...
+    def close(self) -> None:
+        """Give back what belongs to the system. The tree is not used afterwards."""
+
+
+def new_tree() -> ProcessTree:
+    if sys.platform == "win32":
+        from .windows_job import WindowsJob
+
+        return WindowsJob()
+    return PosixGroup()
+
+
+class PosixGroup:
+    _pid = 0
+
+    def start(
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, memory: int | None
+    ) -> subprocess.Popen[bytes]:
+        popen = subprocess.Popen(  # noqa: S603 - no shell; the host chose the command
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(env),
+            cwd=cwd,
+            bufsize=0,
+            start_new_session=True,
+        )
+        self._pid = popen.pid
+        return popen
+
+    def wait(self, popen: subprocess.Popen[bytes]) -> int | None:
+        if hasattr(os, "waitid"):
+            return exit_code_of(popen.pid, wait=True)[1]
+        # It is reaped now, and its number may be used again once its group is empty: what signals
+        # the group afterwards does so at once.
+        return popen.wait()
+
+    def ask_to_end(self) -> None:
+        if sys.platform != "win32":
+            import signal
+
+            self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        if sys.platform != "win32":
+            import signal
+
+            self._signal(signal.SIGKILL)
+
+    def is_empty(self) -> bool:
+        if sys.platform != "win32":
+            try:
+                os.killpg(self._pid, 0)
+            except ProcessLookupError:
+                return True
+            except PermissionError:
+                return False
+        return False
+
+    def close(self) -> None:
+        return
+
+    def _signal(self, number: int) -> None:
+        if sys.platform != "win32" and self._pid:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._pid, number)
+
+
+def exit_code_of(pid: int, *, wait: bool = False) -> tuple[bool, int | None]:
+    """Whether the process has exited, and its code; None where something else in this program has
+    reaped it. It is not reaped here."""
+    if sys.platform != "win32":
+        how = os.WEXITED | os.WNOWAIT
+        try:
+            state = os.waitid(os.P_PID, pid, how if wait else how | os.WNOHANG)
+        except ChildProcessError:
+            return True, None
+        if state is not None:
+            exited = state.si_code == os.CLD_EXITED
+            return True, state.si_status if exited else -state.si_status
+    return False, None
+
+
+def bytes_unread(pipe: int) -> int | None:
+    """Bytes in a pipe that have not been read; None where the system does not tell."""
+    if sys.platform != "win32":
+        try:
+            import fcntl
+            import struct
+            import termios
+
+            (count,) = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4))
+        except (ImportError, OSError):
+            return None
+        return int(count)
+    return None
