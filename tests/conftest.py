@@ -28,6 +28,7 @@ from tests.clock import Clock, clock_of_the_loop
 from tests.ledger import Ledger
 from tests.properties import EXAMPLES
 from tests.runners import as_in_plain_asyncio, watch_loop_callbacks
+from tests.stdio_ways import WAYS, use_way
 
 BOUND = 60.0
 """Seconds an async test may take; a test that waits longer has hung."""
@@ -130,6 +131,24 @@ def http_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     way: str = request.param
     if way == "httpx":
         monkeypatch.setitem(sys.modules, "h11", None)
+    return way
+
+
+@pytest.fixture(params=WAYS)
+def stdio_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module whose tests start servers runs all of them each way by
+    ``usefixtures("stdio_way")``."""
+    way: str = request.param
+    use_way(way, monkeypatch)
+    return way
+
+
+@pytest.fixture(params=["by descriptor", "by path"])
+def folder_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Files of our own by their folder's descriptor, and by path (as on Windows)."""
+    way: str = request.param
+    if way == "by path":
+        monkeypatch.setattr(os, "supports_dir_fd", set())
     return way
 
 

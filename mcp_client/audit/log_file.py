@@ -20,6 +20,8 @@ another process that writes the same log is not a loss.
 
 What was appended survives the end of the process. To survive the end of the machine as well it has
 to be on the disk: ``fsync=True``, which costs what the disk costs, and waits in a thread.
+
+On Windows, where an open file cannot be renamed, a log is one file however long it grows.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from __future__ import annotations
 import logging
 import os
 import stat
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -48,7 +51,7 @@ _LONGEST = LONGEST // 2
 _CHUNK = 1024 * 1024
 _CLOSED_IN_CHILDREN = getattr(os, "O_CLOEXEC", 0)
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | _CLOSED_IN_CHILDREN
-_FLAGS |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_FLAGS |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class _Written(NamedTuple):
@@ -177,7 +180,8 @@ class AuditLog:
             problem = access_problem(here, private=False) if here.st_size else None
             if problem is not None:
                 raise self._error(problem)
-            os.fchmod(file, 0o600)  # the umask may say otherwise, or a chmod since
+            if sys.platform != "win32":
+                os.fchmod(file, 0o600)  # the umask may say otherwise, or a chmod since
 
     def _lines(
         self,
@@ -239,7 +243,7 @@ class AuditLog:
         if known is None or (known.device, known.inode) != (here.st_dev, here.st_ino):
             return False
         end = known.end
-        return here.st_size >= known.size and os.pread(file, len(end), known.size - len(end)) == end
+        return here.st_size >= known.size and _read_at(file, len(end), known.size - len(end)) == end
 
     def _loss(self, file: int, here: os.stat_result, last: Position) -> dict[str, Any] | None:
         """What the log says of our last line if that is gone, else None."""
@@ -334,6 +338,8 @@ class AuditLog:
 
     def _is_full(self, size: int, more: int) -> bool:
         most = self._max_bytes
+        if sys.platform == "win32":  # an open file cannot be renamed there, and the lock needs it
+            return False
         return most is not None and size > _BEGINNING and size + more > most
 
     def _rotate(self, number: int) -> None:
@@ -369,11 +375,18 @@ def _traces(cut: bytes) -> dict[str, Any]:
 def _read(file: int, start: int, end: int) -> bytes:
     data = b""
     while len(data) < end - start:
-        piece = os.pread(file, end - start - len(data), start + len(data))
+        piece = _read_at(file, end - start - len(data), start + len(data))
         if not piece:
             break
         data += piece
     return data
+
+
+def _read_at(file: int, size: int, start: int) -> bytes:
+    if sys.platform != "win32":
+        return os.pread(file, size, start)
+    os.lseek(file, start, os.SEEK_SET)  # what is written goes to the end in any case
+    return os.read(file, size)
 
 
 def _contains(path: Path, end: bytes) -> bool:
@@ -399,6 +412,8 @@ def _first_line(path: Path, key: bytes | None) -> Position | None:
 
 
 def _fsync_directory(path: Path) -> None:
+    if sys.platform == "win32":  # a directory cannot be opened there
+        return
     directory = os.open(path.parent, os.O_RDONLY | _CLOSED_IN_CHILDREN)
     try:
         os.fsync(directory)

@@ -7,7 +7,8 @@ OAuth(store=KeyringTokens())                 # needs mcp-client-host[keyring]
 
 A token file must be protected like a password. It has mode 0600, its directory must not be
 writable by others, both must belong to the user, and neither may be a symbolic link; otherwise it
-is refused, because somebody else may have read or placed it. The file is replaced atomically.
+is refused, because somebody else may have read or placed it. (On Windows, only links are refused:
+a file is as private as its folder.) The file is replaced atomically.
 Processes that change it take turns, and a turn only lasts for reading and writing the file. What
 one process saves the others find.
 """
@@ -19,6 +20,7 @@ import json
 import os
 import secrets
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -30,6 +32,7 @@ import anyio.to_thread
 
 from ..errors import ConfigError
 from ..runtime import atomic_file
+from ..runtime.folder import NO_WAIT, Folder, open_folder
 from ..runtime.process_id import is_alive, process_id
 from ..runtime.safe_text import safe_text
 from ..runtime.strict_json import read_json_object
@@ -252,19 +255,19 @@ class FileTokens(_TokenFileStore):
 
     @contextmanager
     def _directory(self, *, make: bool) -> Iterator[Any]:
-        """The directory's descriptor; None if it does not exist and ``make`` is false."""
+        """The open directory; None if it does not exist and ``make`` is false."""
         parent = self.path.parent
         directory = None
         try:
             if make:
                 _make(parent)
             try:
-                directory = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+                directory = open_folder(parent, follow=False)
             except FileNotFoundError:
                 if make:
                     raise
             else:
-                about = os.fstat(directory)
+                about = directory.stat()
                 # Reading the names in a directory tells nothing; placing a file there would.
                 self._check(about, f"its directory {parent}", 0o022, "chmod go-w")
             yield directory
@@ -276,13 +279,12 @@ class FileTokens(_TokenFileStore):
             raise self._unusable(_why(error)) from None
         finally:
             if directory is not None:
-                os.close(directory)
+                directory.close()
 
-    def _text(self, directory: int) -> bytes | None:
+    def _text(self, directory: Folder) -> bytes | None:
         """The contents of the file; None if it does not exist."""
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
-            file = os.open(self.path.name, flags, dir_fd=directory)
+            file = directory.open(self.path.name, os.O_RDONLY | NO_WAIT)
         except FileNotFoundError:
             return None
         with open(file, "rb") as stream:
@@ -302,6 +304,8 @@ class FileTokens(_TokenFileStore):
             raise self._unusable(f"{error}; delete it, and log in again") from None
 
     def _check(self, about: os.stat_result, what: str, forbidden: int, remedy: str) -> None:
+        if sys.platform == "win32":
+            return
         if about.st_uid != os.geteuid():
             raise self._unusable(f"{what} belongs to another user")
         if about.st_mode & forbidden:

@@ -47,7 +47,7 @@ def find_terminal(options: argparse.Namespace) -> None:
         options.terminal = True
         return
     try:
-        fd = os.open(_terminal_name(), os.O_RDWR | os.O_NOCTTY)
+        fd = os.open(_terminal_name(), os.O_RDWR | getattr(os, "O_NOCTTY", 0))
     except OSError:
         return
     from ..runtime.console import ask_at
@@ -60,6 +60,8 @@ def find_terminal(options: argparse.Namespace) -> None:
 
 
 def _terminal_name() -> str:
+    if sys.platform == "win32":
+        raise OSError("a console has another name for its input than for its output")
     os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))  # whether there is one that controls us
     for stream in (sys.stdin, sys.stderr, sys.stdout):
         if _is_terminal(stream):  # macOS cannot wait for /dev/tty by that name

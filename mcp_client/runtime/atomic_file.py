@@ -4,15 +4,17 @@ Three rules that every file of this package keeps, each in one place:
 
 - **Access** (``access_problem``): a file that decides or records something is not used where other
   users may change it, and one that holds secrets not where they may read it.
-- **Turns** (``lock``): writers take turns by ``flock``, which ends with the process that holds it.
+- **Turns** (``lock``): writers take turns by a lock that ends with the process that holds it.
   Waiting is bounded, and readers take no lock: every user who may open a file may lock it, so a
-  lock must not be able to stop those who only read. Without ``fcntl`` (Windows) writers do not
-  take turns.
+  lock must not be able to stop those who only read.
 - **Replacement** (``replace``): what is written is on the disk before it takes the old file's
   place, so a reader sees the old file or the new one, also after a crash. A draft that a killed
   writer left is removed by the next one (``sweep``).
 
 Writers lock the directory, not the file: a file that is replaced takes its lock with it.
+
+On Windows nobody's access is checked: a file is as private as the folder that it is in, which in a
+user's profile is for that user alone.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import time
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -28,11 +30,8 @@ from stat import S_ISREG
 from typing import TypeAlias
 
 from ..errors import ConfigError
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - without it, processes do not take turns
-    fcntl = None  # type: ignore[assignment]
+from .file_lock import lock, unlock
+from .folder import NO_WAIT, Folder, open_folder
 
 __all__ = [
     "OwnFile",
@@ -62,7 +61,7 @@ def access_problem(stat: os.stat_result, *, private: bool) -> str | None:
     A private one belongs to this user, and others may neither read nor write it. Any other may
     also belong to root, who could change it anyway, and others may read it.
     """
-    if os.name != "posix":
+    if sys.platform == "win32":
         return None
     user = os.geteuid()
     if stat.st_uid != user and (private or stat.st_uid != 0):
@@ -95,7 +94,7 @@ class OwnFile:
         """The file's stamp and content; None where it does not exist. Raises ``ConfigError``."""
         try:
             # A pipe in the file's place would make an ordinary open wait for a writer.
-            file = os.open(self.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+            file = os.open(self.path, os.O_RDONLY | NO_WAIT)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -137,16 +136,13 @@ class OwnFile:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """One writer at a time, across processes. Raises ``ConfigError``."""
-        if fcntl is None:  # pragma: no cover
-            yield
-            return
         target = Path(os.path.realpath(self.path))
         try:
-            directory = os.open(target.parent, os.O_RDONLY)
+            directory = open_folder(target.parent)
         except OSError as error:
             raise self._unwritable(error) from None
         with ExitStack() as stack:
-            stack.callback(os.close, directory)
+            stack.callback(directory.close)
             try:
                 stack.enter_context(in_turn(directory))
                 sweep(directory, target.name)
@@ -167,11 +163,11 @@ class OwnFile:
         mode = 0o600 if self._private else 0o644
         if not self._private and target.exists():
             mode = target.stat().st_mode & 0o777
-        directory = os.open(target.parent, os.O_RDONLY)
+        directory = open_folder(target.parent)
         try:
             return _stamp_of(replace(directory, target.name, text.encode("ascii"), mode))
         finally:
-            os.close(directory)
+            directory.close()
 
     def _check(self, stat: os.stat_result) -> None:
         if not S_ISREG(stat.st_mode):
@@ -188,76 +184,47 @@ def _stamp_of(stat: os.stat_result) -> Stamp:
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
-def lock(file: int, seconds: float, *, shared: bool = False) -> bool:
-    """Lock an open file or directory, and whether that worked within ``seconds``.
-
-    The lock belongs to this opening of the file, so threads take turns as processes do. It ends
-    with ``unlock`` or when the descriptor is closed. Raises ``OSError``.
-    """
-    if fcntl is None:  # pragma: no cover
-        return True
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    until = time.monotonic() + seconds
-    pause, longest = _PAUSES
-    while True:
-        try:
-            fcntl.flock(file, kind | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() >= until:
-                return False
-        time.sleep(pause)
-        pause = min(pause * 2, longest)
-
-
-def unlock(file: int) -> None:
-    if fcntl is not None:
-        fcntl.flock(file, fcntl.LOCK_UN)
-
-
 @contextmanager
-def in_turn(directory: int) -> Iterator[None]:
+def in_turn(directory: Folder) -> Iterator[None]:
     """One writer at a time, threads and processes alike, in an open directory.
 
     Raises ``TimeoutError`` after ``PATIENCE`` seconds, else ``OSError``.
     """
-    if not lock(directory, PATIENCE):
+    if not directory.lock(PATIENCE):
         raise TimeoutError
     try:
         yield
     finally:
-        unlock(directory)
+        directory.unlock()
 
 
-def sweep(directory: int, name: str) -> None:
+def sweep(directory: Folder, name: str) -> None:
     """Remove the drafts of the file ``name`` that killed writers left. Only within a turn."""
     draft = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{16}}")
-    for each in os.listdir(directory):
+    for each in directory.names():
         if draft.fullmatch(each):
             with suppress(OSError):
-                os.unlink(each, dir_fd=directory)
+                directory.remove(each)
 
 
-def replace(directory: int, name: str, data: bytes, mode: int) -> os.stat_result:
+def replace(directory: Folder, name: str, data: bytes, mode: int) -> os.stat_result:
     """Write ``data`` to the disk and rename it to ``name``. Raises ``OSError``.
 
-    By the directory's descriptor: a caller that checked the directory need not trust its path
-    again. The draft is ``.NAME.`` and 16 hexadecimal digits, readable for its owner only.
+    The draft is ``.NAME.`` and 16 hexadecimal digits, readable for its owner only.
     """
     draft = f".{name}.{secrets.token_hex(8)}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    file = os.open(draft, flags, 0o600, dir_fd=directory)
+    file = directory.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         with open(file, "wb") as stream:
             stream.write(data)
             stream.flush()
-            os.fchmod(file, mode)
+            if sys.platform != "win32":
+                os.fchmod(file, mode)
             os.fsync(file)
             written = os.fstat(file)
-        os.replace(draft, name, src_dir_fd=directory, dst_dir_fd=directory)
+        directory.rename(draft, name)
     except BaseException:
-        os.unlink(draft, dir_fd=directory)
+        directory.remove(draft)
         raise
-    with suppress(OSError):  # some file systems cannot, and the file is in its place already
-        os.fsync(directory)
+    directory.sync()
     return written

@@ -33,10 +33,10 @@ import anyio
 from .console_layout import NARROWEST, Page
 from .cross_loop_lock import CrossLoopLock
 
-try:
+if sys.platform != "win32":
     import termios
-except ImportError:  # pragma: no cover - Windows
-    termios = None  # type: ignore[assignment]
+else:
+    termios: Any = None
 
 __all__ = ["Console", "ask_at", "open_console", "terminal", "why_no_terminal"]
 
@@ -72,7 +72,7 @@ def why_no_terminal() -> str | None:
     """Why a question cannot be asked at the terminal, or None if it can."""
     if not all(map(_is_terminal, terminal())):
         return "no terminal to ask at"
-    if termios is not None and _in_background(terminal().input.fileno()):
+    if sys.platform != "win32" and _in_background(terminal().input.fileno()):
         return "the program is in the background of its terminal, where it cannot ask"
     if 0 < _size()[0] < NARROWEST:
         return f"the terminal is narrower than {NARROWEST} columns"
@@ -143,7 +143,7 @@ class Console:
     def listening(self) -> Iterator[None]:
         """The terminal's settings while a question is open; as they were, afterwards."""
         with self._withdrawn():
-            if termios is None or self._fd is None:
+            if sys.platform == "win32" or self._fd is None:
                 yield
                 return
             self._before = termios.tcgetattr(self._fd)
@@ -158,7 +158,7 @@ class Console:
     @contextmanager
     def lent(self) -> Iterator[None]:
         """The terminal as another program expects it; but Ctrl-C does not end ours meanwhile."""
-        if termios is None or self._fd is None:
+        if sys.platform == "win32" or self._fd is None:
             yield
             return
         settings = [*self._before[:6], [*self._before[6]]]
@@ -170,6 +170,8 @@ class Console:
             self._set(self._while_asking)
 
     def _settings(self, now: list[Any]) -> list[Any]:
+        if sys.platform == "win32":
+            return now
         now[0] |= termios.ICRNL
         now[1] |= termios.OPOST | termios.ONLCR
         now[3] |= termios.ICANON | termios.ECHO | termios.ECHOE | termios.ECHOK
@@ -181,7 +183,9 @@ class Console:
 
     def _set(self, settings: list[Any]) -> None:
         # In the background (Ctrl-Z, bg) it would stop the program, and the settings are not ours.
-        if self._fd is not None and not _in_background(self._fd):
+        if sys.platform == "win32" or self._fd is None:
+            return
+        if not _in_background(self._fd):
             termios.tcsetattr(self._fd, termios.TCSANOW, settings)
 
     @contextmanager
@@ -194,7 +198,13 @@ class Console:
             raise
 
     def _forget(self) -> None:
-        if termios is None or self._fd is None or _in_background(self._fd):
+        if sys.platform == "win32":
+            import msvcrt
+
+            while msvcrt.kbhit():
+                msvcrt.getwch()
+            return
+        if self._fd is None or _in_background(self._fd):
             return
         with suppress(termios.error):
             termios.tcflush(self._fd, termios.TCIFLUSH)
@@ -217,7 +227,7 @@ def _reader() -> Iterator[int | None]:
     Standard input itself may have a reader of the host, and shares its flags with other processes.
     A thread that reads it could not be cancelled, and would keep the program alive.
     """
-    if termios is None:
+    if sys.platform == "win32":
         yield None
         return
     stdin = terminal().input.fileno()
@@ -241,10 +251,12 @@ def _is_terminal(stream: Any) -> bool:
 
 
 def _obeys_sequences() -> bool:
-    return termios is not None and os.environ.get("TERM", "dumb") != "dumb"
+    return sys.platform != "win32" and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def _in_background(fd: int) -> bool:
+    if sys.platform == "win32":
+        return False
     try:
         return os.tcgetpgrp(fd) != os.getpgrp()
     except OSError:  # not the terminal that controls this process, so no shell stops it

@@ -15,6 +15,7 @@ import asyncio
 import atexit
 import logging
 import os
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
@@ -191,4 +192,5 @@ def _at_exit() -> None:
 
 
 atexit.register(_at_exit)
-os.register_at_fork(after_in_child=_in_forked_child)
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_in_forked_child)

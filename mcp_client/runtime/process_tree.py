@@ -101,7 +101,7 @@ class PosixGroup:
 def exit_code_of(pid: int, *, wait: bool = False) -> tuple[bool, int | None]:
     """Whether the process has exited, and its code; None where something else in this program has
     reaped it. It is not reaped here."""
-    if sys.platform != "win32":
+    if sys.platform != "win32" and (sys.platform != "darwin" or sys.version_info >= (3, 13)):
         how = os.WEXITED | os.WNOWAIT
         try:
             state = os.waitid(os.P_PID, pid, how if wait else how | os.WNOHANG)

@@ -152,8 +152,8 @@ class _Reader:
 
 
 class _Writer:
-    """Writes lines to one pipe in their order. ``broken_pipe`` is a weak reference to what is called
-    when that fails."""
+    """Writes lines to one pipe in their order. ``broken_pipe`` is a weak reference to what is
+    called when that fails."""
 
     def __init__(
         self,

@@ -433,7 +433,7 @@ async def _close(stream: ByteStream) -> None:
 
 def _is_readable(raw: socket.socket) -> bool:
     try:
-        if not hasattr(select, "poll"):  # Windows
+        if sys.platform == "win32" or not hasattr(select, "poll"):
             return bool(select.select([raw], [], [], 0)[0])
         poll = select.poll()
         poll.register(raw.fileno(), select.POLLIN)

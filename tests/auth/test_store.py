@@ -28,7 +28,9 @@ from mcp_client.auth.store import FileTokens, MemoryTokens, TokenFile
 from mcp_client.auth.tokens import Key, Registration, Source, Token, TokenStore
 from tests.properties import examples
 
-pytestmark = pytest.mark.one_backend
+pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("folder_way")]
+BY_DESCRIPTOR = pytest.mark.parametrize("folder_way", ["by descriptor"], indirect=True)
+"""For a test that lists or locks the folder: by path, there is a file in it that is locked."""
 
 ISSUER = "https://as.example"
 KEY = Key(ISSUER, "https://mcp.example/mcp", "the-client")
@@ -220,6 +222,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+@BY_DESCRIPTOR
 async def test_a_file_is_made_for_its_owner_only_whatever_the_umask(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "er" / "tokens.json"
     before = os.umask(0)
@@ -381,6 +384,7 @@ async def test_a_file_that_never_ends_is_not_read_to_its_end(home: Path) -> None
     await refused(FileTokens(path), r"it has more than \d+ bytes")
 
 
+@BY_DESCRIPTOR
 async def test_a_disk_that_is_full_leaves_the_file_as_it_was(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -414,6 +418,7 @@ async def test_a_claim_that_fails_writes_nothing(home: Path) -> None:
     assert stamp() == before
 
 
+@BY_DESCRIPTOR
 async def test_the_draft_of_a_killed_writer_is_removed(home: Path) -> None:
     (home / ".tokens.json.0123456789abcdef").write_text("rt-SECRET")
     (home / "other.json").write_text("not ours to touch")
@@ -421,6 +426,7 @@ async def test_the_draft_of_a_killed_writer_is_removed(home: Path) -> None:
     assert sorted(each.name for each in home.iterdir()) == ["other.json", "tokens.json"]
 
 
+@BY_DESCRIPTOR
 async def test_waiting_for_the_lock_of_the_file_is_bounded(
     home: Path, without_pauses: None
 ) -> None:

@@ -26,6 +26,8 @@ from mcp_client import (
 from tests.clock import Clock, quickly
 from tests.server.start import scripted
 
+pytestmark = pytest.mark.usefixtures("stdio_way")
+
 
 def _session(*options: str, env: dict[str, str] | None = None, **rest: Any) -> Any:
     return connect(scripted(*options, env=env), approval=allow_all, **rest)

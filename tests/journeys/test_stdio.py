@@ -12,7 +12,7 @@ from mcp_client import NegotiationError, StdioServer, allow_all, connect
 from tests.interop import peers
 from tests.journeys.story import BRISK, EVERYTHING, OFFICIAL, Peer, close_in_the_middle, tell
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("stdio_way")]
 
 Start = Callable[[], StdioServer]
 SDK_2_3, SDK_1_12, SDK_1_6, SDK_1_2 = (

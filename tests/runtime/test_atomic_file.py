@@ -11,6 +11,10 @@ import pytest
 from mcp_client import ConfigError
 from mcp_client.runtime.atomic_file import OwnFile, access_problem, lock, unlock
 
+pytestmark = pytest.mark.usefixtures("folder_way")
+BY_DESCRIPTOR = pytest.mark.parametrize("folder_way", ["by descriptor"], indirect=True)
+"""For a test that lists or locks the folder: by path, there is a file in it that is locked."""
+
 
 def own(path: Path, *, private: bool = True) -> OwnFile:
     return OwnFile(path, "file of answers", "delete it", private=private)
@@ -91,6 +95,7 @@ def test_a_file_of_another_user_is_refused_and_roots_only_where_it_is_private() 
         assert problem == "it belongs to another user"
 
 
+@BY_DESCRIPTOR
 def test_what_a_killed_writer_left_is_removed_by_the_next_and_nothing_else(tmp_path: Path) -> None:
     file = own(tmp_path / "f")
     file.replace("text")
@@ -103,6 +108,7 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_and_nothing_else(tmp_p
     assert sorted(tmp_path.iterdir()) == sorted([file.path, *kept])
 
 
+@BY_DESCRIPTOR
 def test_a_link_to_a_file_is_written_in_turn_with_those_who_know_its_place(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "a" / "f")

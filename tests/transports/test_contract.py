@@ -18,6 +18,7 @@ from mcp_client.transports.base import Transport, TransportContext
 from mcp_client.transports.memory import MemoryServer
 from mcp_client.transports.stdio import StdioTransport
 from tests.server.start import scripted
+from tests.stdio_ways import WAYS, use_way
 
 pytestmark = pytest.mark.below_the_gate
 
@@ -52,9 +53,13 @@ def _memory() -> MemoryServer:
     return MemoryServer(server)
 
 
-@pytest.fixture(params=["stdio", "memory"])
-def make(request: pytest.FixtureRequest) -> Make:
-    return _memory if request.param == "memory" else lambda: StdioTransport(scripted())
+@pytest.fixture(params=[*WAYS, "memory"])
+def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """A server in memory, or over stdio each way."""
+    if request.param == "memory":
+        return _memory
+    use_way(request.param, monkeypatch)
+    return lambda: StdioTransport(scripted())
 
 
 def _ignore(message: Request | Notification) -> None:

@@ -1,0 +1,155 @@
+"""A folder that files of our own are in, kept open where the system can.
+
+Where it can (``os.supports_dir_fd``: POSIX), everything is done by the folder's descriptor, so a
+caller that checked the folder need not trust its path again, and writers lock the descriptor. On
+Windows it is done by path, and writers lock a small file in it (``.mcp-client.lock``).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from .file_lock import lock, unlock
+
+__all__ = ["CLOSED_IN_CHILDREN", "NO_FOLLOW", "NO_WAIT", "Folder", "open_folder"]
+
+NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
+"""Flags of ``os.open`` that Windows does not have."""
+NO_WAIT: int = getattr(os, "O_NONBLOCK", 0)
+CLOSED_IN_CHILDREN: int = getattr(os, "O_CLOEXEC", 0)
+_DIRECTORY: int = getattr(os, "O_DIRECTORY", 0)
+_BINARY: int = getattr(os, "O_BINARY", 0)
+_LOCK = ".mcp-client.lock"
+_IN_USE = 1.0
+_PAUSE = 0.01
+
+
+def open_folder(path: str | os.PathLike[str], *, follow: bool = True) -> Folder:
+    """Raises ``OSError``: without ``follow`` also where the path is a symbolic link."""
+    if os.open in os.supports_dir_fd:
+        return _ByDescriptor(Path(path), follow)
+    return _ByPath(Path(path), follow)
+
+
+class Folder:
+    """Every method raises ``OSError``."""
+
+    def stat(self) -> os.stat_result:
+        raise NotImplementedError
+
+    def lock(self, seconds: float) -> bool:
+        """Take the writers' lock, and whether that worked within ``seconds``."""
+        raise NotImplementedError
+
+    def unlock(self) -> None:
+        raise NotImplementedError
+
+    def names(self) -> list[str]:
+        raise NotImplementedError
+
+    def open(self, name: str, flags: int, mode: int = 0o600) -> int:
+        """Open a file, never a symbolic link."""
+        raise NotImplementedError
+
+    def remove(self, name: str) -> None:
+        raise NotImplementedError
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file to a name that another may have, which it replaces."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Wait until the names in it are on the disk, where the system can tell."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+class _ByDescriptor(Folder):
+    def __init__(self, path: Path, follow: bool) -> None:
+        self._fd = os.open(path, os.O_RDONLY | _DIRECTORY | (0 if follow else NO_FOLLOW))
+
+    def stat(self) -> os.stat_result:
+        return os.fstat(self._fd)
+
+    def lock(self, seconds: float) -> bool:
+        return lock(self._fd, seconds)
+
+    def unlock(self) -> None:
+        unlock(self._fd)
+
+    def names(self) -> list[str]:
+        return os.listdir(self._fd)
+
+    def open(self, name: str, flags: int, mode: int = 0o600) -> int:
+        return os.open(name, flags | NO_FOLLOW | CLOSED_IN_CHILDREN, mode, dir_fd=self._fd)
+
+    def remove(self, name: str) -> None:
+        os.unlink(name, dir_fd=self._fd)
+
+    def rename(self, old: str, new: str) -> None:
+        os.replace(old, new, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+
+    def sync(self) -> None:
+        with suppress(OSError):  # some file systems cannot
+            os.fsync(self._fd)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class _ByPath(Folder):
+    def __init__(self, path: Path, follow: bool) -> None:
+        found = path.stat(follow_symlinks=follow)
+        if not stat.S_ISDIR(found.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, "it is not a directory")
+        self._path = path.absolute()
+        self._lock: int | None = None
+
+    def stat(self) -> os.stat_result:
+        return os.stat(self._path)
+
+    def lock(self, seconds: float) -> bool:
+        file = self.open(_LOCK, os.O_RDWR | os.O_CREAT)
+        if not lock(file, seconds):
+            os.close(file)
+            return False
+        self._lock = file
+        return True
+
+    def unlock(self) -> None:
+        file, self._lock = self._lock, None
+        if file is not None:
+            unlock(file)
+            os.close(file)
+
+    def names(self) -> list[str]:
+        return os.listdir(self._path)
+
+    def open(self, name: str, flags: int, mode: int = 0o600) -> int:
+        path = self._path / name
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, "it is a symbolic link")
+        return os.open(path, flags | NO_FOLLOW | CLOSED_IN_CHILDREN | _BINARY, mode)
+
+    def remove(self, name: str) -> None:
+        os.unlink(self._path / name)
+
+    def rename(self, old: str, new: str) -> None:
+        until = time.monotonic() + _IN_USE
+        while True:
+            try:
+                os.replace(self._path / old, self._path / new)
+                return
+            except PermissionError:  # on Windows, while another process reads it
+                if time.monotonic() >= until:
+                    raise
+            time.sleep(_PAUSE)
+
+    def close(self) -> None:
+        self.unlock()

@@ -1,0 +1,277 @@
+"""What can be tested of Windows on another system: names, lines, and a stand-in for its jobs."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_client.runtime import windows_job
+from mcp_client.runtime.windows_command import (
+    command_line,
+    find_executable,
+    merged_environment,
+)
+from mcp_client.runtime.windows_job import WindowsJob
+from mcp_client.validation import worker_pool
+
+pytestmark = pytest.mark.one_backend
+
+NODE = r"C:\Program Files\nodejs"
+FILES = {
+    rf"{NODE}\npx",
+    rf"{NODE}\npx.cmd",
+    rf"{NODE}\node.exe",
+    r"C:\tools\run.exe",
+    r"C:\here\server.bat",
+    r"C:\here\evil.exe",
+}
+ENV = {"PATH": rf'"{NODE}";.;;C:\tools', "PATHEXT": ".COM;.EXE;.BAT;.CMD;.VBS;.JS"}
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("npx", rf"{NODE}\npx.cmd"),
+        ("node", rf"{NODE}\node.exe"),
+        ("node.exe", rf"{NODE}\node.exe"),
+        ("run", r"C:\tools\run.exe"),
+        ("evil", None),
+        ("missing", None),
+        (r".\evil", r"C:\here\evil.exe"),
+        (r"server.bat", None),
+        (r".\server.bat", r"C:\here\server.bat"),
+        (r"C:/tools/run", r"C:\tools\run.exe"),
+    ],
+)
+def test_a_command_is_a_file_that_windows_can_start_and_is_not_looked_for_in_the_working_directory(
+    command: str, found: str | None
+) -> None:
+    assert find_executable(command, r"C:\here", ENV, FILES.__contains__) == found
+
+
+def test_a_program_gets_its_words_as_the_c_runtime_reads_them() -> None:
+    line = command_line([r"C:\a b\x.exe", "plain", "two words", 'say "hi" & del *', "%PATH%"])
+    assert line == r'"C:\a b\x.exe" plain "two words" "say \"hi\" & del *" %PATH%'
+
+
+def test_a_batch_file_gets_each_word_in_quotation_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SYSTEMROOT", r"C:\Windows")
+    line = command_line([rf"{NODE}\npx.CMD", "-y", "a & b", "^!x", "", "C:\\end\\"])
+    assert line == (
+        r'"C:\Windows\System32\cmd.exe" /d /e:on /v:off /s /c '
+        r'""C:\Program Files\nodejs\npx.CMD" "-y" "a & b" "^!x" "" "C:\end\\""'
+    )
+
+
+@pytest.mark.parametrize("word", ['"&calc.exe', "%PATH:~0,1%", "a\r\nb", "a\nb", "\x00", "\x1a"])
+@pytest.mark.parametrize("file", [r"C:\x.bat", r"C:\x.CMD", r"C:\x.cmd. ."])
+def test_a_word_that_cmd_might_take_for_a_command_is_refused(file: str, word: str) -> None:
+    with pytest.raises(ValueError, match=r"argument 2 contains .*; give the program"):
+        command_line([file, "fine", word])
+
+
+def test_names_of_variables_differ_by_more_than_their_case() -> None:
+    host = {"Path": "p", "SystemRoot": "r", "API_KEY": "secret"}
+    assert merged_environment(host, {"path": "q", "Token": "t"}) == {
+        "PATH": "q",
+        "SYSTEMROOT": "r",
+        "TOKEN": "t",
+    }
+
+
+# ----------------------------------------------------------------------------- the job
+
+
+class System:
+    """What kernel32 was asked for."""
+
+    def __init__(self, console: int = 65001, assigned: int = 1) -> None:
+        self.told: list[Any] = []
+        self.active = 2
+        self._console = console
+        self._assigned = assigned
+
+    def GetConsoleCP(self) -> int:  # noqa: N802
+        return self._console
+
+    def CreateJobObjectW(self, attributes: None, name: None) -> int:  # noqa: N802
+        self.told.append("create")
+        return 70
+
+    def SetInformationJobObject(self, job: int, kind: int, place: Any, size: int) -> int:  # noqa: N802
+        limits = place._obj
+        self.told.append(("limits", kind, size, limits.basic.flags, limits.job_memory))
+        return 1
+
+    def QueryInformationJobObject(  # noqa: N802
+        self, job: int, kind: int, place: Any, size: int, length: None
+    ) -> int:
+        place._obj.active_processes = self.active
+        return 1
+
+    def AssignProcessToJobObject(self, job: int, process: ctypes.c_void_p) -> int:  # noqa: N802
+        self.told.append(("assign", job, process.value))
+        return self._assigned
+
+    def NtResumeProcess(self, process: ctypes.c_void_p) -> int:  # noqa: N802
+        self.told.append(("resume", process.value))
+        return 0
+
+    def TerminateJobObject(self, job: int, code: int) -> int:  # noqa: N802
+        self.told.append(("terminate", job))
+        return 1
+
+    def CloseHandle(self, handle: int) -> int:  # noqa: N802
+        self.told.append(("close", handle))
+        return 1
+
+    def last_error(self) -> int:
+        return 5
+
+
+class Popen:
+    def __init__(self, system: System, line: str, options: dict[str, Any]) -> None:
+        system.told.append(("start", line, options["creationflags"]))
+        self._system = system
+        self._handle = 71
+        self.pid = 4_194_000_000
+
+    def kill(self) -> None:
+        self._system.told.append("killed")
+
+    def communicate(self) -> None:
+        self._system.told.append("reaped")
+
+
+def _started(system: System, memory: int | None = None) -> WindowsJob:
+    job = WindowsJob(system, lambda line, **options: Popen(system, line, options))
+    job.start([r"C:\x.exe", "a b"], {}, None, memory)
+    return job
+
+
+def test_a_process_is_in_its_job_before_it_runs() -> None:
+    system = System()
+    job = _started(system, memory=1024)
+    flags = windows_job.CREATE_SUSPENDED | windows_job.CREATE_NEW_PROCESS_GROUP
+    assert system.told == [
+        "create",
+        ("limits", 9, 144, 0x2200, 1024),
+        ("start", r'C:\x.exe "a b"', flags),
+        ("assign", 70, 71),
+        ("resume", 71),
+    ]
+    assert not job.is_empty()
+    system.active = 0
+    assert job.is_empty()
+    job.kill()
+    job.close()
+    job.close()
+    job.kill()
+    assert system.told[5:] == [("terminate", 70), ("close", 70)]
+
+
+def test_a_host_without_a_console_opens_none_and_sends_no_event() -> None:
+    system = System(console=0)
+    _started(system).ask_to_end()
+    flags = windows_job.CREATE_SUSPENDED | windows_job.CREATE_NO_WINDOW
+    assert ("start", r'C:\x.exe "a b"', flags) in system.told
+
+
+def test_a_process_that_cannot_be_put_into_a_job_never_runs() -> None:
+    system = System(assigned=0)
+    with pytest.raises(OSError, match="error 5"):
+        _started(system)
+    assert system.told[-3:] == ["killed", "reaped", ("close", 70)]
+    assert ("resume", 71) not in system.told
+
+
+def test_a_batch_file_that_cannot_be_given_an_argument_leaves_no_job() -> None:
+    system = System()
+    job = WindowsJob(system, lambda line, **options: Popen(system, line, options))
+    with pytest.raises(ValueError, match="percent sign"):
+        job.start([r"C:\x.cmd", "%A%"], {}, None, None)
+    assert system.told[-1] == ("close", 70)
+
+
+# ------------------------------------------------------------- this system without POSIX
+
+_AS_ON_WINDOWS = """
+import importlib, pkgutil, sys, types
+import asyncio, anyio, trio, httpx, h11, jsonschema, keyring, jwt, starlette
+import anyio._backends._asyncio, anyio._backends._trio, subprocess, socket, select, ctypes
+import starlette.applications, cryptography.hazmat.primitives, tempfile, shutil, getpass, pathlib
+import os, signal
+for name in ("fcntl", "termios", "pwd", "resource", "grp", "tty", "pty"):
+    sys.modules[name] = None
+msvcrt = sys.modules["msvcrt"] = types.ModuleType("msvcrt")
+for name in (
+    "waitid", "pidfd_open", "killpg", "geteuid", "getuid", "getpgrp", "tcgetpgrp", "ttyname",
+    "fpathconf", "fchmod", "pread", "register_at_fork", "fork", "O_NOFOLLOW", "O_DIRECTORY",
+    "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY",
+):
+    if hasattr(os, name):
+        delattr(os, name)
+for name in ("SIGKILL", "SIGHUP", "SIGWINCH", "SIGTSTP", "SIGALRM", "setitimer", "ITIMER_REAL"):
+    if hasattr(signal, name):
+        delattr(signal, name)
+del select.poll
+os.supports_dir_fd = set()
+sys.platform = "win32"
+import mcp_client
+count = 0
+for module in pkgutil.walk_packages(mcp_client.__path__, "mcp_client."):
+    if module.name != "mcp_client.__main__":
+        importlib.import_module(module.name)
+        count += 1
+for name in mcp_client.__all__:
+    getattr(mcp_client, name)
+print(count)
+"""
+
+
+def test_every_module_imports_without_what_only_posix_has() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", _AS_ON_WINDOWS],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    files = list(Path(worker_pool.__file__).parents[1].rglob("*.py"))
+    assert int(done.stdout) == len(files) - 2, "all but the package itself and its __main__"
+
+
+_QUESTIONS = (
+    {"id": 1, "has_value": True, "forget": False, "seconds": 5, "schema": {"type": "integer"}},
+    {"id": 1, "has_value": True, "forget": False, "seconds": 5},
+)
+
+
+def test_a_worker_answers_and_ends_where_select_knows_sockets_only() -> None:
+    code = worker_pool._code(idle=0.5)
+    start = code.rindex("main(")
+    code = (
+        code[:start]
+        + "import json, marshal, os, jsonschema, threading, contextlib, sys\n"
+        + "from mcp_client_worker import engine; engine.build_validator({})\n"
+        + "sys.modules['select'] = sys.modules['resource'] = None; sys.platform = 'win32'\n"
+        + code[start:]
+    )
+    frames = [worker_pool._frames(question, 7) for question in _QUESTIONS]
+    with subprocess.Popen(
+        [sys.executable, "-I", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == b"ready\n"
+        for question in frames:
+            worker.stdin.write(b"".join(question))
+            worker.stdin.flush()
+            assert worker.stdout.readline() == b"{}\n"
+        assert worker.wait(timeout=20) == 0, "it ends without a question"
