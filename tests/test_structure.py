@@ -88,6 +88,10 @@ ALLOWED = {
     "jwt": ("auth/keys.py",),
     "cryptography": ("auth/keys.py",),
     "keyring": ("auth/keyring_store.py",),
+    "rich": ("cli/screen.py",),
+    "prompt_toolkit": ("cli/prompt.py", "cli/loop.py"),
+    "textual_image": ("cli/pictures.py",),
+    "PIL": ("cli/pictures.py",),
 }
 """Packages outside the standard library, and the files that may import them."""
 

@@ -18,13 +18,14 @@ from .output import (
     print_content,
     print_contents,
     print_json,
+    print_parts,
     print_result,
+    print_table,
     print_text,
     progress_to,
-    table,
 )
 from .session import open_session
-from .signature import signature, type_text
+from .signature import signature_parts, type_text
 from .target import near
 
 __all__ = [
@@ -50,9 +51,9 @@ async def tools(options: argparse.Namespace) -> int:
             print_json({"tools": [tool.raw for tool in listed]})
             return DONE
         for tool in listed:
-            print_text(signature(tool))
+            print_parts(*signature_parts(tool))
             for line in safe_text(tool.description or "", 400, lines=True).splitlines()[:3]:
-                print_text(f"    {line.strip()}")
+                print_parts((f"    {line.strip()}", "dim"))
         for rejected in listed.rejected:
             note(f"left out: {rejected.name}: {rejected.reason}")
         for finding in listed.findings:
@@ -71,7 +72,7 @@ async def describe(options: argparse.Namespace) -> int:
 
 
 def _describe(tool: Tool) -> None:
-    print_text(signature(tool))
+    print_parts(*signature_parts(tool))
     for text in (tool.title, tool.description):
         if text:
             print_text(f"\n{text}")
@@ -83,7 +84,8 @@ def _describe(tool: Tool) -> None:
         said = its.get("description", "") if isinstance(its, dict) else ""
         rows.append((f"  {name}", type_text(its, schema), required, str(said)))
     if rows:
-        print_text("\nArguments:\n" + "\n".join(table(rows)))
+        print_text("\nArguments:")
+        print_table(rows, "  name", "type", "", "about")
     if tool.output_schema is not None:
         shown = json.dumps(tool.output_schema, indent=2, ensure_ascii=False)
         print_text(f"\nResult:\n{shown}", whole=True)
@@ -152,7 +154,7 @@ async def search(options: argparse.Namespace) -> int:
             print_json({"tools": [tool.raw for tool in found]})
             return DONE
         for tool in found:
-            print_text(signature(tool))
+            print_parts(*signature_parts(tool))
     return DONE
 
 
@@ -170,8 +172,7 @@ async def resources(options: argparse.Namespace) -> int:
             return DONE
         rows = [(one.uri, one.title or one.name or "") for one in listed]
         rows += [(one.uri_template, one.title or one.name or "") for one in templates]
-        for line in table(rows):
-            print_text(line)
+        print_table(rows, "URI", "Name")
     return DONE
 
 
@@ -214,9 +215,9 @@ async def prompts(options: argparse.Namespace) -> int:
             return DONE
         for one in listed:
             names = [f"{each.name}{'' if each.required else '?'}" for each in one.arguments]
-            print_text(f"{safe_text(one.name, 200)}({', '.join(names)})")
+            print_parts((safe_text(one.name, 200), "bold cyan"), (f"({', '.join(names)})", ""))
             if one.description:
-                print_text(f"    {safe_text(one.description, 400)}")
+                print_parts((f"    {safe_text(one.description, 400)}", "dim"))
     return DONE
 
 

@@ -26,7 +26,7 @@ from ..session.session import Session
 from ..transports.base import Received, Transport
 from ..transports.recording import Recorder, RecordingTransport
 from .exits import DONE, LOGIN_NEEDED, SERVER_ERROR, UsageError, exit_code
-from .output import print_json, print_text
+from .output import print_json, print_parts, print_text
 from .session import options_of, started_from
 from .target import Configured, target_of
 
@@ -312,9 +312,12 @@ def _advice(error: McpError, options: argparse.Namespace) -> str:
 def _show(report: Report) -> None:
     speaks = f", speaks {report.revision}" if report.revision else ""
     called = f" ({report.info})" if report.info else ""
-    print_text(f"{report.server}: {report.verdict}{speaks}{called}")
+    style = {"healthy": "bold green", "old": "bold yellow", "slow": "bold yellow"}
+    verdict = (report.verdict, style.get(report.verdict, "bold red"))
+    print_parts((f"{report.server}: ", "bold"), verdict, (f"{speaks}{called}", ""))
     for problem in report.problems:
-        print_text(f"\n[{problem.kind}] {safe_text(problem.what, 1_000)}")
+        kind = (f"[{problem.kind}]", style.get(problem.kind, "bold red"))
+        print_parts(("\n", ""), kind, (f" {safe_text(problem.what, 1_000)}", ""))
         if problem.advice:
             print_text(f"    {safe_text(problem.advice, 1_000)}")
     if report.promises:

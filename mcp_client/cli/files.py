@@ -13,7 +13,7 @@ import anyio
 from ..errors import AuditError
 from ..runtime.safe_text import safe_text
 from .exits import DONE, TOOL_FAILED, NotFound, UsageError
-from .output import note, print_json, print_text, table
+from .output import note, print_json, print_table, print_text
 from .session import open_session
 from .target import configs_of, near
 
@@ -107,8 +107,7 @@ def _show(options: argparse.Namespace) -> int:
         print_json({"records": records})
         return DONE
     rows = [_row(record) for record in records if record.get("event") != "begun"]
-    for row in table(rows):
-        print_text(row)
+    print_table(rows, "time", "event", "tool", "what")
     return DONE
 
 
@@ -152,8 +151,7 @@ async def approvals(options: argparse.Namespace) -> int:
         )
         for one in found
     ]
-    for line in table(rows):
-        print_text(line)
+    print_table(rows, "server", "tool", "for", "since", "by")
     return DONE
 
 
@@ -269,8 +267,7 @@ async def servers(options: argparse.Namespace) -> int:
         state = "may start" if one["mayStart"] else "asks first"
         where = f"{one['file']} ({one['scope']})"
         rows.append((str(one["name"]), state, where, safe_text(one["runs"], 60)))
-    for line in table(rows):
-        print_text(line)
+    print_table(rows, "server", "state", "config file", "runs")
     for problem in problems:
         note(problem)
     if not found and not problems:

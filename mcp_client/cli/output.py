@@ -25,6 +25,7 @@ from ..protocol.content import (
 )
 from ..runtime.safe_text import is_invisible, safe_text
 from .exits import UsageError
+from .screen import Screen, screen_of
 
 __all__ = [
     "Progress",
@@ -32,7 +33,9 @@ __all__ = [
     "print_content",
     "print_contents",
     "print_json",
+    "print_parts",
     "print_result",
+    "print_table",
     "print_text",
     "progress_to",
     "table",
@@ -65,6 +68,24 @@ def print_text(text: str, *, whole: bool = False) -> None:
         text = safe_text(text, 1_000_000 if whole else 100_000, lines=True)
     encoding = sys.stdout.encoding or "utf-8"
     print(text.encode(encoding, "replace").decode(encoding))
+
+
+def print_parts(*parts: tuple[str, str]) -> None:
+    """Texts, each with its style where the terminal has styles, as a line of standard output."""
+    screen = screen_of(sys.stdout)
+    if screen is None:
+        print_text("".join(text for text, _ in parts))
+    else:
+        screen.print(*parts)
+
+
+def print_table(rows: Iterable[tuple[str, ...]], *heads: str) -> None:
+    """Rows on standard output; the heads are for people at a terminal."""
+    kept = list(rows)
+    screen = screen_of(sys.stdout)
+    if kept and (screen is None or not screen.table(kept, heads)):
+        for line in table(kept):
+            print_text(line)
 
 
 def note(text: object) -> None:
@@ -135,6 +156,10 @@ def _show_media(kind: str, data: bytes | str, number: int, options: argparse.Nam
         note(f"(content {number} is not base64)")
         return
     named = f"{safe_text(kind, 60)}, {len(content)} bytes"
+    if kind.startswith("image/"):
+        from .pictures import draw
+
+        draw(content)
     if options.save is None:
         note(f"({named}; --save DIR keeps it)")
         return
@@ -168,14 +193,18 @@ def _save(content: bytes, kind: str, number: int, options: argparse.Namespace) -
 class Progress:
     """The progress of a call as one line of the terminal, which is removed afterwards."""
 
-    def __init__(self) -> None:
+    def __init__(self, screen: Screen | None) -> None:
+        self._screen = screen
         self._shown = 0
 
     def __call__(self, progress: float, total: float | None, message: str | None) -> None:
         part = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
         columns = max(10, shutil.get_terminal_size().columns - 1)
         text = safe_text(f"{part} {message or ''}".rstrip(), columns)[:columns]
-        if all(map(str.isascii, text)):
+        if self._screen is not None:
+            self._shown = 1
+            self._screen.bar(progress, total, text)
+        elif all(map(str.isascii, text)):
             self._draw(text)
         else:  # wide characters take two columns
             self._draw(text[: columns // 2])
@@ -185,18 +214,20 @@ class Progress:
         self._shown = min(2 * len(text), max(10, shutil.get_terminal_size().columns - 1))
 
     def clear(self) -> None:
-        if self._shown:
+        if self._shown and self._screen is not None:
+            self._screen.clear()
+        elif self._shown:
             self._draw("")
 
 
 def progress_to(options: argparse.Namespace) -> Progress | None:
     """Where progress is shown: on a terminal, else nowhere."""
-    return Progress() if sys.stderr.isatty() and not options.json else None
+    return Progress(screen_of(sys.stderr)) if sys.stderr.isatty() and not options.json else None
 
 
 def table(rows: Iterable[tuple[str, ...]]) -> Iterable[str]:
     """Rows as lines with columns of the same width; no trailing spaces."""
-    kept = [tuple(safe_text(cell, 500) for cell in row) for row in rows]
+    kept = [tuple(safe_text(cell, 100_000) for cell in row) for row in rows]
     widths = [max(map(len, column)) for column in zip(*kept, strict=True)] if kept else []
     for row in kept:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

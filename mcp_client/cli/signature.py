@@ -10,7 +10,7 @@ from ..catalog.tool import Tool
 from ..protocol import json_pointer
 from ..runtime.safe_text import safe_text
 
-__all__ = ["signature", "type_text"]
+__all__ = ["signature_parts", "type_text"]
 
 _SIMPLE = {
     "string": "str",
@@ -23,8 +23,9 @@ _SIMPLE = {
 }
 
 
-def signature(tool: Tool) -> str:
-    """The tool's name, parameters and result, in one line that is safe to show."""
+def signature_parts(tool: Tool) -> tuple[tuple[str, str], ...]:
+    """The tool's name, and its parameters and result, in one line that is safe to show; each with
+    the style of a terminal."""
     schema = tool.input_schema
     properties = schema.get("properties")
     required = schema.get("required")
@@ -39,7 +40,8 @@ def signature(tool: Tool) -> str:
         parts.append(text)
     output = tool.output_schema
     result = "" if output is None else f" -> {type_text(output, output)}"
-    return f"{safe_text(tool.qualified_name, 200)}({', '.join(parts)}){result}"
+    name = safe_text(tool.qualified_name, 200)
+    return (name, "bold cyan"), (f"({', '.join(parts)}){result}", "")
 
 
 def type_text(schema: Any, root: Any, depth: int = 0) -> str:

@@ -25,6 +25,9 @@ exit codes:
   7    timeout, or the outcome is unknown
   8    the server broke the protocol, or answered with an error
   130  interrupted
+
+Output is plain in a pipe, with NO_COLOR set, and without the extra 'cli' (styles, tables, pictures,
+and history and completion in 'shell').
 """
 
 

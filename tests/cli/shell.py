@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pexpect  # type: ignore[import-untyped]
 
-__all__ = ["ROOT", "Done", "at_terminal", "example", "refusing", "run", "server"]
+__all__ = ["ROOT", "Done", "at_terminal", "example", "refusing", "run", "server", "without_extra"]
 
 ROOT = Path(__file__).parents[2]
 BOUND = 60
@@ -87,7 +87,7 @@ def at_terminal(
         program[0],
         program[1:],
         cwd=str(ROOT),
-        env=environment(home, TERM="xterm", **env),
+        env=environment(home, **{"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1", **env}),
         dimensions=(40, columns),
         encoding="utf-8",
         timeout=BOUND,
@@ -98,6 +98,14 @@ def at_terminal(
 def _heed_ctrl_c() -> None:
     """A job in the background of a shell, as the run of these tests may be, ignores SIGINT."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def without_extra(folder: Path) -> dict[str, str]:
+    """The environment of an installation without the extra ``cli``; ``folder`` is made."""
+    folder.mkdir()
+    for name in ("rich", "prompt_toolkit", "textual_image", "PIL"):
+        (folder / f"{name}.py").write_text("raise ImportError('not installed')\n")
+    return {"PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
 
 
 @contextmanager

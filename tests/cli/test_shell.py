@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from pathlib import Path
+from typing import Any
 
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
-from tests.cli.shell import at_terminal, example, run, server
+from tests.cli.shell import at_terminal, example, run, server, without_extra
 
 
 def test_commands_of_a_pipe_run_in_one_session() -> None:
@@ -28,17 +30,21 @@ def test_the_shell_does_not_take_options_of_the_session_in_a_line() -> None:
     assert "give it to 'shell'" in done.err
 
 
-def test_the_shell_at_a_terminal_asks_before_a_call_and_goes_on_after_a_no() -> None:
-    child = at_terminal("shell", example("weather"))
-    child.expect("mcp> ")
+@pytest.mark.parametrize("extra", [True, False])
+def test_the_shell_at_a_terminal_asks_before_a_call_and_goes_on_after_a_no(
+    extra: bool, tmp_path: Path
+) -> None:
+    env: dict[str, Any] = {} if extra else without_extra(tmp_path / "without")
+    child = at_terminal("shell", example("weather"), home=tmp_path, **env)
+    child.expect("mcp>")
     child.sendline("call set_alarm location=Oslo")
     child.expect(r"Run it\? ")
     child.sendline("n")
     child.expect("not approved")
-    child.expect("mcp> ")
+    child.expect("mcp>")
     child.sendline("describe get_weather")
     child.expect("Fingerprint")
-    child.expect("mcp> ")
+    child.expect("mcp>")
     child.sendline("quit")
     child.expect(pexpect.EOF)
     child.close()

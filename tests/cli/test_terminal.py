@@ -83,7 +83,7 @@ def test_a_question_of_the_server_is_answered_at_the_terminal() -> None:
 
 
 def test_progress_is_one_line_that_goes_away() -> None:
-    child = at_terminal("call", example("cafe"), "brew", "steps=3", "--allow", "brew", columns=30)
+    child = at_terminal("call", example("cafe"), "brew", "steps=3", "--allow", "brew", NO_COLOR="1")
     status, text = ended(child)
     assert status == 0
     assert re.search(r"\r1/3[^\n]*\r2/3[^\n]*\r3/3", text)

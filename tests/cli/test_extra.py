@@ -1,0 +1,179 @@
+"""The extra ``cli``: styles, tables, bars and pictures at a terminal; the same words without it."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pexpect  # type: ignore[import-untyped]
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from rich.console import Console
+
+from mcp_client import safe_text
+from mcp_client.cli.screen import Screen
+from tests.cli.shell import at_terminal, example, server, without_extra
+from tests.properties import examples
+
+WEATHER = example("weather")
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def shown(*words: str, **more: Any) -> str:
+    child = at_terminal(*words, **more)
+    child.expect(pexpect.EOF)
+    child.close()
+    return str(child.before)
+
+
+def raw_result(*content: dict[str, str]) -> list[str]:
+    """The words of a call whose result has this content."""
+    message = {"jsonrpc": "2.0", "id": "@", "result": {"content": content}}
+    line = json.dumps(message).replace("ID", "I\\u0044").replace('"@"', "ID")
+    words = ["call", server("scripted"), "raw", f"lines:={json.dumps([line])}"]
+    return [*words, "--allow", "raw"]
+
+
+def test_a_terminal_shows_styles_and_the_words_are_the_same_without(tmp_path: Path) -> None:
+    plain = shown("tools", WEATHER, **without_extra(tmp_path / "without"))
+    styled = shown("tools", WEATHER)
+    assert "\x1b" not in plain
+    assert "\x1b[1;36mget_weather\x1b[0m(" in styled
+    assert STYLE.sub("", styled) == plain
+
+
+@pytest.mark.parametrize(
+    "more", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"columns": 39}, {"line": "mcp tools T | cat"}]
+)
+def test_output_is_plain_where_styles_are_not_wanted(more: dict[str, Any]) -> None:
+    words = ["tools", WEATHER]
+    if "line" in more:
+        more, words = {"line": more["line"].replace("T", f"'{WEATHER}'")}, []
+    text = shown(*words, **more)
+    assert "get_weather(location: str) -> " in text.replace("\r\n", "")
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("extra", [True, False])
+def test_rows_are_complete_at_any_width(extra: bool, tmp_path: Path) -> None:
+    env = {} if extra else without_extra(tmp_path / "without")
+    for columns in (20, 41, 200):
+        text = STYLE.sub("", shown("describe", WEATHER, "set_alarm", columns=columns, **env))
+        for word in ("location", "str", "required", "loud", "bool"):
+            assert word in text, columns
+
+
+def test_progress_is_a_bar_that_goes_away() -> None:
+    text = shown("call", example("cafe"), "brew", "steps=3", "--allow", "brew")
+    bars = re.findall(r"\r\x1b\[2K[^\r]*━[^\r]* (\d/3)\r", text)
+    assert bars == ["1/3", "2/3", "3/3"]
+    assert re.search(r"\r\x1b\[2KThe coffee is ready", text)
+
+
+HOSTILE = "[bold]b[/bold] [link=http://x]l[/link] :skull: \x1b[2J\x1b]0;owned\x07\u202e\x9b31m"
+
+
+def on_screen(width: int) -> tuple[Screen, io.StringIO]:
+    file = io.StringIO()
+    console = Console(
+        file=file, width=width, force_terminal=True, markup=False, highlight=False, emoji=False
+    )
+    return Screen(console), file
+
+
+def test_text_of_a_server_is_neither_markup_nor_obeyed() -> None:
+    screen, file = on_screen(300)
+    screen.print((HOSTILE, "bold"), (HOSTILE, ""))
+    assert screen.table([(HOSTILE, HOSTILE)], ("[red]a", "b"))
+    screen.bar(1, 3, HOSTILE)
+    text = file.getvalue().replace("\r\x1b[2K", "")
+    assert text.count("[bold]b[/bold] [link=http://x]l[/link] :skull: \\u{1b}[2J") == 5
+    rest = STYLE.sub("", text)
+    assert not set("\x1b\x07\x9b\u202e") & set(rest)
+
+
+cells = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+
+
+@given(st.integers(1, 130), st.lists(st.tuples(cells, cells, cells), min_size=1, max_size=3))
+@examples(60)
+def test_a_table_leaves_nothing_out(width: int, rows: list[tuple[str, ...]]) -> None:
+    screen, file = on_screen(width)
+    if not screen.table(rows, ("one", "two", "three")):
+        assert width < 36
+        return
+    text = Counter(STYLE.sub("", file.getvalue()))
+    wanted = Counter("".join(safe_text(cell, 10_000, lines=True) for row in rows for cell in row))
+    missing = {char for char in wanted - text if not char.isspace()}
+    assert not missing
+
+
+# ------------------------------------------------------------------------- pictures
+
+
+def picture(kind: str = "PNG") -> dict[str, str]:
+    file = io.BytesIO()
+    Image.new("RGB", (64, 48), "red").save(file, kind)
+    return image(file.getvalue())
+
+
+def image(data: bytes) -> dict[str, str]:
+    return {"type": "image", "mimeType": "image/png", "data": base64.b64encode(data).decode()}
+
+
+def drawn(words: list[str], answers: dict[str, str]) -> str:
+    """What the terminal was sent, where it answers questions about itself."""
+    child, text = at_terminal(*words), ""
+    questions = [*answers, pexpect.EOF]
+    while (found := child.expect_exact(questions)) < len(answers):
+        text += child.before + questions[found]
+        child.send(answers[questions[found]])
+    return str(text + child.before)
+
+
+def test_a_picture_is_drawn_in_what_the_terminal_says_it_can() -> None:
+    words = raw_result(picture())
+    assert "▀" in drawn(words, {"\x1b[c": "\x1b[?62c"})  # half blocks, as it cannot do better
+    sixel = drawn(words, {"\x1b[c": "\x1b[?62;4c", "\x1b[16t": "\x1b[6;20;10t"})
+    assert "\x1bP0;0;0q" in sixel
+    assert "bytes; --save DIR keeps it)" in sixel
+    assert "Traceback" not in sixel
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"no picture",
+        b"\x89PNG\r\n\x1a\n" + b"\0" * 100,
+        bytes.fromhex("424d3a000000000000003600000028000000") + bytes([1, 0, 0, 0] * 2) * 5,
+        # A header of 60000 x 60000 pixels.
+        bytes.fromhex("89504e470d0a1a0a0000000d494844520000ea600000ea6008020000003d2e1a0a"),
+    ],
+)
+def test_what_is_no_picture_is_not_drawn_and_harms_nothing(data: bytes) -> None:
+    text = shown(*raw_result(image(data)))
+    assert "--save DIR keeps it" in text
+    assert "\x1b[c" not in text
+    assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("more", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_a_picture_is_not_drawn_where_styles_are_not_wanted(more: dict[str, str]) -> None:
+    text = shown(*raw_result(picture()), **more)
+    assert "\x1b" not in text
+    assert "--save DIR keeps it" in text
+
+
+def test_a_picture_is_not_drawn_without_the_extra_nor_in_a_pipe(tmp_path: Path) -> None:
+    words = raw_result(picture("JPEG"))
+    assert "\x1b" not in shown(*words, **without_extra(tmp_path / "without"))
+    from shlex import join
+
+    assert "\x1b" not in shown(line=f"mcp {join(words)} | cat")
