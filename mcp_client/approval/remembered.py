@@ -17,9 +17,9 @@ A yes with ``remember="session"`` is kept by the session (``session.answers``), 
 - without findings, on the arguments or in the catalog, that were not there when the answer was
   given; drift from the ``pins`` is a finding.
 
-A no is never remembered. The file is JSON, readable and writable by its owner only (0600). It is
-replaced atomically, and processes that write it take turns; an answer that one process revokes is
-not used by the others from their next call on. What may contain a secret (arguments, the words of
+A no is never remembered. The file is JSON, readable and writable by its owner only (0600), see
+``answers_file``. Processes that write it take turns; an answer that one process revokes is not
+used by the others from their next call on. What may contain a secret (arguments, the words of
 a command, a URL's path and query) is in the file only as a digest keyed with the file's own key.
 """
 
@@ -28,7 +28,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import secrets
 import threading
 import time
@@ -50,16 +49,13 @@ from .decision import Allow, Remember
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..runtime.atomic_file import OwnFile, Stamp
+    from ..runtime.atomic_file import Stamp
+    from .answers_file import AnswersFile, Contents
     from .constraints import Constraints
 
 __all__ = ["Answers", "ApprovalMemory", "Remembered"]
 
 _log = logging.getLogger("mcp_client.approval")
-_VERSION = 1
-_LATEST = 1e11
-_REMEDY = "put back an older one, or delete it to be asked again"
-_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=True).encode
 _PROCESS_KEY = secrets.token_bytes(32)
 
 
@@ -129,8 +125,10 @@ class Remembered:
         return self.server, self.identity, self.tool, where, self.exact, context
 
     def to_json(self) -> dict[str, Any]:
-        members = {name: getattr(self, name) for name in _TYPES}
-        return {k: v for k, v in members.items() if v is not None or k not in _OPTIONAL}
+        from .answers_file import OPTIONAL, TYPES
+
+        members = {name: getattr(self, name) for name in TYPES}
+        return {k: v for k, v in members.items() if v is not None or k not in OPTIONAL}
 
 
 class _Book:
@@ -149,7 +147,8 @@ class _Book:
 
     def all(self) -> tuple[Remembered, ...]:
         """Those that have not expired."""
-        return tuple(answer for answer in self._answers.values() if not answer.has_expired)
+        answers = tuple(self._answers.values())  # others may be adding to it
+        return tuple(answer for answer in answers if not answer.has_expired)
 
     def add(self, answer: Remembered) -> None:
         question = answer._question
@@ -190,16 +189,17 @@ class Answers:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        self._file: OwnFile | None = None
+        self._file: AnswersFile | None = None
         if path is not None:
-            from ..runtime.atomic_file import OwnFile
+            from .answers_file import AnswersFile
 
-            self._file = OwnFile(path, "answers", _REMEDY, private=True)
-        self._last: tuple[Stamp | None, _Book]
+            self._file = AnswersFile(path)
+        self._last: tuple[Contents | None, _Book]
         self._last = None, _Book(_PROCESS_KEY if path is None else None)
         self.kept = 0
         """How many answers there are in a store that is not a file."""
         self._lock = threading.Lock()
+        self._reading = threading.Lock()  # a book and what it was read from change together
         self.observers: WeakSet[Any] = WeakSet()  # their ``revoked`` gets what is forgotten
 
     @classmethod
@@ -259,22 +259,39 @@ class Answers:
     def add(self, answer: Remembered) -> None:
         """Remember ``answer``, in place of an older answer to the same question."""
         with self._changing():
-            book = self._book()
+            known, book = self._current()
             if self._file is None:
                 book.add(book.with_keyed_digests(answer))
                 self.kept = len(book)
-            else:
+            elif not self._append(self._file, known, book, answer):
                 self._write(book.key, (*book.all(), answer))
 
+    def _append(
+        self, file: AnswersFile, known: Contents | None, book: _Book, answer: Remembered
+    ) -> bool:
+        """Whether the file could be added to. Otherwise it is to be replaced."""
+        if known is None or known.key is None:
+            return False
+        answer = book.with_keyed_digests(answer)
+        with self._reading:
+            added = file.append(known, answer.to_json())
+            if added is None:
+                return False
+            book.add(answer)
+            self._last = added, book
+        return True
+
     def _drop(self, is_unwanted: Callable[[Remembered], bool], by: str | None) -> int:
+        kept: list[Remembered] = []
+        revoked: list[Remembered] = []
         with self._changing():
             book = self._book()
-            before = book.all()
-            revoked = tuple(one for one in before if is_unwanted(one))
+            for one in book.all():
+                (revoked if is_unwanted(one) else kept).append(one)
             if revoked:
-                self._write(book.key, tuple(one for one in before if one not in revoked))
+                self._write(book.key, tuple(kept))
         for observer in list(self.observers) if revoked else ():
-            observer.revoked(revoked, by)
+            observer.revoked(tuple(revoked), by)
         return len(revoked)
 
     @contextmanager
@@ -283,18 +300,45 @@ class Answers:
             yield
 
     def _book(self) -> _Book:
+        return self._current()[1]
+
+    def _current(self) -> tuple[Contents | None, _Book]:
+        """What is remembered now, and which contents of the file that is."""
         last = self._last
         if self._file is None:
-            return last[1]
+            return last
         stamp = self._file.stamp()
         if stamp is None:
-            return _Book(None)
-        if stamp != last[0]:
-            found = self._file.read()
-            if found is None:
-                return _Book(None)
-            last = self._last = found[0], self._parsed(found[1])
-        return last[1]
+            return None, _Book(None)
+        if last[0] is None or stamp != last[0].stamp:
+            with self._reading:
+                return self._read(self._file, stamp)
+        return last
+
+    def _read(self, file: AnswersFile, stamp: Stamp) -> tuple[Contents | None, _Book]:
+        known, book = self._last
+        if known is not None and known.stamp == stamp:
+            return known, book  # another thread has read it meanwhile
+        found = file.read(known)
+        if found is None:
+            return None, _Book(None)
+        contents, entries, follows = found
+        answers = tuple(self._answer(file, *entry) for entry in entries)
+        if follows:
+            for answer in answers:
+                book.add(answer)
+        else:
+            book = _Book(contents.key, answers)
+        self._last = contents, book
+        return self._last
+
+    def _answer(self, file: AnswersFile, number: int, members: dict[str, Any]) -> Remembered:
+        try:
+            context = context_from_json(members.get("context"))
+            findings = tuple(members["findings"])
+            return Remembered(**{**members, "findings": findings, "context": context})
+        except (ConfigError, ValueError) as error:
+            raise file.unusable(f"answer {number}: {safe_text(error, 200)}") from None
 
     def _write(self, key: bytes | None, answers: tuple[Remembered, ...]) -> None:
         key = key or secrets.token_bytes(32)
@@ -304,66 +348,8 @@ class Answers:
         if self._file is None:
             self._last, self.kept = (None, book), len(book)
             return
-        # One answer a line, by the encoder in C; indenting is done in Python and takes far longer.
-        lines = ",\n".join([_encode(one.to_json()) for one in book.all()])
-        text = f'{{"version": {_VERSION}, "key": "{key.hex()}", "answers": [\n{lines}\n]}}\n'
-        self._last = self._file.replace(text), book
-
-    # ------------------------------------------------------------------ the file
-
-    def _parsed(self, text: bytes) -> _Book:
-        assert self._file is not None
-        try:
-            whole = json.loads(text)
-        except (ValueError, RecursionError):
-            raise self._file.unusable("it is not JSON") from None
-        if type(whole) is not dict or whole.get("version") != _VERSION:
-            raise self._file.unusable(f"it is not a file of answers of version {_VERSION}")
-        if set(whole) - {"key"} != {"version", "answers"} or type(whole["answers"]) is not list:
-            raise self._file.unusable("it has no list of answers, or other members beside it")
-        key = whole.get("key")
-        if key is not None and (type(key) is not str or not _KEY.fullmatch(key)):
-            raise self._file.unusable("its key is not 64 hexadecimal digits")
-        answers = tuple(self._checked(*item) for item in enumerate(whole["answers"], 1))
-        return _Book(None if key is None else bytes.fromhex(key), answers)
-
-    def _checked(self, number: int, entry: Any) -> Remembered:
-        assert self._file is not None
-        if type(entry) is not dict or set(entry) | _OPTIONAL != set(_TYPES):
-            raise self._file.unusable(f"answer {number} does not have exactly the members of one")
-        for name, value in entry.items():
-            if _TYPES[name] and type(value) not in _TYPES[name]:
-                raise self._file.unusable(f"answer {number} has a {name} of the wrong type")
-        for name in ("when", "expires"):
-            if name in entry and not 0 <= entry[name] < _LATEST:
-                raise self._file.unusable(f"answer {number} has a {name} that is not a time")
-        if entry["scope"] != "always" or not all(type(one) is str for one in entry["findings"]):
-            raise self._file.unusable(f"answer {number} is not one that is kept in a file")
-        try:
-            context = context_from_json(entry.get("context"))
-            findings = tuple(entry["findings"])
-            return Remembered(**{**entry, "findings": findings, "context": context})
-        except (ConfigError, ValueError) as error:
-            raise self._file.unusable(f"answer {number}: {safe_text(error, 200)}") from None
-
-
-_KEY = re.compile(r"[0-9a-f]{64}")
-_OPTIONAL = {"exact", "context", "by", "expires"}
-_TYPES: dict[str, tuple[type, ...]] = {
-    "server": (str,),
-    "identity": (str,),
-    "tool": (str,),
-    "fingerprint": (str,),
-    "trusted": (bool,),
-    "scope": (str,),
-    "where": (dict, type(None)),
-    "exact": (str,),
-    "context": (),
-    "when": (int, float),
-    "by": (str,),
-    "expires": (int, float),
-    "findings": (list,),
-}
+        with self._reading:
+            self._last = self._file.replace(key, [one.to_json() for one in book.all()]), book
 
 
 class ApprovalMemory:

@@ -9,7 +9,8 @@ Three rules that every file of this package keeps, each in one place:
   lock must not be able to stop those who only read.
 - **Replacement** (``replace``): what is written is on the disk before it takes the old file's
   place, so a reader sees the old file or the new one, also after a crash. A draft that a killed
-  writer left is removed by the next one (``sweep``).
+  writer left is removed by the next one (``sweep``). Only ``OwnFile.append`` does not replace: a
+  reader may see a part of what it adds, and so may all after a crash.
 
 Writers lock the directory, not the file: a file that is replaced takes its lock with it.
 
@@ -24,7 +25,7 @@ import re
 import secrets
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from stat import S_ISREG
 from typing import TypeAlias
@@ -34,6 +35,7 @@ from .file_lock import lock, unlock
 from .folder import NO_WAIT, Folder, open_folder
 
 __all__ = [
+    "MAX_BYTES",
     "OwnFile",
     "Stamp",
     "access_problem",
@@ -45,12 +47,12 @@ __all__ = [
 ]
 
 Stamp: TypeAlias = "tuple[int, int, int]"
-"""Equal while a file is the same: it is replaced, and never changed in place."""
+"""Equal while a file is the same: it is replaced, or grows, and is not changed in place."""
 
 PATIENCE = 10.0
 """Seconds to wait for a turn; a writer only reads and writes a small file in its own."""
-_MAX_BYTES = 64 * 1024 * 1024
-_PAUSES = (0.0001, 0.005)
+MAX_BYTES = 64 * 1024 * 1024
+"""Of a file that is read."""
 _ANY_USE = 0o077
 _WRITING = 0o022
 
@@ -103,13 +105,13 @@ class OwnFile:
             stat = os.fstat(file)
             self._check(stat)
             with open(file, "rb", closefd=False) as stream:
-                content = stream.read(_MAX_BYTES + 1)
+                content = stream.read(MAX_BYTES + 1)
         except OSError as error:
             raise self.unusable(f"it cannot be read ({error.strerror})") from None
         finally:
             os.close(file)
-        if len(content) > _MAX_BYTES:
-            raise self.unusable(f"it has more than {_MAX_BYTES} bytes")
+        if len(content) > MAX_BYTES:
+            raise self.unusable(f"it has more than {MAX_BYTES} bytes")
         return _stamp_of(stat), content
 
     def stamp(self) -> Stamp | None:
@@ -132,6 +134,32 @@ class OwnFile:
             return self._replace(text)
         except OSError as error:
             raise self._unwritable(error) from None
+
+    def append(self, stamp: Stamp, data: bytes) -> Stamp | None:
+        """Add ``data`` to the file with this stamp, and wait until it is on the disk.
+
+        None where the file has another stamp. To be called within ``locked``. Raises
+        ``ConfigError``; then nothing was added, unless the system fails to take it back.
+        """
+        target = Path(os.path.realpath(self.path))
+        try:
+            with closing(open_folder(target.parent)) as directory:
+                file = directory.open(target.name, os.O_WRONLY | os.O_APPEND | NO_WAIT)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unwritable(error) from None
+        try:
+            stat = os.fstat(file)
+            self._check(stat)
+            if _stamp_of(stat) != stamp:
+                return None
+            _append(file, stat.st_size, data)
+            return _stamp_of(os.fstat(file))
+        except OSError as error:
+            raise self._unwritable(error) from None
+        finally:
+            os.close(file)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -182,6 +210,17 @@ class OwnFile:
 
 def _stamp_of(stat: os.stat_result) -> Stamp:
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+def _append(file: int, size: int, data: bytes) -> None:
+    written = 0
+    try:
+        while written < len(data):
+            written += os.write(file, data[written:])
+        os.fsync(file)
+    except BaseException:
+        os.ftruncate(file, size)
+        raise
 
 
 @contextmanager

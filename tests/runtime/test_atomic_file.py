@@ -50,6 +50,22 @@ def test_a_private_file_is_for_its_owner_alone_whatever_the_umask(tmp_path: Path
     assert (tmp_path / "f").stat().st_mode & 0o777 == 0o600
 
 
+def test_what_is_added_stands_at_the_end_of_the_file_that_was_meant(tmp_path: Path) -> None:
+    file = own(tmp_path / "f")
+    first = file.replace("one")
+    second = file.append(first, b"two")
+    assert second is not None
+    assert file.read() == (second, b"onetwo")
+    assert file.append(first, b"three") is None
+    assert file.read() == (second, b"onetwo")
+    file.path.chmod(0o640)
+    with pytest.raises(ConfigError, match="others may read or write it"):
+        file.append(second, b"three")
+    file.path.unlink()
+    assert file.append(second, b"three") is None
+    assert not file.path.exists()
+
+
 @pytest.mark.parametrize("mode", [0o644, 0o620, 0o602, 0o777])
 def test_a_private_file_that_others_may_use_cannot_be_used(tmp_path: Path, mode: int) -> None:
     file = own(tmp_path / "f")
