@@ -9,10 +9,14 @@ anyio object in a loop callback: see ``tests.runners``.
 
 from __future__ import annotations
 
+import atexit
 import functools
+import gc
 import inspect
 import os
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -35,6 +39,14 @@ BOUND = 60.0
 
 IN_CI = "CI" in os.environ
 
+if "PYTHONDONTWRITEBYTECODE" in os.environ:  # then all the processes of tests would compile anew
+    del os.environ["PYTHONDONTWRITEBYTECODE"]
+    compiled = tempfile.mkdtemp(prefix="compiled-")
+    os.environ["PYTHONPYCACHEPREFIX"] = compiled
+    atexit.register(shutil.rmtree, compiled, ignore_errors=True)
+
+gc.disable()  # until all tests are collected: a third of that time is looking for garbage
+
 settings.register_profile(
     "default",  # no deadline: the machine may be busy; in CI the examples are the same each time
     deadline=None,
@@ -43,6 +55,15 @@ settings.register_profile(
     suppress_health_check=list(HealthCheck),
 )
 settings.load_profile("default")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Two workers a processor: half of the time of these tests is spent waiting."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    processors = getattr(os, "process_cpu_count", os.cpu_count)() or 1
+    return min(2 * processors, processors + 4)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,6 +77,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if slow and len(slow) < len(items):
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if not item.get_closest_marker("slow")]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    gc.freeze()  # tests that look for leaks need not look through these
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import gzip
 import json
@@ -50,19 +51,19 @@ def _peak_below(most: int) -> Iterator[None]:
     assert peak < most, f"{peak / MIB:.1f} MiB"
 
 
+@functools.cache
 def _bomb(mib: int) -> bytes:
     packer = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
     piece = b"x" * MIB
     return b"".join([*(packer.compress(piece) for _ in range(mib)), packer.flush()])
 
 
-BOMB = _bomb(200)
-
-
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
 async def test_a_compressed_bomb_stops_at_the_cap_and_not_in_memory(kind: str) -> None:
+    bomb = _bomb(200)
+
     async def work(arguments: Any, request: Request, reply: Reply) -> None:
-        await reply.send(200, BOMB, {"Content-Type": kind, "Content-Encoding": "gzip"})
+        await reply.send(200, bomb, {"Content-Type": kind, "Content-Encoding": "gzip"})
 
     limits = Limits(message_bytes=MIB)
     async with (
@@ -77,8 +78,10 @@ async def test_a_compressed_bomb_stops_at_the_cap_and_not_in_memory(kind: str) -
 
 
 async def test_a_compressed_bomb_as_an_error_page_is_not_unpacked() -> None:
+    bomb = _bomb(200)
+
     async def work(arguments: Any, request: Request, reply: Reply) -> None:
-        await reply.send(500, BOMB, {"Content-Encoding": "gzip"})
+        await reply.send(500, bomb, {"Content-Encoding": "gzip"})
 
     async with serving(Stateless(work=work)) as server, _connect(server.url) as session:
         await session.list_tools()
