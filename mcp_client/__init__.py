@@ -99,7 +99,9 @@ if TYPE_CHECKING:
         UnknownTool,
         UrlElicitationRequired,
     )
+    from .extensions.apps import App, Apps
     from .extensions.extension import Extension
+    from .extensions.ui_resource import UiResource
     from .handlers.handlers import (
         Accept,
         Cancel,
@@ -153,9 +155,11 @@ __all__ = [
     "Allow",
     "Annotations",
     "Answers",
+    "App",
     "ApprovalHook",
     "ApprovalPage",
     "ApprovalQueue",
+    "Apps",
     "AudioContent",
     "AuditError",
     "AuditLog",
@@ -276,6 +280,7 @@ __all__ = [
     "ToolResult",
     "ToolUi",
     "ToolWatch",
+    "UiResource",
     "Unanswered",
     "UnknownContent",
     "UnknownTool",
@@ -349,7 +354,9 @@ _LATER = {
         "UnknownTool",
         "UrlElicitationRequired",
     ),
+    "extensions.apps": ("App", "Apps"),
     "extensions.extension": ("Extension",),
+    "extensions.ui_resource": ("UiResource",),
     "protocol.capabilities": ("Implementation",),
     "protocol.content": (
         "AudioContent",

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
@@ -30,6 +30,7 @@ from weakref import WeakKeyDictionary
 
 from .approval.remembered import Answers
 from .errors import ConfigError
+from .extensions.apps import App as AsyncApp
 from .host.host import Host as AsyncHost
 from .host.naming import Naming
 from .host.options import HostOptions
@@ -43,13 +44,15 @@ from .session.connect import connect as connect_async
 from .session.session import Session as AsyncSession
 
 if TYPE_CHECKING:
+    from .catalog.tool import Tool
     from .catalog.watch import Watch
     from .host.config_places import Scope
     from .host.config_problem import ConfigProblem
     from .host.confirmations import ConfirmationStore
     from .host.from_config import Confirm
+    from .protocol.consent_url import Address
 
-__all__ = ["Changes", "Connecting", "Host", "Session", "connect"]
+__all__ = ["App", "Changes", "Connecting", "Host", "Session", "connect"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -220,6 +223,7 @@ class Session(_Blocking[AsyncSession]):
     list_resources = _waits(AsyncSession.list_resources)
     list_resource_templates = _waits(AsyncSession.list_resource_templates)
     resource_changes = _watches(AsyncSession.resource_changes)
+    read_ui = _waits(AsyncSession.read_ui)
     read_resource = _waits(AsyncSession.read_resource)
     follow = _waits(AsyncSession.follow)
     subscribe_resource = _watches(AsyncSession.subscribe_resource)
@@ -232,10 +236,47 @@ class Session(_Blocking[AsyncSession]):
     elicitation_completed = _waits(AsyncSession.elicitation_completed)
     ping = _waits(AsyncSession.ping)
 
+    def app(self, tool: Tool, *, context: Hashable = None) -> App:
+        return App(self._portal, self._async.app(tool, context=context))
+
+    app.__doc__ = AsyncSession.app.__doc__
+
     def close(self) -> None:
         """End the connection and the server's process. From any thread, any number of times."""
         self._run(self._async.aclose)
         self._portal.forget(self._async)
+
+
+class App(_Blocking[AsyncApp]):
+    """What the view of one tool may do with its server. Made by ``session.app(tool)``.
+
+    Everything is as in ``mcp_client.App``, waited for. Give each message of the view a thread of
+    its own: ``handle`` waits as long as what the view asks for takes.
+    """
+
+    def __init__(self, portal: Portal, app: AsyncApp) -> None:
+        self._portal = portal
+        self._async = app
+        self.tool = app.tool
+        """The tool whose view it is."""
+        self.context = app.context
+        """Whose view it is: the ``context`` of its calls where they name none."""
+
+    def __repr__(self) -> str:
+        return repr(self._async)
+
+    call_tool = _waits(AsyncApp.call_tool)
+    read_resource = _waits(AsyncApp.read_resource)
+    handle = _waits(AsyncApp.handle)
+
+    def link(self, url: object) -> Address:
+        return self._async.link(url)
+
+    link.__doc__ = AsyncApp.link.__doc__
+
+    def close(self) -> None:
+        """The view is gone: what it still asks for is cancelled, and later requests are refused."""
+        self._in_loop(self._async.close)
 
 
 class Connecting(_Blocking[AsyncConnecting]):

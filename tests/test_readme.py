@@ -109,6 +109,7 @@ def test_every_example_is_tested_here() -> None:
         "over_http.py",
         "pin_tools.py",
         "record_and_replay.py",
+        "show_views.py",
         "test_policy.py",
         "typed_stubs.py",
         "watch_for_changes.py",
@@ -293,6 +294,22 @@ def test_follow_links_reads_what_it_chose_and_fetches_nothing() -> None:
         f"{web}: not read",
         f"{refused} {{'uri': '{web}'}}",
     ]
+
+
+def test_show_views_hands_over_the_view_and_answers_it_through_the_gate() -> None:
+    done = run(sys.executable, "examples/show_views.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "<!doctype html><title>Clock</title><p id=time>14:50",
+        "[\"connect-src 'self' https://time.example.com\"] clipboard-write",
+        "connectDomains: 'https://*' left out: it is not an origin such as https://api.example.com",
+        "show_clock is called by the host",
+        "14:50",
+        "tick is called by the app",
+        "[{'type': 'text', 'text': '14:51'}]",
+        "{'code': -32601, 'message': 'the host does not answer this method'}",
+    ]
+    assert "may reach https://time.example.com" in done.stderr
 
 
 def test_approve_in_a_web_app_lets_each_user_decide_their_own_call() -> None:

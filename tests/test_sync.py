@@ -36,7 +36,7 @@ from mcp_client import (
     sync,
 )
 from mcp_client.sync import connect
-from tests.server.start import library, scripted
+from tests.server.start import library, scripted, views
 
 ROOT = Path(__file__).parents[1]
 BOUND = 60.0
@@ -96,6 +96,27 @@ class TestASession:
             assert session.read_resource(resources[0].uri).contents
             assert len(session.list_prompts()) > 0
             session.ping()
+
+    def test_a_view_is_read_and_its_app_answers(self) -> None:
+        with connect(views(), approval=allow_all) as session:
+            tool = session.get_tool("show")
+            assert session.read_ui(tool).html.startswith("<!doctype html>")
+            app = session.app(tool, context="ana")
+            assert app.context == "ana"
+            assert app.call_tool("refresh").structured_content == {"h": 14}
+            assert app.read_resource("data:hours").contents
+            assert app.link("https://example.com/help").host == "example.com"
+            message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+            assert app.handle(message) == {"jsonrpc": "2.0", "id": 1, "result": {}}
+            app.close()
+            with pytest.raises(NotSent, match="the view was closed"):
+                app.call_tool("refresh")
+
+    def test_an_app_has_the_names_signatures_and_documentation_of_the_async_one(self) -> None:
+        assert public(sync.App) == public(mcp_client.App)
+        for name in sorted(public(mcp_client.App)):
+            blocking = described(inspect.getattr_static(sync.App, name))
+            assert blocking == described(getattr(mcp_client.App, name)), name
 
     def test_is_closed_by_the_end_of_its_block(self) -> None:
         with connect(scripted(), approval=allow_all) as session:

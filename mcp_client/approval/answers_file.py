@@ -50,7 +50,7 @@ _END = b"\n]}\n"
 _KEY = re.compile(r"[0-9a-f]{64}")
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=True).encode
 
-OPTIONAL = {"exact", "context", "by", "expires"}
+OPTIONAL = {"exact", "context", "origin", "by", "expires"}
 TYPES: dict[str, tuple[type, ...]] = {
     "server": (str,),
     "identity": (str,),
@@ -61,6 +61,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "where": (dict, type(None)),
     "exact": (str,),
     "context": (),
+    "origin": (str,),
     "when": (int, float),
     "by": (str,),
     "expires": (int, float),
@@ -236,6 +237,7 @@ class AnswersFile:
         for name in ("when", "expires"):
             if name in members and not 0 <= members[name] < _LATEST:
                 raise self.unusable(f"answer {number} has a {name} that is not a time")
-        if members["scope"] != "always" or not all(type(one) is str for one in members["findings"]):
+        kept = members["scope"] == "always" and members.get("origin", "host") in ("host", "app")
+        if not kept or not all(type(one) is str for one in members["findings"]):
             raise self.unusable(f"answer {number} is not one that is kept in a file")
         return Entry(number, members)

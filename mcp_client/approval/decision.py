@@ -42,9 +42,9 @@ class Remember:
     "session" and "always" cover any arguments, unless ``where`` narrows them: see ``constraints``
     (``{"/path": {"glob": "/srv/*"}}``), or ``exact`` is true: then they are for exactly the
     arguments and ``_meta`` of this call, which are kept as a digest only. They hold for the same
-    server, the same definition of the tool, the same trust and an equal context, and for no call
-    with a finding that this one did not have. A call whose arguments the approver edited is
-    remembered in neither way. ``seconds`` limits how long they hold.
+    server, the same definition of the tool, the same trust, an equal context and the same origin,
+    and for no call with a finding that this one did not have. A call whose arguments the approver
+    edited is remembered in neither way. ``seconds`` limits how long they hold.
     """
 
     scope: Scope

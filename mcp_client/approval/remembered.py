@@ -11,7 +11,8 @@ A yes with ``remember="session"`` is kept by the session (``session.answers``), 
   the server says of itself),
 - with the same definition and the same trust: if either changes, the call is asked about again,
   and the new answer replaces the old one,
-- with an equal ``context``, the host's word on whose call it is,
+- with an equal ``context``, the host's word on whose call it is, and of the same ``origin``: a yes
+  to a call of the host's own holds for none that a view makes, and the reverse,
 - with arguments as the answer's ``where`` requires, or exactly the same arguments and ``_meta``
   where the answer is for these only,
 - without findings, on the arguments or in the catalog, that were not there when the answer was
@@ -38,7 +39,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakSet
 
-from ..catalog.call_context import context_from_json, context_key, is_storable, same_context
+from ..catalog.call_context import (
+    CallOrigin,
+    context_from_json,
+    context_key,
+    is_storable,
+    same_context,
+)
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError
 from ..protocol.canonical_json import canonical_of, plain, sha256
@@ -78,6 +85,8 @@ class Remembered:
     """Digest of the only arguments and ``_meta`` it is for; None where ``where`` decides."""
     context: Hashable = None
     """Whose calls it is for: those of an equal context."""
+    origin: CallOrigin = "host"
+    """Where these calls come from, as in ``ToolCall.origin``."""
     when: float
     """Seconds since the beginning of 1970, UTC."""
     by: str | None = None
@@ -104,6 +113,7 @@ class Remembered:
             and self.trusted is call.trusted
             and self.fingerprint == call.tool.fingerprint
             and same_context(self.context, call.context)
+            and self.origin == call.origin
             and all(keyed(_digest(one), key) in self.findings for one in call.findings)
             and (self.exact is None or self.exact == keyed(_exactly(call), key))
             and not self.has_expired
@@ -122,12 +132,14 @@ class Remembered:
     def _question(self) -> tuple[Hashable, ...]:
         where = None if self.where is None else canonical_of(plain(self.where))
         context = context_key(self.context)
-        return self.server, self.identity, self.tool, where, self.exact, context
+        return self.server, self.identity, self.tool, where, self.exact, context, self.origin
 
     def to_json(self) -> dict[str, Any]:
         from .answers_file import OPTIONAL, TYPES
 
         members = {name: getattr(self, name) for name in TYPES}
+        if self.origin == "host":  # as in files that were written before there was another
+            del members["origin"]
         return {k: v for k, v in members.items() if v is not None or k not in OPTIONAL}
 
 
@@ -413,6 +425,7 @@ class ApprovalMemory:
                 where=where,
                 exact=_exactly(call) if exact else None,
                 context=call.context,
+                origin=call.origin,
                 when=float(int(now)),
                 by=None if by is None else safe_text(by, 200),
                 expires=None if remember.seconds is None else now + remember.seconds,

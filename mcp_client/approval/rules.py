@@ -23,6 +23,7 @@ matches when everything it says holds:
 - ``arguments`` are constraints (see ``constraints``) on the arguments that will be sent, ``meta``
   on the caller's ``_meta``.
 - ``context`` is equal to the call's, the host's word on whose call it is.
+- ``origin`` is the call's: "host" for those that the host makes, "app" for those of a tool's view.
 - ``findings``, for a rule that asks or denies: True, calls with findings; False, those without;
   None, both. A rule that allows matches no call with findings, unless it says ``findings=True``.
 - ``expires`` has not come: a time, or a day, which counts to its end, UTC.
@@ -48,7 +49,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Literal, TypeAlias, get_args
 
-from ..catalog.call_context import context_from_json, same_context
+from ..catalog.call_context import CallOrigin, context_from_json, same_context
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError
 from ..runtime.atomic_file import access_problem
@@ -83,6 +84,8 @@ class Rule:
     meta: Mapping[str, Mapping[str, Any]] | None = field(default=None, hash=False)
     context: Hashable = None
     """None for calls of any context; lists in a file of rules are tuples."""
+    origin: CallOrigin | None = None
+    """None for calls of any origin: also for those that a view makes."""
     findings: bool | None = None
     reason: str | None = None
     """Why there is this rule, for refusals and the audit."""
@@ -116,6 +119,8 @@ class Rule:
         constraints = _constraints("arguments", self.arguments)
         meta = _constraints("meta", self.meta)
         _check_context(self.context)
+        if self.origin not in (None, "host", "app"):
+            raise ConfigError(f"origin {self.origin!r}: give 'host' or 'app', or leave it out")
         if self.outcome == "allow" and not (self._says() or constraints or meta):
             raise ConfigError(
                 "an 'allow' without a condition allows everything: if that is meant, say tool='*'"
@@ -153,6 +158,8 @@ class Rule:
             return False
         if self.context is not None and not same_context(self.context, call.context):
             return False
+        if self.origin is not None and call.origin != self.origin:
+            return False
         return self._meets(self._constraints, call.arguments) and (
             not self._meta or self._meets(self._meta, _meta_of(call))
         )
@@ -181,7 +188,7 @@ class Rule:
         return text if self.reason is None else f"{text}: {safe_text(self.reason, 300)}"
 
     def _says(self) -> list[tuple[str, Any]]:
-        names = (*_GLOBS, "fingerprint", "trusted", *_HINTS, "context")
+        names = (*_GLOBS, "fingerprint", "trusted", *_HINTS, "context", "origin")
         return [(name, value) for name in names if (value := getattr(self, name)) is not None]
 
 

@@ -13,7 +13,7 @@ from ..runtime.safe_text import safe_text
 from .decision import Allow, Answer, Deny, Remember
 from .editor import EditorFailed, arguments_of, draft_of, edited, editor
 from .questions import in_thread, remembered_meanwhile
-from .wording import HINTS, SOURCES
+from .wording import HINTS, ORIGINS, SOURCES
 
 __all__ = ["ask_on_terminal", "everything", "question"]
 
@@ -161,6 +161,7 @@ def question(page: Page, call: ToolCall, height: int) -> None:
     page.say("May this tool run?")
     page.quote("Server", prose(call.server, 200), 3)
     page.quote("Tool", prose(call.tool.name, 200), 3)
+    _origin(page, call)
     _what_it_says(page, call, 300, 4)
     _hints(page, call)
     if call.meta_json is not None:
@@ -177,6 +178,7 @@ def everything(page: Page, call: ToolCall) -> None:
     page.say()
     page.quote("Server", prose(call.server, sys.maxsize), sys.maxsize)
     page.quote("Tool", prose(call.tool.name, sys.maxsize), sys.maxsize)
+    _origin(page, call)
     page.quote_json(_arguments(call), call.arguments_json, WHOLE, sys.maxsize)
     page.fact("", f"{len(call.arguments_json):,} characters as JSON; the call is {call.digest}")
     if call.meta_json is not None:
@@ -185,6 +187,11 @@ def everything(page: Page, call: ToolCall) -> None:
     _what_it_says(page, call, sys.maxsize, sys.maxsize)
     page.quote_json("Input schema", json.dumps(call.tool.input_schema), WHOLE, sys.maxsize)
     page.fact("Fingerprint", call.tool.fingerprint)
+
+
+def _origin(page: Page, call: ToolCall) -> None:
+    if call.origin in ORIGINS:
+        page.fact("Called by", ORIGINS[call.origin])
 
 
 def _what_it_says(page: Page, call: ToolCall, text: int, lines: int) -> None:

@@ -218,6 +218,7 @@ def _call_to_json(call: ToolCall) -> dict[str, Any]:
         "meta": call.meta_json,
         "findings": list(call.findings),
         "context": call.context,
+        "origin": call.origin,
         "drift": None if drift is None else {"kind": drift.kind, "pinned": drift.pinned},
     }
 
@@ -239,6 +240,7 @@ def _call_from_json(value: Any) -> ToolCall:
         findings=tuple(map(_text, value["findings"])),
         generation=0,
         context=context_from_json(value["context"]),
+        origin="app" if value.get("origin") == "app" else "host",
         drift=None if drift is None else Drift.of(tool, drift["kind"], drift["pinned"]),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..catalog.tool import ToolCall
 from .decision import Remember
 
-__all__ = ["HINTS", "REMEMBER", "SOURCES", "coverage"]
+__all__ = ["HINTS", "ORIGINS", "REMEMBER", "SOURCES", "coverage"]
 
 HINTS = (
     ("read_only", "Read-only"),
@@ -18,6 +18,8 @@ SOURCES = {
     "assumed": "assumed, not stated by a trusted server",
     "contradiction": "assumed, the server contradicts itself",
 }
+ORIGINS = {"app": "the server's own view (MCP App), not the host"}
+"""Where a call comes from, where that is not the host."""
 REMEMBER = {
     "call": ("This call only", Remember("call")),
     "these-session": (
@@ -37,7 +39,8 @@ def coverage(call: ToolCall, remember: Remember) -> str:
     if remember.scope == "call":
         return "This call only, also if the server is restarted before it is sent."
     what = "Calls with exactly these arguments" if remember.exact else "Calls with any arguments"
-    whose = "" if call.context is None else " of the same context"
+    whose = "" if call.origin == "host" else ", made by its view"
+    whose += "" if call.context is None else " of the same context"
     until = "until the session ends"
     if remember.seconds is not None:
         until = f"for {remember.seconds / 60:g} minutes, at most {until}"

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import anyio
 
+from ..catalog.call_context import CallOrigin
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, ToolCall
 from ..connection.rpc import Traffic
@@ -74,6 +75,7 @@ class Entry:
         arguments: Any,
         *,
         context: Hashable = None,
+        origin: CallOrigin = "host",
         repeats: str | None = None,
     ) -> None:
         self.id = id
@@ -83,6 +85,7 @@ class Entry:
         self._name = (audit.server, audit.shown_name(name))
         self._given = arguments
         self._context = context
+        self._origin = origin
         self._repeats = repeats
         self._tool: Tool | None = None
         self._revision: str | None = None
@@ -99,7 +102,13 @@ class Entry:
     def again(self, id: str) -> Entry:
         """The entry of another attempt at the same call."""
         return Entry(
-            self._audit, id, self._asked, self._given, context=self._context, repeats=self.id
+            self._audit,
+            id,
+            self._asked,
+            self._given,
+            context=self._context,
+            origin=self._origin,
+            repeats=self.id,
         )
 
     # ------------------------------------------------------ on the way of the call
@@ -225,6 +234,8 @@ class Entry:
         record = self._about("opened")
         if self._repeats is not None:
             record["repeats"] = self._repeats
+        if self._origin != "host":
+            record["origin"] = self._origin
         text = _text_of(self._given) if call is None else call.arguments_json
         record |= {
             "identity": self._audit.identity,

@@ -23,8 +23,9 @@ A call has two records with the same ``call``. In a file each is a line, with th
 
 ``identity`` is what the server is (a command or a URL, and the digest of what may be secret in it),
 ``context`` what the caller gave as ``call_tool(context=...)``, ``redacted`` the JSON pointers of
-arguments that were left out. ``opened`` also has ``repeats``, the attempt that this one follows;
-members that were not found out (the tool is unknown, the arguments are not JSON) are null.
+arguments that were left out. ``opened`` also has ``repeats``, the attempt that this one follows,
+and ``origin``, "app" where a tool's view made the call and not the host. Members that were not
+found out (the tool is unknown, the arguments are not JSON) are null.
 
 ``closed`` has ``changed`` where the definition of the tool changed while approval was asked for:
 its new ``fingerprint``, ``trusted`` and ``findings``; and ``edited`` where the approver changed the
@@ -37,8 +38,8 @@ the answer names a person: with the source "memory", the one whose yes is rememb
 ``closed`` is a call that runs, or whose process was killed.
 
 A third event, ``revoked``, is a remembered answer that was forgotten: its ``tool``,
-``fingerprint``, ``scope``, ``context``, the time it was ``given`` and by whom (``given_by``), and
-``by`` whom it was revoked.
+``fingerprint``, ``scope``, ``context``, perhaps ``origin``, the time it was ``given`` and by whom
+(``given_by``), and ``by`` whom it was revoked.
 
 The first record is made once it is known which definition and which arguments the approver will
 be asked about, for only the definition tells which arguments are secret. If it cannot be
@@ -64,6 +65,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
+from ..catalog.call_context import CallOrigin
 from ..errors import ConfigError
 from ..runtime.safe_text import safe_text
 from .entry import Entry
@@ -95,6 +97,8 @@ class RevokedAnswer(Protocol):
     def scope(self) -> str: ...
     @property
     def context(self) -> Hashable: ...
+    @property
+    def origin(self) -> CallOrigin: ...
     @property
     def when(self) -> float: ...
     @property
@@ -155,9 +159,16 @@ class Audit:
             self._identity, self._find_identity = self._find_identity(), None
         return self._identity
 
-    def entry(self, id: str, name: str, arguments: Any, context: Hashable = None) -> Entry:
+    def entry(
+        self,
+        id: str,
+        name: str,
+        arguments: Any,
+        context: Hashable = None,
+        origin: CallOrigin = "host",
+    ) -> Entry:
         """The entry of one call. Nothing is written before ``Entry.open`` or its end."""
-        return Entry(self, id, name, arguments, context=context)
+        return Entry(self, id, name, arguments, context=context, origin=origin)
 
     def shown_name(self, name: str) -> str:
         """A tool's name as a record may show it."""
@@ -188,6 +199,7 @@ class Audit:
                 "fingerprint": answer.fingerprint,
                 "scope": answer.scope,
                 "context": self.shown_context(answer.context),
+                **({} if answer.origin == "host" else {"origin": answer.origin}),
                 "given": timestamp(answer.when),
                 "given_by": self._shown_person(answer.by),
                 "by": self._shown_person(by),

@@ -1,4 +1,5 @@
-"""Comparing and storing ``ToolCall.context``, the host's own word on whose call it is."""
+"""Comparing and storing ``ToolCall.context``, the host's own word on whose call it is; and the
+values of ``ToolCall.origin``."""
 
 from __future__ import annotations
 
@@ -7,9 +8,19 @@ import math
 import secrets
 import threading
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-__all__ = ["context_from_json", "context_key", "context_text", "is_storable", "same_context"]
+__all__ = [
+    "CallOrigin",
+    "context_from_json",
+    "context_key",
+    "context_text",
+    "is_storable",
+    "same_context",
+]
+
+CallOrigin: TypeAlias = Literal["host", "app"]
+"""Who makes a call: the host, or the view of a tool."""
 
 _MOST_BITS = 256
 _DEEPEST = 16

@@ -17,7 +17,7 @@ from ..protocol.canonical_json import NotJson, canonical, frozen, plain, sha256
 from ..protocol.headers import HeaderParam, header_params_of
 from ..runtime.frozen import maker_of
 from ..runtime.safe_text import safe_text
-from .call_context import context_text
+from .call_context import CallOrigin, context_text
 from .fingerprint import fingerprint_of, fingerprinted
 from .hints import HINTS, Hints, HintSource, hint_findings, hints_from
 from .inspection import definition_findings
@@ -251,7 +251,8 @@ class ToolCall:
     """A call as it will be sent, if it is approved: nothing in it can be changed.
 
     An approval is good for this value, once. ``digest`` covers everything that decides what
-    happens: server, connection, the tool's definition, the arguments and the caller's ``_meta``.
+    happens: server, connection, the tool's definition, the arguments and the caller's ``_meta``,
+    and whether the host makes the call or a view.
     """
 
     id: str
@@ -271,6 +272,10 @@ class ToolCall:
     """Whether these are not the caller's arguments but the approver's."""
     context: Hashable = None
     """The host's own word on whose call it is, from ``call_tool(context=...)``. Never sent."""
+    origin: CallOrigin = "host"
+    """Where the call comes from: "host" for ``call_tool`` of sessions and hosts, be it for a model,
+    a person or a program; "app" for the view of a tool (``session.app``), which is code of the
+    server's own."""
     drift: Drift | None = field(default=None, repr=False, compare=False)
     """How the tool differs from the ``pins``, which is among the findings, too."""
     _arguments: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
@@ -295,19 +300,26 @@ class ToolCall:
             self.tool.fingerprint,
             self.arguments_json,
             self.meta_json,
+            *self._not_the_host,
         ]
         return "sha256:" + sha256(canonical(bound))
 
     @property
     def key(self) -> str:
-        """Digest of server, definition, arguments, ``_meta`` and context: equal for the same call
-        made again, also after a reconnect.
+        """Digest of server, definition, arguments, ``_meta``, context and origin: equal for the
+        same call made again, also after a reconnect.
 
         Also in another process where the context is text, a number, a boolean or a tuple of them;
         any other context only in this one.
         """
         same = [self.server, self.tool.fingerprint, self.arguments_json, self.meta_json]
-        return "sha256:" + sha256(canonical([*same, context_text(self.context)]))
+        whose = [context_text(self.context), *self._not_the_host]
+        return "sha256:" + sha256(canonical([*same, *whose]))
+
+    @property
+    def _not_the_host(self) -> list[str]:
+        """The origin, in digests of calls that the host does not make."""
+        return [] if self.origin == "host" else [self.origin]
 
     def with_arguments(self, arguments: Any) -> ToolCall:
         """The same call with other arguments, marked as edited. Raises ``NotJson``."""
@@ -328,6 +340,7 @@ class ToolCall:
         meta: Mapping[str, Any] | None = None,
         findings: Sequence[str] = (),
         context: Hashable = None,
+        origin: CallOrigin = "host",
     ) -> ToolCall:
         """A call for testing hooks and policies: ``Rules.explain(ToolCall.example(...))``.
 
@@ -359,6 +372,7 @@ class ToolCall:
                 findings=(*findings, *tool.findings),
                 generation=1,
                 context=context,
+                origin=origin,
             )
         except NotJson as error:
             raise ConfigError(f"ToolCall.example(): {error}") from None

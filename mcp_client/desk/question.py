@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from ..approval.decision import Allow, Remember
 from ..approval.pending import DecidedApproval, PendingApproval
-from ..approval.wording import HINTS, REMEMBER, SOURCES, coverage
+from ..approval.wording import HINTS, ORIGINS, REMEMBER, SOURCES, coverage
 from ..catalog.call_context import is_storable
 from ..catalog.drift import Drift
 from ..catalog.fingerprint import fingerprinted
@@ -34,6 +34,7 @@ def card(pending: PendingApproval, token: str, *, context: bool = False) -> Html
         "article",
         _head(pending),
         _warnings(call),
+        _origin(call),
         _context(call) if context else None,
         _arguments(call, _FOLDED if folded else WHOLE),
         _hints(call),
@@ -67,6 +68,7 @@ def whole(pending: PendingApproval, *, context: bool = False) -> Html:
             element("h1", *_title(call)),
             _warnings(call),
             _hints(call),
+            _origin(call),
             _context(call) if context else None,
             _arguments(call, WHOLE),
             _section("The caller's _meta", json_block(call.meta_json, "The caller's _meta"))
@@ -213,6 +215,10 @@ def _hints(call: ToolCall) -> Html:
             )
         )
     return element("dl", *facts, class_="hints")
+
+
+def _origin(call: ToolCall) -> Html | None:
+    return _facts(("Called by", ORIGINS[call.origin])) if call.origin in ORIGINS else None
 
 
 def _context(call: ToolCall) -> Html | None:

@@ -69,11 +69,13 @@ class Limits:
     - ``notices``: Notifications that may wait unread for one request; the oldest are dropped and
       counted.
     - ``rounds``: Times a server may answer one call with a question.
-    - ``questions``: Questions of a server that may be open at once; more are refused.
+    - ``questions``: Questions of a server that may be open at once; more are refused. Likewise
+      requests of one view.
     - ``questions_per_minute``: Questions of a server that are put to handlers within a minute; more
       are refused.
     - ``questions_per_call``: Questions of a server that are put to handlers during one call; more
       are refused.
+    - ``view_bytes``: The document of one view, in UTF-8.
     - ``log_lines``: Log notices within a second; more are dropped and counted.
     - ``stderr_bytes``: How much of the end of a server's standard error is kept.
     - ``restarts``: Times a server that died is started again within a minute. In a ``Host``, its
@@ -101,6 +103,7 @@ class Limits:
     questions: int = 16
     questions_per_minute: int = 60
     questions_per_call: int = 32
+    view_bytes: int = 16 * 1024 * 1024
     log_lines: int = 1_000
     stderr_bytes: int = 64 * 1024
     restarts: int = 3

@@ -53,7 +53,7 @@ from ..protocol.jsonrpc import Json
 from ..runtime.event_loop import cancel_requests, current
 from ..validation.worker_pool import WorkerPool
 from .call_state import CallState
-from .in_force import InForce, changes, check_options, not_for_models
+from .in_force import InForce, changes, check_audience, check_options
 from .setup import Setup
 from .tool_validation import ToolValidation, log_problem
 
@@ -106,7 +106,8 @@ class Caller:
         call.retry = call.retry or self._retry
         if self._audit is not None:
             call.id = self._new_id()
-            call.entry = self._audit.entry(call.id, call.name, call.arguments, context=call.context)
+            given = call.name, call.arguments, call.context, call.origin
+            call.entry = self._audit.entry(call.id, *given)
             call.traffic = call.entry.traffic
         if call.cancel is not None:
             return self._run_until_cancelled(call, call.cancel)
@@ -203,8 +204,7 @@ class Caller:
         """The call as a value that cannot change, and its arguments, to be checked."""
         tool = now.tool
         call.entry.found(tool, now.rpc.era.revision)
-        if not tool.is_for_models:
-            raise not_for_models(tool)
+        check_audience(tool, call.origin)
         call.id = call.id or self._new_id()
         if call.frozen is None:
             call.frozen = _object("arguments", {} if call.arguments is None else call.arguments)
@@ -225,6 +225,7 @@ class Caller:
             findings=(*call.findings, *findings) if call.findings else findings,
             generation=now.rpc.generation,
             context=call.context,
+            origin=call.origin,
             drift=drift,
         )
         return frozen, arguments

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..approval.one_call import OneCallApproval
+from ..catalog.call_context import CallOrigin
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, ToolCall
 from ..connection.cancellation import CancelToken
@@ -67,6 +68,8 @@ class CallState:
     cancel: CancelToken | None = None
     context: Hashable = None
     retry: Retry | None = None
+    origin: CallOrigin = "host"
+    """Who makes it; this alone is not given to ``call_tool``."""
     entry: Entry | NotRecorded = _NOT_RECORDED
     """Of this attempt, as are ``id``, ``traffic`` and ``findings``."""
     id: str = ""

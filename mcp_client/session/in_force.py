@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..approval.one_call import RECONNECTED
+from ..catalog.call_context import CallOrigin
 from ..catalog.tool import Tool
 from ..connection.cancellation import CancelToken
 from ..connection.rpc import RpcConnection
@@ -14,7 +15,7 @@ from ..protocol.metadata import check_meta
 from .retry import Retry
 from .tool_validation import strictness_of
 
-__all__ = ["InForce", "changes", "check_options", "not_for_models"]
+__all__ = ["InForce", "changes", "check_audience", "check_options"]
 
 
 def check_options(
@@ -38,13 +39,18 @@ def check_options(
         ) from None
 
 
-def not_for_models(tool: Tool) -> NotSent:
-    """What is raised for a call of a tool that only views may call (2026-01-26 ``apps``)."""
+def check_audience(tool: Tool, origin: CallOrigin) -> None:
+    """Raises ``NotSent`` where the tool is not for who calls it (2026-01-26 ``apps``, visibility):
+    models and the host itself, or views."""
+    if tool.is_for_models if origin == "host" else tool.is_for_apps:
+        return
     if tool.is_for_apps:
         why = "the server offers the tool to its views only (_meta.ui.visibility), not to models"
+    elif tool.is_for_models:
+        why = "the server does not offer the tool to its views (_meta.ui.visibility)"
     else:
         why = "the tool's _meta.ui.visibility names neither model nor app, so nothing may call it"
-    return NotSent(f"{why}; the call was not sent", server=tool.server, tool=tool.name)
+    raise NotSent(f"{why}; the call was not sent", server=tool.server, tool=tool.name)
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from contextlib import AsyncExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from ..catalog.prompts import PromptResult
     from ..catalog.resources import ResourceResult
     from ..catalog.watch import ListChanges, ListWatch, ResourceWatch, ToolWatch
+    from ..extensions.apps import App
+    from ..extensions.ui_resource import UiResource
     from ..protocol.content import ResourceLink
     from ..protocol.prompts import Completion, Prompt
     from ..protocol.resources import Resource, ResourceTemplate
@@ -206,6 +208,42 @@ class Session:
                 name, arguments, timeouts, on_progress, meta, validation, cancel, context, retry
             )
         )
+
+    # ------------------------------------------------------------- views of tools
+
+    async def read_ui(self, tool: Tool, *, timeout: float | Timeouts | None = None) -> UiResource:
+        """The view of a tool (MCP Apps): its document, and the rights to show it with.
+
+        Reads ``tool.ui.uri``. Raises ``InvalidArguments`` for a tool without a view or of another
+        server, and ``ProtocolViolation`` where what the server sends is not a view: see
+        ``mcp_client.extensions.apps``.
+        """
+        from ..extensions.apps import read_ui
+
+        return await read_ui(tool, self, timeout)
+
+    def app(self, tool: Tool, *, context: Hashable = None) -> App:
+        """What the view of a tool may do with this server: call tools through the approval hook,
+        and read resources. ``context`` is whose view it is, as in ``call_tool``.
+
+        Raises ``InvalidArguments`` for a tool of another server.
+        """
+        from ..extensions.apps import App
+
+        return App(tool, self, context)
+
+    def _call_as_app(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        timeout: float | Timeouts | None,
+        *options: Any,
+    ) -> Coroutine[Any, Any, ToolResult]:
+        """A call that a view makes, with the other options of ``call_tool`` in their order."""
+        timeouts = self._timeouts.for_call(timeout)
+        call = CallState(name, arguments, timeouts, *options)
+        call.origin = "app"
+        return self._caller.run(call)
 
     # --------------------------------------------------- resources and prompts
 

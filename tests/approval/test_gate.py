@@ -16,11 +16,13 @@ import pytest
 import mcp_client
 from mcp_client import (
     Allow,
+    App,
     CallDenied,
     ConfigError,
     Deny,
     InvalidArguments,
     MemoryServer,
+    ProtocolViolation,
     Session,
     ToolCall,
     allow_all,
@@ -31,7 +33,11 @@ from mcp_client.approval import questions
 
 pytestmark = pytest.mark.one_backend
 
-TOOL = {"name": "echo", "inputSchema": {"type": "object"}}
+TOOL = {
+    "name": "echo",
+    "inputSchema": {"type": "object"},
+    "_meta": {"ui": {"resourceUri": "ui://echo"}},
+}
 
 
 class Recorder:
@@ -84,8 +90,24 @@ async def _unknown_elicitation(session: Session) -> None:
         await session.elicitation_completed("an id the server never gave")
 
 
+async def _read_view(session: Session) -> None:
+    with pytest.raises(ProtocolViolation, match="no mimeType"):
+        await session.read_ui(await session.get_tool("echo"))
+
+
+async def _call_as_app(session: Session) -> Any:
+    app = session.app(await session.get_tool("echo"))
+    said = await app.handle(
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo"}}
+    )
+    assert said is not None
+    assert "error" in said
+    await app.call_tool("echo", {"a": 1})
+
+
 DOORS: dict[str, Callable[[Session], Awaitable[Any]]] = {
     "aclose": lambda session: session.aclose(),
+    "app": _call_as_app,
     "call_tool": lambda session: session.call_tool("echo", {"a": 1}),
     "complete": lambda session: session.complete(REF, {"name": "a", "value": ""}),
     "follow": follow,
@@ -98,6 +120,7 @@ DOORS: dict[str, Callable[[Session], Awaitable[Any]]] = {
     "list_tools": lambda session: session.list_tools(refresh=True),
     "ping": lambda session: session.ping(),
     "prompt_changes": lambda session: session.prompt_changes().aclose(),
+    "read_ui": _read_view,
     "read_resource": lambda session: session.read_resource("u:1"),
     "resource_changes": lambda session: session.resource_changes().aclose(),
     "subscribe_resource": lambda session: session.subscribe_resource("u:1").__aenter__(),
@@ -121,6 +144,10 @@ def public_methods(kind: type) -> set[str]:
 
 def test_every_public_method_of_a_session_is_known_to_this_test() -> None:
     assert public_methods(Session) == set(DOORS)
+
+
+def test_every_public_method_of_an_app_is_known_to_this_test() -> None:
+    assert public_methods(App) == {"call_tool", "close", "handle", "link", "read_resource"}
 
 
 def test_every_public_function_of_the_package_is_known_to_this_test() -> None:
@@ -148,7 +175,7 @@ def test_every_public_function_of_the_package_is_known_to_this_test() -> None:
 async def test_no_public_method_sends_a_call_that_the_hook_refuses(door: str) -> None:
     server = Recorder()
     async with connect(MemoryServer(server), approval=deny_all) as session:
-        refusal = pytest.raises(CallDenied) if door == "call_tool" else nullcontext()
+        refusal = pytest.raises(CallDenied) if door in ("app", "call_tool") else nullcontext()
         with refusal:
             await DOORS[door](session)
     assert server.messages

@@ -608,6 +608,27 @@ def test_a_context_in_a_file_of_rules_is_read_and_a_list_is_a_tuple(tmp_path: Pa
         Rules.from_file(file)
 
 
+def test_a_rule_for_an_origin_matches_calls_of_it_and_any_other_rule_matches_both() -> None:
+    call = a_call()
+    view = replace(call, origin="app")
+    for named, other in ((call, view), (view, call)):
+        for outcome_of_rule in ("allow", "deny"):
+            rule = Rule(outcome_of_rule, origin=named.origin)
+            assert outcome([rule], named) == outcome_of_rule
+            assert outcome([rule], other) == "ask"
+            assert f"origin={named.origin}" in str(rule)
+    assert outcome([Rule("deny", tool="*")], view) == "deny"
+
+
+def test_an_origin_that_is_unknown_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "r.toml"
+    file.write_text('[[rules]]\noutcome = "allow"\norigin = "app"\n')
+    assert Rules.from_file(file).rules == (Rule("allow", origin="app"),)
+    file.write_text('[[rules]]\noutcome = "allow"\norigin = "model"\n')
+    with pytest.raises(ConfigError, match="rule 1: origin 'model': give 'host' or 'app'"):
+        Rules.from_file(file)
+
+
 def test_a_context_that_is_not_hashable_is_refused() -> None:
     with pytest.raises(ConfigError, match="context is a list: give a hashable value"):
         Rule("deny", context=["acme"])  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import termios
 import threading
 import tty
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,14 @@ async def test_a_yes_may_go_further_than_this_call(
 
 
 # ------------------------------------------------------------------------ what is shown
+
+
+@pytest.mark.parametrize("answers", [["n"], ["v", "n"]])
+async def test_a_call_that_a_view_makes_is_asked_about_as_one(
+    desk: Desk, answers: list[str]
+) -> None:
+    await asked(desk, replace(call_of(), origin="app"), *answers)
+    assert "Called by      the server's own view (MCP App), not the host" in await desk.screen()
 
 
 async def test_the_question_says_all_there_is_to_know(desk: Desk) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
@@ -436,10 +436,13 @@ answers = st.one_of(
 )
 
 
-@given(answers)
+@given(answers, st.sampled_from(["host", "app"]))
 @examples(100)
-def test_a_ticket_comes_out_of_a_store_as_it_went_in(answer: Answer) -> None:
-    ticket = Ticket("id", ToolCall.example("t", {"n": 1}, context=("ana", 1)), 1.0, 2.0, answer)
+def test_a_ticket_comes_out_of_a_store_as_it_went_in(
+    answer: Answer, origin: Literal["host", "app"]
+) -> None:
+    call = ToolCall.example("t", {"n": 1}, context=("ana", 1), origin=origin)
+    ticket = Ticket("id", call, 1.0, 2.0, answer)
     again = Ticket.from_json(json.loads(json.dumps(ticket.to_json())))
     assert again == replace(ticket, call=replace(ticket.call, generation=0))
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import anyio
 import pytest
@@ -345,6 +345,7 @@ class Forgotten(NamedTuple):
     context: str = "ana"
     when: float = 0.0
     by: str | None = "bo\u202e"
+    origin: Literal["host", "app"] = "host"
 
 
 @pytest.mark.parametrize("fsync", [False, True])

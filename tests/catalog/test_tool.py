@@ -217,6 +217,7 @@ def test_a_digest_ignores_the_order_of_arguments(arguments: dict[str, Any]) -> N
         {"arguments_json": '{"path":["a"]}'},
         {"meta_json": '{"a":1}'},
         {"meta_json": "null"},
+        {"origin": "app"},
     ],
 )
 def test_a_digest_changes_with_whatever_decides_what_happens(changes: dict[str, Any]) -> None:
@@ -273,8 +274,9 @@ def test_the_key_of_a_call_is_equal_for_the_same_call_made_again_and_different_f
         replace(call, context=1),
         replace(call, context=True),
         replace(call, context="1"),
+        replace(call, origin="app"),
     ]
-    assert len({call.key, *(other.key for other in others)}) == 10
+    assert len({call.key, *(other.key for other in others)}) == 11
     assert replace(call, context=("a", 1)).key == replace(call, context=("a", 1)).key
 
 

@@ -101,6 +101,14 @@ async def test_whose_call_it_is_is_shown_only_where_the_host_says_so() -> None:
                 assert ("tenant-7" in (await ana.get(path)).text) is show
 
 
+async def test_a_call_that_a_view_makes_is_shown_as_one() -> None:
+    async with a_site() as site, site.person() as ana:
+        for call, shown in ((READ, False), (replace(READ, origin="app"), True)):
+            (id,) = await site.ask(call)
+            for path in (f"call/{id}", f"calls?ids={id}"):
+                assert ("own view (MCP App), not the host" in (await ana.get(path)).text) is shown
+
+
 async def test_arguments_are_shown_in_full_however_large_they_are() -> None:
     text = "start" + "x" * 40_000 + "MIDDLE" + "y" * 40_000 + "end"
     call = ToolCall.example("write", {"text": text, "path": "/srv"})

@@ -11,7 +11,7 @@ from mcp_client import MemoryServer, StdioServer
 
 from .library import Library
 
-__all__ = ["in_memory", "library", "scripted"]
+__all__ = ["in_memory", "library", "scripted", "views"]
 
 
 def scripted(*options: str, **rest: Any) -> StdioServer:
@@ -24,6 +24,12 @@ def library(era: str) -> StdioServer:
     """The server of ``library.py``; ``era`` is "handshake" or "stateless"."""
     path = Path(__file__).with_name("library.py")
     return StdioServer(sys.executable, ["-IS", str(path), era])
+
+
+def views(era: str = "stateless") -> StdioServer:
+    """The server of ``views.py``; ``era`` as for ``library``."""
+    root = Path(__file__).parents[2]
+    return StdioServer(sys.executable, ["-m", "tests.server.views", era], cwd=root)
 
 
 def in_memory(books: Library) -> MemoryServer:

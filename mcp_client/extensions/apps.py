@@ -1,0 +1,351 @@
+"""MCP Apps: views of tools, which a server sends as HTML and a host shows.
+
+2026-01-26 ``apps`` (SEP-1865), the extension ``io.modelcontextprotocol/ui``. This package does not
+render. It hands over what a host needs for that, and keeps what the page requires:
+
+- ``connect(..., extensions=[Apps()])`` declares that the host renders; servers may then offer
+  other tools. ``tool.ui`` is the view of a tool, and who may call the tool.
+- ``await session.read_ui(tool)`` is the document, with the content security policy and the
+  permissions to show it with: a ``UiResource``.
+- ``session.app(tool)`` is what the view may do with its server, and only with that one: an ``App``.
+  A web host passes each message of the view to ``App.handle`` and posts back what it returns.
+
+What a view calls is no more trusted than what a model calls, and passes the same gate, as a
+``ToolCall`` whose ``origin`` is "app": the approval hook, rules (``Rule(origin="app")``) and the
+audit tell it apart, and an answer remembered for calls of the one origin holds for none of the
+other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from typing import Any, Literal, Protocol, TypeAlias
+
+import anyio
+
+from ..catalog.listed import Listed
+from ..catalog.resources import ResourceResult
+from ..catalog.result import ToolResult
+from ..catalog.tool import Tool
+from ..connection.cancellation import CancelToken
+from ..connection.rpc import OnProgress
+from ..errors import (
+    CallDenied,
+    CallTimeout,
+    InvalidArguments,
+    McpError,
+    NotSent,
+    ServerError,
+    UnknownTool,
+)
+from ..protocol.consent_url import Address, NotOpenable, address_of
+from ..protocol.resources import Resource
+from ..runtime.limits import Limits, Timeouts
+from ..runtime.safe_text import safe_text
+from .extension import Extension
+from .ui_resource import MIME_TYPE, UiResource, has_own_rights
+
+__all__ = ["UI", "App", "Apps", "read_ui"]
+
+UI = "io.modelcontextprotocol/ui"
+
+_log = logging.getLogger("mcp_client")
+_INVALID_REQUEST, _UNKNOWN_METHOD, _INVALID_PARAMS, _REFUSED = -32600, -32601, -32602, -32000
+_CANCELLED = "the view cancelled it"
+_CLOSED = "the view was closed"
+_LONGEST_ID = 256
+
+Reply: TypeAlias = dict[str, Any]
+
+
+class Apps(Extension):
+    """The declaration of a host that shows views: for ``connect(extensions=[Apps()])``."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(UI, {"mimeTypes": [MIME_TYPE]})
+
+
+class ViewedServer(Protocol):
+    """What is needed of a ``Session``."""
+
+    name: str
+    _limits: Limits
+
+    async def list_resources(self, *, refresh: bool = False) -> Listed[Resource]: ...
+
+    async def read_resource(
+        self,
+        uri: str,
+        *,
+        timeout: float | Timeouts | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> ResourceResult: ...
+
+    def _call_as_app(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        timeout: float | Timeouts | None,
+        *options: Any,
+    ) -> Awaitable[ToolResult]: ...
+
+
+async def read_ui(tool: Tool, server: ViewedServer, timeout: float | Timeouts | None) -> UiResource:
+    """See ``Session.read_ui``."""
+    uri = _view_of(tool, server.name)
+    result = await server.read_resource(uri, timeout=timeout)
+    listed = None
+    if not has_own_rights(result):
+        try:
+            resources = await server.list_resources()
+        except McpError as error:  # then it gets the rights of a view that asks for none
+            _log.debug("%s: the rights of a view could not be listed: %s", server.name, error)
+        else:
+            listed = next((one for one in resources if one.uri == uri), None)
+    view = UiResource.from_result(result, listed, most=server._limits.view_bytes)
+    shown = safe_text(uri, 200)
+    _log.info("%s: %s: Content-Security-Policy: %s", server.name, shown, view.csp)
+    if view.domains:
+        _log.warning("%s: %s may reach %s", server.name, shown, ", ".join(view.domains))
+    for finding in view.findings:
+        _log.warning("%s: %s: %s", server.name, shown, finding)
+    return view
+
+
+class App:
+    """What the view of one tool may do with its server. Made by ``session.app(tool)``.
+
+    Close it when the view is gone: that withdraws what it still asks for.
+    """
+
+    def __init__(self, tool: Tool, server: ViewedServer, context: Hashable = None) -> None:
+        _check(tool, server.name)
+        self.tool = tool
+        """The tool whose view it is."""
+        self.context = context
+        """Whose view it is: the ``context`` of its calls where they name none."""
+        self._server = server
+        self._stops: dict[str | int, Callable[[str], None]] = {}
+        self._closed = False
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "open"
+        return f"<App of {self._server.name}/{safe_text(self.tool.name, 128)}, {state}>"
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | Timeouts | None = None,
+        on_progress: OnProgress | None = None,
+        meta: Mapping[str, Any] | None = None,
+        validation: Literal["strict", "warn", "off"] | None = None,
+        cancel: CancelToken | None = None,
+        context: Hashable = None,
+        retry: Any = None,  # a ``Retry``, of a room above this one
+    ) -> ToolResult:
+        """Call a tool of the view's own server, as ``Session.call_tool`` does, for the view.
+
+        The approval hook finds "app" in ``ToolCall.origin``. Raises what that raises: ``NotSent``,
+        and nobody is asked, for a tool whose ``ui.visibility`` does not name "app", or that the
+        server does not have.
+        """
+        self._check_open()
+        context = self.context if context is None else context
+        options = (on_progress, meta, validation, cancel, context, retry)
+        return await self._server._call_as_app(name, arguments, timeout, *options)
+
+    async def read_resource(
+        self, uri: str, *, timeout: float | Timeouts | None = None
+    ) -> ResourceResult:
+        """Read a resource of the view's own server, as ``Session.read_resource`` does. Reading
+        needs no approval."""
+        self._check_open()
+        return await self._server.read_resource(uri, timeout=timeout)
+
+    def link(self, url: object) -> Address:
+        """Where a URL leads that the view wants opened (``ui/open-link``): its host, and warnings,
+        to show to a person first. Raises ``InvalidArguments`` for one that must not be opened."""
+        try:
+            return address_of(url)
+        except NotOpenable as error:
+            raise InvalidArguments(str(error), server=self._server.name) from None
+
+    def close(self) -> None:
+        """The view is gone: what it still asks for is cancelled, and later requests are refused."""
+        self._closed = True
+        for stop in list(self._stops.values()):
+            stop(_CLOSED)
+
+    # -------------------------------------------------------- messages of the view
+
+    async def handle(self, message: Any) -> Reply | None:
+        """Answer one JSON-RPC message of the view: what to post back, or None for nothing.
+
+        Answered here are ``tools/call``, ``resources/read`` and ``ping``; nothing else of the view
+        reaches the server, and any other request is refused. Messages whose method begins with
+        ``ui/`` are the host's own to answer: None is returned for them, but ``ui/open-link`` with
+        a URL that must not be opened is refused here. ``notifications/cancelled`` cancels a request
+        of the view. At most ``Limits.questions`` requests may be open at once.
+
+        Waits as long as the request does, so give each message a task of its own. It raises nothing
+        for what the view sends or the server answers, and tells the view no more than it needs:
+        not who refused a call, nor why.
+        """
+        if type(message) is not dict or message.get("jsonrpc") != "2.0":
+            return _error(None, _INVALID_REQUEST, "not a JSON-RPC 2.0 message")
+        if "method" not in message and ("result" in message or "error" in message):
+            return None  # an answer to the host
+        method, id = message.get("method"), message.get("id")
+        if type(method) is not str or not method:
+            return _error(_usable(id), _INVALID_REQUEST, "the method is not a string")
+        params = message.get("params", {})
+        if "id" not in message:
+            self._hear(method, params)
+            return None
+        id = _usable(id)
+        if id is None:
+            return _error(None, _INVALID_REQUEST, "the id is neither a string nor an integer")
+        if type(params) is not dict:
+            return _error(id, _INVALID_PARAMS, "params is not an object")
+        return await self._answer(id, method, params)
+
+    def _hear(self, method: str, params: Any) -> None:
+        if type(params) is not dict:
+            return
+        if method == "notifications/cancelled":
+            id = _usable(params.get("requestId"))
+            stop = None if id is None else self._stops.get(id)
+            if stop is not None:
+                stop(_CANCELLED)
+        elif method == "notifications/message":
+            text = safe_text(params.get("data"), 500)
+            _log.debug("%s: its view of %s says %s", self._server.name, self._shown_name, text)
+
+    async def _answer(self, id: str | int, method: str, params: dict[str, Any]) -> Reply | None:
+        if method == "ui/open-link":
+            try:
+                self.link(params.get("url"))
+            except InvalidArguments as error:
+                return _error(id, _REFUSED, f"Invalid URL: {error.message}")
+        if method.startswith("ui/"):
+            return None
+        match method:
+            case "ping":
+                return _result(id, {})
+            case "tools/call":
+                return await self._request(self._call, id, method, params)
+            case "resources/read":
+                return await self._request(self._read, id, method, params)
+        return _error(id, _UNKNOWN_METHOD, "the host does not answer this method")
+
+    async def _request(
+        self,
+        work: Callable[[str | int, dict[str, Any]], Awaitable[Reply | None]],
+        id: str | int,
+        method: str,
+        params: dict[str, Any],
+    ) -> Reply | None:
+        _log.info("%s: its view of %s asks for %s", self._server.name, self._shown_name, method)
+        if self._closed:
+            return _error(id, _REFUSED, _CLOSED)
+        if id in self._stops:
+            return _error(id, _INVALID_REQUEST, "a request with this id is under way")
+        if len(self._stops) >= self._server._limits.questions:
+            return _error(id, _REFUSED, "too many requests are under way")
+        try:
+            return await work(id, params)
+        except McpError as error:
+            code, said = _told(error)
+            return _error(id, code, said)
+        finally:
+            self._stops.pop(id, None)
+
+    async def _call(self, id: str | int, params: dict[str, Any]) -> Reply | None:
+        name, arguments = params.get("name"), params.get("arguments")
+        if type(name) is not str or not (arguments is None or type(arguments) is dict):
+            return _error(id, _INVALID_PARAMS, "give a name and an object of arguments")
+        token = CancelToken()
+        self._stops[id] = token.cancel
+        try:
+            result = await self.call_tool(name, arguments, cancel=token)
+        except McpError:
+            if token.cancelled:
+                return None
+            raise
+        return _result(id, result.raw)
+
+    async def _read(self, id: str | int, params: dict[str, Any]) -> Reply | None:
+        uri = params.get("uri")
+        if type(uri) is not str:
+            return _error(id, _INVALID_PARAMS, "give a uri")
+        with anyio.CancelScope() as scope:
+            self._stops[id] = lambda reason: scope.cancel()
+            return _result(id, dict((await self.read_resource(uri)).raw))
+        return None
+
+    @property
+    def _shown_name(self) -> str:
+        return safe_text(self.tool.name, 128)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise NotSent(f"nothing was sent: {_CLOSED}", server=self._server.name)
+
+
+def _view_of(tool: Tool, server: str) -> str:
+    """The URI of its view. Raises ``InvalidArguments`` where it has none on this server."""
+    _check(tool, server)
+    view = tool.ui
+    if view is None or view.uri is None:
+        raise InvalidArguments("the tool has no view", server=server, tool=tool.name)
+    return view.uri
+
+
+def _check(tool: object, server: str) -> None:
+    if not isinstance(tool, Tool):
+        raise InvalidArguments(
+            f"the tool is a {type(tool).__name__}: give a Tool of list_tools()", server=server
+        )
+    if tool.server != server:
+        raise InvalidArguments(
+            f"the tool is one of the server {tool.server!r}: views call only their own server",
+            server=server,
+        )
+
+
+def _usable(id: Any) -> str | int | None:
+    if type(id) is str:
+        return id if len(id) <= _LONGEST_ID else None
+    return id if type(id) is int else None
+
+
+def _told(error: McpError) -> tuple[int, str]:
+    """Code and text for the view, which is code of the server's: nothing of the host's own."""
+    match error:
+        case UnknownTool():
+            return _INVALID_PARAMS, "unknown tool"
+        case InvalidArguments():
+            return _INVALID_PARAMS, "invalid arguments"
+        case CallDenied():
+            return _REFUSED, "the call was not approved"
+        case NotSent():
+            return _REFUSED, "the request was not sent"
+        case CallTimeout():
+            return _REFUSED, "the request timed out"
+        case ServerError():
+            said = error.message.removeprefix("the server answered with an error: ")
+            return _REFUSED if error.code is None else error.code, safe_text(said, 500)
+    return _REFUSED, "the request failed"
+
+
+def _result(id: str | int, result: Mapping[str, Any]) -> Reply:
+    return {"jsonrpc": "2.0", "id": id, "result": result}
+
+
+def _error(id: str | int | None, code: int, said: str) -> Reply:
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": said}}
