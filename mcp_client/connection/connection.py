@@ -24,6 +24,7 @@ from ..runtime.limits import Timeouts
 from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
 from .establish import ConnectionAttempt
+from .keep_alive import KeepAlive
 from .rpc import RpcConnection
 
 __all__ = ["Connection", "RestartPolicy", "session_ended"]
@@ -76,6 +77,8 @@ class Connection:
         """Called when the connection in use has ended, in a loop callback or any task; only where
         all requests share one line, for others have no connection to lose."""
         self._retired: WeakSet[Transport] = WeakSet()
+        every = context.timeouts.ping
+        self._keep_alive = None if every is None else KeepAlive(self, context, every)
 
     def agreed(self) -> RpcConnection:
         """What was agreed on last, alive or not."""
@@ -125,6 +128,13 @@ class Connection:
                 self.restarts.end(None)
             return rpc
 
+    async def replace(self, rpc: RpcConnection, why: str) -> None:
+        """Give ``rpc`` up because of ``why``, which its requests fail with, and connect again."""
+        if rpc is self.rpc and rpc.transport.alive:
+            rpc.transport.closed_because = why
+            await rpc.transport.aclose()
+        await self.live()
+
     def check_loop(self) -> None:
         """Raises ``ConfigError`` where the caller runs in another event loop than the session."""
         if self.rpc is not None and self._running_loop() is not self._loop:
@@ -142,6 +152,8 @@ class Connection:
 
     async def aclose(self) -> None:
         self.closed = True
+        if self._keep_alive is not None:
+            await self._keep_alive.aclose()
         await self.transport.aclose()
         for transport in list(self._retired):
             await transport.aclose()
@@ -166,6 +178,8 @@ class Connection:
                 "the session was closed while it was being opened", server=self._name
             )
         self._connected(rpc)
+        if self._keep_alive is not None:
+            self._keep_alive.connected(rpc)
         return rpc
 
     def _ended(self, transport: Transport, error: McpError) -> None:

@@ -134,6 +134,11 @@ class RpcConnection:
         self._ids = ids
         self._log_level: str | None = None
 
+    @property
+    def sign_of_life(self) -> str:
+        """The method that asks the server for one: the stateless era has no ping."""
+        return "ping" if self.era.server_may_ask else "server/discover"
+
     def ask_for_logs(self, level: str | None) -> None:
         """Ask for log messages from ``level`` on with every request, in the stateless era."""
         self._log_level = level

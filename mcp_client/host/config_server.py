@@ -51,7 +51,7 @@ _LOGIN = {
     "callbackPort": "callback_port",
     "enabled": "enabled",
 }
-_TIMEOUTS = {"connect": "connect", "idle": "idle", "total": "total"}
+_TIMEOUTS = {"connect": "connect", "idle": "idle", "total": "total", "ping": "ping"}
 _ENV_FILE_BYTES = 1024 * 1024
 _ENV_LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(.*)", re.DOTALL)
 _LONGEST_NAME = 128

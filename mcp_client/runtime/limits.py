@@ -25,6 +25,11 @@ class Timeouts:
       for at most this long in all.
     - ``close``: Each step of ending a server process: closing its input, SIGTERM, SIGKILL.
     - ``validation``: Validating one value in a worker process, which is killed after that.
+    - ``ping``: How often a session asks its server for a sign of life; None for never. One that
+      does not come within that time, or within ``idle`` if that is shorter, is logged, requests
+      under way raise ``ConnectionLost``, and the session connects again. So that a proxy does not
+      close an idle connection, give less than it allows; give more than the server may be too busy
+      to answer. Over HTTP in 2026-07-28 there is no connection to keep, and it has no effect.
     """
 
     connect: float = 30.0
@@ -33,9 +38,12 @@ class Timeouts:
     approval: float = 3600.0
     close: float = 2.0
     validation: float = 1.0
+    ping: float | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
+            if field.name == "ping" and self.ping is None:
+                continue
             _seconds(f"Timeouts({field.name}=...)", getattr(self, field.name))
 
     def after(self, seconds: float) -> Timeouts:

@@ -381,8 +381,7 @@ class Session:
         The stateless era has no ping; there ``server/discover`` is asked instead.
         """
         rpc = await self._connection.live()
-        method = "ping" if rpc.era.server_may_ask else "server/discover"
-        await rpc.request(method, {}, self._timeouts.for_call(timeout), REPEATABLE)
+        await rpc.request(rpc.sign_of_life, {}, self._timeouts.for_call(timeout), REPEATABLE)
 
     async def aclose(self) -> None:
         """End the connection and the server's process. From any task, any number of times."""

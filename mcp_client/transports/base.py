@@ -115,6 +115,8 @@ class Transport(ABC):
     is_remote: ClassVar[bool] = False
     """Whether the server was running before we came, and starting it again is not ours to do."""
 
+    closed_because: str = "the session was closed"
+    """What the requests under way when it is closed fail with."""
     name: str = "server"
     """What the server is called where the host gave no name."""
     owner: Owner = staticmethod(lambda notice: None)

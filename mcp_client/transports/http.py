@@ -159,7 +159,7 @@ class HttpTransport(HttpBasedTransport):
         for exchange in list(self._exchanges):
             exchange.interrupt()
         if self._session is not None:
-            await self._session.aclose(within)
+            await self._session.aclose(within, self.closed_because)
 
 
 class HttpExchange:
@@ -197,7 +197,7 @@ class HttpExchange:
                     transport.end(self)
                     self._spent = self._spent or scope.cancel_called
         if transport.closed:
-            raise self._client.lost("the session was closed")
+            raise self._client.lost(transport.closed_because)
         if transport.agreed and not self._body.begun:
             raise self._client.not_connected()
         raise TimeoutError

@@ -291,9 +291,9 @@ class HttpSession:
 
     # ----------------------------------------------------------------- closing
 
-    async def aclose(self, within: float) -> None:
+    async def aclose(self, within: float, why: str) -> None:
         """End the session on the server too. A server may refuse that (405), or not answer."""
-        self._multiplexer.end(lambda: self.client.lost("the session was closed"))
+        self._multiplexer.end(lambda: self.client.lost(why))
         await self._tasks.aclose(within)
         if self._id is None or self.gone:
             return

@@ -60,6 +60,7 @@ class MemoryServer(Transport):
 
     multiplexed = True
     name = "memory"
+    closed_because = "the server went away"
 
     def __init__(self, handler: Handler) -> None:
         if not callable(handler):
@@ -161,7 +162,7 @@ class MemoryServer(Transport):
 
     def _lost(self) -> McpError:
         return ConnectionLost(
-            "the server went away while the request was under way; it may have run",
+            f"{self.closed_because} while the request was under way; it may have run",
             server=self._context.server,
         )
 

@@ -235,6 +235,14 @@ class RecordingTransport(Transport):
         self._inner.in_doubt = value
 
     @property
+    def closed_because(self) -> str:
+        return self._inner.closed_because
+
+    @closed_because.setter
+    def closed_because(self, value: str) -> None:
+        self._inner.closed_because = value
+
+    @property
     def alive(self) -> bool:
         return self._inner.alive
 

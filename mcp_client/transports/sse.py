@@ -202,7 +202,7 @@ class SseTransport(HttpBasedTransport):
 
     async def _end_exchanges(self, client: HttpClient, within: float) -> None:
         self._ended = True
-        self._reason = "the session was closed"
+        self._reason = self.closed_because
         self._multiplexer.end(lambda: client.lost(self._reason))
 
 

@@ -264,7 +264,7 @@ class StdioTransport(Transport):
 
     def _how(self) -> str:
         if self._closed:
-            return "the session was closed"
+            return self.closed_because
         code = self._exit_code()
         if code is None:
             return "the server closed its output"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_client import ConfigError, StdioServer
+from mcp_client import ConfigError, StdioServer, Timeouts
 from mcp_client.host.config import Config, ConfigFile, find_configs, load_config
 from mcp_client.transports.http import HttpServer
 
@@ -390,7 +390,7 @@ def test_our_own_options(project: Path) -> None:
         "validation": "warn",
         "revision": "2025-06-18",
         "description": "The documentation",
-        "timeouts": {"connect": 5, "total": 90},
+        "timeouts": {"connect": 5, "total": 90, "ping": 30},
     }
     content = {"mcpServers": {"docs": {"url": "https://example.com", "mcp-client": own}}}
     path = written(project / "mcp.json", content)
@@ -401,7 +401,7 @@ def test_our_own_options(project: Path) -> None:
     assert (docs.include, docs.exclude) == (("search_*",), ("delete_*",))
     assert (docs.revision, docs.description) == ("2025-06-18", "The documentation")
     assert docs.timeouts is not None
-    assert (docs.timeouts.connect, docs.timeouts.idle, docs.timeouts.total) == (5, 60, 90)
+    assert docs.timeouts == Timeouts(connect=5, total=90, ping=30)
     of_a_project = load_config(path)
     assert (of_a_project.servers["docs"].trusted, of_a_project.servers["docs"].validation) == (
         None,
