@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError
+from ..runtime.frozen import frozen_dataclass
 
 __all__ = [
     "IN_PLACE",
@@ -29,7 +30,7 @@ _SCOPES = ("call", "session", "always")
 _LONGEST = 1e10
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class Remember:
     """How far a yes goes. Raises ``ConfigError`` where it says nothing that can be kept.
 
@@ -81,7 +82,7 @@ class Remember:
         return cls(value)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class Allow:
     """Yes. With ``arguments``, yes to these instead of the caller's: they are checked again.
 
@@ -102,7 +103,7 @@ class Allow:
     expires: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class Deny:
     """No, and why; the caller gets the reason in ``CallDenied``. A no is never remembered.
 

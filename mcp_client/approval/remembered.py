@@ -29,7 +29,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import secrets
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -63,7 +62,7 @@ if TYPE_CHECKING:
 __all__ = ["Answers", "ApprovalMemory", "Remembered"]
 
 _log = logging.getLogger("mcp_client.approval")
-_PROCESS_KEY = secrets.token_bytes(32)
+_PROCESS_KEY = os.urandom(32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -353,7 +352,7 @@ class Answers:
             raise file.unusable(f"answer {number}: {safe_text(error, 200)}") from None
 
     def _write(self, key: bytes | None, answers: tuple[Remembered, ...]) -> None:
-        key = key or secrets.token_bytes(32)
+        key = key or os.urandom(32)
         book = _Book(key)
         for answer in answers:
             book.add(book.with_keyed_digests(answer))

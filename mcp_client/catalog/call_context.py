@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import math
-import secrets
+import os
 import threading
 from collections.abc import Hashable
 from typing import Any, Literal, TypeAlias
@@ -68,7 +68,7 @@ def context_text(context: Hashable) -> str:
         return json.dumps(_tagged(context))
     key = context_key(context)
     with _lock:
-        mark = _marks.pop(key, None) or f"mark {secrets.token_hex(16)}"
+        mark = _marks.pop(key, None) or f"mark {os.urandom(16).hex()}"
         _marks[key] = mark
         while len(_marks) > _MOST_MARKS:
             del _marks[next(iter(_marks))]

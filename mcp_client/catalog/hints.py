@@ -6,8 +6,10 @@ trusted servers. The defaults are those of ``ToolAnnotations`` in the schema, th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
+
+from ..runtime.frozen import frozen_dataclass
 
 __all__ = ["HINTS", "HintSource", "Hints", "hint_findings", "hints_from"]
 
@@ -22,7 +24,7 @@ _WIRE = {
 HINTS = tuple(_WIRE.values())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class Hints:
     """What a tool is said to do, as policies and people may rely on it.
 

@@ -77,36 +77,34 @@ _TRIGGERS = (
 )
 """One of these is in every text that a pattern below matches; most texts have none of them."""
 
-_ORDERS = tuple(
-    re.compile(pattern)
-    for pattern in (
-        (
-            r"\b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b(?:previous|prior|above"
-            r"|earlier|all|any|other|these|those|your|the)\b[^.\n]{0,30}\b(?:instructions?|prompts?"
-            r"|rules|messages?|tools?|guidelines)"
-        ),
-        r"\bignore (?:all )?(?:the )?(?:previous|prior|above|earlier)\b",
-        (
-            r"\b(?:do not|don't|never) (?:ever )?(?:tell|mention|inform|reveal|show|notify|alert"
-            r"|warn|say|disclose|ask|let)\b[^.\n]{0,40}\b(?:users?|human|person|anyone|anybody"
-            r"|them)\b"
-        ),
-        (
-            r"\bwithout (?:telling|informing|asking|notifying|alerting|the knowledge of) "
-            r"(?:the )?(?:users?|human|person|anyone|anybody)\b"
-        ),
-        r"\b(?:secretly|covertly|silently) (?:send|read|call|copy|include|append|forward|pass)\b",
-        r"\b(?:your|the) (?:system prompt|system message|hidden instructions?)\b",
-        r"\bnew instructions?:",
-        r"<(?:important|system|secret|instructions?)>",
-        (
-            r"\bbefore (?:using|calling) (?:this|any|other)\b[^.\n]{0,60}\b(?:read|call|send"
-            r"|include|access|open)\b"
-        ),
-        r"\byou must (?:always |first |now )?(?:read|call|send|include|pass|append|forward|use)\b",
-        r"\bas an ai\b[^.\n]{0,40}\byou\b",
-    )
+_ORDERS = (
+    (
+        r"\b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b(?:previous|prior|above"
+        r"|earlier|all|any|other|these|those|your|the)\b[^.\n]{0,30}\b(?:instructions?|prompts?"
+        r"|rules|messages?|tools?|guidelines)"
+    ),
+    r"\bignore (?:all )?(?:the )?(?:previous|prior|above|earlier)\b",
+    (
+        r"\b(?:do not|don't|never) (?:ever )?(?:tell|mention|inform|reveal|show|notify|alert"
+        r"|warn|say|disclose|ask|let)\b[^.\n]{0,40}\b(?:users?|human|person|anyone|anybody"
+        r"|them)\b"
+    ),
+    (
+        r"\bwithout (?:telling|informing|asking|notifying|alerting|the knowledge of) "
+        r"(?:the )?(?:users?|human|person|anyone|anybody)\b"
+    ),
+    r"\b(?:secretly|covertly|silently) (?:send|read|call|copy|include|append|forward|pass)\b",
+    r"\b(?:your|the) (?:system prompt|system message|hidden instructions?)\b",
+    r"\bnew instructions?:",
+    r"<(?:important|system|secret|instructions?)>",
+    (
+        r"\bbefore (?:using|calling) (?:this|any|other)\b[^.\n]{0,60}\b(?:read|call|send"
+        r"|include|access|open)\b"
+    ),
+    r"\byou must (?:always |first |now )?(?:read|call|send|include|pass|append|forward|use)\b",
+    r"\bas an ai\b[^.\n]{0,40}\byou\b",
 )
+"""Searched for by ``re.search``, which compiles and keeps them when the first text needs it."""
 
 
 def definition_findings(
@@ -213,7 +211,7 @@ def _orders(texts: Sequence[str]) -> list[str]:
         lowered = "".join(c for c in text.lower() if c in "\n\t" or not is_invisible(c))
         lowered = re.sub(r"[^\S\n]+", " ", lowered)
         for order in _ORDERS:
-            match = order.search(lowered)
+            match = re.search(order, lowered)
             if match:
                 said = safe_text(match[0], 100)
                 return [f"its text seems to give the model orders: '{said}'"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
+from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 
 __all__ = ["Listed", "Rejected"]
@@ -14,7 +14,7 @@ T = TypeVar("T", covariant=True)
 L = TypeVar("L", bound="Listed[Any]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class Rejected:
     """An entry that was left out of a list, and why."""
 

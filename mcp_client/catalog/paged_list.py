@@ -20,13 +20,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
 
 from ..errors import CallTimeout, ConfigError, McpError, ProtocolViolation, ServerError
+from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 from ..runtime.session_context import SessionContext
 from ..transports.base import Credentials
@@ -62,7 +62,7 @@ class Kind(NamedTuple):
     """The field of ``Limits`` that bounds how many there are."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class ListSource:
     """Where the lists of one session come from."""
 

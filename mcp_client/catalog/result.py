@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from reprlib import Repr
 from typing import Any
 
 from ..errors import ToolFailed
 from ..protocol.content import ContentBlock, ResourceLink, content_block
 from ..protocol.metadata import brief
-from ..runtime.frozen import maker_of
+from ..runtime.frozen import frozen_dataclass, maker_of
 from ..runtime.safe_text import safe_text
 
 __all__ = ["ToolResult"]
@@ -22,7 +22,7 @@ _SHORT = Repr()
 _SHORT.maxlevel = 2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class ToolResult:
     """The result of a tool. An error that the tool reports is a result, too: see ``is_error``."""
 

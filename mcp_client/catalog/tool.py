@@ -9,13 +9,13 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import ConfigError, UnknownTool
 from ..protocol.canonical_json import NotJson, canonical, frozen, plain, sha256
 from ..protocol.headers import HeaderParam, header_params_of
-from ..runtime.frozen import maker_of
+from ..runtime.frozen import frozen_dataclass, maker_of
 from ..runtime.safe_text import safe_text
 from .call_context import CallOrigin, context_text
 from .fingerprint import fingerprint_of, fingerprinted
@@ -44,7 +44,7 @@ __all__ = [
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class Tool:
     """One tool of one server, as it was when it was listed."""
 
@@ -246,7 +246,7 @@ class ToolList(Listed[Tool]):
         return self._all_findings
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class ToolCall:
     """A call as it will be sent, if it is approved: nothing in it can be changed.
 

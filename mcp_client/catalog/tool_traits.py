@@ -7,9 +7,9 @@ not what those pages say is a finding, and is read in the way that permits least
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import invisible, safe_text
 from .fingerprint import UI_KEYS
 
@@ -25,7 +25,7 @@ _LONGEST_URI = 2_048
 _MOST_AUDIENCES = 32
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class ToolUi:
     """What a tool says of its view (MCP Apps): which one it has, and who may call it."""
 

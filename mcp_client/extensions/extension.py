@@ -9,7 +9,7 @@ that this package knows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from ..errors import ConfigError
@@ -17,6 +17,7 @@ from ..protocol.additions import Additions, is_extension_id
 from ..protocol.canonical_json import NotJson, frozen, json_object
 from ..protocol.capabilities import ClientDeclaration
 from ..protocol.era import TOOLS_CALL
+from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 
 __all__ = ["TASKS", "Extension", "declare"]
@@ -35,7 +36,7 @@ _ADDITIONS = {
 """What the extensions that are known here add to the protocol, by their identifier."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class Extension:
     """An extension that the host supports: its identifier, and its settings as a JSON object.
 

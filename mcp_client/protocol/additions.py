@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ..runtime.frozen import frozen_dataclass
 from .canonical_json import frozen
 
 __all__ = ["Additions", "declared_extensions", "is_extension_id"]
@@ -21,7 +22,7 @@ _LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _ID = rf"{_LABEL}(?:\.{_LABEL})*/[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class Additions:
     """What the extensions that a client declares add, all together."""
 

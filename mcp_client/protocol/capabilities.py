@@ -7,10 +7,11 @@ A name and version are self-reported: for display and logs, never for a decision
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 from .additions import Additions
 from .canonical_json import plain
@@ -35,7 +36,7 @@ MISSING_CAPABILITY = -32021
 _FEW = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class Implementation:
     """Name and version of a client or server, as it declares them."""
 
@@ -80,7 +81,7 @@ class Implementation:
         return {**self.raw, "name": self.name, "version": self.version, **title}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class ClientDeclaration:
     """What we tell a server about ourselves."""
 
@@ -111,7 +112,7 @@ class ClientDeclaration:
         return known
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class ServerFacts:
     """What a server says of itself in ``initialize`` or ``server/discover``."""
 

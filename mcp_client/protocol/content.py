@@ -12,10 +12,10 @@ be logged. ``block.type`` is a literal, by which a type checker narrows the unio
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from ..runtime.frozen import maker_of
+from ..runtime.frozen import frozen_dataclass, maker_of
 from .metadata import Metadata, brief_text, decoded, decoded_size, shown, text_or_none
 
 __all__ = [
@@ -30,8 +30,10 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class TextContent(Metadata):
+    """Text of a tool result, a prompt or a message of sampling."""
+
     text: str
     raw: Mapping[str, Any] = field(repr=False, compare=False)
     """The block as it came; the same for every kind."""
@@ -45,8 +47,10 @@ class TextContent(Metadata):
         return f"TextContent({brief_text(self.text)})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class ImageContent(Metadata):
+    """An image, in the Base64 of the wire until ``bytes`` is read."""
+
     data: str
     """Base64, as it came."""
     mime_type: str
@@ -74,8 +78,10 @@ class ImageContent(Metadata):
         return f"ImageContent({shown(self.mime_type)!r}, {self.size} bytes)"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class AudioContent(Metadata):
+    """A recording, in the Base64 of the wire until ``bytes`` is read."""
+
     data: str
     """Base64, as it came."""
     mime_type: str
@@ -99,7 +105,7 @@ class AudioContent(Metadata):
         return f"AudioContent({shown(self.mime_type)!r}, {self.size} bytes)"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class ResourceLink(Metadata):
     """A link to a resource, which is not read before ``Session.follow`` is called.
 
@@ -138,7 +144,7 @@ class ResourceLink(Metadata):
         return f"ResourceLink({shown(self.uri)!r}, {shown(self.name)!r}{size})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class EmbeddedResource(Metadata):
     """A resource's contents: ``text``, or ``blob`` in base64; one of them is None."""
 
@@ -166,7 +172,7 @@ class EmbeddedResource(Metadata):
         return f"EmbeddedResource({_sizes(self.uri, self.mime_type, self.text, self.blob)})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class UnknownContent:
     """A block of an unknown kind, or one that lacks what its kind requires."""
 

@@ -11,10 +11,10 @@ import re
 from binascii import Error as BadBase64
 from binascii import a2b_base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ConfigError, ProtocolViolation
+from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 
 __all__ = [
@@ -56,7 +56,7 @@ _BAGGAGE = (
 _BAGGAGES = 180
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class Annotations:
     """For whom something is meant and how important it is, as the server says.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import re
 
 __all__ = ["keyed"]
@@ -15,4 +14,6 @@ def keyed(text: str, key: bytes | None) -> str:
     match = _PLAIN.fullmatch(text)
     if match is None or key is None:
         return text
+    import hmac  # only now: it loads OpenSSL, and most sessions remember no answers in files
+
     return (match[1] or "") + hmac.digest(key, text.encode(), "sha256").hex()

@@ -5,14 +5,15 @@ Every wait and every size is limited, finite by default, by one field each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 from ..errors import ConfigError
+from .frozen import frozen_dataclass
 
 __all__ = ["Limits", "Timeouts"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class Timeouts:
     """Time limits in seconds. The time a person takes to answer counts only for ``approval``.
 
@@ -61,7 +62,7 @@ class Timeouts:
         return replace(self, idle=timeout, total=timeout)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class Limits:
     """Limits on what a server may send. What exceeds one is refused with the limit's name and
     never truncated.

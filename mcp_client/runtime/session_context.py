@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from .frozen import frozen_dataclass
 from .limits import Limits, Timeouts
 from .stats import Stats
 
 __all__ = ["SessionContext"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class SessionContext:
     """Made once by ``connect`` and handed to whatever belongs to the session."""
 

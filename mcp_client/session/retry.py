@@ -8,8 +8,6 @@ known whether the tool ran but a trusted server says that it only reads or is id
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..errors import (
     CallPending,
     CallTimeout,
@@ -20,11 +18,12 @@ from ..errors import (
     ServerError,
     UrlElicitationRequired,
 )
+from ..runtime.frozen import frozen_dataclass
 
 __all__ = ["Retry"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class Retry:
     """How often a failed call is attempted, and when.
 

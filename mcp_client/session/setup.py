@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..approval.gate import Gate
 from ..catalog.trust import Trust
 from ..protocol.capabilities import ClientDeclaration
+from ..runtime.frozen import frozen_dataclass
 from ..runtime.limits import Limits, Timeouts
 from .retry import Retry
 from .tool_validation import Strictness
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Setup"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class Setup:
     """The options of one session, checked and with their defaults."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from urllib.parse import urlsplit
 
 from ..protocol.canonical_json import sha256
 
@@ -161,6 +160,8 @@ def _stem(word: str) -> str:
 def name_of_url(url: str) -> str:
     """The URL's host, with its port if it is another than usual, and the words of its path; instead
     of what may be secret, four digits of a hash, so that two URLs of one host are told apart."""
+    from urllib.parse import urlsplit  # only now: a server over stdio has no URL
+
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").lower(), parts.port

@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
 
@@ -18,6 +18,7 @@ from ..protocol.canonical_json import sha256
 from ..protocol.jsonrpc import Id
 from ..runtime.event_loop import current
 from ..runtime.executables import environment_of, find_executable, inherited
+from ..runtime.frozen import frozen_dataclass
 from ..runtime.subprocess import Pending, Process, Ring, new_process
 from .base import Transport, TransportContext
 from .default_names import name_of_command
@@ -32,7 +33,7 @@ _BACKLOG = 1024 * 1024
 """Bytes a server may leave unread before it is told nothing more that need not be said."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class StdioServer:
     """A server to be started: ``StdioServer("python", ["server.py"])``.
 

@@ -39,13 +39,13 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
 
 from ..errors import InvalidSchema
 from ..protocol.canonical_json import canonical
+from ..runtime.frozen import frozen_dataclass
 from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
 from . import engine
@@ -62,7 +62,7 @@ _SHOWN = 200
 _ids = itertools.count(1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class Problem:
     """What is wrong with a value, in texts that are safe to show."""
 

@@ -63,6 +63,8 @@ _Step: TypeAlias = tuple[Any, Any, int]
 
 @dataclass(slots=True)
 class _DryRun:
+    """A walk over a schema and a value that adds up what checking them would take."""
+
     root: Any
     shown_schema: float
     shown_value: float

@@ -19,6 +19,7 @@ from typing import Any
 
 from ..protocol.json_pointer import parse, resolve
 from ..protocol.schema_walk import Role, walk
+from ..runtime.frozen import frozen_dataclass
 from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
 from .simple_patterns import simple_pattern
@@ -369,8 +370,10 @@ def _all_resolve(schema: dict[str, Any], references: list[str]) -> bool:
 # ------------------------------------------------------------------- the shapes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class _Shape:
+    """What a keyword's value has to be."""
+
     check: Callable[[Any], bool]
     expected: str
     is_newer: bool = False
