@@ -23,6 +23,7 @@ from pathlib import Path
 __all__ = [
     "COMMAND",
     "EVERYTHING",
+    "EXT_APPS",
     "FILESYSTEM",
     "MEMORY",
     "NODE",
@@ -31,6 +32,7 @@ __all__ = [
     "PROVIDERS",
     "PYRIGHT",
     "SDKS",
+    "SERVER_SDK",
     "SUITE",
     "browser",
     "browser_env",
@@ -72,8 +74,13 @@ MEMORY = "@modelcontextprotocol/server-memory"
 SUITE = "@modelcontextprotocol/conformance"
 OIDC_PROVIDER = "oidc-provider"
 PYRIGHT = "pyright"
+SERVER_SDK = "@modelcontextprotocol/server"
+"""The official SDK for servers in TypeScript, with the extensions it knows."""
+EXT_APPS = "@modelcontextprotocol/ext-apps"
+"""The reference implementation of MCP Apps: servers, views and hosts."""
 _LOGIN_PACKAGES = {OIDC_PROVIDER: "9.13.3"}
 _SERVER_PACKAGES = {FILESYSTEM: "2026.8.31", MEMORY: "2026.8.31"}
+_EXTENSION_PACKAGES = {SERVER_SDK: "2.4.0", EXT_APPS: "2.0.4", "zod": "4.6.7"}
 _TYPES_PACKAGES = {PYRIGHT: "1.1.414"}
 _PACKAGES = {EVERYTHING: "2026.8.31", SUITE: "0.2.0-alpha.12", NODE: "22.23.3"}
 
@@ -129,6 +136,7 @@ def main() -> int:
             several.submit(_install_packages, "npm-login", _LOGIN_PACKAGES),
             several.submit(_install_packages, "npm-types", _TYPES_PACKAGES),
             several.submit(_install_packages, "npm-servers", _SERVER_PACKAGES),
+            several.submit(_install_packages, "npm-extensions", _EXTENSION_PACKAGES),
         ]
         jobs.append(several.submit(_unpack_programs))
         pythons = {f"sdk-{version}": wanted for version, wanted in SDKS.items()}

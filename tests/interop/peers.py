@@ -13,6 +13,7 @@ from mcp_client import StdioServer
 from tests.interop.install import (
     COMMAND,
     EVERYTHING,
+    EXT_APPS,
     FILESYSTEM,
     MEMORY,
     NODE,
@@ -27,6 +28,8 @@ from tests.interop.install import (
 )
 
 __all__ = [
+    "apps",
+    "apps_python",
     "asking",
     "authlib",
     "chromium",
@@ -56,6 +59,21 @@ def official(version: str) -> StdioServer:
     python = _found(PEERS / f"sdk-{version}" / "bin" / "python", f"the official SDK {version}")
     script = "official_1.py" if version.startswith("1.") else "official_2.py"
     return StdioServer(str(python), [str(_SERVERS / script)], env=_new_identity())
+
+
+def apps(*domains: str) -> StdioServer:
+    """A server on the official SDK in TypeScript and ext-apps. Its view asks ``domains``, of which
+    it declares the first."""
+    modules = PEERS / "npm-extensions" / "node_modules"
+    _found(modules / EXT_APPS / "package.json", EXT_APPS)
+    script = _SERVERS / "apps.mjs"
+    return StdioServer(str(node()), [str(script), str(modules), *domains], env=_new_identity())
+
+
+def apps_python() -> StdioServer:
+    """A server on the official SDK in Python whose tools have a view."""
+    python = _found(PEERS / "sdk-2.3.0" / "bin" / "python", "the official SDK 2.3.0")
+    return StdioServer(str(python), [str(_SERVERS / "apps_2.py")], env=_new_identity())
 
 
 def growing() -> StdioServer:
