@@ -48,5 +48,4 @@ def _same_call(one: ToolCall, other: ToolCall) -> bool:
         and one.trusted is other.trusted
         and one.tool.fingerprint == other.tool.fingerprint
         and same_context(one.context, other.context)
-        and one.origin == other.origin
     )

@@ -39,8 +39,8 @@ def coverage(call: ToolCall, remember: Remember) -> str:
     if remember.scope == "call":
         return "This call only, also if the server is restarted before it is sent."
     what = "Calls with exactly these arguments" if remember.exact else "Calls with any arguments"
-    whose = "" if call.origin == "host" else ", made by its view"
-    whose += "" if call.context is None else " of the same context"
+    whose = "" if call.context is None else " of the same context"
+    whose += "" if call.origin == "host" else ", made by its view"
     until = "until the session ends"
     if remember.seconds is not None:
         until = f"for {remember.seconds / 60:g} minutes, at most {until}"

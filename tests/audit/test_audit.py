@@ -348,6 +348,17 @@ class Forgotten(NamedTuple):
     origin: Literal["host", "app"] = "host"
 
 
+async def test_what_a_view_calls_says_so_in_each_attempt_and_in_what_is_revoked() -> None:
+    book = Book()
+    audit = Audit.of("s", [book])
+    await audit.entry("c-1", "echo", {}, origin="app").again("c-2").failed(UnknownTool("gone"))
+    await audit.entry("c-3", "echo", {}).failed(UnknownTool("gone"))
+    audit.revoked([Forgotten(origin="app"), Forgotten()])
+    await audit.flush()
+    records = [one for one in book if one["event"] != "closed"]
+    assert [one.get("origin") for one in records] == ["app", None, "app", None]
+
+
 @pytest.mark.parametrize("fsync", [False, True])
 async def test_revoked_answers_are_in_the_record_before_the_next_call(
     fsync: bool, tmp_path: Path

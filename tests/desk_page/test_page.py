@@ -107,6 +107,8 @@ async def test_a_call_that_a_view_makes_is_shown_as_one() -> None:
             (id,) = await site.ask(call)
             for path in (f"call/{id}", f"calls?ids={id}"):
                 assert ("own view (MCP App), not the host" in (await ana.get(path)).text) is shown
+            card = (await ana.get(f"calls?ids={id}")).text
+            assert ("made by its view, until the session ends" in card) is shown
 
 
 async def test_arguments_are_shown_in_full_however_large_they_are() -> None:

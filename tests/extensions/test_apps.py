@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -126,7 +126,7 @@ async def test_a_tool_that_stops_being_for_apps_while_approval_is_asked_is_not_c
 
 
 async def test_the_audit_says_that_a_view_called(views: Views) -> None:
-    records: list[dict[str, Any]] = []
+    records: list[Mapping[str, Any]] = []
     async with shown(views, audit=records.append) as (session, app):
         await app.call_tool("show")
         await session.call_tool("show")

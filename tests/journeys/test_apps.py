@@ -1,0 +1,115 @@
+"""A view's life over each transport and revision: declared, read, shown, called, closed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_client import (
+    Allow,
+    App,
+    Apps,
+    Deny,
+    HttpServer,
+    MemoryServer,
+    NotSent,
+    StdioServer,
+    ToolCall,
+    connect,
+)
+from tests.journeys.library_story import REVISIONS, TELLINGS
+from tests.server.http_server import serving
+from tests.server.library_http import LibraryApp
+from tests.server.start import in_memory
+from tests.server.start import views as views_program
+from tests.server.views import MIME_TYPE, UI, HandshakeViews, StatelessViews
+
+
+@asynccontextmanager
+async def a_server(
+    transport: str, revision: str
+) -> AsyncIterator[StdioServer | HttpServer | MemoryServer]:
+    stateless = revision == REVISIONS[-1]
+    views = StatelessViews() if stateless else HandshakeViews()
+    if transport == "stdio":
+        yield views_program("stateless" if stateless else "handshake")
+    elif transport == "memory":
+        yield in_memory(views)
+    else:
+        async with serving(LibraryApp(views)) as served:
+            yield HttpServer(served.url)
+
+
+class Person:
+    """Allows what the host calls, and thinks about what a view calls."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str]] = []
+        self.answer: Any = Allow()
+        self.thinks = anyio.Event()
+
+    async def __call__(self, call: ToolCall) -> Any:
+        self.seen.append((call.tool.name, call.origin))
+        if self.answer is None:
+            self.thinks.set()
+            await anyio.sleep_forever()
+        return self.answer
+
+
+async def post(app: App, method: str, **params: Any) -> dict[str, Any] | None:
+    return await app.handle({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+
+
+@pytest.mark.parametrize(("transport", "revision"), TELLINGS)
+async def test_a_view_is_shown_and_calls_its_server(transport: str, revision: str) -> None:
+    person, records = Person(), list[Mapping[str, Any]]()
+    async with (
+        a_server(transport, revision) as server,
+        connect(
+            server,
+            name="clock",
+            approval=person,
+            audit=records.append,
+            extensions=[Apps()],
+            revision=revision,
+        ) as session,
+    ):
+        assert UI in session.extensions
+        tools = {tool.name: tool for tool in await session.list_tools()}
+        result = await session.call_tool("show")
+        view, app = await session.read_ui(tools["show"]), session.app(tools["show"])
+        assert view.raw["mimeType"] == MIME_TYPE
+
+        said = await post(app, "tools/call", name="refresh", arguments={})
+        assert said is not None
+        assert said["result"]["content"] == result.raw["content"]
+        person.answer = Deny("not on Sundays")
+        said = await post(app, "tools/call", name="refresh")
+        assert said is not None
+        assert said["error"] == {"code": -32000, "message": "the call was not approved"}
+        said = await post(app, "resources/read", uri="data:hours")
+        assert said is not None
+        assert said["result"]["contents"][0]["text"] == "14"
+
+        person.answer = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: post(app, "tools/call", name="refresh"))
+            await person.thinks.wait()
+            app.close()
+        with pytest.raises(NotSent, match="the view was closed"):
+            await app.call_tool("refresh")
+        person.answer = Allow()
+        await session.call_tool("show")  # the session goes on without its view
+    assert person.seen == [
+        ("show", "host"),
+        ("refresh", "app"),
+        ("refresh", "app"),
+        ("refresh", "app"),
+        ("show", "host"),
+    ]
+    outcomes = [one["outcome"] for one in records if one["event"] == "closed"]
+    assert outcomes == ["ok", "ok", "CallDenied", "CallWithdrawn", "ok"]
