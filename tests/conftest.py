@@ -38,12 +38,7 @@ BOUND = 60.0
 """Seconds an async test may take; a test that waits longer has hung."""
 
 IN_CI = "CI" in os.environ
-
-if "PYTHONDONTWRITEBYTECODE" in os.environ:  # then all the processes of tests would compile anew
-    del os.environ["PYTHONDONTWRITEBYTECODE"]
-    compiled = tempfile.mkdtemp(prefix="compiled-")
-    os.environ["PYTHONPYCACHEPREFIX"] = compiled
-    atexit.register(shutil.rmtree, compiled, ignore_errors=True)
+COMPILED = "MCP_CLIENT_TESTS_COMPILED"
 
 gc.disable()  # until all tests are collected: a third of that time is looking for garbage
 
@@ -55,6 +50,18 @@ settings.register_profile(
     suppress_health_check=list(HealthCheck),
 )
 settings.load_profile("default")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the processes that tests start keep what they compile, also where this one must not."""
+    if "PYTHONDONTWRITEBYTECODE" not in os.environ:
+        return
+    if COMPILED not in os.environ:
+        os.environ[COMPILED] = tempfile.mkdtemp(prefix="compiled-")
+        atexit.register(shutil.rmtree, os.environ[COMPILED], ignore_errors=True)
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        del os.environ["PYTHONDONTWRITEBYTECODE"]
+        os.environ["PYTHONPYCACHEPREFIX"] = os.environ[COMPILED]
 
 
 @pytest.hookimpl(optionalhook=True)

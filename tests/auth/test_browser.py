@@ -49,7 +49,7 @@ def consent(uri: str, url: str = PAGE) -> Consent:
 
 
 async def fetched(url: str, method: str = "GET", **headers: str) -> httpx.Response:
-    async with httpx.AsyncClient(trust_env=False, timeout=None) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=None, verify=False) as client:
         return await client.request(method, url, headers=headers)
 
 

@@ -17,10 +17,23 @@ from typing import Any, NamedTuple
 
 import pexpect  # type: ignore[import-untyped]
 
-__all__ = ["ROOT", "Done", "at_terminal", "example", "refusing", "run", "server", "without_extra"]
+from tests.cli.forked import Forked
+
+__all__ = [
+    "ROOT",
+    "Done",
+    "at_terminal",
+    "example",
+    "loaded_once",
+    "refusing",
+    "run",
+    "server",
+    "without_extra",
+]
 
 ROOT = Path(__file__).parents[2]
 BOUND = 60
+_forked: Forked | None = None
 
 
 class Done(NamedTuple):
@@ -60,18 +73,38 @@ def run(
     **env: str,
 ) -> Done:
     """Run it without a terminal, as in a script of cron's."""
+    data, found = stdin.encode() if isinstance(stdin, str) else stdin, environment(home, **env)
+    if _forked is not None and not any(name.startswith("PYTHON") for name in env):
+        code, out, said = _forked.run(words, cwd, found, data, BOUND)
+        return _done(code, out, said)
     done = subprocess.run(
         [sys.executable, "-m", "mcp_client", *words],
         cwd=cwd,
-        env=environment(home, **env),
-        input=stdin.encode() if isinstance(stdin, str) else stdin,
+        env=found,
+        input=data,
         capture_output=True,
         timeout=BOUND,
         start_new_session=True,
     )
-    err = done.stderr.decode()
+    return _done(done.returncode, done.stdout, done.stderr)
+
+
+def _done(code: int, out: bytes, said: bytes) -> Done:
+    err = said.decode()
     assert "Traceback" not in err, err
-    return Done(done.returncode, done.stdout.decode(), err)
+    return Done(code, out.decode(), err)
+
+
+@contextmanager
+def loaded_once() -> Iterator[None]:
+    """Meanwhile, ``run`` forks a process that has loaded the command. See ``forked``."""
+    global _forked
+    _forked = Forked(ROOT, environment(None))
+    try:
+        yield
+    finally:
+        _forked.close()
+        _forked = None
 
 
 def at_terminal(

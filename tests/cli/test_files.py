@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import urllib.error
 import urllib.parse
 import urllib.request
 from http.cookiejar import CookieJar
@@ -117,18 +118,27 @@ def test_a_call_is_decided_on_the_page(tmp_path: Path) -> None:
     assert started.stderr is not None
     url = re.search(r"http://\S+", started.stderr.readline())
     assert url is not None
-    browser = urllib.request.build_opener(
-        urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(CookieJar())
-    )
+    cookies = urllib.request.HTTPCookieProcessor(CookieJar())
+    browser = urllib.request.build_opener(urllib.request.ProxyHandler({}), cookies)
     page = browser.open(url[0], timeout=30)
     root, form = page.url, fields(page.read().decode())
     while "ids" not in form:  # until the call waits
         form = fields(browser.open(root, timeout=30).read().decode())
     data = urllib.parse.urlencode({**form, "answer": "allow"}).encode()
-    browser.open(f"{root}decide", data, timeout=30)
+    # It redirects to the page, which the command may have ended before.
+    deciding = urllib.request.build_opener(urllib.request.ProxyHandler({}), cookies, Stays())
+    with pytest.raises(urllib.error.HTTPError, match="303"):
+        deciding.open(f"{root}decide", data, timeout=30)
     out, err = started.communicate(timeout=60)
     assert started.returncode == 0, err
     assert json.loads(out)["content"][0]["text"] == "Alarm set for Oslo."
+
+
+class Stays(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect."""
+
+    def redirect_request(self, *args: Any) -> None:
+        return None
 
 
 def fields(html: str) -> dict[str, Any]:

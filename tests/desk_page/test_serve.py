@@ -17,7 +17,7 @@ CALL = ToolCall.example("delete_file", {"path": "/srv"}, server="files")
 
 
 def browser() -> httpx.AsyncClient:
-    return httpx.AsyncClient(follow_redirects=True, trust_env=False)
+    return httpx.AsyncClient(follow_redirects=True, trust_env=False, verify=False)
 
 
 async def test_the_address_opens_the_page_once_and_decides_in_the_persons_name() -> None:

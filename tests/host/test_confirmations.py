@@ -12,7 +12,9 @@ import pytest
 
 from mcp_client import ConfigError, Confirmations, StartRequest, load_config
 
-CONFIG = {"mcpServers": {"a": {"command": "run", "env": {"KEY": "1234"}}, "b": {"command": "x"}}}
+CONFIG = {
+    "mcpServers": {"a": {"command": "run", "env": {"KEY": "PIN 1234"}}, "b": {"command": "x"}}
+}
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ async def test_the_file_is_private_and_holds_no_digest_that_could_be_guessed_fro
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     text = path.read_text()
     assert requests["a"].digest.removeprefix("sha256:") not in text
-    assert "1234" not in text
+    assert "PIN 1234" not in text
 
 
 async def test_confirmations_are_listed_and_revoked(

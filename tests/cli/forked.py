@@ -1,0 +1,145 @@
+"""A process that has loaded the command, and forks for each run of it.
+
+Loading takes three times as long as most commands. What is run is the same: a process and a session
+of its own, with its own environment, folder, and pipes. Commands at a terminal and those that test
+how the command starts are started as a shell does.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+__all__ = ["Forked"]
+
+_MODULES = (
+    "anyio._backends._asyncio",
+    "mcp_client.audit",
+    "mcp_client.catalog.pins",
+    "mcp_client.cli.calling",
+    "mcp_client.cli.completion",
+    "mcp_client.cli.desk",
+    "mcp_client.cli.doctor",
+    "mcp_client.cli.files",
+    "mcp_client.cli.loop",
+    "mcp_client.cli.main",
+    "mcp_client.cli.output",
+    "mcp_client.cli.session",
+    "mcp_client.cli.signals",
+    "mcp_client.cli.words",
+    "mcp_client.host.host",
+    "mcp_client.session.connect",
+    "mcp_client.transports.stdio",
+)
+
+
+class Forked:
+    """Runs commands, one after the other."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
+        self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with other:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.cli.forked", str(other.fileno())],
+                cwd=folder,
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                pass_fds=[other.fileno()],
+            )
+
+    def close(self) -> None:
+        self._socket.close()
+        self._process.wait(10)
+
+    def run(
+        self, words: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: bytes, seconds: float
+    ) -> tuple[int, bytes, bytes]:
+        """The exit code, and what came on standard output and on standard error."""
+        pipes = [os.pipe() for _ in range(3)]
+        (given, giving), (out, out_to), (err, err_to) = pipes
+        request = json.dumps({"words": words, "cwd": str(cwd), "env": dict(env)})
+        socket.send_fds(self._socket, [request.encode()], [given, out_to, err_to])
+        for each in (given, out_to, err_to):
+            os.close(each)
+        said: dict[int, bytes] = {}
+        threads = [
+            threading.Thread(target=_give, args=(giving, stdin)),
+            threading.Thread(target=_take, args=(out, said)),
+            threading.Thread(target=_take, args=(err, said)),
+        ]
+        for thread in threads:
+            thread.start()
+        self._socket.settimeout(seconds)
+        try:
+            code = int(self._socket.recv(64))
+        except TimeoutError:
+            self._process.kill()
+            raise
+        for thread in threads:
+            thread.join(seconds)
+        return code, said[out], said[err]
+
+
+def _give(pipe: int, data: bytes) -> None:
+    with open(pipe, "wb", buffering=0) as stream:
+        try:
+            while data:
+                data = data[stream.write(data) :]
+        except BrokenPipeError:
+            pass
+
+
+def _take(pipe: int, said: dict[int, bytes]) -> None:
+    with open(pipe, "rb") as stream:
+        said[pipe] = stream.read()
+
+
+# ---------------------------------------------------------------------- the other process
+
+
+def _serve(requests: socket.socket) -> None:
+    for module in _MODULES:
+        importlib.import_module(module)
+    gc.collect()
+    gc.freeze()
+    while True:
+        data, pipes, _, _ = socket.recv_fds(requests, 1024 * 1024, 3)
+        if not data:
+            return
+        child = os.fork()
+        if not child:
+            requests.close()
+            _become(json.loads(data), pipes)
+        for pipe in pipes:
+            os.close(pipe)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        requests.send(str(status).encode())
+
+
+def _become(request: dict[str, object], pipes: Sequence[int]) -> NoReturn:
+    from mcp_client import __main__ as program
+
+    os.setsid()
+    for number, pipe in enumerate(pipes):
+        os.dup2(pipe, number)
+        os.close(pipe)
+    os.chdir(str(request["cwd"]))
+    os.environ.clear()
+    os.environ.update(request["env"])  # type: ignore[call-overload]
+    sys.argv[:] = [str(program.__file__), *request["words"]]  # type: ignore[misc]
+    raise SystemExit(program.main())
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    _serve(socket.socket(fileno=int(sys.argv[1])))
