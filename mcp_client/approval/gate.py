@@ -149,7 +149,7 @@ class Gate:
     # ------------------------------------------------------------------- asking
 
     def _at_once(self, call: ToolCall, once: OneCallApproval | None) -> tuple[Any, str]:
-        """The answer that needs no waiting, and who gave it; None where there is none."""
+        """The answer that needs no waiting, and who gave it; None if it has to be asked for."""
         who = "the policy"
         answer: Any = None
         memory = self.memory

@@ -226,7 +226,7 @@ class Answers:
 
     @property
     def path(self) -> Path | None:
-        """The file; None where there is none."""
+        """The file, or None."""
         return None if self._file is None else self._file.path
 
     def list(self) -> tuple[Remembered, ...]:

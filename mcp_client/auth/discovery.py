@@ -333,7 +333,7 @@ def _validated(
 
 
 def _document(url: str, what: str, headers: Mapping[str, str]) -> Flow[dict[str, Any] | None]:
-    """The JSON object at ``url``; None if there is none. ``AuthError`` if that is unknown."""
+    """The JSON object at ``url``, or None. ``AuthError`` if that is unknown."""
     response: Fetched | Unreachable = yield Fetch("GET", url, what, headers)
     if isinstance(response, Unreachable):
         raise AuthError(safe_text(response.reason, 400), retryable=True)

@@ -139,7 +139,7 @@ class TokenManager:
     # -------------------------------------------------------------- before a request
 
     async def ready(self, context: RequestContext) -> Token | None:
-        """The token to send, refreshed if it is about to expire; None if there is none."""
+        """The token to send, refreshed if it is about to expire, or None."""
         if not self._loaded:
             await self._load(context)
         token, now = self.token, self._now()

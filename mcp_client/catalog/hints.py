@@ -43,7 +43,7 @@ class Hints:
     @property
     def source(self) -> dict[str, HintSource]:
         """Where each value comes from: "server" is a hint of a server that the host trusts;
-        "assumed", the worst case because there is none; "contradiction", the worst case because
+        "assumed", the worst case without such a hint; "contradiction", the worst case because
         the hints contradict each other."""
         return {
             hint: "server"

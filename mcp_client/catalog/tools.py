@@ -2,7 +2,7 @@
 
 2026-07-28 ``server/tools``; ``paged_list`` fetches and caches them. An invalid tool is left out and
 named in ``rejected``; it does not affect the others. A call uses the definition at hand, and lists
-the tools only if there is none or it is known to have changed: a ``ttlMs`` of 0 does not cost a
+the tools only without one, or if it is known to have changed: a ``ttlMs`` of 0 does not cost a
 list per call. Unlike a list, a call never uses a definition that is known to be out of date.
 """
 

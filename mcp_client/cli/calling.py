@@ -115,7 +115,7 @@ async def call(options: argparse.Namespace) -> int:
 
 
 async def _tool(session: Session, name: str) -> Tool:
-    """The tool; where there is none of that name, ``UnknownTool`` with the nearest names."""
+    """The tool, or ``UnknownTool`` with the nearest names."""
     try:
         return await session.get_tool(name)
     except UnknownTool as error:

@@ -145,7 +145,8 @@ async def approvals(options: argparse.Namespace) -> int:
         (
             one.server,
             one.tool,
-            "these arguments only" if one.exact or one.where else "any arguments",
+            ("these arguments only" if one.exact or one.where else "any arguments")
+            + ("" if one.origin == "host" else ", called by its view"),
             time.strftime("%Y-%m-%d %H:%M", time.localtime(one.when)),
             f"by {one.by}" if one.by else "",
         )

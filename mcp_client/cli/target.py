@@ -107,7 +107,7 @@ def _unknown(name: str, configs: list[Config]) -> NotFound | UsageError:
             if name in problem.key.split("."):
                 return UsageError(f"the server {safe_text(name, 60)!r} cannot be used: {problem}")
     names = [each for config in configs for each in config.servers]
-    where = ", ".join(str(config.path) for config in configs) or "a config file (there is none)"
+    where = ", ".join(str(config.path) for config in configs) or "a config file (none was found)"
     return NotFound(
         f"unknown server {safe_text(name, 60)!r} in {where}{near(name, names)}; give a URL, "
         "or a command in quotes"

@@ -167,7 +167,7 @@ class ConnectionAttempt:
         return outcome
 
     async def _ask_otherwise(self, step: Ask, other: Transport, refused: Outcome) -> Outcome:
-        """Ask again by the other way to carry messages; if there is none, it stays as it was."""
+        """Ask again by the other way to carry messages, if the server has it."""
         before, self._transport = self._transport, other
         try:
             with self._watch.scope(self._deadline) as scope:

@@ -36,7 +36,7 @@ class Kept(Protocol):
 
 
 class KeepAlive:
-    """One task a session, and none where nobody asked for it."""
+    """One task a session, only where the host asked for it."""
 
     def __init__(self, connection: Kept, context: SessionContext, every: float) -> None:
         self._connection = connection
@@ -62,11 +62,11 @@ class KeepAlive:
             while not self._connection.closed:
                 await anyio.sleep(self._every)
                 await self._look()
-        except AuthError as error:  # asking again would begin a login that nobody waits for
+        except AuthError as error:  # asking again would begin a login without a caller
             _log.warning("%s: no more pings until the next login: %s", self._server, error)
 
     async def _look(self) -> None:
-        """Ask for a sign of life; where there is none, make another connection."""
+        """Ask for a sign of life; without one, make another connection."""
         connection = self._connection
         rpc = connection.agreed()
         if connection.closed or not _has_connection(rpc):

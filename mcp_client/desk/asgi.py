@@ -54,7 +54,7 @@ class Request:
         return str(self.scope.get("root_path") or "").rstrip("/")
 
     def header(self, name: str) -> str:
-        """Its value; empty where there is none."""
+        """Its value, or an empty text."""
         return self._headers.get(name.encode(), b"").decode("latin-1")
 
     @property

@@ -10,10 +10,10 @@ render. It hands over what a host needs for that, and keeps what the page requir
 - ``session.app(tool)`` is what the view may do with its server, and only with that one: an ``App``.
   A web host passes each message of the view to ``App.handle`` and posts back what it returns.
 
-What a view calls is no more trusted than what a model calls, and passes the same gate, as a
-``ToolCall`` whose ``origin`` is "app": the approval hook, rules (``Rule(origin="app")``) and the
-audit tell it apart, and an answer remembered for calls of the one origin holds for none of the
-other.
+A view is not trusted more than a model. Its calls pass the same gate, each as a ``ToolCall`` whose
+``origin`` is "app": the approval hook, rules (``Rule(origin="app")``) and the audit tell them
+apart, and an answer remembered for calls of the one origin holds for none of the other. A rule that
+names no origin is for calls of both.
 """
 
 from __future__ import annotations
@@ -150,9 +150,9 @@ class App:
     ) -> ToolResult:
         """Call a tool of the view's own server, as ``Session.call_tool`` does, for the view.
 
-        The approval hook finds "app" in ``ToolCall.origin``. Raises what that raises: ``NotSent``,
-        and nobody is asked, for a tool whose ``ui.visibility`` does not name "app", or that the
-        server does not have.
+        The approval hook finds "app" in ``ToolCall.origin``. Raises what that raises; ``NotSent``,
+        before approval is asked, for a tool whose ``ui.visibility`` does not name "app" or that
+        the server does not have.
         """
         self._check_open()
         context = self.context if context is None else context

@@ -102,7 +102,7 @@ class Confirmations:
 
     @property
     def path(self) -> Path | None:
-        """The file; None where there is none."""
+        """The file, or None."""
         return None if self._file is None else self._file.path
 
     async def is_confirmed(self, request: StartRequest) -> bool:

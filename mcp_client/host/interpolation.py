@@ -94,7 +94,7 @@ class Variables:
         return file_text(self.folder / path).strip("\r\n")
 
     def named(self, name: str) -> str | None:
-        """A folder or sign of the program's own; None where there is none of that name."""
+        """A folder or sign of the program's own; None for an unknown name."""
         match name:
             case "workspaceFolder":
                 return str(self.folder)

@@ -66,7 +66,7 @@ class FormField:
     most: float | None = None
     """The largest number, the longest string in characters, the most choices."""
     default: Any = None
-    """The value to fill in beforehand; None where there is none that the field allows."""
+    """The value to fill in beforehand; None without one that the field allows."""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """The property's schema as it came."""
 

@@ -49,7 +49,7 @@ class InputRequired(NamedTuple):
 
 
 class ExtensionResult(NamedTuple):
-    """A result of a type that an extension adds; whoever declares the extension reads it."""
+    """A result of a type that an extension adds; read by the code of that extension."""
 
     kind: str
     """Its ``resultType``."""

@@ -102,7 +102,7 @@ def _unquoted(value: str) -> str:
 
 
 def what_is_wanted(challenges: Iterable[Challenge]) -> str:
-    """The challenges in words, for an error text; empty if there are none."""
+    """The challenges in words, for an error text; empty without any."""
     return " or ".join(_in_words(challenge) for challenge in list(challenges)[:4])
 
 

@@ -14,7 +14,7 @@ Three rules that every file of this package keeps, each in one place:
 
 Writers lock the directory, not the file: a file that is replaced takes its lock with it.
 
-On Windows nobody's access is checked: a file is as private as the folder that it is in, which in a
+On Windows access is not checked: a file is as private as the folder that it is in, which in a
 user's profile is for that user alone.
 """
 

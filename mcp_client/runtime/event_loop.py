@@ -72,7 +72,7 @@ class Backend(Protocol):
 
     @property
     def running_loop(self) -> Callable[[], object]:
-        """Tells which event loop the caller runs in; None where there is none of this kind."""
+        """Tells which event loop the caller runs in; None outside loops of this kind."""
 
     @property
     def loop(self) -> object:

@@ -1,6 +1,6 @@
 """Locks on open files that end with the process that holds them: ``flock``, or on Windows a byte.
 
-On Windows the byte lies beyond any content, as nobody else can read what is locked there; and a
+On Windows the byte lies beyond any content, as what is locked cannot be read elsewhere; and a
 shared lock is an exclusive one.
 """
 

@@ -30,7 +30,7 @@ class Timeouts:
       does not come within that time, or within ``idle`` if that is shorter, is logged, requests
       under way raise ``ConnectionLost``, and the session connects again. So that a proxy does not
       close an idle connection, give less than it allows; give more than the server may be too busy
-      to answer. Over HTTP in 2026-07-28 there is no connection to keep, and it has no effect.
+      to answer. Over HTTP in 2026-07-28 it has no effect: no connection is kept.
     """
 
     connect: float = 30.0

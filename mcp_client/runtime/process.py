@@ -2,7 +2,7 @@
 
 Ending a process is the specification's sequence (2026-07-28 ``basic/transports/stdio``, shutdown):
 close its input, wait, ask it and all it started to end, wait, kill them. ``ProcessTree`` says how a
-system does the last two. A process that nobody closes ends with its ``Process`` object or with the
+system does the last two. A process that is not closed ends with its ``Process`` object or with the
 interpreter.
 
 Standard error is always drained, into a ring that keeps its end: a full pipe would stop the server.

@@ -1,7 +1,7 @@
 """A process on Windows and all that it started, as one job that ends with its last handle.
 
 Untried: it is typed for Windows (``mypy --platform win32``) and tested with a stand-in for the
-system, and nobody has run it there yet.
+system, and was never run there.
 
 The process is started suspended, put into the job and only then let run, so that nothing it starts
 is outside. Breaking away is not allowed. ``KILL_ON_JOB_CLOSE`` ends the job with the host, however

@@ -378,7 +378,7 @@ class Caller:
         return token._error(self._server, call.name, sent or call.may_have_run)
 
     def _pause_before_next(self, call: CallState, error: McpError) -> float | None:
-        """Seconds until the next attempt; None where there is none."""
+        """Seconds until the next attempt; None if this was the last."""
         retry = call.retry
         if not call.is_repetition and self._was_out_of_date(error):
             # All steps again: the approval was for that connection and that definition, unless the

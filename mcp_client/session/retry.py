@@ -60,8 +60,8 @@ class Retry:
         return False
 
     def next_pause(self, error: McpError, attempts: int, left: float) -> float | None:
-        """Seconds before the next attempt, after ``attempts``; None where there is none: ``error``
-        does not permit it, or the pause takes the ``left`` seconds of the total timeout."""
+        """Seconds before the next attempt, after ``attempts``; None if it was the last: ``error``
+        does not permit another, or the pause takes the ``left`` seconds of the total timeout."""
         error.attempts = attempts
         if attempts == self.attempts or not self.permits(error):
             return None

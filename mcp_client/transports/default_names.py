@@ -108,7 +108,7 @@ def name_of_command(
 def _after_launcher(
     launcher: str, words: list[str], folder: str | None
 ) -> tuple[list[str], str | None]:
-    """From the word that names what is run; empty where there is none. And its folder."""
+    """From the word that names what is run, or empty; and its folder."""
     takes_a_word = _LAUNCHERS[launcher]
     at = 0
     while at < len(words):

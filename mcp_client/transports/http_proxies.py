@@ -12,7 +12,7 @@ __all__ = ["proxy_for"]
 
 
 def proxy_for(url: str) -> str | None:
-    """The proxy's URL; None where there is none, and for this machine itself.
+    """The proxy's URL; None without a proxy, and for this machine itself.
 
     ``HTTP_PROXY``, ``HTTPS_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``, in either case, else the
     system's settings. ``NO_PROXY`` names hosts with their subdomains, addresses, and networks

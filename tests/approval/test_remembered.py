@@ -535,6 +535,8 @@ GOOD = an_answer().to_json()
         ({"when": 1e300}, "not a time"),
         ({"scope": "session"}, "not one that is kept"),
         ({"findings": [1]}, "not one that is kept"),
+        ({"origin": "model"}, "not one that is kept"),
+        ({"origin": 1}, "origin of the wrong type"),
         ({"where": {"n": {"equals": 1}}}, "not a JSON pointer"),
     ],
 )

@@ -66,6 +66,11 @@ def test_approvals_are_listed_and_revoked(tmp_path: Path) -> None:
     assert run(*words).code == 0
     listed = run("approvals", "list", "--answers", str(file))
     assert listed.out.startswith("weather  set_alarm  any arguments")
+    views = tmp_path / "views.json"
+    views.write_text(file.read_text().replace('"server"', '"origin": "app", "server"'))
+    views.chmod(0o600)
+    listed = run("approvals", "list", "--answers", str(views))
+    assert listed.out.startswith("weather  set_alarm  any arguments, called by its view")
     kept = run("approvals", "list", "--answers", str(file), "--json").json["approvals"]
     assert [one["tool"] for one in kept] == ["set_alarm"]
     assert run("approvals", "revoke", "--answers", str(file)).code == 2

@@ -17,6 +17,7 @@ from mcp_client import (
     App,
     CallDenied,
     Deny,
+    Host,
     InvalidArguments,
     Limits,
     MemoryServer,
@@ -189,6 +190,20 @@ async def test_the_context_is_the_apps_unless_a_call_names_its_own(views: Views)
         await app.call_tool("show", context="bo")
         await app.handle(call(1, "show"))
     assert asked == ["ana", "bo", "ana"]
+
+
+@pytest.mark.both_backends
+async def test_a_hosts_own_list_has_the_tools_whose_views_a_session_reads() -> None:
+    async with Host({"one": in_memory(StatelessViews()), "two": views_program()}) as host:
+        tools = {tool.qualified_name: tool for tool in await host.list_tools()}
+        session = await host.session(tools["two__show"].server)
+        assert (await session.read_ui(tools["two__show"])).server == "two"
+        with pytest.raises(InvalidArguments, match="views call only their own server"):
+            session.app(tools["one__show"])
+        with pytest.raises(CallDenied):  # the host's own gate
+            await session.app(tools["two__show"]).call_tool("refresh")
+        with pytest.raises(NotSent, match="to its views only"):
+            await host.call_tool("two__refresh")
 
 
 async def test_an_app_is_for_a_tool_of_its_own_server(views: Views) -> None:
