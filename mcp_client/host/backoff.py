@@ -39,6 +39,10 @@ class Backoff:
         self._starts += 1
         self._up_since = math.inf
 
+    def abandoned(self) -> None:
+        """What was started last was given up before it could come up."""
+        self._starts = max(0, self._starts - 1)
+
     def up(self, now: float) -> None:
         self._up_since, self._came_up = now, True
 

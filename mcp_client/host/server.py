@@ -428,10 +428,9 @@ class HostedServer:
                 self._is_up(self.session)
         elif isinstance(error, McpError):
             self._is_down(error)
-        else:
-            self._is_down(
-                ConnectError("its caller was cancelled while it connected", retryable=True)
-            )
+        elif not self.closed:  # its caller was cancelled, which says nothing about the server
+            self._backoff.abandoned()
+            self._begin()
 
     # --------------------------------------------------------- what calls find out
 

@@ -316,6 +316,28 @@ class TestLazyServers:
             assert (await host.session("one")).name == "one"
             assert box.starts == 1
 
+    async def test_a_caller_that_is_cancelled_while_it_reconnects_makes_no_failed_server(
+        self,
+    ) -> None:
+        async with host_of({"one": scripted()}) as host:
+            transport = host.sessions["one"]._connection.transport
+            async with anyio.create_task_group() as tasks:
+
+                async def lose() -> None:
+                    with pytest.raises(ConnectionLost):
+                        await host.call_tool("one__close-output")
+
+                tasks.start_soon(lose)
+                with anyio.fail_after(20):
+                    while transport.alive:
+                        await anyio.sleep(0.005)
+                with anyio.move_on_after(0.02) as scope:  # a process takes longer to start
+                    await host.call_tool("one__echo")
+                assert scope.cancelled_caught
+                assert host.status()["one"].state == "connecting"
+                assert (await host.call_tool("one__echo")).text == "{}"
+                assert host.status()["one"].state == "connected"
+
     async def test_one_that_is_disabled_is_never_started(self) -> None:
         box = Toolbox("search")
         async with host_of({"one": ServerConfig(box.server, enabled=False)}) as host:

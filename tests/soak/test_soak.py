@@ -12,7 +12,7 @@ from tests.soak.measure import Line
 from tests.soak.run import soak
 from tests.soak.verdict import NOT_SENT, Report
 
-SECONDS = float(os.environ.get("SOAK_SECONDS", "40"))
+SECONDS = float(os.environ.get("SOAK_SECONDS", "25"))
 
 
 @pytest.mark.slow
