@@ -58,7 +58,8 @@ async def chat(question: str, user: User) -> str:
 
 @app.get("/pending")
 async def pending(user: User) -> list[Any]:
-    return [{"id": one.id, "arguments": one.call.arguments} for one in queues[user].pending]
+    calls = [(one.id, one.call) for one in queues[user].pending]
+    return [{"id": id, "arguments": c.arguments} for id, c in calls if isinstance(c, ToolCall)]
 
 
 @app.post("/decide")

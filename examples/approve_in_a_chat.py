@@ -5,7 +5,7 @@ import json
 
 import anyio
 
-from mcp_client import Allow, ApprovalQueue, Deny, NotPending, connect
+from mcp_client import Allow, ApprovalQueue, Deny, NotPending, ToolCall, connect
 
 SECRET = b"what the chat signs its requests with"
 queue = ApprovalQueue()
@@ -15,6 +15,7 @@ async def bot() -> None:
     """Posts a message for each call that waits; yours calls the chat's API."""
     async for pending in queue.changes():
         for one in pending:
+            assert isinstance(one.call, ToolCall)  # this program loads no skills
             print(f"Run {one.call.tool.name} with {one.call.arguments_json}? [yes] [no]")
             body = json.dumps({"id": one.id, "button": "yes", "user": "ana"}).encode()
             for signature in ("forged", sign(body), sign(body)):  # somebody pressed the button

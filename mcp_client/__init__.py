@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from .catalog.prompts import PromptResult
     from .catalog.resources import ResourceResult
     from .catalog.result import ToolResult
+    from .catalog.skill_request import SkillFile, SkillRequest
     from .catalog.tool import Hints, Tool, ToolCall, ToolList
     from .catalog.tool_traits import ToolUi
     from .catalog.watch import ListChanges, ListWatch, ResourceWatch, ToolChanges, ToolWatch
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
         OutcomeUnknown,
         ProtocolViolation,
         ServerError,
+        SkillError,
         StartDenied,
         ToolChanged,
         ToolFailed,
@@ -101,6 +103,8 @@ if TYPE_CHECKING:
     )
     from .extensions.apps import App, Apps
     from .extensions.extension import Extension
+    from .extensions.skill import Skill
+    from .extensions.skill_entry import SkillEntry
     from .extensions.ui_resource import UiResource
     from .handlers.handlers import (
         Accept,
@@ -261,6 +265,11 @@ __all__ = [
     "ServerError",
     "ServerStatus",
     "Session",
+    "Skill",
+    "SkillEntry",
+    "SkillError",
+    "SkillFile",
+    "SkillRequest",
     "StartDenied",
     "StartRequest",
     "StatusWatch",
@@ -347,6 +356,7 @@ _LATER = {
         "OutcomeUnknown",
         "ProtocolViolation",
         "ServerError",
+        "SkillError",
         "StartDenied",
         "ToolChanged",
         "ToolFailed",
@@ -356,6 +366,9 @@ _LATER = {
     ),
     "extensions.apps": ("App", "Apps"),
     "extensions.extension": ("Extension",),
+    "extensions.skill": ("Skill",),
+    "extensions.skill_entry": ("SkillEntry",),
+    "catalog.skill_request": ("SkillFile", "SkillRequest"),
     "extensions.ui_resource": ("UiResource",),
     "protocol.capabilities": ("Implementation",),
     "protocol.content": (

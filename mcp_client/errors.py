@@ -27,6 +27,7 @@ McpError                     .message .server .tool .retryable .attempts
 ├── BrokenPromise            .result: the server's answer is not what it promised
 │   ├── ProtocolViolation    the answer breaks the specification
 │   └── InvalidResult        .path: the structured content breaks the tool's output schema
+├── SkillError               .reason .uri: the skill is not, or not all, what its entry says
 ├── ToolFailed               .result: raised only by ``ToolResult.raise_for_error()``
 ├── NotPending               .ids: what was to be decided is not pending; a ``LookupError`` too
 ├── AuditError               .path .line .reason: a log that was changed, or cannot be written
@@ -61,6 +62,7 @@ __all__ = [
     "OutcomeUnknown",
     "ProtocolViolation",
     "ServerError",
+    "SkillError",
     "StartDenied",
     "ToolChanged",
     "ToolFailed",
@@ -283,6 +285,19 @@ class InvalidResult(BrokenPromise):
 
     path: str = ""
     """A JSON pointer to the value that is wrong; empty for all of it."""
+
+
+class SkillError(McpError):
+    """A skill was not loaded, or a file of it not read, because it cannot be verified. Nothing of
+    what the server sent may be used. ``load_skill(uri)`` fetches its entry again, and asks again
+    for approval where it has changed."""
+
+    reason: str = "invalid"
+    """Why: "unlisted" (the entry has no such file), "size", "digest", "frontmatter" (that of
+    SKILL.md is not the entry's), "limit" (``Limits(skill_files=, skill_bytes=)``), or "invalid"
+    (the entry or the answer breaks the specification)."""
+    uri: str = ""
+    """Of the file, or of the skill's SKILL.md."""
 
 
 class ToolFailed(McpError):

@@ -20,7 +20,6 @@ Where it is not said otherwise, a method here is the async one of the same name,
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
@@ -31,12 +30,16 @@ from weakref import WeakKeyDictionary
 from .approval.remembered import Answers
 from .errors import ConfigError
 from .extensions.apps import App as AsyncApp
+from .extensions.skill import Skill as AsyncSkill
 from .host.host import Host as AsyncHost
 from .host.naming import Naming
 from .host.options import HostOptions
 from .host.server_config import AnyServer, ServerConfig
 from .host.status import ServerStatus
 from .protocol.capabilities import Implementation
+from .runtime.blocking import Blocking as _Blocking
+from .runtime.blocking import described_by as _described_by
+from .runtime.blocking import waits as _waits
 from .runtime.portal import Portal, portal
 from .runtime.stats import Stats
 from .session.connect import Connecting as AsyncConnecting
@@ -52,7 +55,7 @@ if TYPE_CHECKING:
     from .host.from_config import Confirm
     from .protocol.consent_url import Address
 
-__all__ = ["App", "Changes", "Connecting", "Host", "Session", "connect"]
+__all__ = ["App", "Changes", "Connecting", "Host", "Session", "Skill", "connect"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -60,36 +63,6 @@ A = TypeVar("A")
 U = TypeVar("U")
 _END: Any = object()
 _NOT_ASYNC = "{0} of mcp_client.sync is not awaited: use 'with', or {1}"
-
-
-class _Blocking(Generic[A]):
-    """What stands for an async object of the portal's event loop."""
-
-    _async: A
-    _portal: Portal
-
-    def _run(self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._portal.run(function, *args, **kwargs)
-
-    def _in_loop(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a plain function in the event loop."""
-
-        async def call() -> T:
-            return function(*args, **kwargs)
-
-        return self._portal.run(call)
-
-
-def _waits(
-    method: Callable[Concatenate[A, P], Awaitable[T]],
-) -> Callable[Concatenate[_Blocking[A], P], T]:
-    """The async method, waited for: same parameters, same documentation."""
-
-    def waits(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._portal.run(method, self._async, *args, **kwargs)
-
-    described: Callable[Concatenate[_Blocking[A], P], T] = _described_by(method, waits)
-    return described
 
 
 def _watches(
@@ -104,12 +77,33 @@ def _watches(
     return described
 
 
-def _described_by(source: Callable[..., Any], function: Any) -> Any:
-    function.__name__ = source.__name__
-    function.__qualname__ = source.__qualname__
-    function.__doc__ = source.__doc__
-    function.__signature__ = inspect.signature(source)
-    return function
+def _loads(
+    method: Callable[Concatenate[A, P], Awaitable[AsyncSkill]],
+) -> Callable[Concatenate[_Blocking[A], P], Skill]:
+    """The async method that returns a skill, waited for, with one whose files are, too."""
+
+    def loads(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> Skill:
+        return Skill(self._portal, self._portal.run(method, self._async, *args, **kwargs))
+
+    described: Callable[Concatenate[_Blocking[A], P], Skill] = _described_by(method, loads)
+    return described
+
+
+class Skill(_Blocking[AsyncSkill]):
+    """A skill that was loaded: see ``mcp_client.extensions.skill``, whose attributes it has."""
+
+    def __init__(self, portal: Portal, skill: AsyncSkill) -> None:
+        self._portal = portal
+        self._async = skill
+
+    read = _waits(AsyncSkill.read)
+    read_text = _waits(AsyncSkill.read_text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._async, name)
+
+    def __repr__(self) -> str:
+        return repr(self._async)
 
 
 class Changes(_Blocking["Watch[U]"], Generic[U]):
@@ -234,6 +228,8 @@ class Session(_Blocking[AsyncSession]):
     set_log_level = _waits(AsyncSession.set_log_level)
     roots_changed = _waits(AsyncSession.roots_changed)
     elicitation_completed = _waits(AsyncSession.elicitation_completed)
+    list_skills = _waits(AsyncSession.list_skills)
+    load_skill = _loads(AsyncSession.load_skill)
     ping = _waits(AsyncSession.ping)
 
     def app(self, tool: Tool, *, context: Hashable = None) -> App:
@@ -470,6 +466,8 @@ class Host(_Blocking[AsyncHost]):
     list_prompts = _waits(AsyncHost.list_prompts)
     read_resource = _waits(AsyncHost.read_resource)
     get_prompt = _waits(AsyncHost.get_prompt)
+    list_skills = _waits(AsyncHost.list_skills)
+    load_skill = _loads(AsyncHost.load_skill)
 
     def _session(self, session: AsyncSession) -> Session:
         found = self._wrapped.get(session)

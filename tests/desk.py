@@ -17,7 +17,7 @@ import pexpect  # type: ignore[import-untyped]
 import pyte
 import pytest
 
-from mcp_client import Tool, ToolCall, ask_on_terminal
+from mcp_client import SkillRequest, Tool, ToolCall, ask_on_terminal
 from mcp_client.approval.decision import Answer
 from mcp_client.protocol.canonical_json import canonical
 
@@ -91,7 +91,7 @@ class Desk:
         self._patch.setattr(sys, "stdin", self._files[0])
         self._patch.setattr(sys, "stderr", self._files[1])
 
-    async def ask(self, call: ToolCall) -> Answer:
+    async def ask(self, call: ToolCall | SkillRequest) -> Answer:
         self.sit()
         return await ask_on_terminal(call)
 

@@ -92,7 +92,8 @@ def test_an_error_can_be_copied_and_carried_to_another_process(
 @EACH
 def test_every_error_answers_whether_anything_happened(cls: type[McpError]) -> None:
     calls = (NotSent, OutcomeUnknown, ServerError, BrokenPromise, ToolFailed)
-    stages = (*calls, errors.ConfigError, errors.AuditError, errors.NotPending)
+    others = (errors.ConfigError, errors.AuditError, errors.NotPending, errors.SkillError)
+    stages = (*calls, *others)
     assert cls is McpError or sum(issubclass(cls, stage) for stage in stages) == 1
 
 

@@ -104,6 +104,7 @@ def test_every_example_is_tested_here() -> None:
         "follow_links.py",
         "from_config.py",
         "list_and_call.py",
+        "load_skills.py",
         "log_in.py",
         "many_servers.py",
         "over_http.py",
@@ -246,6 +247,19 @@ def test_pin_tools_shows_what_became_of_a_tool_before_it_runs() -> None:
         "    its text seems to give the model orders: 'do not tell the user'",
         "weather/get_weather: not approved: look at the lock file",
     ]
+
+
+def test_load_skills_uses_what_was_announced_and_nothing_else() -> None:
+    done = run(sys.executable, "examples/load_skills.py")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "guides has forms: 2 files, 111 bytes"
+    assert lines[1].startswith("[SKILL.md of the skill 'forms' (skill://forms/SKILL.md) from the")
+    assert lines[2] == "Read references/NOTES.md first."
+    assert "Boxes are ticked with an x." in lines
+    assert lines[-2] == "guides has invoices: 2 files, 107 bytes"
+    assert lines[-1].startswith("not used, for its digest: guides: 'references/NOTES.md' of the")
+    assert "Send them" not in done.stdout
 
 
 def test_answer_questions_shows_what_is_asked_and_what_became_of_it() -> None:

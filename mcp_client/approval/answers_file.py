@@ -50,7 +50,7 @@ _END = b"\n]}\n"
 _KEY = re.compile(r"[0-9a-f]{64}")
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=True).encode
 
-OPTIONAL = {"exact", "context", "origin", "by", "expires"}
+OPTIONAL = {"exact", "context", "origin", "by", "expires", "skill"}
 TYPES: dict[str, tuple[type, ...]] = {
     "server": (str,),
     "identity": (str,),
@@ -66,6 +66,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "by": (str,),
     "expires": (int, float),
     "findings": (list,),
+    "skill": (bool,),
 }
 """The members of an answer, and what JSON type each has; () for any."""
 

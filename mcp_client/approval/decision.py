@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from ..catalog.skill_request import SkillRequest
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError
 from ..runtime.frozen import frozen_dataclass
@@ -46,6 +47,10 @@ class Remember:
     server, the same definition of the tool, the same trust, an equal context and the same origin,
     and for no call with a finding that this one did not have. A call whose arguments the approver
     edited is remembered in neither way. ``seconds`` limits how long they hold.
+
+    For a skill (``SkillRequest``), "session" and "always" are for the same files with the same
+    digests, on the same server and with an equal context; a skill with dynamic content is
+    remembered in neither way, and ``where`` cannot be kept.
     """
 
     scope: Scope
@@ -156,6 +161,8 @@ class Verdict:
 
 Answer: TypeAlias = Allow | Deny
 ApprovalHook: TypeAlias = Callable[[ToolCall], Answer | Awaitable[Answer]]
+"""Asked about each tool call; and about each skill to be loaded, with a ``SkillRequest``, which has
+none of the attributes that say what a call does: a hook that looks at these refuses skills."""
 
 
 @runtime_checkable
@@ -163,7 +170,8 @@ class Policy(Protocol):
     """Decides calls without waiting; ``Rules`` is one, and a host may write its own.
 
     ``connect(approval=...)`` takes any object with these two members. Unlike a hook, a policy is
-    asked before remembered answers, and again about arguments that the approver edited.
+    asked before remembered answers, and again about arguments that the approver edited. It is
+    asked about skills, too, with a ``SkillRequest``.
     """
 
     @property
@@ -177,12 +185,12 @@ class Policy(Protocol):
 _ALLOWED = Allow()
 
 
-def allow_all(call: ToolCall) -> Answer:
-    """Yes to everything. For tests, and for servers that cannot do harm."""
+def allow_all(call: ToolCall | SkillRequest) -> Answer:
+    """Yes to everything, skills included. For tests, and for servers that cannot do harm."""
     return _ALLOWED
 
 
-def deny_all(call: ToolCall) -> Answer:
+def deny_all(call: ToolCall | SkillRequest) -> Answer:
     """No to everything: tools can be looked at, not run."""
     return Deny("deny_all refuses every call")
 

@@ -2,6 +2,9 @@
 
 A policy decides first, where there is one; then remembered answers; then the approval hook.
 
+Loading a skill is decided here, too: the same policy, remembered answers and hook are asked with a
+``SkillRequest``.
+
 A hook is a callable from ``ToolCall`` to ``Allow`` or ``Deny``, async or sync. An async hook runs
 in the caller's task, a sync one in a thread. Calls made side by side are asked about side by side:
 ``one_at_a_time(hook)`` wraps a hook that cannot do that, and the terminal takes one dialogue at a
@@ -20,11 +23,13 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import anyio
 from anyio.lowlevel import checkpoint
 
+from ..catalog.skill_request import SkillRequest
 from ..catalog.tool import ToolCall
 from ..connection.cancellation import stop_if_cancelled
 from ..errors import CallDenied, CallPending, ConfigError, InvalidArguments, McpError
@@ -45,9 +50,9 @@ from .decision import (
     not_an_answer,
     not_arguments,
 )
+from .memory import ApprovalMemory
 from .one_call import OneCallApproval
 from .questions import Question, current_question, in_thread, invoke_hook, write_down
-from .remembered import ApprovalMemory
 
 __all__ = [
     "Allow",
@@ -63,6 +68,7 @@ __all__ = [
 ]
 
 _log = logging.getLogger("mcp_client.approval")
+_Asked: TypeAlias = ToolCall | SkillRequest
 _MOST_KINDS = 100
 _TICKS = 3
 """Turns of the event loop after a hook has answered, so that what the server said by then is known
@@ -134,7 +140,31 @@ class Gate:
         if answer is not None and type(answer) is not Allow:
             raise _wrong_answer(call, "the policy", answer)
 
-    async def recall(self, call: ToolCall) -> Allow | None:
+    async def approve_skill(self, request: SkillRequest) -> Allow:
+        """The yes to loading a skill. Raises ``CallDenied``, and ``CallPending`` where the hook
+        does."""
+        answer, who = self._at_once(request, None)
+        if answer is None:
+            answer, who = await self._wait(request)
+        if type(answer) is Deny:
+            reason = safe_text(answer.reason, 500)
+            raise _denied(request, f"not approved: {reason}", reason, answer.source, answer.by)
+        if type(answer) is not Allow:
+            raise _wrong_answer(request, who, answer)
+        if answer.arguments is not None:
+            reason = f"{who} answered Allow with arguments, and a skill has none"
+            raise _denied(request, reason, reason)
+        if answer.remember is None:
+            return answer
+        remember = _remember(request, answer.remember)
+        expires = answer.expires
+        if remember.scope != "call":
+            await self._keep_skill(request, answer, remember)
+            if expires is None and remember.seconds is not None:
+                expires = time.time() + remember.seconds
+        return replace(answer, remember=remember, expires=expires)
+
+    async def recall(self, call: _Asked) -> Allow | None:
         """The remembered answer that covers ``call``."""
         if self.memory.waits:
             return await in_thread(self.memory.recall, call)
@@ -148,7 +178,7 @@ class Gate:
 
     # ------------------------------------------------------------------- asking
 
-    def _at_once(self, call: ToolCall, once: OneCallApproval | None) -> tuple[Any, str]:
+    def _at_once(self, call: Any, once: OneCallApproval | None) -> tuple[Any, str]:
         """The answer that needs no waiting, and who gave it; None if it has to be asked for."""
         who = "the policy"
         answer: Any = None
@@ -170,7 +200,7 @@ class Gate:
             raise self._failed(call, who, error) from error
         return answer, who
 
-    async def _wait(self, call: ToolCall) -> tuple[Any, str]:
+    async def _wait(self, call: _Asked) -> tuple[Any, str]:
         """The answer from the file of answers or the hook, and which of the two gave it."""
         who = "memory"
         before = cancel_requests()
@@ -208,7 +238,7 @@ class Gate:
         if scope.cancelled_caught:
             raise _SessionClosed if question.closed else _NoAnswer
 
-    async def _ask(self, question: Question, call: ToolCall) -> Any:
+    async def _ask(self, question: Question, call: Any) -> Any:
         if question.is_nested:
             raise _Nested
         token = current_question.set(question)
@@ -217,7 +247,7 @@ class Gate:
         finally:
             current_question.reset(token)
 
-    def _failed(self, call: ToolCall, who: str, error: BaseException) -> CallDenied:
+    def _failed(self, call: _Asked, who: str, error: BaseException) -> CallDenied:
         reason = self._failure_reason(error)
         self._log_failure(call, who, error)
         return _denied(call, f"{who} gave no answer ({reason})", reason)
@@ -238,9 +268,11 @@ class Gate:
                 return safe_text(error, 500)
             case McpError():
                 return f"it raised {type(error).__name__}: {safe_text(error, 500)}"
+            case AttributeError(obj=SkillRequest()):
+                return f"it raised AttributeError: {error}"
         return f"it raised {type(error).__name__}"
 
-    def _log_failure(self, call: ToolCall, who: str, error: BaseException) -> None:
+    def _log_failure(self, call: _Asked, who: str, error: BaseException) -> None:
         """Each kind of failure with its traceback once, for a mistake in a hook to be found."""
         if isinstance(error, _NoAnswer | _SessionClosed | _Nested | ConfigError):
             return
@@ -251,7 +283,7 @@ class Gate:
             logging.ERROR if first else logging.DEBUG,
             "%s/%s is refused: %s raised %s",
             call.server,
-            safe_text(call.tool.name, 128),
+            safe_text(_name_of(call), 128),
             who,
             type(error).__name__,
             exc_info=error if first else None,
@@ -275,6 +307,17 @@ class Gate:
         if answer.arguments is not None:
             _log.warning("%s: an answer that edits the arguments is not remembered", call.server)
             return
+        await self._write(call, answer, remember)
+
+    async def _keep_skill(self, request: SkillRequest, answer: Allow, remember: Remember) -> None:
+        why = "its content is dynamic" if request.dynamic else ""
+        why = why or ("a skill has no arguments" if remember.where else "")
+        if why:
+            _log.warning("%s: the answer about a skill is not remembered: %s", request.server, why)
+            return
+        await self._write(request, answer, remember)
+
+    async def _write(self, call: _Asked, answer: Allow, remember: Remember) -> None:
         try:
             if self.memory.waits and remember.scope == "always":
                 what = f"{call.server}: the answer"
@@ -314,7 +357,7 @@ def _edited(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
         ) from None
 
 
-def _remember(call: ToolCall, remember: Any) -> Remember:
+def _remember(call: _Asked, remember: Any) -> Remember:
     try:
         return remember if type(remember) is Remember else Remember(remember)
     except ConfigError as error:
@@ -322,15 +365,22 @@ def _remember(call: ToolCall, remember: Any) -> Remember:
         raise _denied(call, reason, reason) from None
 
 
-def _wrong_answer(call: ToolCall, who: str, answer: object) -> CallDenied:
+def _wrong_answer(call: _Asked, who: str, answer: object) -> CallDenied:
     reason = f"{who} answered {not_an_answer(answer)}"
-    _log.warning("%s/%s is refused: %s", call.server, safe_text(call.tool.name, 128), reason)
+    _log.warning("%s/%s is refused: %s", call.server, safe_text(_name_of(call), 128), reason)
     return _denied(call, reason, reason)
 
 
+def _name_of(call: _Asked) -> str:
+    return call.uri if isinstance(call, SkillRequest) else call.tool.name
+
+
 def _denied(
-    call: ToolCall, message: str, reason: str, source: str = "gate", by: str | None = None
+    call: _Asked, message: str, reason: str, source: str = "gate", by: str | None = None
 ) -> CallDenied:
+    if isinstance(call, SkillRequest):
+        message = f"the skill {safe_text(call.uri, 200)!r} is not loaded: {message}"
+        return CallDenied(message, reason=reason, source=source, by=by, server=call.server)
     return CallDenied(
         message, reason=reason, source=source, by=by, server=call.server, tool=call.tool.name
     )

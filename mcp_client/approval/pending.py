@@ -9,6 +9,7 @@ from typing import Self, TypeAlias
 
 from anyio.lowlevel import checkpoint
 
+from ..catalog.skill_request import SkillRequest
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError
 from ..runtime.event_loop import in_event_loop
@@ -21,11 +22,12 @@ __all__ = ["DecidedApproval", "PendingApproval", "PendingChanges"]
 
 @dataclass(frozen=True, slots=True)
 class PendingApproval:
-    """A call that waits to be decided. Times are seconds since the beginning of 1970, UTC."""
+    """A call, or a skill to be loaded, that waits to be decided. Times are seconds since the
+    beginning of 1970, UTC."""
 
     id: str
     """Random, and used for no other call; ``call.id`` is the one in the audit."""
-    call: ToolCall
+    call: ToolCall | SkillRequest
     asked_at: float
     expires_at: float | None
     """When it will be refused if it is not decided; None where nothing limits that."""
@@ -33,10 +35,11 @@ class PendingApproval:
 
 @dataclass(frozen=True, slots=True)
 class DecidedApproval:
-    """A call that was decided lately. Whether it was then sent and ran is in the audit."""
+    """A call, or a skill, that was decided lately. Whether it then was sent and ran is in the
+    audit."""
 
     id: str
-    call: ToolCall
+    call: ToolCall | SkillRequest
     asked_at: float
     decided_at: float
     answer: Answer

@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 import anyio
 from anyio.lowlevel import RunVar
 
+from ..catalog.skill_request import SkillRequest
 from ..catalog.tool import ToolCall
 from ..runtime.callbacks import invoke_callback
 from .decision import Allow, ApprovalHook
@@ -44,7 +45,7 @@ _OTHER_THREADS = 16
 class Recalls(Protocol):
     """What a question needs of its gate."""
 
-    async def recall(self, call: ToolCall) -> Allow | None: ...
+    async def recall(self, call: ToolCall | SkillRequest) -> Allow | None: ...
 
 
 class Question:
@@ -80,7 +81,7 @@ class Question:
 current_question: ContextVar[Question | None] = ContextVar("mcp_client.approval", default=None)
 
 
-async def remembered_meanwhile(call: ToolCall) -> Allow | None:
+async def remembered_meanwhile(call: ToolCall | SkillRequest) -> Allow | None:
     """The remembered answer that covers ``call`` by now, for a hook that waited for its turn."""
     question = current_question.get()
     if question is None or not question.is_open:
@@ -88,7 +89,7 @@ async def remembered_meanwhile(call: ToolCall) -> Allow | None:
     return await question.gate.recall(call)
 
 
-async def invoke_hook(hook: ApprovalHook, call: ToolCall) -> Any:
+async def invoke_hook(hook: ApprovalHook, call: ToolCall | SkillRequest) -> Any:
     """The answer of ``hook``: awaited where it is async, else from a thread of its own."""
     return await invoke_callback(hook, call, limiter=_limiter(_hook_threads, _HOOK_THREADS))
 

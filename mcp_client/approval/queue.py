@@ -10,7 +10,8 @@ for pending in queue.pending_for("ana"):              # in another task, thread 
 
 The queue is an approval hook. Each call that it is asked about is pending until somebody decides
 it, its caller goes, the session is closed, or ``Timeouts(approval=...)`` runs out; then it is gone.
-A call is decided once: a second decision raises ``NotPending``, a ``LookupError``.
+A call is decided once: a second decision raises ``NotPending``, a ``LookupError``. The same holds
+for skills that are to be loaded: ``pending.call`` is a ``SkillRequest`` then.
 
 With ``Allow(remember="call")`` a yes also holds where the server was restarted while somebody
 thought: the call goes out on the new connection if the definition of the tool and the arguments
@@ -47,6 +48,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..catalog.call_context import same_context
+from ..catalog.skill_request import SkillRequest
 from ..catalog.tool import ToolCall
 from ..errors import CallPending, ConfigError, InvalidArguments
 from ..protocol.canonical_json import NotJson, canonical_of, frozen, plain
@@ -75,7 +77,7 @@ class _Question:
 
     __slots__ = ("_answered", "_run_soon", "answer", "pending")
 
-    def __init__(self, call: ToolCall) -> None:
+    def __init__(self, call: ToolCall | SkillRequest) -> None:
         backend = current()
         self._run_soon = backend.run_soon
         self._answered = LoopEvent()
@@ -131,7 +133,7 @@ class ApprovalQueue:
         where = f"{len(self._questions)} pending" if self._store is None else repr(self._store)
         return f"<ApprovalQueue, {where}>"
 
-    async def __call__(self, call: ToolCall) -> Answer:
+    async def __call__(self, call: ToolCall | SkillRequest) -> Answer:
         """Wait until ``call`` is decided. This is what a session calls."""
         if self._store is not None:
             return await self._ask_store(self._store, call)
@@ -186,8 +188,8 @@ class ApprovalQueue:
         """
         wanted = _ids(ids)
         answer = _signed(answer, by)
-        if isinstance(answer, Allow) and answer.arguments is not None and len(wanted) > 1:
-            raise ConfigError("decide(): an answer with arguments is for one call, not for several")
+        if isinstance(answer, Allow) and answer.arguments is not None:
+            self._check_edited(wanted)
         if not wanted:
             return
         if self._store is None:
@@ -198,6 +200,12 @@ class ApprovalQueue:
                 for ticket in tickets:
                     self._remember(_shown(ticket), answer)
         self._signal.notify()
+
+    def _check_edited(self, wanted: tuple[str, ...]) -> None:
+        if len(wanted) > 1:
+            raise ConfigError("decide(): an answer with arguments is for one call, not for several")
+        if any(isinstance(one.call, SkillRequest) for one in self.pending if one.id in wanted):
+            raise ConfigError("decide(): a skill has no arguments: give Allow() or Deny(reason)")
 
     def changes(self) -> PendingChanges:
         """``pending``, each time it is another: see ``PendingChanges``."""
@@ -224,11 +232,11 @@ class ApprovalQueue:
         kept.append(
             DecidedApproval(pending.id, pending.call, pending.asked_at, time.time(), answer)
         )
-        self._decided_chars += len(pending.call.arguments_json)
+        self._decided_chars += _weight(pending.call)
         while len(kept) > _KEPT or (self._decided_chars > _KEPT_CHARS and len(kept) > 1):
-            self._decided_chars -= len(kept.popleft().call.arguments_json)
+            self._decided_chars -= _weight(kept.popleft().call)
 
-    async def _ask_store(self, store: TicketStore, call: ToolCall) -> Answer:
+    async def _ask_store(self, store: TicketStore, call: ToolCall | SkillRequest) -> Answer:
         from .tickets import Ticket
 
         now = time.time()
@@ -254,6 +262,13 @@ class ApprovalQueue:
                         retryable=True,
                     )
                 await listener.wait(min(_LOOK, left))
+
+
+def _weight(call: ToolCall | SkillRequest) -> int:
+    """About how many characters it takes to keep it."""
+    if isinstance(call, SkillRequest):
+        return sum(len(file.uri) + len(file.path) for file in call.files)
+    return len(call.arguments_json)
 
 
 def _new_id() -> str:

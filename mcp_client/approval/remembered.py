@@ -18,6 +18,9 @@ A yes with ``remember="session"`` is kept by the session (``session.answers``), 
 - without findings, on the arguments or in the catalog, that were not there when the answer was
   given; drift from the ``pins`` is a finding.
 
+A yes to loading a skill (``SkillRequest``) is for the skill of that server and URI, with exactly
+the files and digests that it had, and for an equal context.
+
 A no is never remembered. The file is JSON, readable and writable by its owner only (0600), see
 ``answers_file``. Processes that write it take turns; an answer that one process revokes is not
 used by the others from their next call on. What may contain a secret (arguments, the words of
@@ -34,23 +37,16 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakSet
 
-from ..catalog.call_context import (
-    CallOrigin,
-    context_from_json,
-    context_key,
-    is_storable,
-    same_context,
-)
+from ..catalog.call_context import CallOrigin, context_from_json, context_key, same_context
+from ..catalog.skill_request import SkillRequest
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError
 from ..protocol.canonical_json import canonical_of, plain, sha256
 from ..runtime.keyed_digest import keyed
 from ..runtime.safe_text import safe_text
-from .decision import Allow, Remember
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +55,7 @@ if TYPE_CHECKING:
     from .answers_file import AnswersFile, Contents
     from .constraints import Constraints
 
-__all__ = ["Answers", "ApprovalMemory", "Remembered"]
+__all__ = ["Answers", "Remembered", "digest_of_call", "digest_of_finding"]
 
 _log = logging.getLogger("mcp_client.approval")
 _PROCESS_KEY = os.urandom(32)
@@ -74,8 +70,9 @@ class Remembered:
     identity: str
     """What is run, or where it is, as text that tells servers apart and contains no secret."""
     tool: str
+    """Its name; the URI of a skill."""
     fingerprint: str
-    """Of the tool's definition when the answer was given."""
+    """Of the tool's definition when the answer was given; the digest of a skill."""
     trusted: bool
     scope: Literal["session", "always"]
     where: Mapping[str, Any] | None = field(default=None, hash=False)
@@ -94,6 +91,8 @@ class Remembered:
     """When it ends; None where only its scope limits it."""
     findings: tuple[str, ...] = ()
     """Digests of what was found when the answer was given."""
+    skill: bool = False
+    """Whether it is for loading a skill, and not for calls of a tool."""
     _constraints: Constraints = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -103,20 +102,31 @@ class Remembered:
         object.__setattr__(self, "where", constraints.wanted or None)
         object.__setattr__(self, "_constraints", constraints)
 
-    def covers(self, call: ToolCall, identity: str, key: bytes | None = None) -> bool:
+    def covers(
+        self, call: ToolCall | SkillRequest, identity: str, key: bytes | None = None
+    ) -> bool:
         """Whether it allows ``call`` of the server ``identity``; ``key`` is that of its store."""
+        if isinstance(call, SkillRequest):
+            what = self.skill and self.tool == call.uri and self.fingerprint == call.digest
+            return what and self._holds_for(call, identity, key)
         return (
-            self.tool == call.tool.name
-            and self.server == call.server
-            and self.identity == identity
+            not self.skill
+            and self.tool == call.tool.name
             and self.trusted is call.trusted
             and self.fingerprint == call.tool.fingerprint
-            and same_context(self.context, call.context)
             and self.origin == call.origin
-            and all(keyed(_digest(one), key) in self.findings for one in call.findings)
-            and (self.exact is None or self.exact == keyed(_exactly(call), key))
-            and not self.has_expired
+            and self._holds_for(call, identity, key)
+            and (self.exact is None or self.exact == keyed(digest_of_call(call), key))
             and (not self._constraints or self._constraints.hold(call.arguments) is True)
+        )
+
+    def _holds_for(self, call: ToolCall | SkillRequest, identity: str, key: bytes | None) -> bool:
+        return (
+            self.server == call.server
+            and self.identity == identity
+            and same_context(self.context, call.context)
+            and all(keyed(digest_of_finding(one), key) in self.findings for one in call.findings)
+            and not self.has_expired
         )
 
     @property
@@ -131,7 +141,8 @@ class Remembered:
     def _question(self) -> tuple[Hashable, ...]:
         where = None if self.where is None else canonical_of(plain(self.where))
         context = context_key(self.context)
-        return self.server, self.identity, self.tool, where, self.exact, context, self.origin
+        what = self.tool, self.skill, where, self.exact
+        return self.server, self.identity, *what, context, self.origin
 
     def to_json(self) -> dict[str, Any]:
         from .answers_file import OPTIONAL, TYPES
@@ -139,6 +150,8 @@ class Remembered:
         members = {name: getattr(self, name) for name in TYPES}
         if self.origin == "host":  # as in files that were written before there was another
             del members["origin"]
+        if not self.skill:  # likewise
+            del members["skill"]
         return {k: v for k, v in members.items() if v is not None or k not in OPTIONAL}
 
 
@@ -170,12 +183,12 @@ class _Book:
         if answer.exact is not None:
             self._with_exact.add((answer.server, answer.tool))
 
-    def find(self, call: ToolCall, identity: str) -> Remembered | None:
-        place = call.server, call.tool.name
+    def find(self, call: ToolCall | SkillRequest, identity: str) -> Remembered | None:
+        place = call.server, call.uri if isinstance(call, SkillRequest) else call.tool.name
         found = self._index.get((*place, None), {})
         answers = tuple(found.values())
-        if place in self._with_exact:
-            exact = keyed(_exactly(call), self.key)
+        if place in self._with_exact and not isinstance(call, SkillRequest):
+            exact = keyed(digest_of_call(call), self.key)
             answers += tuple(self._index.get((*place, exact), {}).values())
         if not answers:
             return None
@@ -263,7 +276,7 @@ class Answers:
         """Forget everything. Returns how many answers that were."""
         return self._drop(lambda one: True, by)
 
-    def find(self, call: ToolCall, identity: str) -> Remembered | None:
+    def find(self, call: ToolCall | SkillRequest, identity: str) -> Remembered | None:
         """The answer that covers ``call`` of the server with this ``lasting_identity``."""
         return self._book().find(call, identity)
 
@@ -363,105 +376,11 @@ class Answers:
             self._last = self._file.replace(key, [one.to_json() for one in book.all()]), book
 
 
-class ApprovalMemory:
-    """What is remembered for one session: its own answers, and those of the host's store."""
-
-    def __init__(
-        self, identity: Callable[[], str | None] = lambda: None, store: Answers | None = None
-    ) -> None:
-        """``identity`` gives the server's ``lasting_identity``; without one the store is not used.
-
-        It is called when it is first needed, because it computes a digest.
-        """
-        self.session = Answers()
-        self.store = store
-        self.waits = store is not None and store.path is not None
-        """Whether looking into the store means reading a file."""
-        self._identity = cache(identity)
-        self._warned: set[str] = set()
-
-    def recall(self, call: ToolCall) -> Allow | None:
-        """The yes that covers ``call``, if there is one."""
-        found = None
-        if self.session.kept:
-            found = self.session.find(call, self._identity() or "")
-        if found is None and self.store is not None:
-            identity = self._identity()
-            found = None if identity is None else self.store.find(call, identity)
-        if found is None:
-            return None
-        day = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(found.when))
-        return Allow(
-            reason=f"remembered for this tool, {found.scope}, on {day}",
-            source="memory",
-            by=found.by,
-            expires=found.expires,
-        )
-
-    def keep(self, call: ToolCall, remember: Remember, by: str | None = None) -> None:
-        """The answer of ``by``. Raises ``ConfigError`` where the store cannot be written."""
-        identity = self._identity()
-        where = remember.where
-        exact = remember.exact
-        if where and _is_exact(where, call):  # the same, but with the arguments in clear
-            where, exact = None, True
-        store = None
-        if remember.scope == "always":
-            store = self.store
-            missing = self._missing_for_always(call, identity)
-            if missing is not None:
-                store = None
-                self._warn_once(call, missing)
-        now = time.time()
-        (store or self.session).add(
-            Remembered(
-                server=call.server,
-                identity=identity or "",
-                tool=call.tool.name,
-                fingerprint=call.tool.fingerprint,
-                trusted=call.trusted,
-                scope="session" if store is None else "always",
-                where=where,
-                exact=_exactly(call) if exact else None,
-                context=call.context,
-                origin=call.origin,
-                when=float(int(now)),
-                by=None if by is None else safe_text(by, 200),
-                expires=None if remember.seconds is None else now + remember.seconds,
-                findings=tuple({_digest(finding) for finding in call.findings}),
-            )
-        )
-
-    def _missing_for_always(self, call: ToolCall, identity: str | None) -> str | None:
-        if self.store is None:
-            return "connect(answers=...) names no store"
-        if identity is None:
-            return "this server cannot be told apart from others later"
-        if not is_storable(call.context):
-            return "its context is not text, a number, a boolean or a tuple of them"
-        return None
-
-    def _warn_once(self, call: ToolCall, why: str) -> None:
-        if why not in self._warned:
-            self._warned.add(why)
-            _log.warning(
-                "%s: an answer for always is kept until the session ends: %s", call.server, why
-            )
-
-
-def _digest(finding: str) -> str:
+def digest_of_finding(finding: str) -> str:
     # Not the sentence: one about an argument may quote it.
     return f"sha256:{sha256(finding)}"
 
 
-def _exactly(call: ToolCall) -> str:
+def digest_of_call(call: ToolCall) -> str:
     """Digest of everything the caller sends with a call: its arguments and its ``_meta``."""
     return f"sha256:{sha256(json.dumps([call.arguments_json, call.meta_json]))}"
-
-
-def _is_exact(where: Mapping[str, Any], call: ToolCall) -> bool:
-    from .constraints import Constraints
-
-    if set(where) != {""} or set(where[""]) != {"equals"}:
-        return False
-    return Constraints(where).hold(call.arguments) is True

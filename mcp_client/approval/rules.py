@@ -18,6 +18,11 @@ matches when everything it says holds:
   one the tool has: ``*``, ``?``, ``[abc]``; upper and lower case differ. ``fingerprint`` is that of
   one definition. A glob also allows tools that the server adds later: if that is not intended,
   allow by ``fingerprint``, or connect with ``pins``: then a new tool is a finding.
+- ``skill`` is a glob over the URI of a skill that is to be loaded. Its ``fingerprint`` is the
+  digest of its files, ``SkillRequest.digest``. A rule with ``skill`` is not about tools; one with
+  ``tool``, hints, ``trusted=True``, ``arguments`` or ``meta`` is not about skills. A rule that
+  allows a skill names it by ``skill`` or ``fingerprint``. A glob also allows the skill once it has
+  changed: if that is not intended, allow by ``fingerprint``, or connect with ``pins``.
 - ``read_only``, ``destructive``, ``idempotent``, ``open_world`` are the call's hints, so the worst
   case unless the host trusts the server; ``trusted`` is that trust.
 - ``arguments`` are constraints (see ``constraints``) on the arguments that will be sent, ``meta``
@@ -50,6 +55,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Literal, TypeAlias, get_args
 
 from ..catalog.call_context import CallOrigin, context_from_json, same_context
+from ..catalog.skill_request import SKILL_FINDING, SkillRequest
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError
 from ..runtime.atomic_file import access_problem
@@ -62,7 +68,7 @@ __all__ = ["Explanation", "Outcome", "Rule", "Rules"]
 Outcome: TypeAlias = Literal["allow", "ask", "deny"]
 
 _OUTCOMES = get_args(Outcome)
-_GLOBS = ("server", "tool")
+_GLOBS = ("server", "tool", "skill")
 _HINTS = ("read_only", "destructive", "idempotent", "open_world")
 _FLAGS = (*_HINTS, "trusted", "findings")
 
@@ -74,6 +80,7 @@ class Rule:
     outcome: Outcome = field(kw_only=False)
     server: str | None = None
     tool: str | None = None
+    skill: str | None = None
     fingerprint: str | None = None
     trusted: bool | None = None
     read_only: bool | None = None
@@ -93,8 +100,8 @@ class Rule:
     """When the rule ends: a time with its offset, or a day, which counts to its end, UTC. A text
     is ISO 8601. Afterwards it matches no call."""
     _ends: datetime | None = field(default=None, init=False, repr=False, compare=False)
-    _globs: tuple[tuple[str, Callable[[str], object]], ...] = field(
-        default=(), init=False, repr=False, compare=False
+    _globs: Mapping[str, Callable[[str], object]] = field(
+        default_factory=dict, init=False, repr=False, compare=False, hash=False
     )
     _hints: tuple[tuple[str, bool], ...] = field(default=(), init=False, repr=False, compare=False)
     _constraints: Constraints = field(
@@ -134,15 +141,17 @@ class Rule:
         set(self, "_ends", ends)
         set(self, "meta", meta.wanted or None)
         set(self, "_meta", meta)
-        set(self, "_globs", tuple((name, glob(text)) for name, text in globs if text is not None))
+        set(self, "_globs", {name: glob(text) for name, text in globs if text is not None})
         set(self, "_hints", tuple((name, value) for name, value in hints if value is not None))
 
-    def matches(self, call: ToolCall, at: datetime | None = None) -> bool:
+    def matches(self, call: ToolCall | SkillRequest, at: datetime | None = None) -> bool:
         """Whether the rule is about ``call``; ``at`` is another time than now."""
         if self._ends is not None and (at or datetime.now(UTC)) >= self._ends:
             return False
-        for name, match in self._globs:
-            if not match(call.server if name == "server" else call.tool.name):
+        if isinstance(call, SkillRequest):
+            return self._matches_skill(call)
+        for name, match in self._globs.items():
+            if name == "skill" or not match(call.server if name == "server" else call.tool.name):
                 return False
         for name, wanted in self._hints:
             if getattr(call.hints, name) is not wanted:
@@ -163,6 +172,25 @@ class Rule:
         return self._meets(self._constraints, call.arguments) and (
             not self._meta or self._meets(self._meta, _meta_of(call))
         )
+
+    def _matches_skill(self, request: SkillRequest) -> bool:
+        globs, fingerprint = self._globs, self.fingerprint
+        if self.origin == "app":
+            return False
+        if self.trusted or self._hints or self._constraints or self._meta or "tool" in globs:
+            return False
+        for name, text in (("server", request.server), ("skill", request.uri)):
+            if name in globs and not globs[name](text):
+                return False
+        found = any(one != SKILL_FINDING for one in request.findings)
+        if self.outcome == "allow":
+            if (fingerprint is None and "skill" not in globs) or (found and not self.findings):
+                return False
+        elif self.findings is not None and found is not self.findings:
+            return False
+        if fingerprint is not None and request.digest != fingerprint:
+            return False
+        return self.context is None or same_context(self.context, request.context)
 
     def _meets(self, constraints: Constraints, value: Any) -> bool:
         if not constraints:
@@ -270,7 +298,7 @@ class Rules:
             raise ConfigError(f"Rules.from_file({path!r}): give the path of a file")
         return cls(_read(path), ask)
 
-    def explain(self, call: ToolCall, *, at: datetime | None = None) -> Explanation:
+    def explain(self, call: ToolCall | SkillRequest, *, at: datetime | None = None) -> Explanation:
         """Which rule decides ``call``, and what it decides; ``at`` another time than now.
 
         For a policy's own tests, with ``ToolCall.example``.
@@ -282,19 +310,21 @@ class Rules:
         number = self._first(call, at)
         return _NONE if number is None else self._explained[number]
 
-    def decide(self, call: ToolCall) -> Answer | None:
+    def decide(self, call: ToolCall | SkillRequest) -> Answer | None:
         """The answer to ``call``; None where the rules leave it to be asked about."""
         number = self._first(call)
         return None if number is None else self._decided[number]
 
-    def __call__(self, call: ToolCall) -> Answer | Awaitable[Answer]:
+    def __call__(self, call: ToolCall | SkillRequest) -> Answer | Awaitable[Answer]:
         """The rules as an approval hook, for another hook to call."""
         answer = self.decide(call)
         if answer is not None:
             return answer
         if self.ask is None:
             return Deny("no rule decides this call, and Rules(ask=...) names no hook to ask")
-        return self.ask(call)
+        ask: Any = self.ask  # which takes both, or refuses a skill by raising
+        answered: Answer | Awaitable[Answer] = ask(call)
+        return answered
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules)
@@ -319,7 +349,7 @@ class Rules:
     def __repr__(self) -> str:
         return f"<Rules, {len(self.rules)} of them>"
 
-    def _first(self, call: ToolCall, at: datetime | None = None) -> int | None:
+    def _first(self, call: ToolCall | SkillRequest, at: datetime | None = None) -> int | None:
         for number, rule in enumerate(self.rules):
             if rule.matches(call, at):
                 return number

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
+from ..catalog.skill_request import SkillRequest
 from ..catalog.tool import ToolCall
 from ..protocol.canonical_json import NotJson
 from ..runtime.console import Console, open_console, why_no_terminal
@@ -13,6 +14,7 @@ from ..runtime.safe_text import safe_text
 from .decision import Allow, Answer, Deny, Remember
 from .editor import EditorFailed, arguments_of, draft_of, edited, editor
 from .questions import in_thread, remembered_meanwhile
+from .terminal_skill import decided_skill
 from .wording import HINTS, ORIGINS, SOURCES
 
 __all__ = ["ask_on_terminal", "everything", "question"]
@@ -27,7 +29,7 @@ _PART = 2_000
 """Lines of a call in full that are shown at once."""
 
 
-async def ask_on_terminal(call: ToolCall) -> Answer:
+async def ask_on_terminal(call: ToolCall | SkillRequest) -> Answer:
     """Ask the person at the terminal; without a terminal, refuse and say what to do.
 
     The question goes to standard error and the answer comes from standard input. Shown are server,
@@ -39,6 +41,9 @@ async def ask_on_terminal(call: ToolCall) -> Answer:
       with exactly these arguments. See ``Remember``.
     - ``e`` opens the arguments in $VISUAL or $EDITOR; what comes back is asked about again.
     - ``v`` shows the call in full and asks again; above 2,000 lines, each ``v`` shows a part.
+
+    For a skill that is to be loaded, its name, description, URI, files and findings are shown, and
+    ``s`` and ``a`` are for exactly these files.
 
     After any other answer the question is asked again; the third time it means no. Ctrl-C and
     Ctrl-D mean no to this call, and the program continues. A question is withdrawn when its time
@@ -54,7 +59,9 @@ async def ask_on_terminal(call: ToolCall) -> Answer:
         )
     async with open_console() as console:
         answer = await remembered_meanwhile(call) if console.waited else None
-        return answer or await _decided(console, call)
+        if answer is None and isinstance(call, SkillRequest):
+            return await decided_skill(console, call, _NO, _LEFT)
+        return answer or await _decided(console, call)  # type: ignore[arg-type]  # a call, then
 
 
 async def _decided(console: Console, call: ToolCall) -> Answer:

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 from ..catalog.call_context import context_from_json, is_storable
 from ..catalog.drift import Drift
+from ..catalog.skill_request import SkillFile, SkillRequest, digest_of
 from ..catalog.tool import Tool, ToolCall
 from ..errors import ConfigError, NotPending
 from ..protocol.canonical_json import plain
@@ -41,7 +42,7 @@ class Ticket:
     beginning of 1970, UTC."""
 
     id: str
-    call: ToolCall
+    call: ToolCall | SkillRequest
     asked_at: float
     expires_at: float
     """When it ends, decided or not."""
@@ -51,9 +52,11 @@ class Ticket:
     def has_expired(self) -> bool:
         return time.time() >= self.expires_at
 
-    def holds_for(self, call: ToolCall) -> bool:
+    def holds_for(self, call: ToolCall | SkillRequest) -> bool:
         """Whether the answer is one to ``call``, which has the same key."""
         known = {*self.call.findings, RECONNECTED}
+        if isinstance(call, SkillRequest) or isinstance(self.call, SkillRequest):
+            return type(call) is type(self.call) and set(call.findings) <= known
         return self.call.trusted is call.trusted and set(call.findings) <= known
 
     def to_json(self) -> dict[str, Any]:
@@ -207,7 +210,19 @@ def not_pending(missing: tuple[str, ...], wanted: int) -> NotPending:
 # --------------------------------------------------------------------------- as JSON
 
 
-def _call_to_json(call: ToolCall) -> dict[str, Any]:
+def _call_to_json(call: ToolCall | SkillRequest) -> dict[str, Any]:
+    if isinstance(call, SkillRequest):
+        return {
+            "id": call.id,
+            "server": call.server,
+            "skill": call.uri,
+            "name": call.name,
+            "description": call.description,
+            "files": [[one.uri, one.digest, one.size, one.path] for one in call.files],
+            "ignored": list(call.ignored),
+            "findings": list(call.findings),
+            "context": call.context,
+        }
     drift = call.drift
     return {
         "id": call.id,
@@ -223,7 +238,9 @@ def _call_to_json(call: ToolCall) -> dict[str, Any]:
     }
 
 
-def _call_from_json(value: Any) -> ToolCall:
+def _call_from_json(value: Any) -> ToolCall | SkillRequest:
+    if "skill" in value:
+        return _skill_from_json(value)
     definition, server = value["definition"], _text(value["server"])
     tool = Tool(_text(definition["name"]), server, value["trusted"] is True, definition)
     meta, drift = value["meta"], value["drift"]
@@ -242,6 +259,26 @@ def _call_from_json(value: Any) -> ToolCall:
         context=context_from_json(value["context"]),
         origin="app" if value.get("origin") == "app" else "host",
         drift=None if drift is None else Drift.of(tool, drift["kind"], drift["pinned"]),
+    )
+
+
+def _skill_from_json(value: Any) -> SkillRequest:
+    files = tuple(
+        SkillFile(_text(uri), _text(digest), int(size), _text(path))
+        for uri, digest, size, path in value["files"]
+    )
+    return SkillRequest(
+        id=_text(value["id"]),
+        server=_text(value["server"]),
+        name=_text(value["name"]),
+        description=_text(value["description"]),
+        uri=_text(value["skill"]),
+        files=files,
+        size=sum(file.size for file in files) if files else None,
+        ignored=tuple(map(_text, value["ignored"])),
+        digest=digest_of(files) if files else None,
+        findings=tuple(map(_text, value["findings"])),
+        context=context_from_json(value["context"]),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..catalog.skill_request import SkillRequest
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError
 from ..runtime.cross_loop_lock import CrossLoopLock
@@ -23,7 +24,7 @@ class OneAtATime:
     def __repr__(self) -> str:
         return f"one_at_a_time({self._hook!r})"
 
-    async def __call__(self, call: ToolCall) -> Answer:
+    async def __call__(self, call: ToolCall | SkillRequest) -> Answer:
         async with self._lock.turn() as waited:
             answer: Any = await remembered_meanwhile(call) if waited else None
             if answer is None:

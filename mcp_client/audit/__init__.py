@@ -4,6 +4,7 @@
 
     record.py        where the records of a session go
     entry.py         the two records of one call
+    skill_load.py    the two records of loading a skill
     sinks.py         a file, or a function of the host's
     redaction.py     what a record may show, without secrets and bounded
     secret_names.py  which names are those of secrets

@@ -126,6 +126,9 @@ class Entry:
     async def open(self, call: ToolCall) -> None:
         """Write that ``call`` will be decided. Raises ``CallDenied`` where that must not be."""
         self._call = call
+        await self._open()
+
+    async def _open(self) -> None:
         self._first = self._opening()
         for sink in self._audit.sinks:
             failure = await sink.write(self._first)
@@ -158,9 +161,7 @@ class Entry:
         expires: float | None = None,
     ) -> None:
         """The gate approved ``call``, which may have the approver's arguments."""
-        decision = self._decide("allow", source, reason, by)
-        if expires is not None:
-            decision["expires"] = timestamp(expires)
+        self._allowed(source, reason, by, expires)
         if call.edited:
             self._call = call
             before = None if self._first is None else self._first["arguments_digest"]
@@ -209,6 +210,13 @@ class Entry:
             error.add_note(failure)
 
     # ------------------------------------------------------------------ records
+
+    def _allowed(
+        self, source: str, reason: str | None, by: str | None, expires: float | None
+    ) -> None:
+        decision = self._decide("allow", source, reason, by)
+        if expires is not None:
+            decision["expires"] = timestamp(expires)
 
     def _decide(self, answer: str, source: str, reason: str | None, by: str | None) -> Record:
         if "asking" in self._marks:

@@ -336,7 +336,7 @@ class _Check:
             self._open[key] = OpenCall(
                 call=str(record.get("call")),
                 server=str(record.get("server")),
-                tool=str(record.get("tool")),
+                tool=str(record.get("tool") or record.get("skill")),
                 time=str(record.get("time")),
                 process=process if isinstance(process, int) else 0,
                 file=str(path),

@@ -37,6 +37,8 @@ the answer names a person: with the source "memory", the one whose yes is rememb
 ``expires`` where the yes is for more calls than this one, and ends then. An ``opened`` without its
 ``closed`` is a call that runs, or whose process was killed.
 
+Loading a skill has two such records, too: see ``skill_load``.
+
 A third event, ``revoked``, is a remembered answer that was forgotten: its ``tool``,
 ``fingerprint``, ``scope``, ``context``, perhaps ``origin``, the time it was ``given`` and by whom
 (``given_by``), and ``by`` whom it was revoked.
@@ -63,7 +65,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from ..catalog.call_context import CallOrigin
 from ..errors import ConfigError
@@ -73,6 +75,9 @@ from .hash_chain import now, timestamp
 from .log_file import AuditLog
 from .redaction import Redaction, redaction_of
 from .sinks import AuditSink, Sink, sink_of
+
+if TYPE_CHECKING:
+    from .skill_load import SkillLoad
 
 __all__ = ["Audit", "AuditSink", "AuditTo", "Entry", "OnAuditFailure"]
 
@@ -169,6 +174,12 @@ class Audit:
     ) -> Entry:
         """The entry of one call. Nothing is written before ``Entry.open`` or its end."""
         return Entry(self, id, name, arguments, context=context, origin=origin)
+
+    def skill_load(self, id: str, uri: str, context: Hashable = None) -> SkillLoad:
+        """The entry of loading one skill. Nothing is written before it is opened, or its end."""
+        from .skill_load import SkillLoad
+
+        return SkillLoad(self, id, uri, context=context)
 
     def shown_name(self, name: str) -> str:
         """A tool's name as a record may show it."""

@@ -382,9 +382,13 @@ class PagedEntries(PagedCache[Listed[T]]):
                 rejected.append(self._rejected(entry, error))
                 continue
             entries[key] = read
-            texts = [text for text in map(entry.get, _TEXTS) if type(text) is str]
+            texts = self._texts(entry)
             findings += [f"'{safe_text(key, 128)}': {found}" for found in text_findings(texts)]
         return Listed(list(entries.values()), rejected, findings)
+
+    def _texts(self, entry: dict[str, Any]) -> list[str]:
+        """The texts of an entry that people and models will read."""
+        return [text for text in map(entry.get, _TEXTS) if type(text) is str]
 
     def _rejected(self, entry: Any, error: ValueError) -> Rejected:
         names = map(entry.get, _NAMES) if type(entry) is dict else ()

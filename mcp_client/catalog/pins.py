@@ -101,10 +101,13 @@ class _Book:
     """Where each server is, for those of which that can be said on every machine."""
     key: bytes | None = None
     """Digests in ``identities`` are keyed with it."""
+    skills: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Servers and their skills by URI, each as ``skill_pins`` writes it down."""
 
     def copy(self) -> _Book:
         servers = {server: dict(tools) for server, tools in self.servers.items()}
-        return _Book(servers, dict(self.identities), self.key)
+        skills = {server: dict(each) for server, each in self.skills.items()}
+        return _Book(servers, dict(self.identities), self.key, skills)
 
 
 class Pins:
@@ -204,6 +207,29 @@ class Pins:
             self._write(book, tool.server)
         rest = (other for other in self.drift(tool.server) if other.tool != tool.name)
         self._drifts[tool.server] = tuple(rest)
+
+    # -------------------------------------------------------------------- skills
+
+    def accept_skills(self, server: str, skills: Iterable[Any]) -> None:
+        """Write down these entries of ``list_skills()``: from now on none of it is drift."""
+        from .skill_pins import written
+
+        self.write_skills(server, {skill.uri: written(skill.files) for skill in skills})
+
+    def skills(self, server: str) -> Mapping[str, Any] | None:
+        """What is written down of the server's skills; None where none was."""
+        return self._book().skills.get(server)
+
+    def has_moved(self, server: str) -> bool:
+        """Whether the server is elsewhere than when it was written down."""
+        return self._has_moved(self._book(), server)
+
+    def write_skills(self, server: str, skills: Mapping[str, Any]) -> None:
+        """Write down ``skills``, beside the others of the server."""
+        with self._file.locked():
+            book = self._book().copy()
+            book.skills[server] = {**book.skills.get(server, {}), **skills}
+            self._write(book, server, seen=False)
 
     # ------------------------------------------------------------------ the list
 
@@ -382,7 +408,10 @@ class Pins:
             }
             for server, entries in self._objects(book.get("servers"), "servers").items()
         }
-        return _Book(servers, identities, None if key is None else bytes.fromhex(key))
+        skills = self._objects(book.get("skills", {}), "skills")
+        if not all(_is_skill(one) for each in skills.values() for one in each.values()):
+            raise self._file.unusable("a skill is neither 'dynamic' nor an object of digests")
+        return _Book(servers, identities, None if key is None else bytes.fromhex(key), skills)
 
     def _objects(self, value: Any, what: str) -> dict[str, dict[str, Any]]:
         if type(value) is not dict or not all(type(item) is dict for item in value.values()):
@@ -406,8 +435,9 @@ class Pins:
             )
         return pin
 
-    def _write(self, book: _Book, server: str) -> None:
-        """Replace the file by ``book``, in which the entry of ``server`` is new."""
+    def _write(self, book: _Book, server: str, *, seen: bool = True) -> None:
+        """Replace the file by ``book``, in which the entry of ``server`` is new; ``seen``: that of
+        its tools, which have been listed."""
         book.key = book.key or secrets.token_bytes(32)
         identity = self._identity_of(server, book.key)
         book.identities.pop(server, None)
@@ -422,9 +452,18 @@ class Pins:
         }
         if book.identities:
             whole |= {"identities": book.identities, "key": book.key.hex()}
+        if book.skills:
+            whole["skills"] = book.skills
         text = json.dumps(whole, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
         self._last = self._file.replace(text), book
-        self._seen.add(server)
+        if seen:
+            self._seen.add(server)
+
+
+def _is_skill(one: Any) -> bool:
+    return one == "dynamic" or (
+        type(one) is dict and bool(one) and all(type(digest) is str for digest in one.values())
+    )
 
 
 @functools.lru_cache(maxsize=64)

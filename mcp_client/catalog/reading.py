@@ -102,11 +102,14 @@ class ReadRequests:
         return await self._twice_at_most(send)
 
     def reader(
-        self, timeout: float | Timeouts | None, meta: Mapping[str, Any] | None
+        self,
+        timeout: float | Timeouts | None,
+        meta: Mapping[str, Any] | None,
+        traffic: Traffic | None = None,
     ) -> FetchResult:
         """For requests that may ask back, within the clocks and with the ``_meta`` given."""
         timeouts = self.context.timeouts.for_call(timeout)
-        options = CallOptions(meta=meta, repeatable=True)
+        options = CallOptions(meta=meta, repeatable=True, traffic=traffic)
 
         async def read(method: str, fields: Mapping[str, Any]) -> dict[str, Any]:
             async def send(rpc: RpcConnection) -> dict[str, Any]:

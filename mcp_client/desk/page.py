@@ -36,7 +36,8 @@ from ..approval.editor import EditorFailed, arguments_of, draft_of
 from ..approval.pending import DecidedApproval, PendingApproval
 from ..approval.questions import in_thread
 from ..approval.queue import ApprovalQueue
-from ..approval.wording import REMEMBER
+from ..approval.wording import choices
+from ..catalog.skill_request import SkillRequest
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError, McpError, NotPending
 from ..protocol.canonical_json import NotJson
@@ -53,6 +54,7 @@ _log = logging.getLogger("mcp_client.desk")
 
 Authorize: TypeAlias = Callable[[Scope], "str | Awaitable[str | None] | None"]
 Visible: TypeAlias = Callable[[str, ToolCall], "bool | Awaitable[bool]"]
+"""Of a person and a call, or a ``SkillRequest``; one that raises for a skill does not show it."""
 
 _STATIC = {"desk.js": "text/javascript; charset=utf-8", "desk.css": "text/css; charset=utf-8"}
 _NAME = 200
@@ -142,6 +144,8 @@ class ApprovalPage:
                 return Response(document(whole(pending, context=self._show_context), above="../"))
             case "draft", id:
                 pending = await self._one(person, id)
+                if isinstance(pending.call, SkillRequest):
+                    raise Refused(404, "A skill has no arguments.")
                 draft = await in_thread(draft_of, pending.call.arguments_json)
                 return Response(draft, type="text/plain; charset=utf-8")
             case "static", name if name in _STATIC:
@@ -177,7 +181,8 @@ class ApprovalPage:
         seen = []
         for one in calls:
             try:
-                if await visible(person, one.call) is True:  # type: ignore[misc]
+                call: Any = one.call
+                if await visible(person, call) is True:  # type: ignore[misc]
                     seen.append(one)
             except Exception:  # noqa: BLE001 - any failure means no
                 _log.exception(_NOT_SHOWN)
@@ -279,14 +284,15 @@ def _seen(visible: Visible, person: str, calls: Sequence[T]) -> list[T]:
     seen = []
     for one in calls:
         try:
-            if visible(person, one.call) is True:
+            call: Any = one.call
+            if visible(person, call) is True:
                 seen.append(one)
         except Exception:  # noqa: BLE001 - any failure means no
             _log.exception(_NOT_SHOWN)
     return seen
 
 
-def _answer_of(form: dict[str, list[str]], calls: list[ToolCall]) -> Answer:
+def _answer_of(form: dict[str, list[str]], calls: list[ToolCall | SkillRequest]) -> Answer:
     """The answer that the form gives. Raises ``Refused``."""
     reason = form.get("reason", [""])[-1].strip()[:500] or None
     match form.get("answer"):
@@ -297,22 +303,25 @@ def _answer_of(form: dict[str, list[str]], calls: list[ToolCall]) -> Answer:
         case _:
             raise Refused(422, "Say Allow or Deny.")
     name = form.get("remember", ["call"])[-1]
-    if name not in REMEMBER:
+    if not all(name in choices(call) for call in calls):
         raise Refused(422, "How far should the answer be remembered?")
     arguments = _edited(form.get("arguments"), calls)
     if arguments is not None and name != "call":
         raise Refused(422, "Arguments that were edited are for this call only.", field="remember")
-    return Allow(arguments, REMEMBER[name][1], reason, source="person")
+    return Allow(arguments, choices(calls[0])[name][1], reason, source="person")
 
 
-def _edited(draft: list[str] | None, calls: list[ToolCall]) -> dict[str, Any] | None:
+def _edited(draft: list[str] | None, calls: list[ToolCall | SkillRequest]) -> dict[str, Any] | None:
     if not draft:
         return None
     if len(calls) != 1 or len(draft) != 1:
         raise Refused(422, "Arguments are edited one call at a time.")
+    call = calls[0]
+    if isinstance(call, SkillRequest):
+        raise Refused(422, "A skill has no arguments to edit.", field="arguments")
     try:
         arguments = arguments_of(draft[0])
-        same = calls[0].with_arguments(arguments).arguments_json == calls[0].arguments_json
+        same = call.with_arguments(arguments).arguments_json == call.arguments_json
     except (EditorFailed, NotJson) as error:
         raise Refused(422, f"These arguments cannot be sent: {error}", field="arguments") from None
     return None if same else arguments

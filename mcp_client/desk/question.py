@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 
 from ..approval.decision import Allow, Remember
 from ..approval.pending import DecidedApproval, PendingApproval
-from ..approval.wording import HINTS, ORIGINS, REMEMBER, SOURCES, coverage
+from ..approval.wording import HINTS, ORIGINS, SOURCES, choices, coverage, skill_facts
 from ..catalog.call_context import is_storable
 from ..catalog.drift import Drift
 from ..catalog.fingerprint import fingerprinted
+from ..catalog.skill_request import SkillRequest
 from ..catalog.tool import Tool, ToolCall
 from ..runtime.console_layout import WHOLE, Fold
 from .markup import Html, Part, element, joined, json_block, lines_block
@@ -23,12 +24,15 @@ _INLINE = 30_000
 _FOLDED = (Fold(text=2_000, members=100, depth=6),)
 _PROSE = 700
 _DIFF_LINES = 400
+_FILES = 20
 
 
 def card(pending: PendingApproval, token: str, *, context: bool = False) -> Html:
     """The call with everything it takes to decide it. ``token`` is for its form; ``context`` is
     whether the call's context is shown."""
     call, id = pending.call, pending.id
+    if isinstance(call, SkillRequest):
+        return _skill_card(pending, call, token, context)
     folded = len(call.arguments_json) > _INLINE
     return element(
         "article",
@@ -63,6 +67,8 @@ def whole(pending: PendingApproval, *, context: bool = False) -> Html:
     """The call in full, to be read: nothing is left out. The arguments come before what the server
     says, so that no description can put them off."""
     call = pending.call
+    if isinstance(call, SkillRequest):
+        return _skill_whole(call, context)
     return joined(
         [
             element("h1", *_title(call)),
@@ -95,9 +101,60 @@ def decided_list(decided: list[DecidedApproval]) -> Html:
 # --------------------------------------------------------------------------- parts
 
 
-def _title(call: ToolCall) -> list[Part]:
+def _skill_card(pending: PendingApproval, skill: SkillRequest, token: str, context: bool) -> Html:
+    id = pending.id
+    link = element("a", "Show all of it", href=f"call/{id}", target="_blank", rel="noopener")
+    return element(
+        "article",
+        _head(pending),
+        _warnings(skill),
+        _context(skill) if context else None,
+        _facts(*skill_facts(skill)),
+        element("div", _quote("It says", skill.description, _PROSE), class_="said"),
+        _skill_files(skill, _FILES),
+        element("p", link, class_="all"),
+        _form(pending, token),
+        class_="call",
+        id=f"call-{id}",
+        data_id=id,
+        data_text=f"{skill.server} {skill.name} {skill.uri}"[:500],
+        aria_labelledby=f"title-{id}",
+    )
+
+
+def _skill_whole(skill: SkillRequest, context: bool) -> Html:
+    return joined(
+        [
+            element("h1", *_title(skill)),
+            _warnings(skill),
+            _context(skill) if context else None,
+            _facts(("URI", skill.uri), *skill_facts(skill)),
+            element("div", _quote("It says", skill.description, None), class_="said"),
+            _skill_files(skill, len(skill.files)),
+            _facts(
+                ("Digest of its files", skill.digest or "none: its content is dynamic"),
+                ("This load", skill.key),
+                ("Its id", skill.id),
+            ),
+        ]
+    )
+
+
+def _skill_files(skill: SkillRequest, most: int) -> Html | None:
+    if not skill.files:
+        return None
+    shown = [f"{file.size:,} bytes  {file.path}" for file in skill.files[:most]]
+    left = len(skill.files) - most
+    more = element("p", f"{left:,} more files", class_="hint") if left > 0 else None
+    return _section("Files", lines_block("\n".join(shown), "Files"), more)
+
+
+def _title(call: ToolCall | SkillRequest) -> list[Part]:
+    is_skill = isinstance(call, SkillRequest)
+    name = call.name if isinstance(call, SkillRequest) else call.tool.name
     return [
-        element("bdi", call.tool.name, class_="tool"),
+        "Skill " if is_skill else None,
+        element("bdi", name, class_="tool"),
         " on ",
         element("bdi", call.server, class_="server"),
     ]
@@ -124,15 +181,16 @@ def _time(seconds: float) -> Html:
     return element("time", f"{when:%Y-%m-%d %H:%M:%S} UTC", datetime=f"{when:%Y-%m-%dT%H:%M:%SZ}")
 
 
-def _warnings(call: ToolCall) -> Html | None:
-    if not call.findings and call.drift is None:
+def _warnings(call: ToolCall | SkillRequest) -> Html | None:
+    drift = None if isinstance(call, SkillRequest) else call.drift
+    if not call.findings and drift is None:
         return None
     found = element("ul", *(element("li", finding) for finding in call.findings))
     return element(
         "section",
         element("h3", "Look at this first"),
         found,
-        None if call.drift is None else _drift(call.tool, call.drift),
+        None if isinstance(call, SkillRequest) or drift is None else _drift(call.tool, drift),
         class_="findings",
     )
 
@@ -221,7 +279,7 @@ def _origin(call: ToolCall) -> Html | None:
     return _facts(("Called by", ORIGINS[call.origin])) if call.origin in ORIGINS else None
 
 
-def _context(call: ToolCall) -> Html | None:
+def _context(call: ToolCall | SkillRequest) -> Html | None:
     if call.context is None:
         return None
     known = is_storable(call.context)
@@ -257,13 +315,14 @@ def _section(title: str, *children: Part) -> Html:
 
 def _form(pending: PendingApproval, token: str) -> Html:
     id = pending.id
+    has_arguments = not isinstance(pending.call, SkillRequest)
     return element(
         "form",
         element("input", type="hidden", name="token", value=token),
         element("input", type="hidden", name="ids", value=id),
         # Enter in a field presses the first button of a form: this one, which does nothing.
         element("button", "Nothing", type="submit", disabled=True, hidden=True),
-        _editor(id),
+        _editor(id) if has_arguments else None,
         element("p", id=f"error-{id}", class_="error", role="alert", hidden=True),
         element("div", _reason(id), _remember(pending), class_="fields"),
         element(
@@ -281,7 +340,9 @@ def _form(pending: PendingApproval, token: str) -> Html:
                 aria_expanded="false",
                 aria_controls=f"arguments-{id}",
                 hidden=True,
-            ),
+            )
+            if has_arguments
+            else None,
             class_="buttons",
         ),
         method="post",
@@ -318,7 +379,7 @@ def _remember(pending: PendingApproval) -> Html:
     id = pending.id
     choice = element(
         "select",
-        *(_option(pending.call, name) for name in REMEMBER),
+        *(_option(pending.call, name) for name in choices(pending.call)),
         id=f"remember-{id}",
         name="remember",
         aria_describedby=f"covers-{id}",
@@ -327,8 +388,8 @@ def _remember(pending: PendingApproval) -> Html:
     return element("div", label, choice, class_="field")
 
 
-def _option(call: ToolCall, name: str) -> Html:
-    label, remember = REMEMBER[name]
+def _option(call: ToolCall | SkillRequest, name: str) -> Html:
+    label, remember = choices(call)[name]
     return element("option", label, value=name, data_covers=coverage(call, remember))
 
 
@@ -348,7 +409,7 @@ def _decided(one: DecidedApproval) -> Html:
         if answer.arguments is not None:
             parts.append(", with other arguments")
         remember = Remember.of(answer.remember)
-        labels = [label for label, known in REMEMBER.values() if known == remember]
+        labels = [label for label, known in choices(call).values() if known == remember]
         if remember is not None and remember.scope != "call":
             parts += [", remembered: ", labels[0] if labels else remember.scope]
     if answer.reason:

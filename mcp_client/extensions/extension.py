@@ -20,10 +20,13 @@ from ..protocol.era import TOOLS_CALL
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 
-__all__ = ["TASKS", "Extension", "declare"]
+__all__ = ["SKILLS", "TASKS", "Extension", "declare"]
 
 TASKS = "io.modelcontextprotocol/tasks"
 """The server may answer a call with a task: see ``tasks``."""
+
+SKILLS = "io.modelcontextprotocol/skills"
+"""The server has skills: see ``skills``. Nothing needs to be declared by the client."""
 
 _TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 _ADDITIONS = {

@@ -7,11 +7,11 @@ bounds a tool that keeps asking a model.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ..runtime.limits import Limits
-from ..runtime.rate_limit import RateLimit
 
 if TYPE_CHECKING:
     from ..catalog.tool import ToolCall
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["LIMIT_EXCEEDED", "QuestionLimits"]
 
 LIMIT_EXCEEDED = -32000
+_MINUTE = 60.0
 
 
 class QuestionLimits:
@@ -28,7 +29,7 @@ class QuestionLimits:
         self._limits = limits
         self._calls = calls
         self._counts: dict[str, int] = {}
-        self._rate = RateLimit(limits.questions_per_minute)
+        self._times: deque[float] = deque()
 
     @property
     def only_call(self) -> ToolCall | None:
@@ -44,8 +45,10 @@ class QuestionLimits:
         """
         from .wire_format import RequestRefused
 
-        limits, rate, time = self._limits, self._rate, now()
-        if not rate.allows(time, number):
+        limits, times, time = self._limits, self._times, now()
+        while times and time - times[0] >= _MINUTE:
+            times.popleft()
+        if len(times) + number > limits.questions_per_minute:
             raise RequestRefused(
                 LIMIT_EXCEEDED,
                 f"more than {limits.questions_per_minute} questions within a minute "
@@ -59,7 +62,7 @@ class QuestionLimits:
                 LIMIT_EXCEEDED,
                 f"more than {most} questions during one call (Limits.questions_per_call)",
             )
-        rate.count(time, number)
+        times.extend([time] * number)
         for id in about:
             counts[id] += number
         self._counts = counts

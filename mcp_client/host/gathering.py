@@ -29,7 +29,8 @@ async def gather(
     feature: str,
     ask: Callable[[Session], Awaitable[Listed[T]]],
 ) -> Listed[T]:
-    """What the connected servers list that declare ``feature``, in the order of ``servers``. The
+    """What the connected servers list that declare ``feature``, a capability or an extension, in
+    the order of ``servers``. The
     findings say which servers are missing, and why."""
     found: dict[str, Listed[T]] = {}
     failed: dict[str, str] = {}
@@ -49,7 +50,7 @@ async def gather(
 
     for server in servers:
         session = server.session
-        if session is not None and server.is_connected and feature in session.capabilities:
+        if session is not None and server.is_connected and _has(session, feature):
             asked.add(server.name)
             tasks.start(partial(one, server, session))
     began = backend.now()
@@ -59,6 +60,10 @@ async def gather(
         failed.update(dict.fromkeys(asked, "it does not answer"))
         await tasks.aclose(1.0)
     return _joined(servers, found, failed)
+
+
+def _has(session: Session, feature: str) -> bool:
+    return feature in session.capabilities or feature in session.extensions
 
 
 def _joined(

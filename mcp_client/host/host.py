@@ -22,6 +22,7 @@ from ..catalog.tool import Tool, ToolList
 from ..connection.cancellation import CancelToken, stop_if_cancelled
 from ..connection.rpc import OnProgress
 from ..errors import ConfigError, ConnectError, McpError, UnknownTool
+from ..extensions.extension import SKILLS
 from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import LoopEvent, cancel_requests, current
 from ..runtime.limits import Timeouts
@@ -42,6 +43,8 @@ from .tools import HostTools
 if TYPE_CHECKING:
     from ..catalog.prompts import PromptResult
     from ..catalog.resources import ResourceResult
+    from ..extensions.skill import Skill
+    from ..extensions.skill_entry import SkillEntry
     from ..protocol.prompts import Prompt
     from ..protocol.resources import Resource
     from .config_places import Scope
@@ -408,6 +411,32 @@ class Host:
         """The messages of a prompt of that server."""
         session = await self.session(server)
         return await session.get_prompt(name, arguments, timeout=timeout)
+
+    # --------------------------------------------------------------------- skills
+
+    async def list_skills(self, *, refresh: bool = False) -> Listed[SkillEntry]:
+        """The skills of all connected servers that have some; each says its ``.server``. Those of
+        one name are among the findings: server and URI identify a skill, and never the name."""
+        from ..extensions.skills import with_same_names
+
+        found = await self._gather(SKILLS, lambda one: one.list_skills(refresh=refresh))
+        return with_same_names(found)
+
+    async def load_skill(
+        self,
+        skill: str | SkillEntry,
+        *,
+        server: str | None = None,
+        timeout: float | Timeouts | None = None,
+        context: Hashable = None,
+    ) -> Skill:
+        """Load a skill, as ``Session.load_skill`` does: an entry of ``list_skills``, or a URI on
+        the ``server`` that has to be named for it."""
+        server = getattr(skill, "server", None) if server is None else server
+        if server is None:
+            raise ConfigError("load_skill(uri): say which server's it is, server='...'")
+        session = await self.session(server)
+        return await session.load_skill(skill, timeout=timeout, context=context)
 
     # -------------------------------------------------------------------- private
 

@@ -71,7 +71,10 @@ class Limits:
     - ``depth``: Nested arrays and objects in one message.
     - ``pages``: Pages of one list.
     - ``tools``: Tools of one server.
-    - ``entries``: Resources of one server; and likewise its resource templates, and its prompts.
+    - ``entries``: Resources of one server; and likewise its resource templates, its prompts, and
+      its skills.
+    - ``skill_files``: Files of one skill; a skill that has more is not loaded.
+    - ``skill_bytes``: All files of one skill together; likewise.
     - ``watched``: Resources subscribed to at once, and updates of one subscription that wait to be
       taken.
     - ``list_bytes``: All pages of one list together.
@@ -85,7 +88,6 @@ class Limits:
     - ``questions_per_call``: Questions of a server that are put to handlers during one call; more
       are refused.
     - ``view_bytes``: The document of one view, in UTF-8.
-    - ``view_requests_per_minute``: Requests of one view within a minute; more are refused.
     - ``log_lines``: Log notices within a second; more are dropped and counted.
     - ``stderr_bytes``: How much of the end of a server's standard error is kept.
     - ``restarts``: Times a server that died is started again within a minute. In a ``Host``, its
@@ -106,6 +108,8 @@ class Limits:
     pages: int = 1_000
     tools: int = 20_000
     entries: int = 20_000
+    skill_files: int = 512
+    skill_bytes: int = 16 * 1024 * 1024
     watched: int = 256
     list_bytes: int = 64 * 1024 * 1024
     notices: int = 256
@@ -114,7 +118,6 @@ class Limits:
     questions_per_minute: int = 60
     questions_per_call: int = 32
     view_bytes: int = 16 * 1024 * 1024
-    view_requests_per_minute: int = 600
     log_lines: int = 1_000
     stderr_bytes: int = 64 * 1024
     restarts: int = 3

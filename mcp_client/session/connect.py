@@ -11,7 +11,8 @@ from weakref import WeakValueDictionary
 from .._version import __version__
 from ..approval.decision import Allow, Deny
 from ..approval.gate import Answer, ApprovalHook, Gate, Policy
-from ..approval.remembered import Answers, ApprovalMemory
+from ..approval.memory import ApprovalMemory
+from ..approval.remembered import Answers
 from ..catalog.tool import ToolCall
 from ..catalog.trust import Trust, trust_of
 from ..errors import ConfigError

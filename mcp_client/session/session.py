@@ -36,6 +36,7 @@ from .call_state import CallState
 from .incoming import Incoming
 from .retry import Retry
 from .setup import Setup
+from .skill_methods import SkillMethods
 from .tool_validation import Strictness
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["Session"]
 
 
-class Session:
+class Session(SkillMethods):
     """A connection to one server. Made by ``connect``.
 
     Its methods may be called from any number of tasks at once, and any task may close it. If the

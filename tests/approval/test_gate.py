@@ -30,6 +30,7 @@ from mcp_client import (
     deny_all,
 )
 from mcp_client.approval import questions
+from tests.server.skills import MAIN, PDF, entry_of
 
 pytestmark = pytest.mark.one_backend
 
@@ -57,11 +58,15 @@ class Recorder:
                 every = {"tools": {}, "prompts": {}, "resources": {"subscribe": True}}
                 return {
                     "protocolVersion": message["params"]["protocolVersion"],
-                    "capabilities": {**every, "completions": {}},
+                    "capabilities": {**every, "completions": {}, "extensions": SKILLS},
                     "serverInfo": {"name": "recorder", "version": "1"},
                 }
             case "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe":
                 return {}
+            case "skills/list":
+                return {"skills": []}
+            case "skills/get":
+                return {"skill": entry_of(PDF, {PDF: MAIN})}
             case "resources/read":
                 return {"contents": [{"uri": "u:1", "text": "read"}]}
             case "prompts/get":
@@ -78,6 +83,7 @@ class Recorder:
         return [m["params"] for m in self.messages if m["method"] == "tools/call"]
 
 
+SKILLS: dict[str, Any] = {"io.modelcontextprotocol/skills": {}}
 REF = {"type": "ref/prompt", "name": "p"}
 
 
@@ -117,6 +123,8 @@ DOORS: dict[str, Callable[[Session], Awaitable[Any]]] = {
     "list_prompts": lambda session: session.list_prompts(),
     "list_resource_templates": lambda session: session.list_resource_templates(),
     "list_resources": lambda session: session.list_resources(),
+    "list_skills": lambda session: session.list_skills(),
+    "load_skill": lambda session: session.load_skill(PDF),
     "list_tools": lambda session: session.list_tools(refresh=True),
     "ping": lambda session: session.ping(),
     "prompt_changes": lambda session: session.prompt_changes().aclose(),
@@ -175,11 +183,13 @@ def test_every_public_function_of_the_package_is_known_to_this_test() -> None:
 async def test_no_public_method_sends_a_call_that_the_hook_refuses(door: str) -> None:
     server = Recorder()
     async with connect(MemoryServer(server), approval=deny_all) as session:
-        refusal = pytest.raises(CallDenied) if door in ("app", "call_tool") else nullcontext()
-        with refusal:
+        gated = door in ("app", "call_tool", "load_skill")
+        with pytest.raises(CallDenied) if gated else nullcontext():
             await DOORS[door](session)
     assert server.messages
     assert server.calls == []
+    if door == "load_skill":
+        assert "resources/read" not in [message["method"] for message in server.messages]
 
 
 async def test_the_same_method_sends_the_call_that_the_hook_allows() -> None:

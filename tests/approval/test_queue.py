@@ -66,6 +66,7 @@ async def test_a_call_is_pending_until_it_is_decided_and_then_it_runs() -> None:
     async with server.connect(queue, name="files") as session, anyio.create_task_group() as group:
         group.start_soon(outcome, session, 1, said)
         (pending,) = await until_pending(queue, 1)
+        assert isinstance(pending.call, ToolCall)
         assert (pending.call.server, pending.call.tool.name) == ("files", "t")
         assert pending.call.arguments == {"n": 1}
         assert pending.expires_at is not None
@@ -438,7 +439,7 @@ async def test_what_was_decided_lately_says_who_and_when_and_is_bounded() -> Non
             queue.decide(one.id, Deny("no"), by="bo")
     assert len(queue.decided) == 100
     last = queue.decided[-1]
-    assert (last.id, last.call.arguments) == (pending[-1].id, pending[-1].call.arguments)
+    assert (last.id, last.call) == (pending[-1].id, pending[-1].call)
     assert (last.answer.by, last.answer.reason) == ("bo", "no")
     assert last.decided_at >= last.asked_at
 
@@ -631,6 +632,7 @@ def test_a_thousand_calls_of_two_event_loops_are_decided_once_each_by_eight_thre
             watching.append(changes)
             for pending in changes:
                 for one in pending:
+                    assert isinstance(one.call, ToolCall)
                     n = one.call.arguments["n"]
                     if n % 3:
                         with lost:  # what is sent must have been allowed before

@@ -18,7 +18,7 @@ import anyio
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
-from mcp_client import Allow, Deny, ask_on_terminal
+from mcp_client import Allow, Deny, SkillRequest, ask_on_terminal
 from mcp_client.approval.decision import Answer
 from mcp_client.approval.gate import Gate, Remember
 from mcp_client.auth.browser import Browser
@@ -26,6 +26,7 @@ from mcp_client.auth.steps import Consent, Listen
 from mcp_client.catalog.tool import ToolCall
 from mcp_client.errors import CallDenied
 from tests.desk import CTRL_C, CTRL_D, Desk, Program, call_of
+from tests.server.skills import PDF, SkillServer, request_of
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals"),
@@ -48,7 +49,7 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     desk.close()
 
 
-async def asked(desk: Desk, call: ToolCall, *lines: str) -> Answer:
+async def asked(desk: Desk, call: ToolCall | SkillRequest, *lines: str) -> Answer:
     """What comes of the question when a person types ``lines``, one at each prompt."""
     answers: list[Answer] = []
 
@@ -73,6 +74,38 @@ async def test_yes_is_yes_to_this_one_call(desk: Desk, answer: str) -> None:
 @pytest.mark.parametrize("answer", ["n", "No", "", "   "])
 async def test_no_and_nothing_are_no(desk: Desk, answer: str) -> None:
     assert await asked(desk, call_of(), answer) == NO
+
+
+@pytest.mark.parametrize(
+    ("lines", "answer"),
+    [
+        (["y"], Allow(source="person")),
+        (["n"], NO),
+        ([""], NO),
+        ([CTRL_C], LEFT),
+        (["s"], Allow(remember=Remember("session"), source="person")),
+        (["a"], Allow(remember=Remember("always"), source="person")),
+        (["v", "y"], Allow(source="person")),
+        (["e", "what", "s these"], NO),
+    ],
+)
+async def test_a_skill_is_asked_about_in_words_of_its_own(
+    desk: Desk, lines: list[str], answer: Answer
+) -> None:
+    assert await asked(desk, request_of(), *lines) == answer
+    screen = "\n".join(await desk.screen())
+    for shown in (
+        *("May this skill be loaded?", "docs", "pdf", PDF, "Fill in forms", "2 files"),
+        *("allowed-tools (a yes does not grant these)", "references/FORMS.md"),
+    ):
+        assert shown in screen
+
+
+async def test_a_dynamic_skill_is_not_remembered_at_the_terminal(desk: Desk) -> None:
+    entry = {**SkillServer().skills[0], "resources": "dynamic"}
+    answer = await asked(desk, request_of(entry), "s", "a", "y")
+    assert answer == Allow(source="person")
+    assert "cannot be verified" in "\n".join(await desk.screen())
 
 
 @pytest.mark.parametrize("key", [CTRL_C, CTRL_D])

@@ -34,6 +34,7 @@ from mcp_client import (
     Remember,
     Retry,
     Session,
+    SkillRequest,
     Ticket,
     TicketStore,
     ToolCall,
@@ -107,6 +108,7 @@ async def test_the_same_call_goes_out_once_after_its_ticket_was_granted(
         assert await ticket_of(session, context="ana") == ticket, "one ticket for one call"
     desk = ApprovalQueue(store=store)  # as in another process
     (pending,) = desk.pending_for("ana")
+    assert isinstance(pending.call, ToolCall)
     assert (pending.id, pending.call.arguments, pending.call.server) == (
         ticket,
         {"n": 1},
@@ -270,7 +272,7 @@ async def test_retrying_does_not_wait_for_a_person(store: TicketStore) -> None:
     asked = 0
 
     class Counting(ApprovalQueue):
-        async def __call__(self, call: ToolCall) -> Answer:
+        async def __call__(self, call: ToolCall | SkillRequest) -> Answer:
             nonlocal asked
             asked += 1
             return await super().__call__(call)
@@ -349,6 +351,7 @@ async def test_a_ticket_shows_how_the_tool_differs_from_the_pins(tmp_path: Path)
     async with Server().connect(ApprovalQueue(store=file, wait=0), pins=lock) as session:
         await ticket_of(session)
     (pending,) = ApprovalQueue(store=file).pending
+    assert isinstance(pending.call, ToolCall)
     drift = pending.call.drift
     assert drift is not None
     assert (drift.kind, drift.pinned) == ("changed", tools[0].raw)
@@ -444,7 +447,7 @@ def test_a_ticket_comes_out_of_a_store_as_it_went_in(
     call = ToolCall.example("t", {"n": 1}, context=("ana", 1), origin=origin)
     ticket = Ticket("id", call, 1.0, 2.0, answer)
     again = Ticket.from_json(json.loads(json.dumps(ticket.to_json())))
-    assert again == replace(ticket, call=replace(ticket.call, generation=0))
+    assert again == replace(ticket, call=replace(call, generation=0))
 
 
 # ------------------------------------------------------------------- many processes

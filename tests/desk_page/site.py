@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import Mount, Route
 
-from mcp_client import ApprovalPage, ApprovalQueue, ToolCall
+from mcp_client import ApprovalPage, ApprovalQueue, SkillRequest, ToolCall
 from mcp_client.approval.decision import Answer
 from mcp_client.desk.http_server import serve_connections
 
@@ -37,7 +37,7 @@ class Site:
         self.answers: dict[str, Answer] = {}
         self._tasks = tasks
 
-    async def ask(self, *calls: ToolCall) -> list[str]:
+    async def ask(self, *calls: ToolCall | SkillRequest) -> list[str]:
         """The ids under which they are pending, in order."""
         ids = []
         for call in calls:
@@ -51,8 +51,9 @@ class Site:
                         break
         return ids
 
-    async def _one(self, call: ToolCall) -> None:
-        self.answers[call.tool.name] = await self.queue(call)
+    async def _one(self, call: ToolCall | SkillRequest) -> None:
+        name = call.uri if isinstance(call, SkillRequest) else call.tool.name
+        self.answers[name] = await self.queue(call)
 
     def person(self, session: str | None = "ana-session") -> Person:
         return Person(self.base, session)

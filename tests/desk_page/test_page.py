@@ -29,6 +29,7 @@ from mcp_client.desk.question import card, whole
 from mcp_client.runtime.safe_text import invisible
 from tests.desk_page.site import Seen, Site, a_site, authorize
 from tests.properties import examples
+from tests.server.skills import PDF, SkillServer, request_of
 
 DELETE = ToolCall.example(
     {"name": "delete_file", "title": "Delete a file", "description": "Deletes it.\nFor good."},
@@ -628,3 +629,57 @@ def test_no_text_of_others_becomes_markup_and_none_is_hidden(
             assert not [each for each in attributes if each.startswith("on")], tag
             for link in ("href", "src", "action", "formaction"):
                 assert re.match(r"call/id$|decide$|$", attributes.get(link) or "")
+
+
+# ------------------------------------------------------------------------------ skills
+
+
+async def test_a_skill_is_shown_with_its_files_and_decided_as_a_call_is() -> None:
+    async with a_site() as site, site.person() as ana:
+        (id,) = await site.ask(request_of(context="bo", findings=("this skill has changed",)))
+        page = Seen((await ana.get()).text).text
+        for shown in (
+            *("Skill", "pdf", "docs", "Fill in forms", "2 files", "references/FORMS.md"),
+            *("allowed-tools (a yes does not grant these)", "this skill has changed"),
+            *("These files, until the session ends", "Allow", "Deny"),
+        ):
+            assert shown in page
+        assert "Edit" not in page
+        assert "Any arguments" not in page
+        all_of_it = Seen((await ana.get(f"call/{id}")).text).text
+        assert PDF in all_of_it
+        assert "Digest of its files" in all_of_it
+        assert (await ana.get(f"draft/{id}")).status_code == 404
+        assert (await ana.decide(id, arguments="{}")).status_code == 422
+        assert (await ana.decide(id, remember="these-session")).status_code == 422
+        assert (await ana.decide(id, remember="session")).status_code == 200
+        await until_answered(site, PDF)
+        assert site.answers[PDF] == Allow(remember=Remember("session"), source="person", by="Ana")
+        assert "These files, until the session ends" in (await ana.get("decided")).text
+
+
+async def test_a_skill_and_a_call_are_decided_together() -> None:
+    async with a_site() as site, site.person() as ana:
+        ids = await site.ask(request_of(), READ)
+        assert (await ana.decide(*ids, answer="deny", reason="no")).status_code == 200
+        await until_answered(site, PDF, "read_file")
+        assert all(isinstance(answer, Deny) for answer in site.answers.values())
+
+
+async def test_a_dynamic_skill_cannot_be_remembered_on_the_page() -> None:
+    entry = {**SkillServer().skills[0], "resources": "dynamic"}
+    async with a_site() as site, site.person() as ana:
+        (id,) = await site.ask(request_of(entry))
+        assert "These files" not in (await ana.get()).text
+        assert (await ana.decide(id, remember="session")).status_code == 422
+        assert (await ana.decide(id)).status_code == 200
+
+
+async def test_a_skill_is_not_shown_by_a_function_that_knows_calls_only() -> None:
+    async with (
+        a_site(visible=lambda person, call: call.tool.name != "secret") as site,
+        site.person() as ana,
+    ):
+        (id,) = await site.ask(request_of())
+        assert "Fill in forms" not in (await ana.get()).text
+        assert (await ana.decide(id)).status_code == 409

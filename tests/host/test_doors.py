@@ -8,13 +8,18 @@ from typing import Any
 
 import pytest
 
-from mcp_client import CallDenied, Host, deny_all
+from mcp_client import CallDenied, Host, NotSent, deny_all
 from tests.approval.test_gate import public_methods
 from tests.host.toolbox import Toolbox
 
 
 async def _closed(stream: Any) -> None:
     await stream.aclose()
+
+
+async def _no_skills(host: Host) -> None:  # one that has some is in extensions/test_skills
+    with pytest.raises(NotSent, match="modelcontextprotocol/skills"):
+        await host.load_skill("skill://a/SKILL.md", server="one")
 
 
 async def _nothing() -> None: ...
@@ -29,6 +34,8 @@ DOORS: dict[str, Callable[[Host], Awaitable[Any]]] = {
     "get_tool": lambda host: host.get_tool("one__a"),
     "list_prompts": lambda host: host.list_prompts(),
     "list_resources": lambda host: host.list_resources(),
+    "list_skills": lambda host: host.list_skills(),
+    "load_skill": lambda host: _no_skills(host),
     "list_tools": lambda host: host.list_tools(refresh=True),
     "read_resource": lambda host: host.read_resource("note://one", server="one"),
     "reconnect": lambda host: host.reconnect("one"),

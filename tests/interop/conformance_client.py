@@ -94,6 +94,16 @@ async def answer_in_rounds(session: Session) -> None:
         (await session.call_tool(f"test_mrtr_{tool}")).raise_for_error()
 
 
+async def list_skills(session: Session) -> None:
+    await session.list_skills()
+
+
+async def load_a_skill(session: Session) -> None:
+    skill = await session.load_skill((await session.list_skills())[0])
+    for file in skill.files:
+        await skill.read(file.path)
+
+
 def fill_in(request: ElicitRequest) -> Accept:
     """What a person would send who ticks every box and leaves the rest as it is."""
     return Accept({field.name: True for field in request.fields if field.kind == "boolean"})
@@ -120,6 +130,10 @@ SCENARIOS: dict[str, Scenario] = {
     "json-schema-2020-12-preservation": echo_a_schema,
     "elicitation-sep1034-client-defaults": answer_with_defaults,
     "sep-2322-client-request-state": answer_in_rounds,
+    "sep-2640-client-no-prefetch": list_skills,
+    "sep-2640-client-verify-digest": load_a_skill,
+    "sep-2640-client-verify-size": load_a_skill,
+    "sep-2640-client-verify-frontmatter": load_a_skill,
 }
 AUTH = "auth/"
 """What such a scenario is about comes before the session, which does the same in all of them."""

@@ -48,6 +48,7 @@ __all__ = [
     "providers",
     "pyright",
     "time",
+    "yaml_reader",
 ]
 
 _SERVERS = Path(__file__).parent / "servers"
@@ -196,3 +197,9 @@ def _missing(what: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(sentence, pytrace=False)
     pytest.skip(sentence)
+
+
+def yaml_reader() -> list[str]:
+    """The words that run a reader of YAML 1.2: the npm package ``yaml``, which the suite needs."""
+    _found(_MODULES / "yaml" / "package.json", "yaml")
+    return [str(node()), str(_SERVERS / "yaml_reader.mjs"), str(_MODULES)]

@@ -39,6 +39,11 @@ SCENARIOS = [
     ("json-schema-ref-no-deref", "2026-07-28"),
     ("json-schema-2020-12-preservation", "2025-11-25"),
     ("json-schema-2020-12-preservation", "2026-07-28"),
+    *(
+        (f"sep-2640-client-{name}", revision)
+        for name in ("no-prefetch", "verify-digest", "verify-size", "verify-frontmatter")
+        for revision in ("2025-11-25", "2026-07-28")
+    ),
 ]
 
 _IN_BOTH = [

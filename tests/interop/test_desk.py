@@ -389,7 +389,8 @@ async def test_two_hundred_calls_stay_usable() -> None:
 
         await with_browsers(site, decide)
         assert len(site.queue.pending) == 189
-        assert {one.call.tool.name for one in site.queue.decided} == {
+        calls = [one.call for one in site.queue.decided]
+        assert {call.tool.name for call in calls if isinstance(call, ToolCall)} == {
             *(f"tool_15{n}" for n in range(10)),
             "tool_199",
         }

@@ -123,7 +123,8 @@
   function dress(card) {
     if (card.dataset.dressed) return;
     card.dataset.dressed = "yes";
-    card.querySelector(".edit-button").hidden = false;
+    const edit = card.querySelector(".edit-button"); // a skill has none
+    if (edit) edit.hidden = false;
     for (const block of card.querySelectorAll("pre.block")) grow(block);
   }
 

@@ -1,0 +1,33 @@
+"""Skills of a server: loaded after a yes, and each file is compared with what was announced."""
+
+import sys
+from pathlib import Path
+
+import anyio
+
+from mcp_client import Allow, Deny, SkillError, SkillRequest, StdioServer, ToolCall, connect
+
+GUIDES = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "guides.py")])
+
+
+async def approve(request: ToolCall | SkillRequest) -> Allow | Deny:
+    if not isinstance(request, SkillRequest):
+        return Deny("only skills are loaded here")
+    print(f"{request.server} has {request.name}: {len(request.files)} files, {request.size} bytes")
+    return Allow(remember="session")  # for these files; asked again when one has changed
+
+
+async def main() -> None:
+    async with connect(GUIDES, name="guides", approval=approve) as session:
+        for entry in await session.list_skills():
+            skill = await session.load_skill(entry)
+            try:
+                notes = await skill.read_text("references/NOTES.md")
+            except SkillError as error:
+                print(f"not used, for its {error.reason}: {error}")
+            else:
+                print(skill.for_model())  # says to the model whose text it is
+                print(skill.for_model(notes, "references/NOTES.md"))
+
+
+anyio.run(main)

@@ -1,0 +1,126 @@
+"""Skills in the lock file: what each consisted of when it was written down.
+
+``pins`` says what the file is for; here, what it means for skills. What is written down of a skill
+is the set of its files, each URI with its digest. The first list of a server's skills is written
+down; a skill that is loaded by its URI before any list is written down by itself. Then a skill that
+has changed or is not in the file is a finding of the request to load it:
+
+- "ask": the approver sees it. A yes for always writes the new set down.
+- "refuse": the load is refused before anybody is asked (``CallDenied``).
+- "accept": the file follows the server.
+
+A list need not be complete, so a skill that is missing in one has not gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from ..errors import CallDenied
+from ..runtime.safe_text import safe_text
+from .pins import Pins
+from .skill_request import SkillFile, SkillRequest
+
+__all__ = ["SkillPins", "written"]
+
+Files: TypeAlias = Sequence[SkillFile]
+_DYNAMIC = "dynamic"
+_SHOWN = 8
+
+
+class SkillPins:
+    """The skills in a lock file. Reads and writes it: to be called in a thread."""
+
+    def __init__(self, pins: Pins) -> None:
+        self._pins = pins
+
+    def drift_of(self, server: str, uri: str, files: Files) -> tuple[str, ...]:
+        """How a skill differs from the file, in sentences that are safe to show."""
+        pins = self._pins
+        if pins.policy == "accept":
+            return ()
+        known = pins.skills(server)
+        if known is None:
+            if pins.create:
+                return ()  # none of its skills has been written down yet
+            return (f"{pins.name} does not have the skills of this server",)
+        if pins.has_moved(server):
+            return (f"{pins.name} has this server's name for another URL or other identity",)
+        return self._drift(known, uri, files)
+
+    def compare(self, server: str, skills: Sequence[tuple[str, Files]]) -> list[str]:
+        """Compare a list with the file, write down what the policy says, and say what differs."""
+        pins = self._pins
+        known = pins.skills(server)
+        follows = pins.policy == "accept" and (pins.create or known is not None)
+        findings = [
+            f"skill '{safe_text(uri, 128)}': {finding}"
+            for uri, files in skills
+            for finding in (
+                self._drift(known or {}, uri, files)
+                if follows and known is not None
+                else self.drift_of(server, uri, files)
+            )
+        ]
+        is_first = known is None and pins.create and bool(skills)
+        if (is_first or (follows and findings)) and not (
+            pins.has_moved(server) and pins.policy != "accept"
+        ):
+            self._write(server, skills)
+        return findings
+
+    def refuse(self, request: SkillRequest, drift: Sequence[str]) -> None:
+        """Raises ``CallDenied`` where the policy says so."""
+        if drift and self._pins.policy == "refuse":
+            reason = "; ".join(drift)
+            raise CallDenied(
+                f"the skill {safe_text(request.uri, 200)!r} is refused, for {reason}. If that is "
+                "right, write it down: Pins.accept_skills(...)",
+                reason=reason,
+                server=request.server,
+            )
+
+    def loaded(self, server: str, uri: str, files: Files, *, for_good: bool) -> None:
+        """A skill was approved and verified; ``for_good`` by a yes for always."""
+        pins = self._pins
+        known = pins.skills(server)
+        if known is not None and known.get(uri) == written(files):
+            return
+        is_first = known is None and pins.create
+        if (is_first or for_good or pins.policy == "accept") and not pins.has_moved(server):
+            self._write(server, [(uri, files)])
+
+    def _write(self, server: str, skills: Iterable[tuple[str, Files]]) -> None:
+        self._pins.write_skills(server, {uri: written(files) for uri, files in skills})
+
+    def _drift(self, known: Mapping[str, Any], uri: str, files: Files) -> tuple[str, ...]:
+        old, new, name = known.get(uri), written(files), self._pins.name
+        if old is None:
+            return (f"this skill is not in {name}: it came after the file was written",)
+        if old == new:
+            return ()
+        if old == _DYNAMIC or new == _DYNAMIC:
+            is_now = "is dynamic now" if new == _DYNAMIC else "was dynamic"
+            return (f"this skill has changed since {name} was written: its content {is_now}",)
+        changes = list(_differences(uri, old, new))
+        if len(changes) > _SHOWN:
+            changes[_SHOWN:] = [f"{len(changes) - _SHOWN} more files differ"]
+        return (f"this skill has changed since {name} was written", *changes)
+
+
+def written(files: Files) -> Any:
+    """What is written down of a skill with these files."""
+    return {file.uri: file.digest for file in files} or _DYNAMIC
+
+
+def _differences(uri: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+    folder = uri.rpartition("/")[0] + "/"
+    for file in sorted({*old, *new}):
+        shown = f"its file '{safe_text(file.removeprefix(folder), 110)}'"
+        if file not in old:
+            yield f"{shown} is new"
+        elif file not in new:
+            yield f"{shown} has gone"
+        elif old[file] != new[file]:
+            yield f"{shown} has another content"

@@ -1,0 +1,332 @@
+"""Skills of a server: listed, loaded after approval, and read file by file, each verified.
+
+``io.modelcontextprotocol/skills`` (SEP-2640). A skill is a folder of files with instructions for a
+model; its SKILL.md comes first. What the server says of it, its entry, names every file with size
+and digest.
+
+Loading goes in this order, and stops at the first step that fails: the entry is checked and within
+the limits -> the audit entry is opened -> pins and approval -> SKILL.md is read -> its size, its
+digest, its front matter field by field -> the skill is handed over. Nothing is read before a yes.
+Other files are read when they are asked for, and each is compared with the entry that was
+approved: a file that the entry does not list is refused before the server is asked.
+
+A digest that matches says that the server sends what it announced, and nothing about whether that
+can be trusted. Where content is dynamic there are no digests: then every load is asked about, and
+what is read counts against ``Limits(skill_bytes=)``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ..approval.decision import Remember
+from ..approval.gate import Gate
+from ..approval.questions import in_thread, write_down
+from ..catalog.inspection import text_findings
+from ..catalog.listed import Listed
+from ..catalog.paged_list import Kind, ListSource, PagedEntries
+from ..catalog.reading import ReadRequests
+from ..catalog.resources import ResourceResult, read, uri_of
+from ..catalog.skill_pins import SkillPins
+from ..catalog.skill_request import SKILL_FINDING
+from ..catalog.subscriptions import Subscriptions
+from ..connection.rpc import Traffic
+from ..errors import ConfigError, InvalidArguments, NotSent, ServerError, SkillError
+from ..protocol.additions import declared_extensions
+from ..protocol.notifications import Topic
+from ..runtime.limits import Timeouts
+from ..runtime.safe_text import safe_text
+from .extension import SKILLS
+from .front_matter import BadYaml, front_matter, same
+from .skill import Skill, SkillReader
+from .skill_entry import SkillEntry
+
+if TYPE_CHECKING:
+    from ..audit import Audit
+    from ..audit.skill_load import SkillLoad
+    from ..catalog.pins import Pins
+
+__all__ = ["Skills", "with_same_names"]
+
+_log = logging.getLogger("mcp_client")
+_KIND = Kind("skills/list", "skills", "skills", lambda skill: skill.uri, "entries")
+_NO_NOTICES = Topic("", "extensions", SKILLS, {})
+"""The extension has no notices: a list is fresh for its ``ttlMs``, and until a new connection."""
+_DYNAMIC = (
+    "its content is dynamic: it may be another one each time, and nothing of it can be verified"
+)
+_INVALID_PARAMS = -32602
+_MOST_LEAVES = 1_000
+
+
+class Skills:
+    """What ``Session`` offers of skills; its methods of the same names document these."""
+
+    def __init__(
+        self,
+        requests: ReadRequests,
+        source: ListSource,
+        subscriptions: Subscriptions,
+        gate: Gate,
+        *,
+        audit: Audit | None,
+        pins: Pins | None,
+        origin: str,
+    ) -> None:
+        """``origin`` is a prefix that makes the ids of this session's loads unique."""
+        self._requests = requests
+        self._gate = gate
+        self._audit = audit
+        self._pins = None if pins is None else SkillPins(pins)
+        self._origin = origin
+        self._numbers = itertools.count(1)
+        self._limits = requests.context.limits
+        source = replace(source, offers=lambda feature: True)
+        self._list = _SkillList(_KIND, SkillEntry.from_wire, source, subscriptions.add(_NO_NOTICES))
+
+    async def list_skills(self, refresh: bool) -> Listed[SkillEntry]:
+        await self._require()
+        listed = await self._list.all(refresh=refresh)
+        if self._pins is None:
+            return listed
+        files = [(entry.uri, entry.files) for entry in listed]
+        findings = await in_thread(self._pins.compare, self._requests.server, files)
+        for finding in reversed(findings):
+            listed = listed.with_finding(finding)
+        return listed
+
+    async def load_skill(
+        self,
+        skill: str | SkillEntry,
+        timeout: float | Timeouts | None,
+        context: Hashable,
+    ) -> Skill:
+        uri = self._uri_of(skill)
+        _check_context(context)
+        id = f"{self._origin}-skill-{next(self._numbers)}"
+        load = None if self._audit is None else self._audit.skill_load(id, uri, context)
+        try:
+            await self._require()
+            if load is not None:
+                load.under(self._requests.connection.agreed().era.revision)
+            entry = skill if isinstance(skill, SkillEntry) else await self._get(uri, timeout)
+            self._check_limits(entry)
+            loaded = await self._load(entry, id, load, timeout, context)
+        except BaseException as error:
+            if load is not None:
+                await load.failed(error)
+            raise
+        if load is not None:
+            finding = await load.loaded()
+            if finding is not None:
+                loaded.findings = (*loaded.findings, finding)
+        return loaded
+
+    # ----------------------------------------------------------------- one load
+
+    async def _load(
+        self,
+        entry: SkillEntry,
+        id: str,
+        load: SkillLoad | None,
+        timeout: float | Timeouts | None,
+        context: Hashable,
+    ) -> Skill:
+        drift = () if self._pins is None else await self._drift(entry)
+        findings = [SKILL_FINDING, *drift]
+        if entry.dynamic:
+            findings.append(_DYNAMIC)
+        findings += text_findings(_texts(entry.raw))
+        request = entry.request(id, tuple(findings), context)
+        if load is not None:
+            await load.open_load(request)
+        if self._pins is not None:
+            self._pins.refuse(request, drift)
+        if load is not None:
+            load.asking()
+        answer = await self._gate.approve_skill(request)
+        remember = Remember.of(answer.remember)
+        for_good = remember is not None and remember.scope == "always"
+        if load is not None:
+            load.allowed(answer.source, answer.reason, answer.by, answer.expires)
+            load.sending()
+        reader = SkillReader(entry, self._limits.skill_bytes, self._ask)
+        traffic = None if load is None else load.traffic
+        text = _verified(entry, await reader.read("SKILL.md", timeout, traffic))
+        if self._pins is not None:
+            keep = partial(self._pins.loaded, for_good=for_good)
+            await write_down(
+                f"{entry.server}: the skill", keep, entry.server, entry.uri, entry.files
+            )
+        return Skill(entry, text, reader)
+
+    async def _drift(self, entry: SkillEntry) -> tuple[str, ...]:
+        assert self._pins is not None
+        return await in_thread(self._pins.drift_of, entry.server, entry.uri, entry.files)
+
+    async def _get(self, uri: str, timeout: float | Timeouts | None) -> SkillEntry:
+        """The entry of one skill, whether it is listed or not."""
+        requests = self._requests
+        timeouts = requests.context.timeouts.for_call(timeout)
+        try:
+            result = await requests.ask("skills/get", {"uri": uri}, timeouts)
+        except ServerError as error:
+            if error.code == _INVALID_PARAMS:
+                said = error.message.removeprefix("the server answered with an error: ")
+                error.args = (f"the server has no skill {safe_text(uri, 200)!r}: {said}",)
+            raise
+        try:
+            if "skill" not in result:
+                raise ValueError("the answer has no skill")
+            entry = SkillEntry.from_wire(result["skill"], requests.server)
+            if entry.uri != uri:
+                raise ValueError(f"it is for another uri, {safe_text(entry.uri, 200)!r}")
+        except ValueError as error:
+            raise SkillError(
+                f"the server's entry of the skill {safe_text(uri, 200)!r} is invalid: {error}",
+                reason="invalid",
+                uri=uri,
+                server=requests.server,
+            ) from None
+        return entry
+
+    def _check_limits(self, entry: SkillEntry) -> None:
+        limits = self._limits
+        too_many = len(entry.files) > limits.skill_files
+        if not too_many and (entry.size or 0) <= limits.skill_bytes:
+            return
+        what = (
+            f"{len(entry.files):,} files, more than {limits.skill_files:,} (Limits.skill_files)"
+            if too_many
+            else f"{entry.size:,} bytes, more than {limits.skill_bytes:,} (Limits.skill_bytes)"
+        )
+        raise SkillError(
+            f"the skill {safe_text(entry.uri, 200)!r} is not loaded: it has {what}",
+            reason="limit",
+            uri=entry.uri,
+            server=entry.server,
+        )
+
+    # ------------------------------------------------------------------ private
+
+    async def _require(self) -> None:
+        """Raises ``NotSent`` where the server does not declare the extension."""
+        rpc = await self._requests.connection.live()
+        if SKILLS not in declared_extensions(rpc.era.server.capabilities):
+            raise NotSent(
+                f"the server does not declare the extension {SKILLS}, so it was not asked",
+                server=self._requests.server,
+            )
+
+    def _uri_of(self, skill: object) -> str:
+        if not isinstance(skill, SkillEntry):
+            if not isinstance(skill, str):
+                raise InvalidArguments(
+                    f"load_skill() was given a {type(skill).__name__}: give the uri of a SKILL.md, "
+                    "or an entry of list_skills()",
+                    server=self._requests.server,
+                )
+            return uri_of(skill)
+        if skill.server != self._requests.server:
+            raise InvalidArguments(
+                f"load_skill() was given a skill of the server {skill.server!r}: load it there",
+                server=self._requests.server,
+            )
+        return skill.uri
+
+    async def _ask(
+        self, uri: str, timeout: float | Timeouts | None, traffic: Traffic | None
+    ) -> ResourceResult:
+        reader = self._requests.reader(timeout, None, traffic)
+        return await read(reader, self._requests.server, uri)
+
+
+class _SkillList(PagedEntries[SkillEntry]):
+    """All skills. Names need not be unique; those that several have are among the findings."""
+
+    async def _sorted_out(self, found: list[Any]) -> Listed[SkillEntry]:
+        listed = await super()._sorted_out(found)
+        return Listed(listed, listed.rejected, (*listed.findings, *_same_names(listed)))
+
+    def _texts(self, entry: dict[str, Any]) -> list[str]:
+        return _texts(entry)
+
+
+def with_same_names(listed: Listed[SkillEntry]) -> Listed[SkillEntry]:
+    """The skills of several servers, with findings for names that skills of two of them have."""
+    by_name: dict[str, list[SkillEntry]] = {}
+    for entry in listed:
+        by_name.setdefault(entry.name, []).append(entry)
+    findings = [
+        f"{len(same)} skills are named '{name}': "
+        + ", ".join(
+            f"{safe_text(one.uri, 128)} of '{safe_text(one.server, 60)}'" for one in same[:4]
+        )
+        for name, same in by_name.items()
+        if len({one.server for one in same}) > 1
+    ]
+    return Listed(listed, listed.rejected, (*listed.findings, *findings)) if findings else listed
+
+
+def _same_names(listed: Listed[SkillEntry]) -> list[str]:
+    by_name: dict[str, list[str]] = {}
+    for entry in listed:
+        by_name.setdefault(entry.name, []).append(safe_text(entry.uri, 128))
+    return [
+        f"{len(uris)} skills are named '{name}': {', '.join(uris[:4])}"
+        for name, uris in by_name.items()
+        if len(uris) > 1
+    ]
+
+
+def _texts(entry: Mapping[str, Any]) -> list[str]:
+    """The texts of an entry's front matter."""
+    return list(itertools.islice(_leaves(entry.get("frontmatter")), _MOST_LEAVES))
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    if type(value) is str:
+        yield value
+    elif type(value) is dict:
+        for key, item in value.items():
+            yield key
+            yield from _leaves(item)
+    elif type(value) is list:
+        for item in value:
+            yield from _leaves(item)
+
+
+def _verified(entry: SkillEntry, content: bytes) -> str:
+    """The text of SKILL.md after its front matter, which is the entry's."""
+    try:
+        fields, text = front_matter(content)
+        for name in dict.fromkeys((*entry.frontmatter, *fields)):
+            if name not in fields:
+                raise BadYaml(f"it lacks the field {safe_text(name, 64)!r}, which the entry has")
+            if name not in entry.frontmatter:
+                raise BadYaml(f"it has a field {safe_text(name, 64)!r}, which the entry lacks")
+            if not same(fields[name], entry.frontmatter[name]):
+                raise BadYaml(f"its field {safe_text(name, 64)!r} is not that of the entry")
+    except BadYaml as error:
+        raise SkillError(
+            f"the skill {safe_text(entry.uri, 200)!r} is not loaded: its SKILL.md is not what the "
+            f"server's entry says: {error}",
+            reason="frontmatter",
+            uri=entry.uri,
+            server=entry.server,
+        ) from None
+    return text
+
+
+def _check_context(context: Hashable) -> None:
+    try:
+        hash(context)
+    except TypeError:
+        raise ConfigError(
+            f"context is a {type(context).__name__}: give a hashable value such as a text or tuple"
+        ) from None
