@@ -12,6 +12,8 @@ from ..errors import McpError, ServerError, UnknownTool
 from ..runtime.safe_text import safe_text
 from ..session.session import Session
 from .arguments import arguments_of, check_names
+from .candidates import known_of
+from .completing import keep_names
 from .exits import DONE, TOOL_FAILED, NotFound, UsageError, is_not_found
 from .output import (
     note,
@@ -47,6 +49,7 @@ _METHOD_NOT_FOUND = -32601
 async def tools(options: argparse.Namespace) -> int:
     async with open_session(options) as session:
         listed = await session.list_tools()
+        keep_names(options, known_of(listed), "tools")
         if options.json:
             print_json({"tools": [tool.raw for tool in listed]})
             return DONE
@@ -147,6 +150,7 @@ async def search(options: argparse.Namespace) -> int:
         raise UsageError("search: say in a few words what the tool should do")
     async with open_session(options) as session:
         listed = await session.list_tools()
+        keep_names(options, known_of(listed), "tools")
         index = ToolIndex()
         index.update({tool.name: tool for tool in listed if tool.is_for_models})
         found = index.search(" ".join(options.query), limit=options.limit)
@@ -210,6 +214,7 @@ async def read(options: argparse.Namespace) -> int:
 async def prompts(options: argparse.Namespace) -> int:
     async with open_session(options) as session:
         listed = await _listed(session, "prompts", session.list_prompts)
+        keep_names(options, known_of((), listed), "prompts")
         if options.json:
             print_json({"prompts": [one.raw for one in listed]})
             return DONE

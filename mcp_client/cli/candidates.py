@@ -8,13 +8,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..audit.schema_marks import marked
-from ..catalog.tool import Tool
 from .words import parser
 
-__all__ = ["Known", "commands", "following", "known_of", "option_words"]
+if TYPE_CHECKING:
+    from ..catalog.tool import Tool
+
+__all__ = ["Known", "commands", "following", "known_of", "option_words", "positionals"]
 
 _MOST_VALUES = 50
 _VALUES = {"--approve": ("ask", "deny", "web")}
@@ -38,6 +39,8 @@ def known_of(
     tools: Iterable[Tool], prompts: Iterable[Any] = (), resources: Iterable[str] = ()
 ) -> Known:
     """What the lists of a server name."""
+    from ..audit.schema_marks import marked  # not at each Tab of a shell
+
     tools = list(tools)
     return Known(
         {tool.name: _arguments(tool.input_schema) for tool in tools},
@@ -62,12 +65,33 @@ def option_words(command: argparse.ArgumentParser) -> list[tuple[str, str]]:
     ]
 
 
+def positionals(command: str, words: Sequence[str]) -> list[str]:
+    """The words that are neither options nor their values."""
+    its = commands().get(command)
+    flags = {
+        option
+        for action in (() if its is None else its._actions)
+        for option in action.option_strings
+        if action.nargs == 0
+    }
+    found: list[str] = []
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif word.startswith("--"):
+            skip = "=" not in word and word not in flags
+        else:
+            found.append(word)
+    return found
+
+
 def following(command: str, words: Sequence[str], known: Known) -> list[str]:
     """What the last of ``words`` may become: those after the command and its TARGET.
 
     A word before the end that begins with ``--`` counts as an option, with its value.
     """
-    given, word = _positionals(command, words[:-1]), words[-1] if words else ""
+    given, word = positionals(command, words[:-1]), words[-1] if words else ""
     previous = words[-2] if len(words) > 1 else ""
     found: Iterable[str] = ()
     if previous in _VALUES:
@@ -95,26 +119,6 @@ def _assignments(
         return [f"{name}={value}" for value in arguments.get(name, ())]
     taken = {each.partition("=")[0].removesuffix(":") for each in given}
     return [f"{name}=" for name in arguments if name not in taken]
-
-
-def _positionals(command: str, words: Sequence[str]) -> list[str]:
-    its = commands().get(command)
-    flags = {
-        option
-        for action in (() if its is None else its._actions)
-        for option in action.option_strings
-        if action.nargs == 0
-    }
-    found: list[str] = []
-    skip = False
-    for word in words:
-        if skip:
-            skip = False
-        elif word.startswith("--"):
-            skip = "=" not in word and word not in flags
-        else:
-            found.append(word)
-    return found
 
 
 def _arguments(schema: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

@@ -1,4 +1,7 @@
-"""``completion bash|zsh|fish``: a script that completes commands and options.
+"""``completion bash|zsh|fish``: a script that completes commands, options, and names.
+
+Commands and options stand in the script. For servers, tools, arguments and values it asks
+``mcp-client _complete``, which starts no server (see ``completing``).
 
 ``source <(mcp-client completion bash)``; for zsh likewise, after ``compinit``;
 ``mcp-client completion fish | source``.
@@ -8,36 +11,61 @@ from __future__ import annotations
 
 import argparse
 
+from .candidates import commands, option_words
 from .exits import DONE
 from .output import print_json, print_text
-from .words import parser
 
 __all__ = ["completion"]
 
 _BASH = """\
 _mcp_client() {{
-    local word="${{COMP_WORDS[COMP_CWORD]}}" words
+    local word="${{COMP_WORDS[COMP_CWORD]}}" offered="" IFS=$' \\t\\n'
     if [ "$COMP_CWORD" -eq 1 ]; then
-        words="{commands} --help --version"
-    else
+        offered="{commands} --help --version"
+    elif [[ "$word" == -* ]]; then
         case "${{COMP_WORDS[1]}}" in
 {cases}
         esac
+    else
+        COMPREPLY=($(mcp-client _complete line "${{COMP_LINE:0:$COMP_POINT}}" \\
+            "$COMP_WORDBREAKS" 2>/dev/null </dev/null))
+        [[ "${{COMPREPLY[0]}}" == *= ]] && compopt -o nospace 2>/dev/null
+        return
     fi
-    if [[ "$word" == -* || "$COMP_CWORD" -eq 1 ]]; then
-        COMPREPLY=($(compgen -W "$words" -- "$word"))
-    fi
+    COMPREPLY=($(compgen -W "$offered" -- "$word"))
 }}
 complete -o default -F _mcp_client mcp-client
 """
 _ZSH = """\
 #compdef mcp-client
-autoload -U +X bashcompinit && bashcompinit
+_mcp_client() {{
+    local -a offered
+    if (( CURRENT == 2 )); then
+        offered=({commands} --help --version)
+    elif [[ "$PREFIX" == -* ]]; then
+        case "$words[2]" in
+{cases}
+        esac
+    else
+        offered=("${{(@Q)words[2,CURRENT-1]}}" "${{(Q)PREFIX}}")
+        offered=(${{(f)"$(mcp-client _complete words "${{offered[@]}}" 2>/dev/null </dev/null)"}})
+    fi
+    compadd -S '' -- ${{(M)offered:#*=}}
+    compadd -- ${{offered:#*=}} || [[ -n "$offered" ]] || _files
+}}
+compdef _mcp_client mcp-client
+"""
+_FISH = """\
+function __mcp_client_offered
+    set -l words (commandline -opc)
+    mcp-client _complete words $words[2..-1] (commandline -ct) 2>/dev/null </dev/null
+end
+complete -c mcp-client -n 'not __fish_use_subcommand' -a '(__mcp_client_offered)'
 """
 
 
 async def completion(options: argparse.Namespace) -> int:
-    text = {"bash": _bash, "zsh": lambda: _ZSH + _bash(), "fish": _fish}[options.shell]()
+    text = {"bash": _bash, "zsh": _zsh, "fish": _fish}[options.shell]()
     if options.json:
         print_json({"script": text})
     else:
@@ -45,39 +73,35 @@ async def completion(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _commands() -> dict[str, argparse.ArgumentParser]:
-    (group,) = (each for each in parser()._actions if each.dest == "command")
-    return dict(group.choices or {})
-
-
-def _options(command: argparse.ArgumentParser) -> list[tuple[str, str]]:
-    return [
-        (max(action.option_strings, key=len), action.help or "")
-        for action in command._actions
-        if action.option_strings
-    ]
-
-
 def _bash() -> str:
-    commands = _commands()
+    known = commands()
     cases = "\n".join(
-        f'        {name}) words="{" ".join(word for word, _ in _options(command))}" ;;'
-        for name, command in commands.items()
+        f'        {name}) offered="{" ".join(word for word, _ in option_words(its))}" ;;'
+        for name, its in known.items()
     )
-    return _BASH.format(commands=" ".join(commands), cases=cases)
+    return _BASH.format(commands=" ".join(known), cases=cases)
+
+
+def _zsh() -> str:
+    known = commands()
+    cases = "\n".join(
+        f"        {name}) offered=({' '.join(word for word, _ in option_words(its))}) ;;"
+        for name, its in known.items()
+    )
+    return _ZSH.format(commands=" ".join(known), cases=cases)
 
 
 def _fish() -> str:
     lines = ["complete -c mcp-client -n __fish_use_subcommand -l version"]
-    for name, command in _commands().items():
+    for name, command in commands().items():
         about = _quoted(command.description or "")
         lines.append(f"complete -c mcp-client -f -n __fish_use_subcommand -a {name} -d {about}")
-        for word, text in _options(command):
+        for word, text in option_words(command):
             lines.append(
                 f"complete -c mcp-client -n '__fish_seen_subcommand_from {name}' "
                 f"-l {word.lstrip('-')} -d {_quoted(text)}"
             )
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + _FISH
 
 
 def _quoted(text: str) -> str:

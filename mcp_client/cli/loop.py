@@ -16,6 +16,7 @@ from ..runtime.console import open_console, why_no_terminal
 from ..session.session import Session
 from . import calling
 from .candidates import Known, known_of
+from .completing import keep_names
 from .exits import DONE, USAGE, UsageError, exit_code
 from .output import note, print_text
 from .prompt import line_reader
@@ -48,7 +49,7 @@ async def shell(options: argparse.Namespace) -> int:
         raise UsageError("shell: give --json to a command in the shell")
     code = DONE
     async with open_session(options) as session:
-        async for line in _lines(session):
+        async for line in _lines(session, options):
             try:
                 words = shlex.split(line)
                 if words and words[0] in ("quit", "exit"):
@@ -65,10 +66,10 @@ async def shell(options: argparse.Namespace) -> int:
     return code
 
 
-async def _lines(session: Session) -> AsyncIterator[str]:
+async def _lines(session: Session, options: argparse.Namespace) -> AsyncIterator[str]:
     """Typed at the terminal; of a pipe, which is read to its end first."""
     if sys.stdin.isatty() and why_no_terminal() is None:
-        async for line in _typed(session):
+        async for line in _typed(session, options):
             yield line
         return
     for line in sys.stdin.buffer.read().decode(errors="replace").splitlines():
@@ -76,7 +77,7 @@ async def _lines(session: Session) -> AsyncIterator[str]:
             yield line
 
 
-async def _typed(session: Session) -> AsyncIterator[str]:
+async def _typed(session: Session, options: argparse.Namespace) -> AsyncIterator[str]:
     """Lines of the terminal, each within a dialogue of its own: a server's question waits."""
     known = Known()
     reader = line_reader(state_file("shell_history"), [*calling.__all__, *_HERE], lambda: known)
@@ -88,6 +89,7 @@ async def _typed(session: Session) -> AsyncIterator[str]:
         else:
             if line is None or line.split()[:1] in _LISTING:
                 known = await _known(session)
+                keep_names(options, known, "tools", "prompts")
             async with open_console():
                 line = await _edited(reader)
         if line is None:

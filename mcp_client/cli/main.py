@@ -21,6 +21,10 @@ def main(words: Sequence[str] | None = None) -> int:
 
         print(f"mcp-client {__version__}")
         return 0
+    if words[:1] == ["_complete"]:  # by the scripts of 'completion', at each Tab
+        from .completing import complete_words
+
+        return complete_words(words[1:])
     as_json = "--json" in words
     try:
         code = _run(words)

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING
 from ..audit.redaction import Redaction
 from ..errors import ConfigError
 from ..runtime.atomic_file import OwnFile
-from ..runtime.safe_text import is_invisible
 from .candidates import Known, following
 from .output import note
+from .plain_words import is_plain
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
 
-__all__ = ["History", "is_plain", "line_reader", "may_be_kept", "suggestions"]
+__all__ = ["History", "line_reader", "may_be_kept", "suggestions"]
 
 _MOST_LINES = 1_000
 _LONGEST = 4_000
@@ -90,13 +90,6 @@ def suggestions(typed: str, commands: Iterable[str], known: Known) -> list[tuple
     else:
         found = following(words[0], words[1:], known)
     return [(each, len(last)) for each in found if is_plain(each)]
-
-
-def is_plain(word: str) -> bool:
-    """Whether a shell takes the word as it is: no quotes, no expansion, nothing invisible."""
-    return bool(word) and all(
-        char in "_.,:/@=+-" or (char.isalnum() and not is_invisible(char)) for char in word
-    )
 
 
 class History:

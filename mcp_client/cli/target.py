@@ -84,8 +84,11 @@ def _is_program(word: str) -> bool:
     return any(os.access(os.path.join(folder, word), os.X_OK) for folder in folders)
 
 
-def configs_of(config: str | None) -> list[Config]:
-    """The config file that was named, or those found, the project's first."""
+def configs_of(config: str | None, *, quiet: bool = False) -> list[Config]:
+    """The config file that was named, or those found, the project's first.
+
+    One of those found that cannot be read is left out, with a note unless it is to be ``quiet``.
+    """
     from ..host.config import load_config
     from ..host.config_places import find_configs
 
@@ -96,7 +99,8 @@ def configs_of(config: str | None) -> list[Config]:
         try:
             found.append(load_config(one.path, scope=one.scope))
         except ConfigError as error:
-            note(error)
+            if not quiet:
+                note(error)
     return found
 
 

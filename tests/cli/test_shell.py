@@ -1,9 +1,7 @@
-"""``shell``: many commands in one session; and the scripts that complete the command line."""
+"""``shell``: many commands in one session."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -49,25 +47,3 @@ def test_the_shell_at_a_terminal_asks_before_a_call_and_goes_on_after_a_no(
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 3
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_completion_script_is_one_that_its_shell_can_read(shell: str) -> None:
-    done = run("completion", shell)
-    assert done.code == 0
-    for word in ("doctor", "complete", "allow"):
-        assert word in done.out
-    if shutil.which(shell):
-        subprocess.run([shell, "-n"], input=done.out, text=True, check=True, timeout=30)
-
-
-def test_bash_completes_commands_and_options() -> None:
-    script = run("completion", "bash").out
-    script += (
-        "COMP_WORDS=(mcp-client call x --al); COMP_CWORD=3; _mcp_client; echo ${COMPREPLY[@]}\n"
-    )
-    script += "COMP_WORDS=(mcp-client descr); COMP_CWORD=1; _mcp_client; echo ${COMPREPLY[@]}\n"
-    done = subprocess.run(
-        ["bash", "-s"], input=script, capture_output=True, text=True, check=True, timeout=30
-    )
-    assert done.stdout.split() == ["--allow", "describe"]
