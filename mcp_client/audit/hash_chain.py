@@ -42,6 +42,7 @@ __all__ = [
     "Verified",
     "key_of",
     "now",
+    "opened_files",
     "rotated",
     "seal",
     "timestamp",
@@ -205,7 +206,7 @@ def verify_audit(
         raise ConfigError(f"verify_audit({path!r}): give the path of a file")
     check = _Check(key_of(key), noted)
     try:
-        with closing(_opened(Path(path))) as files:
+        with closing(opened_files(Path(path))) as files:
             for file, name, size in files:
                 with file:
                     check.file(name, file, size)
@@ -214,8 +215,11 @@ def verify_audit(
     return check.done(Path(path))
 
 
-def _opened(path: Path) -> Generator[tuple[BinaryIO, Path, int]]:
-    """The files of a log from the oldest on, each with the bytes it had at the beginning."""
+def opened_files(path: Path) -> Generator[tuple[BinaryIO, Path, int]]:
+    """The files of a log from the oldest on, each with the bytes it had at the beginning.
+
+    The caller closes each. Raises ``OSError``.
+    """
     newest, size, older = _beginning(path)
     first = True
     with newest or nullcontext():

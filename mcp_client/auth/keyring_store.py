@@ -21,9 +21,25 @@ from ..runtime.strict_json import read_json_object
 from .store import FileTokens, default_directory
 from .tokens import Key, Registration, Source, Token
 
-__all__ = ["KeyringTokens"]
+__all__ = ["KeyringTokens", "keyring_secret"]
 
 Value = TypeVar("Value")
+
+
+def keyring_secret(service: str, user: str) -> str | None:
+    """What the system's keyring holds for ``user`` of ``service``; None where it holds nothing.
+
+    May wait for a person who unlocks the keyring, so an event loop calls it in a thread. Raises
+    ``ConfigError`` where there is no keyring, or it stays locked.
+    """
+    keyring = _keyring("a secret of the keyring")
+    try:
+        found: str | None = keyring.get_password(service, user)
+    except Exception as error:  # noqa: BLE001 - keyring backends raise anything, maybe with secrets
+        raise ConfigError(
+            f"the system's keyring cannot be used ({type(error).__name__}): unlock it or set one up"
+        ) from None
+    return found
 
 
 class KeyringTokens:
@@ -39,7 +55,7 @@ class KeyringTokens:
         self, service: str = "mcp-client", *, claims: str | os.PathLike[str] | None = None
     ) -> None:
         self._service = service
-        self._keyring = _keyring()
+        self._keyring = _keyring("KeyringTokens")
         path = default_directory() / "claims.json" if claims is None else Path(claims)
         self._claims = FileTokens(path)
 
@@ -122,12 +138,12 @@ class KeyringTokens:
             ) from None
 
 
-def _keyring() -> ModuleType:
+def _keyring(wanted: str) -> ModuleType:
     try:
         import keyring
     except ImportError:
         raise ConfigError(
-            "KeyringTokens needs the package keyring: install mcp-client-host[keyring]"
+            f"{wanted} needs the package keyring: install mcp-client-host[keyring]"
         ) from None
     return keyring
 

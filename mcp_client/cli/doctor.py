@@ -27,8 +27,8 @@ from ..transports.base import Received, Transport
 from ..transports.recording import Recorder, RecordingTransport
 from .exits import DONE, LOGIN_NEEDED, SERVER_ERROR, UsageError, exit_code
 from .output import print_json, print_parts, print_text
-from .session import options_of, started_from
-from .target import Configured, target_of
+from .session import chosen_target, options_of, started_from
+from .target import Configured
 
 __all__ = ["Problem", "Report", "Step", "doctor"]
 
@@ -145,7 +145,7 @@ async def _transport(options: argparse.Namespace) -> tuple[Transport, str]:
     """What leads to the server, and what the server is called."""
     from ..transports.stdio import StdioServer, StdioTransport
 
-    target: Any = target_of(options.target, options.config, options.header, options.env)
+    target: Any = await chosen_target(options)
     name = None
     if isinstance(target, Configured):
         name, target = target.name, await started_from(target, options)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import anyio
 
+from ..audit.hash_chain import opened_files
 from ..errors import AuditError
 from ..runtime.safe_text import safe_text
 from .exits import DONE, TOOL_FAILED, NotFound, UsageError
@@ -20,6 +23,7 @@ from .target import configs_of, near
 __all__ = ["approvals", "audit", "pins", "servers", "stubs"]
 
 _LONGEST_LINE = 1024 * 1024
+_MOST_NOTES = 10
 
 
 async def stubs(options: argparse.Namespace) -> int:
@@ -91,24 +95,46 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    records = []
+    """The records of the log and of the files it was rotated into, the oldest first."""
+    records: list[dict[str, Any]] = []
+    unreadable = 0
     try:
-        with Path(options.file).open("rb") as lines:
-            while line := lines.readline(_LONGEST_LINE):
-                records.append(json.loads(line))
+        with closing(opened_files(Path(options.file))) as files:
+            for file, path, size in files:
+                with file:
+                    for number, line in enumerate(_lines(file, size), 1):
+                        record = _record(line)
+                        if record is not None:
+                            records.append(record)
+                        elif (unreadable := unreadable + 1) <= _MOST_NOTES:
+                            note(f"{path}, line {number}: no record of an audit")
     except OSError as error:
         raise UsageError(f"{options.file}: {error.strerror or error}") from None
-    except (ValueError, RecursionError):
-        raise UsageError(
-            f"{options.file}, line {len(records) + 1}: no record of an audit"
-        ) from None
-    records = [record for record in records if isinstance(record, dict)]
+    if unreadable and not records:
+        raise UsageError(f"{options.file} is not an audit log")
+    if unreadable:
+        note(f"{unreadable} lines are no records: 'audit verify' says more")
+    code = TOOL_FAILED if unreadable else DONE
     if options.json:
         print_json({"records": records})
-        return DONE
+        return code
     rows = [_row(record) for record in records if record.get("event") != "begun"]
     print_table(rows, "time", "event", "tool", "what")
-    return DONE
+    return code
+
+
+def _lines(file: BinaryIO, size: int) -> Iterator[bytes]:
+    while size > 0 and (line := file.readline(min(size, _LONGEST_LINE))):
+        size -= len(line)
+        yield line
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _row(record: dict[str, Any]) -> tuple[str, ...]:

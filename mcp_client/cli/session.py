@@ -11,6 +11,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio.to_thread
+
 from ..approval.decision import Allow, Answer, Deny
 from ..catalog.tool import ToolCall
 from ..errors import StartDenied
@@ -27,7 +29,15 @@ if TYPE_CHECKING:
     from ..host.server_config import AnyServer
     from ..transports.http import HttpServer
 
-__all__ = ["find_terminal", "open_session", "options_of", "policy_of", "started_from", "state_file"]
+__all__ = [
+    "chosen_target",
+    "find_terminal",
+    "open_session",
+    "options_of",
+    "policy_of",
+    "started_from",
+    "state_file",
+]
 
 
 _TO_START = 5.0
@@ -158,20 +168,37 @@ async def open_session(options: argparse.Namespace) -> AsyncIterator[Session]:
     if getattr(options, "session", None) is not None:
         yield options.session
         return
-    target = target_of(options.target, options.config, options.header, options.env)
+    target = await chosen_target(options)
     async with _queue(options) as queue, _session(target, options, queue) as session:
         yield session
 
 
+async def chosen_target(options: argparse.Namespace) -> StdioServer | HttpServer | Configured:
+    """What TARGET, ``--header`` and ``--env`` say. A keyring may wait for a person."""
+    words = options.target, options.config, options.header, options.env
+    if any("=keyring:" in word for word in (*options.header, *options.env)):
+        return await anyio.to_thread.run_sync(target_of, *words, abandon_on_cancel=True)
+    return target_of(*words)
+
+
 @asynccontextmanager
 async def _queue(options: argparse.Namespace) -> AsyncIterator[ApprovalQueue | None]:
-    """What the page of ``--approve web`` decides; None without that option."""
+    """What ``--approve web`` asks: the desk of ``--tickets``, one that runs, or a page of our own.
+
+    None without that option.
+    """
     if options.approve != "web":
         yield None
         return
     from ..approval.queue import ApprovalQueue
     from ..desk.serve import serve_desk
+    from .desk import tickets_of_running_desk
 
+    tickets = options.tickets or tickets_of_running_desk()
+    if tickets is not None:
+        note(f"calls are decided at the desk of {tickets}")
+        yield ApprovalQueue(store=tickets, keep=Timeouts().approval)
+        return
     queue = ApprovalQueue()
     async with serve_desk(queue) as desk:
         note(f"decide calls at {desk.url} (the address lets in once)")

@@ -137,7 +137,9 @@ def _configured(name: str, path: str | None) -> Configured | None:
 def _header(word: str) -> tuple[str, str]:
     name, sign, value = word.partition("=")
     if not sign or not name:
-        raise UsageError("--header is NAME=env:VARIABLE or NAME=file:PATH")
+        raise UsageError(
+            "--header is NAME=env:VARIABLE, NAME=file:PATH or NAME=keyring:SERVICE/USER"
+        )
     return name, secret_of(value, f"--header {safe_text(name, 60)}")
 
 
@@ -146,14 +148,18 @@ def _variable(word: str) -> tuple[str, str]:
     if not sign:
         value = f"env:{name}"
     if not _NAME.match(name):
-        raise UsageError("--env is NAME=env:VARIABLE, NAME=file:PATH, or NAME alone to pass it on")
+        raise UsageError(
+            "--env is NAME=env:VARIABLE, NAME=file:PATH or NAME=keyring:SERVICE/USER, or NAME "
+            "alone to pass it on"
+        )
     return name, secret_of(value, f"--env {name}")
 
 
 def secret_of(value: str, option: str) -> str:
-    """What ``env:NAME`` or ``file:PATH`` holds.
+    """What ``env:NAME``, ``file:PATH`` or ``keyring:SERVICE/USER`` holds.
 
-    A literal value is refused: every user of the machine can read the words of a command.
+    The last slash divides service and user. A literal value is refused: every user of the machine
+    can read the words of a command.
     """
     kind, _, rest = value.partition(":")
     if kind == "env" and rest:
@@ -167,7 +173,28 @@ def secret_of(value: str, option: str) -> str:
                 return file.read(65_536).strip()
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{option}: {rest}: {error}") from None
+    if kind == "keyring":
+        return _of_keyring(rest, option)
     raise UsageError(
         f"{option}: other users can read a value on the command line; put it into an environment "
-        "variable and write env:NAME, or into a file and write file:PATH"
+        "variable and write env:NAME, into a file and write file:PATH, or into the system's "
+        "keyring and write keyring:SERVICE/USER"
     )
+
+
+def _of_keyring(place: str, option: str) -> str:
+    from ..auth.keyring_store import keyring_secret
+
+    service, _, user = place.rpartition("/")
+    if not service or not user:
+        raise UsageError(f"{option}: write keyring:SERVICE/USER")
+    try:
+        found = keyring_secret(service, user)
+    except ConfigError as error:
+        raise UsageError(f"{option}: {error.message}") from None
+    if not found:
+        raise UsageError(
+            f"{option}: the keyring has nothing for {safe_text(user, 60)!r} of "
+            f"{safe_text(service, 200)!r}; 'keyring set' of the package keyring puts it there"
+        )
+    return found

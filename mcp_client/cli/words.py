@@ -13,6 +13,7 @@ from .._version import __version__
 __all__ = ["parsed", "parser"]
 
 _TARGET = "a URL, the name of a server in a config file, or a quoted command"
+_OR = "or file:PATH, or keyring:SERVICE/USER"
 _EXITS = """\
 exit codes:
   0    done
@@ -155,7 +156,9 @@ def _add_files(commands: Any) -> None:
     script = _add_file(commands, "completion", "print a script that completes commands")
     script.add_argument("shell", choices=("bash", "zsh", "fish"), help="source what is printed")
     desk = _add_file(commands, "desk", "serve a page that decides the calls of other programs")
-    desk.add_argument("--tickets", metavar="FILE", help="the file of ApprovalQueue(store=FILE)")
+    desk.add_argument(
+        "--tickets", metavar="FILE", help="where calls wait: --tickets, or ApprovalQueue(store=)"
+    )
 
 
 def _add_file(
@@ -177,14 +180,16 @@ def _common(command: argparse.ArgumentParser) -> None:
     add("--allow", action="append", default=[], metavar="GLOB", help="run these tools unasked")
     add("--trust", action="store_true", help="believe what the server says of its tools")
     add("--approve", choices=("ask", "deny", "web"), default="ask", help="who is asked")
+    add("--tickets", metavar="FILE", help="with --approve web: where the desk looks for calls")
     add("--audit", metavar="FILE", help="record every call here")
     add("--record", metavar="FILE", help="keep the session here, to replay it")
     add("--pins", metavar="FILE", help="the lock file of tool definitions")
     add("--answers", metavar="FILE", help="approvals that are remembered for always")
     add("--confirmations", metavar="FILE", help="servers of config files that may be started")
     add("--revision", default="auto", metavar="R", help="the protocol revision to speak")
-    add("--header", action="append", default=[], metavar="NAME=env:VAR", help="for a URL")
-    add("--env", action="append", default=[], metavar="NAME=env:VAR", help="for a command")
+    secret: dict[str, Any] = {"action": "append", "default": [], "metavar": "NAME=env:VAR"}
+    add("--header", help=f"for a URL; {_OR}", **secret)
+    add("--env", help=f"for a command; {_OR}", **secret)
     add("--config", metavar="FILE", help="the config file that names TARGET")
     add("--save", metavar="DIR", help="keep images, audio and other bytes here")
     add("--no-input", action="store_true", help="never ask anything at the terminal")

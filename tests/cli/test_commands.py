@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -218,6 +219,57 @@ def test_a_header_is_taken_from_the_environment_or_a_file_and_never_from_the_com
         done = run("tools", url, "--header", f"Authorization={value}", TOKEN="hunter2")
         assert done.code == 5
         assert "hunter2" not in done.out + done.err
+
+
+KEYRING = """
+from keyring.backend import KeyringBackend
+
+class Keyring(KeyringBackend):
+    priority = 1
+
+    def get_password(self, service, user):
+        if service == "locked":
+            raise RuntimeError("hunter2")
+        return "hunter2" if (service, user) == ("https://example.com/mcp", "ana") else None
+
+    def set_password(self, service, user, password): ...
+
+    def delete_password(self, service, user): ...
+"""
+
+
+def test_a_secret_is_taken_from_the_keyring(tmp_path: Path) -> None:
+    (tmp_path / "made_up_keyring.py").write_text(KEYRING)
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    env: dict[str, Any] = {"PYTHON_KEYRING_BACKEND": "made_up_keyring.Keyring", "PYTHONPATH": path}
+    words = ["call", server("scripted"), "environment", "--allow", "*"]
+    place = "keyring:https://example.com/mcp/ana"
+    done = run(*words, "--env", f"KEY={place}", **env)
+    assert json.loads(done.out)["KEY"] == "hunter2", done
+    record, log = tmp_path / "record.jsonl", tmp_path / "audit.jsonl"
+    words = ["call", server("scripted"), "pid", "--allow", "*", "--env", f"KEY={place}"]
+    done = run(*words, "--record", str(record), "--audit", str(log), **env)
+    assert done.code == 0
+    assert "hunter2" not in done.out + done.err + record.read_text() + log.read_text()
+    url = "http://127.0.0.1:9/mcp"
+    done = run("tools", url, "--header", f"Authorization={place}", "--json", **env)
+    assert (done.code, "hunter2" in done.out + done.err) == (5, False)
+    for wrong, text in (
+        ("keyring:https://example.com/mcp/bo", "has nothing for 'bo'"),
+        ("keyring:ana", "write keyring:SERVICE/USER"),
+        ("keyring:locked/x", "cannot be used (RuntimeError)"),
+    ):
+        done = run("tools", url, "--header", f"Authorization={wrong}", "--json", **env)
+        assert (done.code, "hunter2" in done.out + done.err) == (2, False)
+        assert text in done.json["error"]["message"]
+
+
+def test_without_the_package_keyring_it_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "keyring.py").write_text("raise ImportError('not installed')")
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    done = run("tools", WEATHER, "--env", "A=keyring:b/c", PYTHONPATH=path)
+    assert done.code == 2
+    assert "install mcp-client-host[keyring]" in done.err
 
 
 def test_a_variable_reaches_the_server_s_process_and_no_other_does() -> None:

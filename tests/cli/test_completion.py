@@ -155,7 +155,7 @@ def test_a_line_of_bash_is_read_as_words(line: str, words: list[str]) -> None:
 
 
 def test_nothing_is_offered_within_quotes(home: Path) -> None:
-    env = {"XDG_CACHE_HOME": str(home / "cache")}
+    env: dict[str, Any] = {"XDG_CACHE_HOME": str(home / "cache")}
     for line in ("mcp-client call 'sk", 'mcp-client call "sky" "set'):
         done = run("_complete", "line", line, ":=", home=home, **env)
         assert (done.code, done.out, done.err) == (0, "", "")

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mcp_client import AuditLog
 from tests.cli.shell import ROOT, at_terminal, environment, example, run
 
 WEATHER = example("weather")
@@ -37,6 +42,30 @@ def test_an_audit_log_is_shown_and_verified(tmp_path: Path) -> None:
     assert (verified.code, verified.json["intact"], verified.json["calls"]) == (0, True, 1)
     again = run("audit", "verify", str(log), "--noted", verified.json["lastHash"])
     assert again.out.startswith("intact: 3 lines, 1 calls\n")
+
+
+def test_an_audit_log_is_shown_with_the_files_it_was_rotated_into(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = AuditLog(path, max_bytes=65_536)
+    for number in range(40):
+        log.append({"event": "opened", "server": "s", "tool": f"t{number}", "more": "x" * 8_000})
+    assert len(list(tmp_path.iterdir())) > 3
+    shown = run("audit", "show", str(path), "--json").json["records"]
+    tools = [record["tool"] for record in shown if record["event"] == "opened"]
+    assert tools == [f"t{number}" for number in range(40)]
+    assert run("audit", "show", str(path)).out.count("s/t") == 40
+
+
+def test_a_line_that_is_no_record_is_told_and_the_others_are_shown(tmp_path: Path) -> None:
+    log = audited(tmp_path)
+    with log.open("a") as file:
+        file.write("half of a rec\n")
+    done = run("audit", "show", str(log))
+    assert (done.code, "ok allow by rule" in done.out) == (1, True)
+    assert "line 4: no record of an audit" in done.err
+    other = tmp_path / "other"
+    other.write_text("not a log\n")
+    assert run("audit", "show", str(other)).code == 2
 
 
 def test_an_audit_log_that_was_changed_is_told_with_its_line(tmp_path: Path) -> None:
@@ -109,34 +138,49 @@ def test_servers_are_listed_with_whether_they_may_start(tmp_path: Path) -> None:
     assert (one["name"], one["scope"], one["mayStart"]) == ("sky", "project", False)
 
 
-def test_a_call_is_decided_on_the_page(tmp_path: Path) -> None:
-    words = ["call", WEATHER, "set_alarm", "location=Oslo", "--approve", "web", "--json"]
-    started = subprocess.Popen(
+@contextmanager
+def started(*words: str, home: Path, **env: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A command that runs, with the address of its page, which it prints."""
+    own = "desk" in words
+    process = subprocess.Popen(
         [sys.executable, "-m", "mcp_client", *words],
         cwd=ROOT,
-        env=environment(tmp_path),
+        env=environment(home, **env),
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    assert started.stderr is not None
-    url = re.search(r"http://\S+", started.stderr.readline())
-    assert url is not None
+    with process:
+        try:
+            stream = process.stdout if own else process.stderr
+            assert stream is not None
+            line = stream.readline()
+            url = re.search(r"http://[^\s\"]+", line)
+            assert url is not None, (line, process.stderr and process.stderr.read())
+            yield process, url[0]
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def decide(url: str, answer: str) -> None:
+    """Wait at the page of ``url`` until a call is there, and decide it as a browser would."""
     cookies = urllib.request.HTTPCookieProcessor(CookieJar())
     browser = urllib.request.build_opener(urllib.request.ProxyHandler({}), cookies)
-    page = browser.open(url[0], timeout=30)
+    page = browser.open(url, timeout=30)
     root, form = page.url, fields(page.read().decode())
-    while "ids" not in form:  # until the call waits
+    until = time.monotonic() + 60
+    while "ids" not in form and time.monotonic() < until:  # until the call waits
+        time.sleep(0.05)
         form = fields(browser.open(root, timeout=30).read().decode())
-    data = urllib.parse.urlencode({**form, "answer": "allow"}).encode()
+    data = urllib.parse.urlencode({**form, "answer": answer}).encode()
     # It redirects to the page, which the command may have ended before.
     deciding = urllib.request.build_opener(urllib.request.ProxyHandler({}), cookies, Stays())
     with pytest.raises(urllib.error.HTTPError, match="303"):
         deciding.open(f"{root}decide", data, timeout=30)
-    out, err = started.communicate(timeout=60)
-    assert started.returncode == 0, err
-    assert json.loads(out)["content"][0]["text"] == "Alarm set for Oslo."
 
 
 class Stays(urllib.request.HTTPRedirectHandler):
@@ -144,6 +188,51 @@ class Stays(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *args: Any) -> None:
         return None
+
+
+ALARM = ["call", WEATHER, "set_alarm", "location=Oslo", "--approve", "web", "--json"]
+
+
+def test_a_call_is_decided_on_the_page_of_its_command(tmp_path: Path) -> None:
+    with started(*ALARM, home=tmp_path) as (process, url):
+        decide(url, "allow")
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert json.loads(out)["content"][0]["text"] == "Alarm set for Oslo."
+
+
+@pytest.mark.parametrize(("answer", "code"), [("allow", 0), ("deny", 3)])
+@pytest.mark.parametrize("named", [True, False])
+def test_the_desk_decides_the_calls_of_other_commands(
+    named: bool, answer: str, code: int, tmp_path: Path
+) -> None:
+    more = ["--tickets", str(tmp_path / "tickets.json")] if named else []
+    with started("desk", *more, "--json", home=tmp_path) as (desk, url):
+        call = subprocess.Popen(
+            [sys.executable, "-m", "mcp_client", *ALARM, *more],
+            cwd=ROOT,
+            env=environment(tmp_path),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        decide(url, answer)
+        out, err = call.communicate(timeout=60)
+        assert call.returncode == code, err
+        assert "calls are decided at the desk of" in err
+        assert ("Alarm set for Oslo." in out) == (answer == "allow")
+        desk.send_signal(signal.SIGINT)
+        assert desk.wait(timeout=60) == 130
+
+
+def test_a_desk_that_has_ended_is_not_waited_for(tmp_path: Path) -> None:
+    with started("desk", home=tmp_path) as (desk, _):
+        desk.kill()
+        desk.wait(timeout=60)
+    with started(*ALARM, home=tmp_path) as (process, url):  # its own page
+        decide(url, "deny")
+        assert process.wait(timeout=60) == 3
 
 
 def fields(html: str) -> dict[str, Any]:
