@@ -66,11 +66,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Two workers a processor: half of the time of these tests is spent waiting."""
+    """Three workers a processor: these tests wait as long as they compute."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
     processors = getattr(os, "process_cpu_count", os.cpu_count)() or 1
-    return min(2 * processors, processors + 4)
+    return min(3 * processors, processors + 4)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import re
 import subprocess
@@ -43,8 +44,13 @@ def layer(name: str) -> int:
     return next(number for number, names in enumerate(LAYERS) if name in names)
 
 
-def imports(path: Path) -> Iterator[tuple[str, bool]]:
+@functools.cache
+def imports(path: Path) -> tuple[tuple[str, bool], ...]:
     """Each imported module as an absolute dotted name, and whether it is of this package."""
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[str, bool]]:
     package = ["mcp_client", *path.relative_to(ROOT).parts[:-1]]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

@@ -100,12 +100,14 @@ async def in_thread(function: Callable[..., T], *args: Any) -> T:
     return await anyio.to_thread.run_sync(function, *args, abandon_on_cancel=True, limiter=limiter)
 
 
-async def write_down(what: str, write: Callable[..., object], *args: Any) -> None:
+async def write_down(
+    what: str, write: Callable[..., object], *args: Any, seconds: float = _WRITE_SECONDS
+) -> None:
     """Call ``write(*args)``, which writes a file, in a thread and for a bounded time.
 
     A yes that cannot be written down in time is still a yes: that is logged, with ``what`` it was.
     """
-    with anyio.move_on_after(_WRITE_SECONDS) as scope:
+    with anyio.move_on_after(seconds) as scope:
         await in_thread(write, *args)
     if scope.cancelled_caught:
         _log.warning("%s is not remembered: writing it hangs", what)

@@ -30,6 +30,7 @@ __all__ = [
     "Fold",
     "Page",
     "Row",
+    "cells",
     "json_rows",
     "prose",
     "runs_backwards",
@@ -154,14 +155,14 @@ def broken(text: str, width: int) -> Iterator[str]:
     """``text`` in pieces of at most ``width`` cells, between words where there are any."""
     start, blank, room = 0, -1, width
     for place, char in enumerate(text):
-        room -= _cells(char)
+        room -= cells(char)
         if room < 0:
             end = blank + 1 if blank >= start + (place - start) // 2 else place
             while end > start + 1 and unicodedata.category(text[end])[0] == "M":
                 end -= 1  # a mark stays with its letter
             yield text[start:end]
             start = end
-            room = width - sum(map(_cells, text[start : place + 1]))
+            room = width - sum(map(cells, text[start : place + 1]))
         if char == " ":
             blank = place
     yield text[start:]
@@ -182,7 +183,8 @@ _ONE_CELL = frozenset(
 """Characters of which it is certain that no terminal draws them wider than one cell."""
 
 
-def _cells(char: str) -> int:
+def cells(char: str) -> int:
+    """The most cells that a terminal may take to draw it."""
     return 1 if char.isascii() or char in _ONE_CELL else 2
 
 

@@ -29,7 +29,7 @@ from mcp_client import (
     connect,
     deny_all,
 )
-from mcp_client.approval import questions
+from mcp_client.approval.questions import write_down
 from tests.server.skills import MAIN, PDF, entry_of
 
 pytestmark = pytest.mark.one_backend
@@ -303,13 +303,12 @@ async def test_arguments_that_are_no_json_object_are_refused_before_anybody_is_a
 
 
 async def test_a_yes_is_not_held_up_by_a_file_that_cannot_be_written(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(questions, "_WRITE_SECONDS", 0.01)
     released = threading.Event()
     try:
         with anyio.fail_after(30):
-            await questions.write_down("files: the answer", lambda: released.wait(60))
+            await write_down("files: the answer", lambda: released.wait(60), seconds=0.01)
     finally:
         released.set()
     assert "files: the answer is not remembered" in caplog.text

@@ -262,7 +262,7 @@ def test_every_character_is_counted_as_wide_as_the_newest_table_has_it() -> None
 async def test_what_is_drawn_wider_than_expected_does_not_reach_the_left_margin(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(console_layout, "_cells", lambda char: 1)  # as if no table knew it
+    monkeypatch.setattr(console_layout, "cells", lambda char: 1)  # as if no table knew it
     fake = "\u4e00" * 33 + "Run it? [y/N] y"
     screen = await seen(desk, call_of({"x": 1}, description=fake), "v")
     assert not [line for line in screen if line.startswith(("Run it? [y/N] y", "\u4e00"))]
