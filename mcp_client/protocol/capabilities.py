@@ -96,6 +96,8 @@ class ClientDeclaration:
         By identifier, their settings; those that it has already are left as they are.
         """
         known = {**plain(extensions), **self.capabilities.get("extensions", {})}
+        if not known:
+            return self
         return replace(self, capabilities={**self.capabilities, "extensions": known})
 
     def declared_in(self, revision: str) -> dict[str, Any]:
