@@ -105,6 +105,7 @@ if TYPE_CHECKING:
     from .extensions.extension import Extension
     from .extensions.skill import Skill
     from .extensions.skill_entry import SkillEntry
+    from .extensions.tasks import Task
     from .extensions.ui_resource import UiResource
     from .handlers.handlers import (
         Accept,
@@ -274,6 +275,7 @@ __all__ = [
     "StartRequest",
     "StatusWatch",
     "StdioServer",
+    "Task",
     "TextContent",
     "Ticket",
     "TicketStore",
@@ -370,6 +372,7 @@ _LATER = {
     "extensions.skill_entry": ("SkillEntry",),
     "catalog.skill_request": ("SkillFile", "SkillRequest"),
     "extensions.ui_resource": ("UiResource",),
+    "extensions.tasks": ("Task",),
     "protocol.capabilities": ("Implementation",),
     "protocol.content": (
         "AudioContent",

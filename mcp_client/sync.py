@@ -24,13 +24,14 @@ import os
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from .approval.remembered import Answers
 from .errors import ConfigError
 from .extensions.apps import App as AsyncApp
 from .extensions.skill import Skill as AsyncSkill
+from .extensions.tasks import Task as AsyncTask
 from .host.host import Host as AsyncHost
 from .host.naming import Naming
 from .host.options import HostOptions
@@ -38,8 +39,10 @@ from .host.server_config import AnyServer, ServerConfig
 from .host.status import ServerStatus
 from .protocol.capabilities import Implementation
 from .runtime.blocking import Blocking as _Blocking
+from .runtime.blocking import Changes
 from .runtime.blocking import described_by as _described_by
 from .runtime.blocking import waits as _waits
+from .runtime.blocking import watches as _watches
 from .runtime.portal import Portal, portal
 from .runtime.stats import Stats
 from .session.connect import Connecting as AsyncConnecting
@@ -48,33 +51,19 @@ from .session.session import Session as AsyncSession
 
 if TYPE_CHECKING:
     from .catalog.tool import Tool
-    from .catalog.watch import Watch
     from .host.config_places import Scope
     from .host.config_problem import ConfigProblem
     from .host.confirmations import ConfirmationStore
     from .host.from_config import Confirm
     from .protocol.consent_url import Address
 
-__all__ = ["App", "Changes", "Connecting", "Host", "Session", "Skill", "connect"]
+__all__ = ["App", "Changes", "Connecting", "Host", "Session", "Skill", "Task", "connect"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 A = TypeVar("A")
 U = TypeVar("U")
-_END: Any = object()
 _NOT_ASYNC = "{0} of mcp_client.sync is not awaited: use 'with', or {1}"
-
-
-def _watches(
-    method: Callable[Concatenate[A, P], Watch[U]],
-) -> Callable[Concatenate[_Blocking[A], P], Changes[U]]:
-    """The method that returns an async iterator, with a plain one."""
-
-    def watches(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> Changes[U]:
-        return Changes(self._portal, self._in_loop(method, self._async, *args, **kwargs))
-
-    described: Callable[Concatenate[_Blocking[A], P], Changes[U]] = _described_by(method, watches)
-    return described
 
 
 def _loads(
@@ -106,48 +95,51 @@ class Skill(_Blocking[AsyncSkill]):
         return repr(self._async)
 
 
-class Changes(_Blocking["Watch[U]"], Generic[U]):
-    """An iterator over changes, and a context manager to let go of it.
+class Task(_Blocking[AsyncTask]):
+    """A call that the server goes on with by itself: as ``mcp_client.Task``, waited for."""
 
-    See ``mcp_client.catalog.watch``. Ends when its session is closed.
-    """
-
-    def __init__(
-        self, portal: Portal, watch: Watch[U], shown: Callable[[U], U] = lambda change: change
-    ) -> None:
-        """``shown`` makes of each change what is handed over."""
+    def __init__(self, portal: Portal, task: AsyncTask) -> None:
         self._portal = portal
-        self._async = watch
-        self._shown = shown
+        self._async = task
+        self.server, self.tool = task.server, task.tool
 
-    def __enter__(self) -> Self:
-        self._run(self._async.__aenter__)
-        return self
+    def __repr__(self) -> str:
+        return repr(self._async)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+    @property
+    def id(self) -> str:
+        """The server's id of the task; empty where the tool completed at once. A secret."""
+        return self._async.id
 
-    def __iter__(self) -> Self:
-        return self
+    @property
+    def status(self) -> str:
+        """As the server said last."""
+        return self._async.status
 
-    def __next__(self) -> U:
-        found = self._run(_next, self._async)
-        if found is _END:
-            raise StopIteration
-        return self._shown(found)
+    @property
+    def status_message(self) -> str | None:
+        """What the server said of the status: untrusted text."""
+        return self._async.status_message
 
-    def close(self) -> None:
-        """Stop watching. A thread that waits for the next change gets ``StopIteration``."""
-        self._run(self._async.aclose)
+    result = _waits(AsyncTask.result)
+    cancel = _waits(AsyncTask.cancel)
+
+    def to_json(self) -> str:
+        """A text from which ``resume_task`` makes this task again, here or in another process."""
+        return self._async.to_json()
 
 
-async def _next(watch: Watch[U]) -> U:
-    return await anext(watch, _END)
+def _gives_a_task(
+    method: Callable[Concatenate[AsyncSession, P], Awaitable[AsyncTask]],
+) -> Callable[Concatenate[_Blocking[AsyncSession], P], Task]:
+    """The method that returns a task, with one that is waited for."""
+
+    def gives(self: _Blocking[AsyncSession], /, *args: P.args, **kwargs: P.kwargs) -> Task:
+        return Task(self._portal, self._portal.run(method, self._async, *args, **kwargs))
+
+    described: Callable[Concatenate[_Blocking[AsyncSession], P], Task]
+    described = _described_by(method, gives)
+    return described
 
 
 class Session(_Blocking[AsyncSession]):
@@ -214,6 +206,12 @@ class Session(_Blocking[AsyncSession]):
     get_tool = _waits(AsyncSession.get_tool)
     tool_changes = _watches(AsyncSession.tool_changes)
     call_tool = _waits(AsyncSession.call_tool)
+    start_tool = _gives_a_task(AsyncSession.start_tool)
+
+    def resume_task(self, text: str) -> Task:
+        return Task(self._portal, self._in_loop(self._async.resume_task, text))
+
+    resume_task.__doc__ = AsyncSession.resume_task.__doc__
     list_resources = _waits(AsyncSession.list_resources)
     list_resource_templates = _waits(AsyncSession.list_resource_templates)
     resource_changes = _watches(AsyncSession.resource_changes)

@@ -106,6 +106,7 @@ def test_every_example_is_tested_here() -> None:
         "list_and_call.py",
         "load_skills.py",
         "log_in.py",
+        "long_tasks.py",
         "many_servers.py",
         "over_http.py",
         "pin_tools.py",
@@ -279,6 +280,17 @@ def test_watch_progress_prints_each_step_and_cancels_a_call() -> None:
     assert done.stdout.splitlines() == [
         *("1 of 3", "2 of 3", "3 of 3", "The coffee is ready."),
         "cafe/brew: the call was cancelled: no more coffee for me; it may have run",
+    ]
+
+
+def test_long_tasks_are_waited_for_and_resumed() -> None:
+    done = run(sys.executable, "examples/long_tasks.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "1: roasting Sidamo",
+        "Sidamo, roasted.",
+        "<Task of roaster/roast: working>",
+        "Harrar, roasted.",
     ]
 
 

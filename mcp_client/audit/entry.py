@@ -94,10 +94,18 @@ class Entry:
         self._hidden: list[str] = []
         self._first: Record | None = None
         self._opened: list[Sink] = []
+        self._opened_by: int | None = None
         self._decision: Record | None = None
         self._edited: Record | None = None
         self._changed: Record | None = None
         self._marks: dict[str, float] = {}
+
+    @classmethod
+    def resumed(cls, audit: Recorder, id: str, name: str, process: int) -> Entry:
+        """The entry of a call that another session has opened, in ``process``."""
+        entry = cls(audit, id, name, None)
+        entry._opened_by, entry._first, entry._opened = process, {}, list(audit.sinks)
+        return entry
 
     def again(self, id: str) -> Entry:
         """The entry of another attempt at the same call."""
@@ -297,7 +305,10 @@ class Entry:
         marks, end = self._marks, self._audit.clock()
         asking, running = marks.get("asking"), marks.get("running")
         record = self._about("closed")
-        record["decision"] = self._decision
+        if self._opened_by is None:
+            record["decision"] = self._decision
+        else:
+            record["opened_by"] = self._opened_by
         if self._changed is not None:
             record["changed"] = self._changed
         if self._edited is not None:
@@ -338,7 +349,9 @@ class Entry:
 
     def _delivery(self, error: BaseException) -> str:
         traffic = self.traffic
-        if not traffic.sent or (isinstance(error, NotSent) and not traffic.answers):
+        if self._opened_by is None and (
+            not traffic.sent or (isinstance(error, NotSent) and not traffic.answers)
+        ):
             return "not_sent"
         answered = isinstance(error, McpError) and not isinstance(error, OutcomeUnknown | NotSent)
         return "answered" if answered else "unknown"

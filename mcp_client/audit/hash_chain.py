@@ -334,7 +334,7 @@ class _Check:
 
     def _count(self, path: Path, number: int, record: dict[str, Any]) -> None:
         process = record.get("process")
-        key = str(process), str(record.get("call"))
+        key = str(record.get("opened_by", process)), str(record.get("call"))
         if record.get("event") == "opened":
             self._calls += 1
             self._open[key] = OpenCall(

@@ -27,6 +27,10 @@ arguments that were left out. ``opened`` also has ``repeats``, the attempt that 
 and ``origin``, "app" where a tool's view made the call and not the host. Members that were not
 found out (the tool is unknown, the arguments are not JSON) are null.
 
+A call of which the server made a task (``start_tool``) is closed by whatever sees its end, which
+may be another process: then ``closed`` has ``opened_by``, the process that opened it, and nothing
+of what that one knew. A task whose end nobody asked for stays open.
+
 ``closed`` has ``changed`` where the definition of the tool changed while approval was asked for:
 its new ``fingerprint``, ``trusted`` and ``findings``; and ``edited`` where the approver changed the
 arguments: the digests ``from`` and ``to``, the ``paths`` that differ, and the new ``arguments``.
@@ -180,6 +184,10 @@ class Audit:
         from .skill_load import SkillLoad
 
         return SkillLoad(self, id, uri, context=context)
+
+    def resumed(self, id: str, name: str, process: int) -> Entry:
+        """The entry of a call that ``process`` opened, to be closed here."""
+        return Entry.resumed(self, id, name, process)
 
     def shown_name(self, name: str) -> str:
         """A tool's name as a record may show it."""

@@ -88,6 +88,12 @@ class Authorization(httpx.Auth):
         manager = self._managers.get(url)
         return 0 if manager is None else manager.logins
 
+    def lasting_authorization(self, url: str) -> str:
+        """Whose tokens those for the server at ``url`` are, as far as that is equal in another
+        process: the authorization server, and the client they are issued to."""
+        manager = self._managers.get(url)
+        return f"{type(self).__name__} {'' if manager is None else manager.issued_to}"
+
     def secrets(self) -> Iterable[str]:
         """What must be hidden where a server repeats it."""
         yield from self._grant.secrets()

@@ -136,6 +136,13 @@ class TokenManager:
         self._unrefreshable: str | None = None
         """A refresh token that was refused."""
 
+    @property
+    def issued_to(self) -> str:
+        """By whom and to which client the tokens are issued; empty before there is one."""
+        return (
+            "" if self._source is None else f"{self._source.key.issuer} {self._source.key.client}"
+        )
+
     # -------------------------------------------------------------- before a request
 
     async def ready(self, context: RequestContext) -> Token | None:

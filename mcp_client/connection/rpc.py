@@ -48,7 +48,7 @@ from .cancellation import CancelToken
 from .deadlines import RequestDeadline, RequestDeadlines
 from .tracing import Span, span
 
-__all__ = ["REPEATABLE", "CallOptions", "OnProgress", "RpcConnection", "Traffic"]
+__all__ = ["REPEATABLE", "CallOptions", "OnProgress", "RpcConnection", "Traffic", "server_error"]
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
 """Called with ``progress``, ``total`` and ``message`` of each progress notification.
@@ -101,6 +101,8 @@ class CallOptions:
     """Knows why the request is given up."""
     cancel_requests: int = 0
     """``cancel_requests()`` as it was when the call began."""
+    withdraws: bool = True
+    """Whether the server is told with a notification when the request is given up."""
 
 
 _DEFAULT = CallOptions()
@@ -228,7 +230,7 @@ class RpcConnection:
             ) from None
         except BaseException as error:
             if isinstance(error, CallTimeout) or not isinstance(error, McpError):
-                self._give_up(id, options.cancel)
+                self._give_up(id, options)
             raise
         finally:
             self.clocks.discard(deadline)
@@ -276,11 +278,11 @@ class RpcConnection:
         except McpError:
             raise
         except TimeoutError:
-            self._give_up(id)  # some of it may have left, and the rest follows in its turn
+            self._give_up(id, options)  # some of it may have left, and the rest follows in its turn
             spent = "total" if self.clock.time() - started >= timeouts.total else "idle"
             raise self._timeout(method, timeouts, spent) from None
         except BaseException:
-            self._give_up(id, options.cancel)
+            self._give_up(id, options)
             raise
 
     def _progress(self, options: CallOptions) -> _Progress:
@@ -302,7 +304,7 @@ class RpcConnection:
 
     def _read(self, answer: Response | ErrorResponse, method: str) -> Reading:
         if type(answer) is ErrorResponse:
-            raise self._error(answer)
+            raise server_error(answer, self.server, self.era)
         try:
             return self.era.read(answer.result, method)  # type: ignore[union-attr]
         except Malformed as error:
@@ -311,23 +313,6 @@ class RpcConnection:
                 result=answer.result,  # type: ignore[union-attr]
                 server=self.server,
             ) from None
-
-    def _error(self, answer: ErrorResponse) -> ServerError:
-        text = f"the server answered with an error: {safe_text(answer.message)}"
-        fields = {
-            "code": answer.code,
-            "data": answer.data,
-            "http_status": answer.status,
-            "retry_after": answer.retry_after,
-            "server": self.server,
-            "retryable": answer.status == 429,
-        }
-        required, advice = missing_capabilities(answer.data)
-        # An older revision leaves the code to the server, to which it may mean something else.
-        if answer.code != MISSING_CAPABILITY or not (required or not self.era.server_may_ask):
-            return ServerError(f"{text} (code {answer.code})", **fields)
-        text += f"; it needs the client to declare {advice} (code {answer.code})"
-        return MissingCapability(text, required=required, **fields)
 
     def _timeout(self, method: str, timeouts: Timeouts, clock: str) -> McpError:
         seconds = timeouts.total if clock == "total" else timeouts.idle
@@ -345,10 +330,10 @@ class RpcConnection:
             server=self.server,
         )
 
-    def _give_up(self, id: Id, token: CancelToken | None = None) -> None:
+    def _give_up(self, id: Id, options: CallOptions = _DEFAULT) -> None:
         """Tell the server that the request is abandoned, unless closing the exchange does."""
-        if self.transport.multiplexed or not self.era.closing_cancels:
-            reason = None if token is None else token.reason
+        if options.withdraws and (self.transport.multiplexed or not self.era.closing_cancels):
+            reason = None if options.cancel is None else options.cancel.reason
             params = {"requestId": id, "reason": reason or _GAVE_UP}
             notice = encode_notification(CANCELLED, params)
             self.transport.send_soon(notice, _NO_HEADERS)
@@ -410,6 +395,25 @@ class _Progress:
     async def aclose(self, within: float = 0.0) -> None:
         if self._notifier is not None:
             await self._notifier.aclose(within)
+
+
+def server_error(answer: ErrorResponse, server: str, era: Era) -> ServerError:
+    """What to raise for an error that the server answered with."""
+    text = f"the server answered with an error: {safe_text(answer.message)}"
+    fields = {
+        "code": answer.code,
+        "data": answer.data,
+        "http_status": answer.status,
+        "retry_after": answer.retry_after,
+        "server": server,
+        "retryable": answer.status == 429,
+    }
+    required, advice = missing_capabilities(answer.data)
+    # An older revision leaves the code to the server, to which it may mean something else.
+    if answer.code != MISSING_CAPABILITY or not (required or not era.server_may_ask):
+        return ServerError(f"{text} (code {answer.code})", **fields)
+    text += f"; it needs the client to declare {advice} (code {answer.code})"
+    return MissingCapability(text, required=required, **fields)
 
 
 def _pause(error: ServerError, tries: int) -> float | None:

@@ -29,9 +29,10 @@ SKILLS = "io.modelcontextprotocol/skills"
 """The server has skills: see ``skills``. Nothing needs to be declared by the client."""
 
 _TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
+# Examples of the extension's page answer ``tasks/get`` with the type that creates a task.
 _ADDITIONS = {
     TASKS: Additions(
-        results={"task": frozenset({TOOLS_CALL})},
+        results={"task": frozenset({TOOLS_CALL, "tasks/get"})},
         named_by=dict.fromkeys(_TASK_METHODS, "taskId"),
         stateless_only=frozenset({TASKS}),
     )
@@ -89,5 +90,6 @@ def declare(client: ClientDeclaration, extensions: Sequence[Extension] | None) -
         if one.id in settings:
             raise ConfigError(f"extensions=[...]: {one.id!r} is given twice")
         settings[one.id] = one.settings
+    settings.setdefault(TASKS, {})
     additions = Additions.together(_ADDITIONS[id] for id in settings if id in _ADDITIONS)
     return replace(client.with_extensions(settings), additions=additions)

@@ -60,6 +60,7 @@ URL_REQUIRED = -32042
 _INTERNAL_ERROR = -32603
 _MAX_ELICITATIONS = 256
 """URL elicitations whose completion can be waited for; the oldest is forgotten beyond that."""
+_QUESTION = "the server's question was answered"
 _CHECK_INTERVAL = 0.5
 """Seconds between two checks whether the server that asked is still there."""
 
@@ -238,7 +239,7 @@ class Dispatcher:
         state = {} if round.state is None else {"requestState": round.state}
         if not round.questions:
             return state
-        answers = await self._until_closed(lambda: self._answers(era, round, call))
+        answers = await self.until_closed(lambda: self._answers(era, round, call), _QUESTION)
         return {"inputResponses": answers, **state}
 
     async def _answers(
@@ -294,8 +295,9 @@ class Dispatcher:
     def _violation(self, message: str, round: InputRequired) -> ProtocolViolation:
         return ProtocolViolation(message, result=round.result, server=self._server)
 
-    async def _until_closed(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do ``work`` in the caller's task, and give it up when the session is closed."""
+    async def until_closed(self, work: Callable[[], Awaitable[T]], before: str) -> T:
+        """Do ``work`` in the caller's task, and give it up when the session is closed: raises
+        ``ConnectionLost``, which says that this was ``before`` something."""
         with anyio.CancelScope() as scope:
             self._in_callers.add(scope)
             try:
@@ -305,7 +307,7 @@ class Dispatcher:
             finally:
                 self._in_callers.discard(scope)
         raise ConnectionLost(
-            "the session was closed before the server's question was answered; it may have run",
+            f"the session was closed before {before}; it may have run",
             server=self._server,
         )
 
@@ -322,7 +324,7 @@ class Dispatcher:
         declared = declared_in(era.revision, self._capabilities)
         if not era.server_may_ask or "url" not in declared.get("elicitation", {}):
             return error
-        return await self._until_closed(lambda: self._ask_for_urls(era, error, call))
+        return await self.until_closed(lambda: self._ask_for_urls(era, error, call), _QUESTION)
 
     async def _ask_for_urls(
         self, era: Era, error: ServerError, call: ToolCall | None

@@ -9,7 +9,8 @@ without questions is sent again at once. ``Limits.rounds`` bounds the number of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from ..connection.cancellation import stop_if_cancelled
 from ..connection.rpc import CallOptions, RpcConnection
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["InputRequest", "InputRequiredLoop"]
 
 
-class InputRequest(NamedTuple):
+@dataclass(slots=True)
+class InputRequest:
     """A request that the server answered with questions, as it was sent at first."""
 
     method: str
@@ -33,6 +35,8 @@ class InputRequest(NamedTuple):
     options: CallOptions
     started: float
     """When, on the connection's clock."""
+    paused: float = 0.0
+    """Seconds that handlers took meanwhile."""
 
 
 class InputRequiredLoop:
@@ -75,14 +79,14 @@ class InputRequiredLoop:
 
         Every round is sent with the same options. ``call`` is the tool call that the request makes.
         """
-        method, fields, timeouts, options, started = request
-        paused = 0.0
+        method, fields, timeouts = request.method, request.fields, request.timeouts
+        options = request.options
         for _ in range(1, self._limits.rounds):
             asked_at = rpc.now()
             answers = await self._dispatcher.answer_round(rpc.era, reading, call)
-            paused += rpc.now() - asked_at
+            request.paused += rpc.now() - asked_at
             await stop_if_cancelled(options.cancel, options.cancel_requests)
-            spent = rpc.now() - started - paused
+            spent = rpc.now() - request.started - request.paused
             if spent >= timeouts.total:
                 raise CallTimeout(
                     f"the server asked back for longer than {timeouts.total:g} s (total clock); "

@@ -1,19 +1,32 @@
-"""Objects of an event loop that runs elsewhere, for threads: what they do is waited for."""
+"""Objects of another thread's event loop, whose methods block instead of being awaited."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from .portal import Portal
 
-__all__ = ["Blocking", "described_by", "waits"]
+__all__ = ["Blocking", "Changes", "Watched", "described_by", "waits", "watches"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
+U = TypeVar("U")
+U_co = TypeVar("U_co", covariant=True)
+_END: Any = object()
+
+
+class Watched(Protocol[U_co]):
+    """An async iterator over changes that can be closed."""
+
+    async def __aenter__(self) -> Any: ...
+    async def __anext__(self) -> U_co: ...
+    def __aiter__(self) -> Any: ...
+    async def aclose(self) -> None: ...
 
 
 class Blocking(Generic[A_co]):
@@ -39,10 +52,66 @@ def waits(
 ) -> Callable[Concatenate[Blocking[A], P], T]:
     """The async method, waited for: same parameters, same documentation."""
 
-    def waits(self: Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def blocking(self: Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._portal.run(method, self._async, *args, **kwargs)
 
-    described: Callable[Concatenate[Blocking[A], P], T] = described_by(method, waits)
+    described: Callable[Concatenate[Blocking[A], P], T] = described_by(method, blocking)
+    return described
+
+
+class Changes(Blocking[Watched[U]], Generic[U]):
+    """An iterator over changes, and a context manager to let go of it.
+
+    Ends when what it watches is closed.
+    """
+
+    def __init__(
+        self, portal: Portal, watch: Watched[U], shown: Callable[[U], U] = lambda change: change
+    ) -> None:
+        """``shown`` makes of each change what is handed over."""
+        self._portal = portal
+        self._async = watch
+        self._shown = shown
+
+    def __enter__(self) -> Self:
+        self._run(self._async.__aenter__)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> U:
+        found = self._run(_next, self._async)
+        if found is _END:
+            raise StopIteration
+        return self._shown(found)
+
+    def close(self) -> None:
+        """Stop watching. A thread that waits for the next change gets ``StopIteration``."""
+        self._run(self._async.aclose)
+
+
+async def _next(watch: Watched[U]) -> U:
+    return await anext(watch, _END)
+
+
+def watches(
+    method: Callable[Concatenate[A, P], Watched[U]],
+) -> Callable[Concatenate[Blocking[A], P], Changes[U]]:
+    """The method that returns an async iterator, with a plain one."""
+
+    def blocking(self: Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> Changes[U]:
+        return Changes(self._portal, self._in_loop(method, self._async, *args, **kwargs))
+
+    described: Callable[Concatenate[Blocking[A], P], Changes[U]] = described_by(method, blocking)
     return described
 
 

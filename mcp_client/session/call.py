@@ -20,9 +20,10 @@ import itertools
 import json
 import math
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
-from typing import Any, NewType
+from functools import partial
+from typing import TYPE_CHECKING, Any, NewType
 
 import anyio
 
@@ -38,7 +39,6 @@ from ..errors import (
     CallDenied,
     ConnectError,
     InvalidArguments,
-    InvalidResult,
     McpError,
     NotSent,
     OutcomeUnknown,
@@ -47,7 +47,7 @@ from ..errors import (
 )
 from ..handlers.input_rounds import InputRequest, InputRequiredLoop
 from ..protocol.canonical_json import NotJson, json_object
-from ..protocol.era import InputRequired
+from ..protocol.era import Complete, InputRequired
 from ..protocol.headers import HEADER_MISMATCH
 from ..protocol.jsonrpc import Json
 from ..runtime.event_loop import cancel_requests, current
@@ -55,7 +55,11 @@ from ..validation.worker_pool import WorkerPool
 from .call_state import CallState
 from .in_force import InForce, changes, check_audience, check_options
 from .setup import Setup
+from .started import StartedCall
 from .tool_validation import ToolValidation, log_problem
+
+if TYPE_CHECKING:
+    from ..extensions.tasks import TaskCalls
 
 __all__ = ["Approved", "Caller"]
 
@@ -75,8 +79,10 @@ class Caller:
         setup: Setup,
         workers: WorkerPool,
         origin: str,
+        tasks: Callable[[], TaskCalls],
     ) -> None:
-        """``origin`` is a prefix that makes the ids of this session's calls unique."""
+        """``origin`` is a prefix that makes the ids of this session's calls unique; ``tasks`` gives
+        the tasks of its server."""
         self._server = setup.name
         self._connection = connection
         self._tools = tools
@@ -85,10 +91,11 @@ class Caller:
         self._pins = setup.pins
         self._audit = setup.audit
         self._retry = setup.retry
-        self._validation = ToolValidation(
+        self.validation = ToolValidation(
             setup.argument_validation, setup.validation, setup.limits, workers
         )
         self._origin = origin
+        self._tasks = tasks
         self._numbers = itertools.count(1)
         self._backend = current()
 
@@ -102,7 +109,7 @@ class Caller:
             or call.retry is not None
         ):
             check_options(call.meta, call.validation, call.cancel, call.context, call.retry)
-        call.validation = call.validation or self._validation.results
+        call.validation = call.validation or self.validation.results
         call.retry = call.retry or self._retry
         if self._audit is not None:
             call.id = self._new_id()
@@ -110,10 +117,10 @@ class Caller:
             call.entry = self._audit.entry(call.id, *given)
             call.traffic = call.entry.traffic
         if call.cancel is not None:
-            return self._run_until_cancelled(call, call.cancel)
-        return self._run(call)
+            return self._run_until_cancelled(call, call.cancel)  # type: ignore[return-value]
+        return self._run(call)  # type: ignore[return-value]  # None: if it hands over
 
-    async def _run_until_cancelled(self, call: CallState, token: CancelToken) -> ToolResult:
+    async def _run_until_cancelled(self, call: CallState, token: CancelToken) -> ToolResult | None:
         call.cancel_requests = cancel_requests()
         if call.traffic is None:
             call.traffic = Traffic()
@@ -128,11 +135,11 @@ class Caller:
             await stop_if_cancelled(None, call.cancel_requests)
         raise self._cancelled(call, token)
 
-    async def _run(self, call: CallState) -> ToolResult:
+    async def _run(self, call: CallState) -> ToolResult | None:
         if "opentelemetry.trace" in sys.modules and call.span is None:
             with call_span(call.name) as call.span:
                 result = await self._run(call)
-                call.span.done(result.is_error)
+                call.span.done(result is not None and result.is_error)
                 return result
         while True:
             try:
@@ -146,8 +153,10 @@ class Caller:
             call.entry = call.entry.again(call.id)
             call.traffic = call.entry.traffic or (call.traffic and Traffic())
 
-    async def _attempt(self, call: CallState) -> ToolResult:
-        """The steps of a call, in order. Where one raises, the next ones do not happen."""
+    async def _attempt(self, call: CallState) -> ToolResult | None:
+        """The steps of a call, in order. Where one raises, the next ones do not happen.
+
+        None where a task is handed over: the last steps follow its end."""
         now: InForce | None = None
         try:
             now = self._at_hand(call.name) or await self._resolve(call.name)
@@ -162,9 +171,14 @@ class Caller:
             if self._may_have_changed(now):
                 now, approved = await self._approve_changed(call, now, approved)
             raw = await self._send(call, approved, now.rpc)
-            result = self._result(approved, raw)
+            if raw is None:
+                call.ending = self._ending(call, approved, now)
+                return None
+            result = self.read(raw, approved.tool.name)
             if not (result.is_error or call.validation == "off" or call.plan.output is None):
-                result = await self._check(call, approved, result)
+                result = await self.validation.checked(
+                    call.plan, result, call.validation or "strict", call.timeouts.validation
+                )
         except BaseException as error:
             await self._failed(call, now, error)
             raise
@@ -209,7 +223,7 @@ class Caller:
         if call.frozen is None:
             call.frozen = _object("arguments", {} if call.arguments is None else call.arguments)
         arguments, text = call.frozen
-        plan = call.plan = tool._plan or self._validation.plan(tool)
+        plan = call.plan = tool._plan or self.validation.plan(tool)
         drift, findings = None, plan.findings
         if self._pins is not None:
             drift = self._pins.drift_of(tool)
@@ -235,20 +249,20 @@ class Caller:
     ) -> ToolCall:
         """The call with what is wrong with its arguments among its findings."""
         seconds = call.timeouts.validation
-        problem = await self._validation.arguments_problem(call.plan, arguments, seconds)
+        problem = await self.validation.arguments_problem(call.plan, arguments, seconds)
         if problem is None:
             return frozen
         finding = problem.of("the arguments", "the tool's input schema")
         call.entry.breaks(finding, problem.path)
-        if self._validation.arguments == "strict":
+        if self.validation.arguments == "strict":
             raise InvalidArguments(finding, path=problem.path)
-        log_problem("argument object", frozen, problem)
+        log_problem("argument object", frozen.server, frozen.tool.name, problem)
         return replace(frozen, findings=(*frozen.findings, finding))
 
     async def _approve(self, call: CallState, frozen: ToolCall) -> Approved:
         plan = call.plan
         if call.validation != "off" and not (plan.output is None or plan.output.is_sound):
-            await self._validation.prepare_results(plan, call.timeouts.validation)
+            await self.validation.prepare_results(plan, call.timeouts.validation)
         if self._pins is not None:
             self._pins.refuse(frozen)
         call.entry.asking()
@@ -294,7 +308,7 @@ class Caller:
 
     async def _send(
         self, call: CallState, approved: Approved, rpc: RpcConnection
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any] | None:
         plan, token = call.plan, call.cancel
         if rpc.mirrors and plan.mirrors is None:
             plan.mirrors = approved.tool.mirrors
@@ -324,10 +338,15 @@ class Caller:
         calls[approved.id] = approved
         try:
             reading = await rpc.request(method, fields, timeouts, options)
+            if type(reading) is Complete:
+                return reading.result
+            asked = InputRequest(method, fields, timeouts, options, started)
             if isinstance(reading, InputRequired):
-                asked = InputRequest(method, fields, timeouts, options, started)
                 reading = await self._rounds.answer(reading, rpc, asked, approved)
-            return reading.result
+            if isinstance(reading, Complete):
+                return reading.result
+            call.run = self._tasks().begin(reading.result, approved)
+            return None if call.hands_over else await self._tasks().wait(call.run, asked, rpc)
         except ServerError as error:
             raise await self._rounds.explained(error, rpc.era, approved) from None
         finally:
@@ -335,26 +354,23 @@ class Caller:
             if call.retry is not None:
                 call.seconds += rpc.now() - started
 
-    def _result(self, approved: Approved, raw: dict[str, Any]) -> ToolResult:
+    def read(self, raw: dict[str, Any], tool: str) -> ToolResult:
         try:
-            return ToolResult.from_wire(raw, approved.server, approved.tool.name, self._origin)
+            return ToolResult.from_wire(raw, self._server, tool, self._origin)
         except ValueError as error:
             raise ProtocolViolation(f"invalid tool result: {error}", result=raw) from None
 
-    async def _check(self, call: CallState, approved: Approved, result: ToolResult) -> ToolResult:
-        seconds = call.timeouts.validation
-        problem = await self._validation.result_problem(call.plan, result.raw, seconds)
-        if problem is None:
-            return result
-        finding = problem.of("its result", "its output schema")
-        if call.validation == "strict":
-            raise InvalidResult(
-                f"the tool ran, but {finding}; the whole result is in .result",
-                path=problem.path,
-                result=result,
-            )
-        log_problem("result", approved, problem)
-        return replace(result, findings=(finding,))
+    def _ending(self, call: CallState, approved: Approved, now: InForce) -> StartedCall:
+        """The steps that follow the end of a task."""
+
+        async def judged(raw: dict[str, Any]) -> ToolResult:
+            result = self.read(raw, approved.tool.name)
+            if result.is_error or call.validation == "off" or call.plan.output is None:
+                return result
+            strictness, seconds = call.validation or "strict", call.timeouts.validation
+            return await self.validation.checked(call.plan, result, strictness, seconds)
+
+        return StartedCall(call.entry, judged, partial(self._failed, call, now))
 
     # ---------------------------------------------------------------- failures
 
@@ -380,7 +396,7 @@ class Caller:
     def _pause_before_next(self, call: CallState, error: McpError) -> float | None:
         """Seconds until the next attempt; None if this was the last."""
         retry = call.retry
-        if not call.is_repetition and self._was_out_of_date(error):
+        if not call.is_repetition and call.run is None and self._was_out_of_date(error):
             # All steps again: the approval was for that connection and that definition, unless the
             # approver said yes to this call for as long as it stays the same.
             call.is_repetition = True

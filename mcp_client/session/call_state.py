@@ -20,6 +20,8 @@ from .tool_validation import Strictness, ToolPlan
 
 if TYPE_CHECKING:
     from ..audit import Entry
+    from ..extensions.task_run import TaskRun
+    from .started import StartedCall
 
 __all__ = ["CallState", "NotRecorded"]
 
@@ -94,3 +96,9 @@ class CallState:
     server was out of date."""
     may_have_run: bool = False
     """Whether an earlier attempt may have run."""
+    hands_over: bool = False
+    """Whether a task is handed over, instead of waited for."""
+    run: TaskRun | None = None
+    """The task that the server made of the call."""
+    ending: StartedCall | None = None
+    """What follows its end, where it is handed over."""

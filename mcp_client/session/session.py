@@ -34,6 +34,7 @@ from ..validation.worker_pool import WorkerPool
 from .call import Caller
 from .call_state import CallState
 from .incoming import Incoming
+from .library_of_session import LibraryOfSession
 from .retry import Retry
 from .setup import Setup
 from .skill_methods import SkillMethods
@@ -41,20 +42,16 @@ from .tool_validation import Strictness
 
 if TYPE_CHECKING:
     from ..catalog.library import Library
-    from ..catalog.listed import Listed
-    from ..catalog.prompts import PromptResult
-    from ..catalog.resources import ResourceResult
-    from ..catalog.watch import ListChanges, ListWatch, ResourceWatch, ToolWatch
+    from ..catalog.watch import ToolWatch
     from ..extensions.apps import App
+    from ..extensions.tasks import Task
     from ..extensions.ui_resource import UiResource
-    from ..protocol.content import ResourceLink
-    from ..protocol.prompts import Completion, Prompt
-    from ..protocol.resources import Resource, ResourceTemplate
+    from .handover import Handover
 
 __all__ = ["Session"]
 
 
-class Session(SkillMethods):
+class Session(LibraryOfSession, SkillMethods):
     """A connection to one server. Made by ``connect``.
 
     Its methods may be called from any number of tasks at once, and any task may close it. If the
@@ -64,6 +61,7 @@ class Session(SkillMethods):
     """
 
     def __init__(self, transport: Transport, setup: Setup) -> None:
+        super().__init__(self._new_library)
         self.name = setup.name
         """What the host calls the server."""
         self._context = SessionContext(setup.name, setup.timeouts, setup.limits)
@@ -246,99 +244,56 @@ class Session(SkillMethods):
         call.origin = "app"
         return self._caller.run(call)
 
-    # --------------------------------------------------- resources and prompts
+    # ------------------------------------------------------------------- tasks
+
+    async def start_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | Timeouts | None = None,
+        on_progress: OnProgress | None = None,
+        meta: Mapping[str, Any] | None = None,
+        validation: Strictness | None = None,
+        cancel: CancelToken | None = None,
+        context: Hashable = None,
+        retry: Retry | None = None,
+    ) -> Task:
+        """Call a tool as ``call_tool`` does, but return as soon as the server has made a task of
+        the call (2026-07-28, extension tasks); a tool that completes at once is a finished task.
+
+        The server decides whether it does. ``cancel`` and ``retry`` are about the start. Closing
+        the session does not cancel the task: ``task.cancel()`` does.
+        """
+        timeouts = self._timeouts if timeout is None else self._timeouts.for_call(timeout)
+        return await self._handover.start(
+            CallState(
+                name, arguments, timeouts, on_progress, meta, validation, cancel, context, retry
+            )
+        )
+
+    def resume_task(self, text: str) -> Task:
+        """The task that ``task.to_json()`` was called of, in this process or another one.
+
+        Nobody is asked again, and the audit record of the call is closed here where the end is seen
+        here. Raises ``ConfigError`` for a task of another server; waiting for one of another
+        authorization raises it, too.
+        """
+        return self._handover.resume(text)
 
     @cached_property
-    def _library(self) -> Library:
+    def _handover(self) -> Handover:
+        from .handover import Handover
+
+        connection, tools, caller = self._connection, self._catalog, self._caller
+        return Handover(
+            connection, tools, caller, self._dispatcher, setup=self._setup, context=self._context
+        )
+
+    def _new_library(self) -> Library:
         from ..catalog.library import Library
 
         return Library(self._reads, self._source, self._subscriptions, self._origin)
-
-    async def list_resources(self, *, refresh: bool = False) -> Listed[Resource]:
-        """Every resource the server lists, cached and refreshed as in ``list_tools``.
-
-        Raises ``NotSent`` where the server does not declare resources; the same holds for
-        templates, prompts and completion (see ``capabilities``).
-        """
-        return await self._library.list_resources(refresh)
-
-    async def list_resource_templates(self, *, refresh: bool = False) -> Listed[ResourceTemplate]:
-        """Every resource template; ``read_resource(template.expand(name=...))`` reads one."""
-        return await self._library.list_resource_templates(refresh)
-
-    def resource_changes(self) -> ListWatch[ListChanges[Resource]]:
-        """Which resources are added to the list, removed and changed from now on."""
-        return self._library.resource_changes()
-
-    async def read_resource(
-        self,
-        uri: str,
-        *,
-        timeout: float | Timeouts | None = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> ResourceResult:
-        """The current contents of a resource, from the server; never cached, never fetched by us.
-
-        Options as for ``call_tool``; the server may ask for input (2026-07-28). A ``ServerError``
-        with code -32002, or -32602 since 2026-07-28, means that the resource was not found.
-        """
-        return await self._library.read_resource(uri, timeout, meta)
-
-    async def follow(
-        self, link: ResourceLink, *, timeout: float | Timeouts | None = None
-    ) -> ResourceResult:
-        """Read what a link in a result points to, with ``read_resource``, ``https`` links included.
-
-        Raises ``InvalidArguments`` for a link that is not from a result of this session. The
-        server chose the link: the host decides whether to read it.
-        """
-        return await self._library.follow(link, timeout)
-
-    def subscribe_resource(self, uri: str) -> ResourceWatch:
-        """A ``ResourceUpdate`` each time the server says that the resource changed.
-
-        An async iterator and a context manager. In the stateless era each resource has a stream
-        of its own. Raises ``NotSent`` where the server does not declare subscriptions.
-        """
-        return self._library.subscribe_resource(uri)
-
-    async def list_prompts(self, *, refresh: bool = False) -> Listed[Prompt]:
-        """Every prompt the server lists, cached and refreshed as in ``list_tools``."""
-        return await self._library.list_prompts(refresh)
-
-    def prompt_changes(self) -> ListWatch[ListChanges[Prompt]]:
-        """Which prompts are added to the list, removed and changed from now on."""
-        return self._library.prompt_changes()
-
-    async def get_prompt(
-        self,
-        name: str,
-        arguments: Mapping[str, str] | None = None,
-        *,
-        timeout: float | Timeouts | None = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> PromptResult:
-        """The messages of a prompt. The server fills in the arguments, and checks them.
-
-        Options as for ``call_tool``; the server may ask for input (2026-07-28).
-        """
-        return await self._library.get_prompt(name, arguments, timeout, meta)
-
-    async def complete(
-        self,
-        ref: Prompt | ResourceTemplate | Mapping[str, Any],
-        argument: Mapping[str, str],
-        context: Mapping[str, str] | None = None,
-        *,
-        timeout: float | Timeouts | None = None,
-    ) -> Completion:
-        """What the server suggests for an argument of a prompt or a template.
-
-        ``ref`` is the prompt or template, or the specification's reference; ``argument`` is
-        ``{"name": ..., "value": the text typed so far}``; ``context`` has the arguments already
-        known, by name. Nothing is cached: limit how often you ask.
-        """
-        return await self._library.complete(ref, argument, context, timeout)
 
     # ------------------------------------------------------- what the server asks and says
 
@@ -393,6 +348,8 @@ class Session(SkillMethods):
         self.answers.clear()
         if self._connection.rpc is not None:
             self._subscriptions.close()
+        if "_handover" in vars(self):
+            await self._handover.tasks.aclose()
         async with AsyncExitStack() as last:
             if self._setup.audit is not None:
                 last.push_async_callback(self._setup.audit.flush)
@@ -450,6 +407,7 @@ class Session(SkillMethods):
             setup=setup,
             workers=self._workers,
             origin=self._origin,
+            tasks=lambda: self._handover.tasks,
         )
         self._dispatcher.start(current())
         self._logs.start()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
-from ..catalog.tool import Tool, ToolCall
-from ..errors import ConfigError, InvalidSchema
+from ..catalog.result import ToolResult
+from ..catalog.tool import Tool
+from ..errors import ConfigError, InvalidResult, InvalidSchema
 from ..protocol.headers import HeaderParam
 from ..runtime.limits import Limits
 from ..validation.checker import Checker, Problem, checker_for
@@ -94,6 +96,24 @@ class ToolValidation:
         if plan.output is not None:
             await plan.output.prepare(self._workers, seconds)
 
+    async def checked(
+        self, plan: ToolPlan, result: ToolResult, strictness: Strictness, seconds: float
+    ) -> ToolResult:
+        """``result``, with a finding where it breaks the output schema; raises ``InvalidResult``
+        for that where it is to be ``strict``."""
+        problem = await self.result_problem(plan, result.raw, seconds)
+        if problem is None:
+            return result
+        finding = problem.of("its result", "its output schema")
+        if strictness == "strict":
+            raise InvalidResult(
+                f"the tool ran, but {finding}; the whole result is in .result",
+                path=problem.path,
+                result=result,
+            )
+        log_problem("result", result.server, result.tool, problem)
+        return replace(result, findings=(finding,))
+
     async def result_problem(
         self, plan: ToolPlan, result: dict[str, Any], seconds: float
     ) -> Problem | None:
@@ -113,7 +133,7 @@ class ToolValidation:
             return Problem("", "", "", str(error))
 
 
-def log_problem(what: str, call: ToolCall, problem: Problem) -> None:
+def log_problem(what: str, server: str, tool: str, problem: Problem) -> None:
     # The place and not the value, which may be a secret: logs travel further than findings.
     place = problem.path or "the root"
-    _log.warning("%s/%s: the %s breaks the schema at %s", call.server, call.tool.name, what, place)
+    _log.warning("%s/%s: the %s breaks the schema at %s", server, tool, what, place)

@@ -199,6 +199,12 @@ class Transport(ABC):
         needs to be compared."""
         return None
 
+    async def lasting_authorization(self, key: bytes) -> bytes | None:
+        """A digest under ``key`` of what requests are authorized by: equal in another process for
+        the same credentials, or the same login. Empty where that cannot be told; None where
+        nothing authorizes them. Raises ``AuthError``."""
+        return None
+
     @property
     def extensions(self) -> tuple[str, ...]:
         """Protocol extensions the way we are authorized is one of, to be told to the server."""

@@ -61,6 +61,9 @@ class HttpBasedTransport(Transport):
     def credentials(self) -> Credentials | None:
         return None if self._client is None else self._client.credentials
 
+    async def lasting_authorization(self, key: bytes) -> bytes | None:
+        return None if self._client is None else await self._client.lasting_authorization(key)
+
     @property
     def extensions(self) -> tuple[str, ...]:
         return getattr(self._server.auth, "extensions", ())

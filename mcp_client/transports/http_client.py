@@ -348,6 +348,10 @@ class HttpClient:
             return None
         return self._credentials
 
+    async def lasting_authorization(self, key: bytes) -> bytes:
+        """See ``Transport.lasting_authorization``."""
+        return await self._credentials.lasting(key)
+
     def secrets(self, response: AnyResponse) -> set[str]:
         """What must not be shown of the text of ``response``, should the server repeat it.
 

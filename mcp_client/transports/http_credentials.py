@@ -76,22 +76,31 @@ class HttpCredentials:
 
     async def current(self) -> Hashable:
         """What the next request of this task would carry. Raises ``AuthError``."""
+        return await self._in_time(self._login, _KEY) or object()  # which is equal to nothing
+
+    async def lasting(self, key: bytes) -> bytes:
+        """The same, to be compared in another process: see ``Transport.lasting_authorization``."""
+        return await self._in_time(self._lasting_login, key) or b""
+
+    async def _in_time(self, login: Callable[[], object], key: bytes) -> bytes | None:
         with anyio.move_on_after(self._seconds):
-            return await self._prepared()
+            return await self._prepared(login(), key)
         raise AuthError(
             "what authorizes the requests to this server (HttpServer auth=, headers= or client=) "
             f"did not answer within {self._seconds:g} s (connect timeout); nothing was sent"
         )
 
-    async def _prepared(self) -> Hashable:
-        auth, login = self._auth_in_force(), self._login()
+    async def _prepared(self, login: object, key: bytes) -> bytes | None:
+        """None where it cannot be known what will be sent."""
+        auth = self._auth_in_force()
         given = await self._given_headers()
         if self._is_own_client and (auth is None or login is not None):
-            return self._digest((name.encode(), value.encode()) for name, value in given.items())
+            encoded = ((name.encode(), value.encode()) for name, value in given.items())
+            return self._digest(encoded, login, key)
         try:
             request = self._client().build_request("POST", self._url, headers=dict(given))
             if login is None and auth is not None and not await _sign(auth, request):
-                return object()  # equal to nothing: what it will send cannot be known
+                return None
         except McpError:
             raise
         except Exception as error:
@@ -99,7 +108,7 @@ class HttpCredentials:
                 f"the auth that goes with every request ({type(auth).__name__}) raised "
                 f"{type(error).__name__}; nothing was sent"
             ) from error
-        return self._digest(request.headers.raw)
+        return self._digest(request.headers.raw, login, key)
 
     @contextmanager
     def recorded(self) -> Iterator[set[Hashable]]:
@@ -118,7 +127,7 @@ class HttpCredentials:
             self.note_cookies(response.cookies)
         recorder = _recorder.get()
         if recorder is not None and not recorder.over:
-            recorder.digests.add(self._digest(response.request.headers.raw))
+            recorder.digests.add(self._digest(response.request.headers.raw, self._login(), _KEY))
 
     def note_cookies(self, cookies: httpx.Cookies) -> None:
         """The server has set these."""
@@ -132,9 +141,13 @@ class HttpCredentials:
         authorized_as = getattr(self._auth_in_force(), "authorized_as", None)
         return None if authorized_as is None else authorized_as(self._url)
 
-    def _digest(self, headers: Iterable[tuple[bytes, bytes]]) -> Hashable:
-        digest = blake2b(key=_KEY, digest_size=16)
-        login = self._login()
+    def _lasting_login(self) -> object:
+        """Whose tokens those are that ``mcp_client.auth`` gets."""
+        lasting = getattr(self._auth_in_force(), "lasting_authorization", None)
+        return None if lasting is None else lasting(self._url)
+
+    def _digest(self, headers: Iterable[tuple[bytes, bytes]], login: object, key: bytes) -> bytes:
+        digest = blake2b(key=key, digest_size=16)
         parts = [repr(login).encode()]
         for name, value in sorted((name.lower(), value) for name, value in headers):
             if name in _PROTOCOL or name in _DIFFER_PER_REQUEST or name.startswith(b"mcp-"):

@@ -48,6 +48,10 @@ _log = logging.getLogger("mcp_client")
 class Redact(Protocol):
     """What a record leaves out."""
 
+    def stand_ins(self, value: Any) -> Any:
+        """``value`` with what stands in the record for names that the server has given and that
+        are secrets: what is sent in a replay, too."""
+
     def request(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """The parameters of a request of ours, without ``_meta`` and secrets."""
 
@@ -117,7 +121,7 @@ class Recorder:
     def request(self, text: str) -> int:
         """Keep a request of ours; the number under which what belongs to it is kept."""
         message = json.loads(text)
-        method, params = message["method"], message.get("params") or {}
+        method, params = message["method"], self._redact.stand_ins(message.get("params") or {})
         self._requests += 1
         number = self._requests
         self._under_way.append(number)
@@ -269,6 +273,9 @@ class RecordingTransport(Transport):
     @property
     def credentials(self) -> Credentials | None:
         return self._inner.credentials
+
+    async def lasting_authorization(self, key: bytes) -> bytes | None:
+        return await self._inner.lasting_authorization(key)
 
     @property
     def extensions(self) -> tuple[str, ...]:

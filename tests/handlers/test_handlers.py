@@ -103,6 +103,7 @@ async def asked(server: Asking, handlers: Handlers, **options: Any) -> Any:
                 "elicitation": {"form": {}, "url": {}},
                 "sampling": {"tools": {}},
                 "roots": {},
+                "extensions": {"io.modelcontextprotocol/tasks": {}},
             },
         ),
     ],

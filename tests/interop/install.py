@@ -61,6 +61,8 @@ PROVIDERS = (
     *("httpx>=0.27", "httpx-sse>=0.4", "jsonschema>=4.21"),  # what we need ourselves
 )
 """The packages of LLM providers, and what agents are made with, in one environment."""
+FASTMCP_TASKS = ("fastmcp==4.1.2", "fastmcp-tasks==4.1.2")
+"""FastMCP with the extension for tasks of 2026-07-28, in one environment."""
 AUTHLIB = ("authlib==1.9.9", "flask==3.1.3")
 
 _MACHINE = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}.get(
@@ -142,6 +144,7 @@ def main() -> int:
         pythons = {f"sdk-{version}": wanted for version, wanted in SDKS.items()}
         pythons["authlib"] = AUTHLIB
         pythons["servers"] = SERVERS
+        pythons["fastmcp-tasks"] = FASTMCP_TASKS
         pythons["providers"] = PROVIDERS
         jobs += [several.submit(_install_python, *each) for each in pythons.items()]
     failures = [str(error) for job in jobs if (error := job.exception()) is not None]

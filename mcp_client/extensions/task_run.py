@@ -1,0 +1,355 @@
+"""Waiting for a task: polled until it ends, its questions answered, cancelled where it is given up.
+
+The interval between polls is the newest that the server asked for, at least 50 ms; a second where
+it does not say. What the server asks (``input_required``) is answered under the rules and limits of
+any question (``handlers.dispatcher``): each key once, however many polls repeat it. The ``total``
+clock bounds the whole, and is paused while a handler is called.
+
+Polls are reads. One that is lost with its connection is sent again on the next one, and answers
+that did not arrive are sent again where the server still waits for them. A server that no longer
+knows the task leaves its outcome unknown.
+
+Once a task exists, giving up is told to the server with ``tasks/cancel`` and never with
+``notifications/cancelled``.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ..connection.cancellation import stop_if_cancelled
+from ..connection.connection import Connection
+from ..connection.rpc import CallOptions, RpcConnection, server_error
+from ..errors import (
+    CallCancelled,
+    CallTimeout,
+    ConnectError,
+    ConnectionLost,
+    McpError,
+    OutcomeUnknown,
+    ProtocolViolation,
+    ServerError,
+)
+from ..handlers.dispatcher import Dispatcher
+from ..protocol.era import InputRequired, Malformed
+from ..protocol.jsonrpc import ErrorResponse
+from ..runtime.callbacks import ProgressNotifier
+from ..runtime.event_loop import current
+from ..runtime.limits import Timeouts
+from ..runtime.session_context import SessionContext
+from .task_state import (
+    COMPLETED,
+    FAILED,
+    INPUT_REQUIRED,
+    WORKING,
+    TaskState,
+    hide_id,
+    read_task,
+)
+
+if TYPE_CHECKING:
+    from ..catalog.tool import ToolCall
+
+__all__ = ["Stopwatch", "TaskRun"]
+
+_log = logging.getLogger("mcp_client")
+_UNKNOWN = -32602
+_REFUSALS = frozenset({_UNKNOWN, -32600, -32601, -32021})
+"""Errors that the same poll would meet again."""
+_FAILURES = 5
+"""Polls in a row that the server may answer with an error."""
+_AFTER_FAILURE = 1.0
+"""Seconds between two polls of which the first failed, at least."""
+_LAST_WORDS = 1.0
+_CANCEL = 5.0
+"""Seconds that a server has to acknowledge ``tasks/cancel``."""
+
+
+class Stopwatch:
+    """Seconds of the total timeout that a call has used, on whichever connection."""
+
+    def __init__(self, rpc: RpcConnection, spent: float = 0.0) -> None:
+        self._rpc = rpc
+        self._since = rpc.now() - spent
+
+    @property
+    def spent(self) -> float:
+        return self._rpc.now() - self._since
+
+    def pause(self, seconds: float) -> None:
+        """So many of them were a person's."""
+        self._since += seconds
+
+    def on(self, rpc: RpcConnection) -> RpcConnection:
+        """Go on by the clock of ``rpc``, which is paused while somebody logs in there."""
+        if rpc is not self._rpc:
+            self._rpc, self._since = rpc, rpc.now() - self.spent
+        return rpc
+
+
+class TaskRun:
+    """One task of the server, for whoever waits for it: one at a time."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        dispatcher: Dispatcher,
+        context: SessionContext,
+        state: TaskState,
+        *,
+        call: ToolCall | None = None,
+    ) -> None:
+        """``call`` made the task, as far as that is known here."""
+        self.state = state
+        self.call = call
+        self.cancel_asked: str | None = None
+        """Why ``tasks/cancel`` was sent, if it was."""
+        self.gone = False
+        """Whether the server no longer knows the task."""
+        self._connection = connection
+        self._dispatcher = dispatcher
+        self._context = context
+        self._answered: set[str] = set()
+        """The keys of the questions that were put to handlers."""
+        self._unsent: dict[str, Any] = {}
+        """Answers that the server has not acknowledged."""
+        self._rounds = 0
+        self._failures = 0
+        self._now = current().now
+        is_new = call is not None and state.status == WORKING
+        self._due = self._now() + state.interval if is_new else -math.inf
+        """When to poll next, on the loop's clock."""
+        self._told: tuple[str, str | None] | None = None
+        self._steps = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether the server has nothing left to cancel."""
+        return self.gone or self.state.ended
+
+    async def wait(self, timeouts: Timeouts, options: CallOptions, watch: Stopwatch) -> Any:
+        """The result of the call, as the server gives it.
+
+        Raises ``ServerError`` where the task failed; ``OutcomeUnknown`` where it was cancelled or
+        is no longer known, ``CallTimeout`` and ``ConnectionLost`` among them; ``ProtocolViolation``
+        for an answer that breaks the specification; ``Unanswered``. None has the task's id.
+        """
+        polls = replace(
+            options, repeatable=True, progress=False, on_progress=None, mirrors=(), withdraws=False
+        )
+        notifier = None
+        if options.on_progress is not None:
+            limit, stats = self._context.limits.notices, self._context.stats
+            notifier = ProgressNotifier(options.on_progress, self._context.server, limit, stats)
+        try:
+            while True:
+                self._tell(notifier)
+                if self.state.is_whole and self.state.ended:
+                    if notifier is not None:
+                        await notifier.aclose(_LAST_WORDS)
+                    return self._outcome()
+                if self.state.is_whole and self.state.status == INPUT_REQUIRED:
+                    await self._answer(timeouts, polls, watch)
+                await self._pause(timeouts, watch)
+                await self._poll(timeouts, polls, watch)
+        except McpError as error:
+            raise hide_id(error, self.state.id) from _without(error.__cause__, self.state.id)
+        finally:
+            if notifier is not None:
+                await notifier.aclose()
+
+    async def refresh(self, timeouts: Timeouts) -> None:
+        """Ask once how the task is doing."""
+        rpc = await self._connection.live()
+        await self._poll(timeouts, CallOptions(repeatable=True, withdraws=False), Stopwatch(rpc))
+
+    def _tell(self, notifier: ProgressNotifier | None) -> None:
+        """Each new message of the server's is a step of progress."""
+        said = self.state.status, self.state.message
+        if notifier is None or self.state.message is None or said == self._told:
+            return
+        self._told = said
+        self._steps += 1
+        notifier.tell(self._steps, None, self.state.message)
+
+    # ---------------------------------------------------------------------- its end
+
+    def _outcome(self) -> dict[str, Any]:
+        state = self.state
+        if state.status == COMPLETED:
+            assert state.result is not None
+            return state.result
+        server = self._context.server
+        if state.status == FAILED:
+            assert state.error is not None
+            message, data = state.error.get("message"), state.error.get("data")
+            said = message if type(message) is str else "it gives no reason"
+            answer = ErrorResponse(None, state.error["code"], said, data)
+            raise server_error(answer, server, self._connection.agreed().era)
+        if self.cancel_asked is not None:
+            raise CallCancelled(
+                f"the task was cancelled: {self.cancel_asked}; it may have run in part",
+                reason=self.cancel_asked,
+                server=server,
+            )
+        reason = f": {state.message}" if state.message else ""
+        raise OutcomeUnknown(
+            f"the server cancelled the task by itself{reason}; it may have run in part",
+            server=server,
+        )
+
+    # ----------------------------------------------------------------------- polls
+
+    async def _pause(self, timeouts: Timeouts, watch: Stopwatch) -> None:
+        left = self._left(timeouts, watch)
+        await anyio.sleep(max(0.0, min(self._due - self._now(), left)))
+        self._left(timeouts, watch)
+
+    def _left(self, timeouts: Timeouts, watch: Stopwatch) -> float:
+        """Seconds of the total timeout, more than none. Raises ``CallTimeout``."""
+        left = timeouts.total - watch.spent
+        if left <= 0:
+            raise CallTimeout(
+                f"the task did not end within {timeouts.total:g} s (total clock); its status was "
+                f"{self.state.status}, and it may have run",
+                clock="total",
+                server=self._context.server,
+            )
+        return left
+
+    async def _poll(self, timeouts: Timeouts, options: CallOptions, watch: Stopwatch) -> None:
+        self._left(timeouts, watch)
+        self._due = self._now() + max(self.state.interval, _AFTER_FAILURE)
+        try:
+            rpc = watch.on(await self._connection.live())
+            said = await self._request(rpc, "tasks/get", {}, timeouts.after(watch.spent), options)
+        except ServerError as error:
+            self._refused(error)
+            return
+        except (ConnectionLost, ConnectError) as error:
+            self._lost(error)
+            return
+        try:
+            self.state = read_task(said, self.state.id)
+        except Malformed as error:
+            raise ProtocolViolation(str(error), result=said, server=self._context.server) from None
+        self._failures = 0
+        self._due = self._now() + self.state.interval
+
+    async def _request(
+        self,
+        rpc: RpcConnection,
+        method: str,
+        fields: dict[str, Any],
+        timeouts: Timeouts,
+        options: CallOptions,
+    ) -> dict[str, Any]:
+        fields = {"taskId": self.state.id, **fields}
+        reading = await rpc.request(method, fields, timeouts, options)
+        if isinstance(reading, InputRequired):
+            raise ProtocolViolation(
+                f"the server asks back on {method}, which the specification does not allow",
+                result=reading.result,
+                server=self._context.server,
+            )
+        return reading.result
+
+    def _refused(self, error: ServerError) -> None:
+        """The server answered a poll with an error. Raises, unless another poll may fare better."""
+        self._failures += 1
+        if error.code not in _REFUSALS and self._failures < _FAILURES:
+            _log.debug(
+                "%s: a poll of a task was refused: code %s", self._context.server, error.code
+            )
+            return
+        if error.code == _UNKNOWN:
+            self.gone = True
+            ttl = self.state.ttl
+            kept = "" if ttl is None else f" (it keeps tasks for {ttl:g} s)"
+            text = f"the server no longer knows the task{kept}; it may have run"
+        else:
+            text = (
+                f"the server does not say what became of the task; it may have run: {error.message}"
+            )
+        raise OutcomeUnknown(text, server=self._context.server) from error
+
+    def _lost(self, error: ConnectionLost | ConnectError) -> None:
+        """The connection failed. Raises, unless there will be another."""
+        self._failures += 1
+        passing = isinstance(error, ConnectionLost) or error.retryable or error.http_status == 404
+        if passing and not self._connection.closed:
+            _log.debug("%s: a poll of a task was lost", self._context.server)
+            return
+        if isinstance(error, ConnectionLost):
+            raise error
+        raise ConnectionLost(
+            f"what became of the task cannot be asked: {error.message}; it may have run",
+            exit_code=error.exit_code,
+            stderr_tail=error.stderr_tail,
+            http_status=error.http_status,
+            server=self._context.server,
+        ) from error
+
+    # ------------------------------------------------------------------- questions
+
+    async def _answer(self, timeouts: Timeouts, options: CallOptions, watch: Stopwatch) -> None:
+        """Answer what the server asks and was not asked yet."""
+        open = self.state.questions
+        new = {key: asked for key, asked in open.items() if key not in self._answered}
+        if new:
+            await self._ask(new, options, watch)
+        self._unsent = {key: said for key, said in self._unsent.items() if key in open}
+        if not self._unsent:
+            return
+        self._left(timeouts, watch)
+        try:
+            rpc = watch.on(await self._connection.live())
+            fields = {"inputResponses": self._unsent}
+            await self._request(rpc, "tasks/update", fields, timeouts.after(watch.spent), options)
+        except ServerError as error:
+            # The next poll tells whether there still is a task that waits for them.
+            _log.debug("%s: answers to a task were refused: %s", self._context.server, error.code)
+        except (ConnectionLost, ConnectError) as error:
+            self._lost(error)
+        else:
+            self._unsent = {}
+
+    async def _ask(self, new: dict[str, Any], options: CallOptions, watch: Stopwatch) -> None:
+        self._rounds += 1
+        most = self._context.limits.rounds
+        round = InputRequired(new, None, {"inputRequests": new})
+        if self._rounds >= most:
+            raise ProtocolViolation(
+                f"the server asked back {most} times (Limits.rounds), the most that is answered",
+                result=round.result,
+                server=self._context.server,
+            )
+        rpc, before = self._connection.agreed(), watch.spent
+        answers = await self._dispatcher.answer_round(rpc.era, round, self.call)
+        watch.pause(watch.spent - before)
+        await stop_if_cancelled(options.cancel, options.cancel_requests)
+        self._answered.update(new)
+        self._unsent.update(answers["inputResponses"])
+
+    # -------------------------------------------------------------------- giving up
+
+    async def cancel(self, rpc: RpcConnection, timeouts: Timeouts | None = None) -> None:
+        """Ask the server to cancel the task. It need not, and one that ends first keeps its end.
+
+        Raises what a request may raise, but for a task that the server does not know.
+        """
+        clocks = Timeouts(idle=_CANCEL, total=_CANCEL) if timeouts is None else timeouts
+        try:
+            await self._request(rpc, "tasks/cancel", {}, clocks, CallOptions(withdraws=False))
+        except McpError as error:
+            if not (isinstance(error, ServerError) and error.code == _UNKNOWN):
+                raise hide_id(error, self.state.id) from _without(error.__cause__, self.state.id)
+
+
+def _without(cause: BaseException | None, id: str) -> BaseException | None:
+    return hide_id(cause, id) if isinstance(cause, McpError) else cause

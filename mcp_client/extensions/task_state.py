@@ -1,0 +1,123 @@
+"""What a server says of a task: read once, and checked.
+
+``io.modelcontextprotocol/tasks`` (2026-07-28, extension ``tasks``). A task is created by the answer
+to a call (``CreateTaskResult``), and described by ``tasks/get``: ``working``, ``input_required``
+with the questions that are open, ``completed`` with the result of the call, ``failed`` with a
+JSON-RPC error, or ``cancelled``. Times are in milliseconds there, and in seconds here.
+
+Who knows the id of a task may ask for its result. So the id is a secret: ``hide_id`` removes it
+from every error that leaves this room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ..errors import McpError
+from ..protocol.era import Malformed
+from ..runtime.masking import mask, mask_json
+from ..runtime.safe_text import safe_text
+
+__all__ = [
+    "CANCELLED",
+    "COMPLETED",
+    "FAILED",
+    "INPUT_REQUIRED",
+    "WORKING",
+    "TaskState",
+    "hide_id",
+    "read_task",
+]
+
+WORKING: Final = "working"
+INPUT_REQUIRED: Final = "input_required"
+COMPLETED: Final = "completed"
+FAILED: Final = "failed"
+CANCELLED: Final = "cancelled"
+_STATUSES = frozenset({WORKING, INPUT_REQUIRED, COMPLETED, FAILED, CANCELLED})
+_ENDED = frozenset({COMPLETED, FAILED, CANCELLED})
+
+_INTERVAL = 1.0
+"""Seconds between two polls where the server does not say."""
+_SHORTEST = 0.05
+_LONGEST = 86_400.0
+_LONGEST_ID = 4_096
+"""Characters. An id goes into an HTTP header."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """A task as the server described it last."""
+
+    id: str = field(repr=False)
+    status: str
+    message: str | None = None
+    """What the server says of the status, for people and models: untrusted text."""
+    interval: float = _INTERVAL
+    """Seconds until the next poll."""
+    ttl: float | None = None
+    """Seconds from its creation for which the server keeps it; None where it does not say."""
+    is_whole: bool = False
+    """Whether it comes with what belongs to its status; the answer that creates a task does not."""
+    questions: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """By key, what the server asks while the status is ``input_required``."""
+    result: dict[str, Any] | None = field(default=None, repr=False)
+    """Of the call, once it is ``completed``."""
+    error: dict[str, Any] | None = field(default=None, repr=False)
+    """JSON-RPC's, where it ``failed``."""
+
+    @property
+    def ended(self) -> bool:
+        return self.status in _ENDED
+
+
+def read_task(said: Mapping[str, Any], expected: str | None = None) -> TaskState:
+    """What ``tasks/get`` answers about the task ``expected``; or, without one, the answer that
+    creates a task. Raises ``Malformed``."""
+    id, status = said.get("taskId"), said.get("status")
+    if type(id) is not str or not id or len(id) > _LONGEST_ID:
+        raise Malformed(f"the taskId of a task is not a text of 1 to {_LONGEST_ID} characters")
+    if expected is not None and id != expected:
+        raise Malformed("the answer is about another task than the one asked about")
+    if type(status) is not str or status not in _STATUSES:
+        raise Malformed(f"the status of a task is {mask(safe_text(status, 80), [id])!r}")
+    message = said.get("statusMessage")
+    seconds, ttl = _seconds(said.get("pollIntervalMs")), _seconds(said.get("ttlMs"))
+    common: dict[str, Any] = {
+        "id": id,
+        "status": status,
+        "message": mask(message, [id]) if type(message) is str else None,
+        "interval": _INTERVAL if seconds is None else min(max(seconds, _SHORTEST), _LONGEST),
+        "ttl": ttl,
+    }
+    if expected is None:
+        return TaskState(**common)
+    member = {INPUT_REQUIRED: "inputRequests", COMPLETED: "result", FAILED: "error"}.get(status)
+    common["is_whole"] = True
+    if member is None:
+        return TaskState(**common)
+    found = said.get(member)
+    if type(found) is not dict:
+        raise Malformed(f"a task that is {status} has no object {member}")
+    if member == "error" and type(found.get("code")) is not int:
+        raise Malformed("the error of a task that failed has no code")
+    common["questions" if member == "inputRequests" else member] = found
+    return TaskState(**common)
+
+
+def hide_id(error: McpError, id: str) -> McpError:
+    """``error`` without the id of a task in its text and its data."""
+    error.args = tuple(mask(each, [id]) if type(each) is str else each for each in error.args)
+    for name, value in list(vars(error).items()):
+        if isinstance(value, str | dict | list):
+            setattr(error, name, mask_json(value, [id]))
+    return error
+
+
+def _seconds(value: object) -> float | None:
+    """Milliseconds as seconds; None for what is no such number."""
+    if type(value) not in (int, float) or not 0 <= value < 1e15:  # type: ignore[operator]
+        return None
+    return value / 1000  # type: ignore[operator]

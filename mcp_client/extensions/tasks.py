@@ -1,0 +1,299 @@
+"""The tasks of one session: waited for by ``call_tool``, or handed over by ``start_tool``.
+
+A server may answer a call with a task (``io.modelcontextprotocol/tasks``, 2026-07-28): it goes on
+without the request, and its result is asked for later. ``call_tool`` waits for it (see
+``task_run``). ``start_tool`` returns a ``Task``, which outlives the session and the process:
+``task.to_json()`` is a text for ``session.resume_task`` in another one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio
+
+from ..catalog.result import ToolResult
+from ..connection.connection import Connection
+from ..connection.rpc import CallOptions, OnProgress, RpcConnection, Traffic
+from ..errors import (
+    CallTimeout,
+    ConnectionLost,
+    McpError,
+    OutcomeUnknown,
+    ProtocolViolation,
+    ServerError,
+    Unanswered,
+)
+from ..handlers.dispatcher import Dispatcher
+from ..handlers.input_rounds import InputRequest
+from ..protocol.era import Malformed
+from ..protocol.metadata import shown
+from ..runtime.background import BackgroundTasks
+from ..runtime.event_loop import cancel_requests, current
+from ..runtime.limits import Timeouts
+from ..runtime.session_context import SessionContext
+from .task_run import Stopwatch, TaskRun
+from .task_state import WORKING, TaskState, read_task
+
+if TYPE_CHECKING:
+    from ..catalog.tool import ToolCall
+
+__all__ = ["Ending", "Task", "TaskCalls"]
+
+_log = logging.getLogger("mcp_client")
+_ENDED = "the task ended"
+
+
+class TaskCalls:
+    """The tasks of one session's server. ``calls`` has the tool calls under way, by their id."""
+
+    def __init__(
+        self, connection: Connection, dispatcher: Dispatcher, context: SessionContext
+    ) -> None:
+        self.context = context
+        self._connection = connection
+        self._dispatcher = dispatcher
+        self._waiting: set[TaskRun] = set()
+        """Those that ``call_tool`` waits for."""
+        self._cancels = BackgroundTasks(current(), context.server)
+
+    def begin(self, created: dict[str, Any], call: ToolCall) -> TaskRun:
+        """The task that the answer to ``call`` creates. Raises ``ProtocolViolation``."""
+        try:
+            return self.run(read_task(created), call)
+        except Malformed as error:
+            raise ProtocolViolation(
+                f"invalid task: {error}", result=created, server=self.context.server
+            ) from None
+
+    def resumed(self, id: str) -> TaskRun:
+        """A task of which nothing else is known yet."""
+        return self.run(TaskState(id, WORKING))
+
+    def run(self, state: TaskState, call: ToolCall | None = None) -> TaskRun:
+        return TaskRun(self._connection, self._dispatcher, self.context, state, call=call)
+
+    async def wait(self, run: TaskRun, call: InputRequest, rpc: RpcConnection) -> dict[str, Any]:
+        """The result of the call. Whatever ends the wait before the task is over cancels it."""
+        watch = Stopwatch(rpc, rpc.now() - call.started - call.paused)
+        self._waiting.add(run)
+        try:
+            return await self._until_closed(run, call.timeouts, call.options, watch)
+        except BaseException:
+            if not run.over and run in self._waiting:
+                self._cancel_soon(run)
+            raise
+        finally:
+            self._waiting.discard(run)
+
+    async def result(
+        self, run: TaskRun, timeouts: Timeouts, options: CallOptions, watch: Stopwatch
+    ) -> dict[str, Any]:
+        """The same, of a task that goes on where the wait ends before it."""
+        calls, call = self._dispatcher.calls, run.call
+        if call is not None:
+            calls[call.id] = call
+        try:
+            return await self._until_closed(run, timeouts, options, watch)
+        finally:
+            if call is not None:
+                calls.pop(call.id, None)
+
+    async def _until_closed(
+        self, run: TaskRun, timeouts: Timeouts, options: CallOptions, watch: Stopwatch
+    ) -> dict[str, Any]:
+        result: dict[str, Any] = await self._dispatcher.until_closed(
+            lambda: run.wait(timeouts, options, watch), _ENDED
+        )
+        return result
+
+    async def live(self) -> RpcConnection:
+        return await self._connection.live()
+
+    def stopwatch(self) -> Stopwatch:
+        return Stopwatch(self._connection.agreed())
+
+    async def aclose(self) -> None:
+        """Cancel the tasks that ``call_tool`` waits for, within ``Timeouts.close``."""
+        waiting, self._waiting = self._waiting, set()
+        for run in waiting:
+            self._cancel_soon(run)
+        with anyio.move_on_after(self.context.timeouts.close, shield=True):
+            await self._cancels.none_left()
+        await self._cancels.aclose(self.context.timeouts.close)
+
+    def _cancel_soon(self, run: TaskRun) -> None:
+        """Send ``tasks/cancel`` without waiting for it: the caller has gone. A server that has
+        gone, too, is not started again for that."""
+        rpc = self._connection.rpc
+        if rpc is None or not rpc.transport.alive:
+            return
+
+        async def cancel() -> None:
+            try:
+                await run.cancel(rpc)
+            except McpError as error:
+                _log.debug("%s: a task was not cancelled: %s", self.context.server, error)
+
+        run.cancel_asked = "its caller gave up"
+        self._cancels.start(cancel)
+
+
+class Ending(Protocol):
+    """What follows the end of a task that was handed over: as for any call."""
+
+    @property
+    def traffic(self) -> Traffic | None:
+        """Where the bytes of polls are counted."""
+
+    async def result(self, raw: dict[str, Any], /) -> ToolResult:
+        """The result, checked, and the audit record closed. Raises as ``call_tool``."""
+
+    def failed(self, error: BaseException, /) -> Awaitable[None]:
+        """Complete the error with what is known of the call, and close its record."""
+
+    async def admit(self) -> None:
+        """Raises ``ConfigError`` where the session is not authorized as the one was that started
+        the task."""
+
+
+class Task:
+    """A call that the server goes on with by itself: from ``start_tool``, or ``resume_task``.
+
+    Its id, and so ``to_json()``, may be all that is needed to get the result: keep both as you keep
+    a password.
+    """
+
+    def __init__(
+        self,
+        tasks: TaskCalls,
+        run: TaskRun | None,
+        ending: Ending | None,
+        *,
+        tool: str,
+        timeouts: Timeouts,
+        on_progress: OnProgress | None = None,
+        saved: Callable[[], str],
+        outcome: ToolResult | None = None,
+    ) -> None:
+        """``run`` and perhaps ``ending`` are None where the tool completed at once, with
+        ``outcome``."""
+        self.server = tasks.context.server
+        """What the host calls the server."""
+        self.tool = tool
+        """The name of the tool that was called."""
+        self._tasks = tasks
+        self._run = run
+        self._after = ending
+        self._timeouts = timeouts
+        self._on_progress = on_progress
+        self._saved = saved
+        self._turn = anyio.Lock()
+        self._outcome: ToolResult | McpError | None = outcome
+
+    def __repr__(self) -> str:
+        return f"<Task of {self.server}/{shown(self.tool, 64)}: {self.status}>"
+
+    @property
+    def id(self) -> str:
+        """The server's id of the task; empty where the tool completed at once. A secret."""
+        return "" if self._run is None else self._run.state.id
+
+    @property
+    def status(self) -> str:
+        """As the server said last: "working", "input_required", "completed", "failed" or
+        "cancelled". A result in which the tool reports an error is "completed"."""
+        return "completed" if self._run is None else self._run.state.status
+
+    @property
+    def status_message(self) -> str | None:
+        """What the server said of the status: untrusted text."""
+        return None if self._run is None else self._run.state.message
+
+    async def result(
+        self, *, timeout: float | Timeouts | None = None, on_progress: OnProgress | None = None
+    ) -> ToolResult:
+        """Wait until the task has ended, answer what the server asks, and return the result.
+
+        Waits as long as the call may take (``timeout`` of ``start_tool``, or its default), from
+        now; options as for ``call_tool``. Raises what ``call_tool`` raises: ``ServerError`` where
+        the task failed, ``OutcomeUnknown`` where it was cancelled or the server no longer knows it.
+        Nothing but the end of the task ends it: after a ``CallTimeout``, a ``ConnectionLost`` or a
+        cancellation it may be waited for again, or resumed. Once it has ended, each call gives the
+        same.
+        """
+        timeouts = self._timeouts.for_call(timeout)
+        async with self._turn:
+            if self._outcome is None:
+                await self._settle(timeouts, on_progress or self._on_progress)
+            outcome = self._outcome
+        if isinstance(outcome, McpError):
+            raise outcome.with_traceback(None)
+        assert outcome is not None
+        return outcome
+
+    async def cancel(self) -> None:
+        """Ask the server to cancel the task, which it need not do; ``result()`` tells what became
+        of it. Returns once the server has confirmed the request."""
+        run = self._run
+        if run is None or run.over:
+            return
+        await self._ending().admit()
+        clocks = self._timeouts
+        await run.cancel(await self._tasks.live(), clocks)
+        run.cancel_asked = run.cancel_asked or "the host cancelled it"
+        async with self._turn:
+            if self._outcome is None and not run.over:
+                await self._ended(lambda: run.refresh(clocks))
+            if self._outcome is None and run.over:
+                await self._settle(clocks, None)
+
+    def to_json(self) -> str:
+        """A text from which another session makes this task again, ``resume_task``: in this
+        process or another, for the same server and authorization.
+
+        It has the task's id, the digest of the tool's definition as approved, and what the server
+        is; no credential. The arguments are not in it.
+        """
+        return self._saved()
+
+    def _ending(self) -> Ending:
+        assert self._after is not None  # where there is a task to be waited for
+        return self._after
+
+    async def _settle(self, timeouts: Timeouts, on_progress: OnProgress | None) -> None:
+        """Wait for the end and note it. Raises where the wait ends before the task."""
+        run, raw = self._run, None
+        assert run is not None
+        await self._ending().admit()
+        watch = self._tasks.stopwatch()
+        options = CallOptions(
+            on_progress=on_progress,
+            traffic=self._ending().traffic,
+            cancel_requests=cancel_requests(),
+        )
+
+        async def wait() -> None:
+            nonlocal raw
+            raw = await self._tasks.result(run, timeouts, options, watch)
+
+        await self._ended(wait)
+        if raw is not None:
+            try:
+                self._outcome = await self._ending().result(raw)
+            except McpError as error:
+                self._outcome = error
+
+    async def _ended(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do ``work``; where it finds that the task has ended in an error, note that."""
+        run = self._run
+        assert run is not None
+        try:
+            await work()
+        except (ServerError, OutcomeUnknown) as error:
+            if not run.over or isinstance(error, CallTimeout | ConnectionLost | Unanswered):
+                raise
+            await self._ending().failed(error)
+            self._outcome = error

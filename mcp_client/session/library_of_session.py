@@ -1,0 +1,119 @@
+"""What a session offers besides tools: resources, prompts and completion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..runtime.limits import Timeouts
+
+if TYPE_CHECKING:
+    from ..catalog.library import Library
+    from ..catalog.listed import Listed
+    from ..catalog.prompts import PromptResult
+    from ..catalog.resources import ResourceResult
+    from ..catalog.watch import ListChanges, ListWatch, ResourceWatch
+    from ..protocol.content import ResourceLink
+    from ..protocol.prompts import Completion, Prompt
+    from ..protocol.resources import Resource, ResourceTemplate
+
+__all__ = ["LibraryOfSession"]
+
+
+class LibraryOfSession:
+    """The part of ``Session`` that reads."""
+
+    def __init__(self, make_library: Callable[[], Library]) -> None:
+        """``make_library`` is called with the first use: most sessions only call tools."""
+        self._make_library = make_library
+
+    @cached_property
+    def _library(self) -> Library:
+        return self._make_library()
+
+    async def list_resources(self, *, refresh: bool = False) -> Listed[Resource]:
+        """Every resource the server lists, cached and refreshed as in ``list_tools``.
+
+        Raises ``NotSent`` where the server does not declare resources; the same holds for
+        templates, prompts and completion (see ``capabilities``).
+        """
+        return await self._library.list_resources(refresh)
+
+    async def list_resource_templates(self, *, refresh: bool = False) -> Listed[ResourceTemplate]:
+        """Every resource template; ``read_resource(template.expand(name=...))`` reads one."""
+        return await self._library.list_resource_templates(refresh)
+
+    def resource_changes(self) -> ListWatch[ListChanges[Resource]]:
+        """Which resources are added to the list, removed and changed from now on."""
+        return self._library.resource_changes()
+
+    async def read_resource(
+        self,
+        uri: str,
+        *,
+        timeout: float | Timeouts | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> ResourceResult:
+        """The current contents of a resource, from the server; never cached, never fetched by us.
+
+        Options as for ``call_tool``; the server may ask for input (2026-07-28). A ``ServerError``
+        with code -32002, or -32602 since 2026-07-28, means that the resource was not found.
+        """
+        return await self._library.read_resource(uri, timeout, meta)
+
+    async def follow(
+        self, link: ResourceLink, *, timeout: float | Timeouts | None = None
+    ) -> ResourceResult:
+        """Read what a link in a result points to, with ``read_resource``, ``https`` links included.
+
+        Raises ``InvalidArguments`` for a link that is not from a result of this session. The
+        server chose the link: the host decides whether to read it.
+        """
+        return await self._library.follow(link, timeout)
+
+    def subscribe_resource(self, uri: str) -> ResourceWatch:
+        """A ``ResourceUpdate`` each time the server says that the resource changed.
+
+        An async iterator and a context manager. In the stateless era each resource has a stream
+        of its own. Raises ``NotSent`` where the server does not declare subscriptions.
+        """
+        return self._library.subscribe_resource(uri)
+
+    async def list_prompts(self, *, refresh: bool = False) -> Listed[Prompt]:
+        """Every prompt the server lists, cached and refreshed as in ``list_tools``."""
+        return await self._library.list_prompts(refresh)
+
+    def prompt_changes(self) -> ListWatch[ListChanges[Prompt]]:
+        """Which prompts are added to the list, removed and changed from now on."""
+        return self._library.prompt_changes()
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        timeout: float | Timeouts | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> PromptResult:
+        """The messages of a prompt. The server fills in the arguments, and checks them.
+
+        Options as for ``call_tool``; the server may ask for input (2026-07-28).
+        """
+        return await self._library.get_prompt(name, arguments, timeout, meta)
+
+    async def complete(
+        self,
+        ref: Prompt | ResourceTemplate | Mapping[str, Any],
+        argument: Mapping[str, str],
+        context: Mapping[str, str] | None = None,
+        *,
+        timeout: float | Timeouts | None = None,
+    ) -> Completion:
+        """What the server suggests for an argument of a prompt or a template.
+
+        ``ref`` is the prompt or template, or the specification's reference; ``argument`` is
+        ``{"name": ..., "value": the text typed so far}``; ``context`` has the arguments already
+        known, by name. Nothing is cached: limit how often you ask.
+        """
+        return await self._library.complete(ref, argument, context, timeout)

@@ -1,0 +1,153 @@
+"""What ``task.to_json()`` says: enough to ask about the task again, and to know for whom.
+
+A saved task belongs to a server and an authorization, as a private list does (2026-07-28
+``server/utilities/caching``). Both are in it as digests under a key of its own. The id of the task
+stands there as it is, for nothing else finds the task again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from ..errors import ConfigError
+from ..runtime.keyed_digest import keyed
+from ..transports.base import Transport
+
+__all__ = ["SavedTask", "authorization_of"]
+
+_FORMAT = "mcp-client-task"
+_VERSION = 1
+_STRETCH = 50_000
+"""Iterations that a guess at a password takes, for whoever reads a saved task."""
+_UNKNOWN: Literal[""] = ""
+"""The authorization that no session is known to have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedTask:
+    """A task as it is saved."""
+
+    id: str = field(repr=False)
+    """Empty where the tool completed at once."""
+    tool: str
+    definition: str
+    """The fingerprint of the tool as it was approved."""
+    has_output: bool
+    """Whether that has an output schema."""
+    call: str
+    """The id of the call in the audit."""
+    process: int
+    """The process that wrote it there first."""
+    name: str
+    """What the host called the server."""
+    revision: str
+    """Of the specification, under which the task is."""
+    server: str | None
+    """What the server is; None where that cannot be told, and the name has to do."""
+    authorization: str | None
+    """None where there is none."""
+    salt: str = field(repr=False)
+    result: dict[str, Any] | None = field(default=None, repr=False)
+    """Of a tool that completed at once."""
+
+    @classmethod
+    def of(
+        cls, transport: Transport, authorization: str | None, salt: bytes, **facts: Any
+    ) -> SavedTask:
+        return cls(
+            server=_shown(transport, salt),
+            authorization=authorization,
+            salt=salt.hex(),
+            process=os.getpid(),
+            **facts,
+        )
+
+    def text(self) -> str:
+        authorization = self.authorization and _stretched(self.authorization, self.salt)
+        return json.dumps({_FORMAT: _VERSION, **asdict(self), "authorization": authorization})
+
+    @classmethod
+    def read(cls, text: str) -> SavedTask:
+        """From ``text()``; its ``authorization`` is stretched. Raises ``ConfigError``."""
+        try:
+            found = json.loads(text)
+            if found.pop(_FORMAT) != _VERSION:
+                raise ValueError
+            saved = cls(**found)
+            texts = (
+                saved.id,
+                saved.tool,
+                saved.definition,
+                saved.call,
+                saved.name,
+                saved.salt,
+                saved.revision,
+            )
+            optional = saved.server, saved.authorization
+            if (
+                not all(isinstance(one, str) for one in texts)
+                or not all(isinstance(one, str | None) for one in optional)
+                or not isinstance(saved.result, dict | None)
+                or type(saved.process) is not int
+                or type(saved.has_output) is not bool
+                or (saved.result is None) == (saved.id == "")
+            ):
+                raise ValueError
+            bytes.fromhex(saved.salt)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            # Without the cause, which would quote the text.
+            raise ConfigError(
+                "this is not a saved task: give what task.to_json() returned"
+            ) from None
+        return saved
+
+    def check_server(self, name: str, transport: Transport, revision: str) -> None:
+        """Raises ``ConfigError`` where the session called ``name`` is one of another server, or
+        speaks another ``revision``."""
+        here = _shown(transport, bytes.fromhex(self.salt))
+        if here != self.server or (here is None and name != self.name):
+            what = repr(self.name) if here is None else f"{self.name!r} ({self.server})"
+            raise ConfigError(
+                f"this task belongs to the server {what}, and this session is one of another: "
+                "resume it in a session of that server",
+                server=name,
+            )
+        if revision != self.revision:
+            raise ConfigError(
+                f"this task was started under revision {self.revision}, and this session speaks "
+                f"{revision}: connect with revision={self.revision!r}",
+                server=name,
+            )
+
+    async def check_authorization(self, name: str, transport: Transport) -> None:
+        """Raises ``ConfigError`` where requests are authorized otherwise than those of the task's
+        session were, or that cannot be told."""
+        here = await authorization_of(transport, bytes.fromhex(self.salt))
+        if here and self.authorization:
+            here = _stretched(here, self.salt)
+        if here != self.authorization or here == _UNKNOWN:
+            raise ConfigError(
+                "this task was started under another authorization, or one that cannot be "
+                "compared: resume it in a session that is logged in as that one was",
+                server=name,
+            )
+
+
+async def authorization_of(transport: Transport, salt: bytes) -> str | None:
+    """What requests are authorized by; None without any authorization."""
+    digest = await transport.lasting_authorization(salt)
+    return None if digest is None else digest.hex()
+
+
+def _shown(transport: Transport, salt: bytes) -> str | None:
+    identity = transport.lasting_identity
+    return None if identity is None else keyed(identity, salt)
+
+
+def _stretched(digest: str, salt: str) -> str:
+    made = hashlib.pbkdf2_hmac("sha256", bytes.fromhex(digest), bytes.fromhex(salt), _STRETCH)
+    return made.hex()

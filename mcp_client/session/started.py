@@ -1,0 +1,129 @@
+"""What follows the end of a task that was handed over by ``start_tool``.
+
+The call that became a task was approved once and has one audit entry, which is closed by whatever
+sees the end: the session that made the call (``StartedCall``), or one that resumed the task,
+perhaps in another process (``ResumedCall``). Either judges the result by the definition that was
+approved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..catalog.result import ToolResult
+from ..catalog.tool import Tool
+from ..connection.rpc import Traffic
+from ..errors import InvalidResult, InvalidSchema, McpError
+from ..runtime.limits import Timeouts
+from .call_state import NotRecorded
+from .saved_task import SavedTask
+from .tool_validation import Strictness, ToolValidation
+
+if TYPE_CHECKING:
+    from ..audit import Entry
+
+__all__ = ["ResumedCall", "StartedCall"]
+
+_SECONDS = Timeouts().validation
+
+
+class StartedCall:
+    """After the end of a task of this session."""
+
+    def __init__(
+        self,
+        entry: Entry | NotRecorded,
+        judged: Callable[[dict[str, Any]], Awaitable[ToolResult]],
+        failed: Callable[[BaseException], Awaitable[None]],
+    ) -> None:
+        self.traffic = entry.traffic
+        self.failed = failed
+        self._entry = entry
+        self._judged = judged
+
+    async def admit(self) -> None:
+        """It is this session's own."""
+
+    async def result(self, raw: dict[str, Any]) -> ToolResult:
+        try:
+            result = await self._judged(raw)
+        except BaseException as error:
+            await self.failed(error)
+            raise
+        return await self._entry.done(result)
+
+
+class ResumedCall:
+    """After the end of a task that another session, or process, has started."""
+
+    def __init__(
+        self,
+        saved: SavedTask,
+        entry: Entry | NotRecorded,
+        *,
+        server: str,
+        admit: Callable[[], Awaitable[None]],
+        find: Callable[[str], Awaitable[Tool]],
+        read: Callable[[dict[str, Any], str], ToolResult],
+        validation: ToolValidation,
+    ) -> None:
+        """``find`` gives the tool as it is now; ``read`` a result from the wire."""
+        self.traffic: Traffic | None = entry.traffic
+        self._saved = saved
+        self._entry = entry
+        self._server = server
+        self._admit = admit
+        self._find = find
+        self._read = read
+        self._validation = validation
+        self._admitted = False
+
+    async def admit(self) -> None:
+        if not self._admitted:
+            await self._admit()
+            self._admitted = True
+
+    async def result(self, raw: dict[str, Any]) -> ToolResult:
+        try:
+            result = self._read(raw, self._saved.tool)
+            if not (result.is_error or self._validation.results == "off"):
+                result = await self._check(result)
+        except BaseException as error:
+            await self.failed(error)
+            raise
+        return await self._entry.done(result)
+
+    async def failed(self, error: BaseException) -> None:
+        if isinstance(error, McpError):
+            error.server = error.server or self._server
+            error.tool = error.tool or self._saved.tool
+        await self._entry.failed(error, None)
+
+    async def _check(self, result: ToolResult) -> ToolResult:
+        if not self._saved.has_output:
+            return result
+        try:
+            tool = await self._find(self._saved.tool)
+        except McpError:
+            tool = None
+        if tool is None or tool.fingerprint != self._saved.definition:
+            return self._unchecked(result, self._validation.results)
+        try:
+            plan = tool._plan or self._validation.plan(tool)
+            await self._validation.prepare_results(plan, _SECONDS)
+        except InvalidSchema:  # which would say that nothing was sent
+            return self._unchecked(result, self._validation.results)
+        return await self._validation.checked(plan, result, self._validation.results, _SECONDS)
+
+    def _unchecked(self, result: ToolResult, strictness: Strictness) -> ToolResult:
+        finding = (
+            "its result cannot be checked, because the server no longer lists the tool as it was "
+            "approved"
+        )
+        if strictness == "strict":
+            raise InvalidResult(
+                f"the tool ran, but {finding}; the whole result is in .result", result=result
+            )
+        return replace(result, findings=(*result.findings, finding))

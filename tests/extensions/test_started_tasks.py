@@ -1,0 +1,412 @@
+"""``start_tool`` and ``resume_task``: a task that outlives its session, and its process."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+import mcp_client.sync
+from mcp_client import (
+    Accept,
+    CallCancelled,
+    CallDenied,
+    CallTimeout,
+    ConfigError,
+    ConnectionLost,
+    Deny,
+    Handlers,
+    HttpServer,
+    InvalidResult,
+    JsonRpcError,
+    MemoryServer,
+    OutcomeUnknown,
+    ServerError,
+    Session,
+    Task,
+    Unanswered,
+    allow_all,
+    connect,
+    verify_audit,
+)
+from tests.server.asking import FORM
+from tests.server.http_server import serving
+from tests.server.tasking import ID, Tasking, TaskingOverHttp, done, working
+
+QUESTION = {
+    "status": "input_required",
+    "inputRequests": {"a": {"method": FORM[0], "params": FORM[1]}},
+}
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+def records(path: Path) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    return [record for record in found if record["event"] in ("opened", "closed")]
+
+
+async def saved(server: Any, **options: Any) -> str:
+    """A task that was started in a session that has ended."""
+    async with connect(server, approval=allow_all, **options) as session:
+        return (await session.start_tool("slow")).to_json()
+
+
+# ------------------------------------------------------------------------- in one session
+
+
+async def test_starting_returns_before_the_task_has_ended() -> None:
+    server = Tasking(working("half"), done("at last"))
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        task = await session.start_tool("slow")
+        assert isinstance(task, Task)
+        assert (task.id, task.status, task.status_message) == (ID, "working", None)
+        assert (task.server, task.tool) == ("memory", "slow")
+        assert server.methods == ["tools/call"]
+        assert (await task.result()).text == "at last"
+        assert task.status == "completed"
+        assert (await task.result()).text == "at last"
+    assert server.methods == ["tools/call", "tasks/get", "tasks/get"]
+    assert ID not in repr(task)
+
+
+@pytest.mark.one_backend
+async def test_a_tool_that_completes_at_once_is_a_finished_task() -> None:
+    server = Tasking()
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        task = await session.start_tool("quick")
+        assert (task.id, task.status) == ("", "completed")
+        assert (await task.result()).text == "at once"
+        await task.cancel()
+        again = session.resume_task(task.to_json())
+        assert (again.status, (await again.result()).text) == ("completed", "at once")
+    assert server.methods == ["tools/call"]
+
+
+@pytest.mark.one_backend
+async def test_starting_passes_the_gate() -> None:
+    server = Tasking()
+    async with connect(MemoryServer(server), approval=lambda call: Deny("no")) as session:
+        with pytest.raises(CallDenied):
+            await session.start_tool("slow")
+    assert server.methods == []
+
+
+async def test_a_wait_that_ends_before_the_task_leaves_it_running() -> None:
+    server = Tasking(working())
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        task = await session.start_tool("slow")
+        with pytest.raises(CallTimeout):
+            await task.result(timeout=0.2)
+        with anyio.move_on_after(0.2):
+            await task.result()
+        server.states = [done()]
+        assert (await task.result()).text == "done"
+    assert not {"tasks/cancel", "notifications/cancelled"} & set(server.methods)
+
+
+async def test_several_may_wait_for_one_task() -> None:
+    server, texts = Tasking(working(), done()), list[str]()
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        task = await session.start_tool("slow")
+
+        async def wait() -> None:
+            texts.append((await task.result()).text)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(wait)
+    assert texts == ["done"] * 3
+    assert len(server.all("tasks/get")) == 2
+
+
+async def test_a_question_that_got_no_answer_may_be_answered_later() -> None:
+    answers: list[Any] = [7, Accept({"name": "Ada"})]
+    handlers = Handlers(elicitation=lambda request: answers.pop(0))
+    server = Tasking(QUESTION, QUESTION, done())
+    async with connect(MemoryServer(server), approval=allow_all, handlers=handlers) as session:
+        task = await session.start_tool("slow")
+        with pytest.raises(Unanswered):
+            await task.result()
+        assert task.status == "input_required"
+        assert (await task.result()).text == "done"
+    assert "tasks/cancel" not in server.methods
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    ("last", "error"),
+    [
+        ({"status": "failed", "error": {"code": -1, "message": f"no {ID}"}}, ServerError),
+        ({"status": "cancelled"}, OutcomeUnknown),
+        (JsonRpcError(-32602, "unknown"), OutcomeUnknown),
+        (done(structuredContent={"n": "x"}), InvalidResult),
+    ],
+)
+async def test_the_end_of_a_task_is_the_same_each_time(
+    last: Any, error: type[Exception], tmp_path: Path
+) -> None:
+    server, log = Tasking(last), tmp_path / "audit.jsonl"
+    server.tool = {"outputSchema": SCHEMA}
+    async with connect(MemoryServer(server), approval=allow_all, audit=log) as session:
+        task = await session.start_tool("slow")
+        for _ in range(2):
+            with pytest.raises(error) as caught:
+                await task.result()
+            assert caught.value.tool == "slow"  # type: ignore[attr-defined]
+    assert len(server.all("tasks/get")) == 1
+    opened, closed = records(log)
+    assert (opened["event"], closed["outcome"]) == ("opened", error.__name__)
+
+
+@pytest.mark.parametrize("is_in_time", [True, False])
+async def test_cancelling_asks_the_server_which_may_have_completed(
+    is_in_time: bool, tmp_path: Path
+) -> None:
+    server, log = Tasking(working()), tmp_path / "audit.jsonl"
+
+    async def cancelled() -> Any:
+        server.states = [{"status": "cancelled"} if is_in_time else done("too late")]
+        return {}
+
+    server.on_cancel = cancelled
+    async with connect(MemoryServer(server), approval=allow_all, audit=log) as session:
+        task = await session.start_tool("slow")
+        await task.cancel()
+        if is_in_time:
+            assert task.status == "cancelled"
+            with pytest.raises(CallCancelled):
+                await task.result()
+        else:
+            assert (await task.result()).text == "too late"
+        await task.cancel()  # once it has ended, there is nothing to cancel
+    assert server.methods.count("tasks/cancel") == 1
+    assert [record["event"] for record in records(log)] == ["opened", "closed"]
+
+
+@pytest.mark.one_backend
+async def test_cancelling_a_task_that_is_gone_is_no_error() -> None:
+    server = Tasking(JsonRpcError(-32602, "unknown"))
+    server.on_cancel = JsonRpcError(-32602, f"unknown {ID}")
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        task = await session.start_tool("slow")
+        await task.cancel()
+        with pytest.raises(OutcomeUnknown):
+            await task.result()
+
+
+async def test_closing_the_session_leaves_a_started_task_running() -> None:
+    server, outcome = Tasking(working()), list[BaseException]()
+    session = await connect(MemoryServer(server), approval=allow_all)
+    task = await session.start_tool("slow")
+
+    async def wait() -> None:
+        try:
+            await task.result()
+        except ConnectionLost as error:
+            outcome.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        await server.got.wait()
+        await session.aclose()
+    assert outcome
+    with pytest.raises(ConnectionLost):
+        await task.result()
+    assert "tasks/cancel" not in server.methods
+
+
+# ---------------------------------------------------------------------- in another session
+
+
+async def test_a_task_is_resumed_in_another_session_and_closes_the_same_record(
+    tmp_path: Path,
+) -> None:
+    server, log = Tasking(working(), done("at last")), tmp_path / "audit.jsonl"
+    text = await saved(MemoryServer(server), audit=log)
+    assert [record["event"] for record in records(log)] == ["opened"]
+    assert len(verify_audit(log).open_calls) == 1
+
+    def never(call: Any) -> Any:
+        raise AssertionError("nobody is asked again")
+
+    async with connect(MemoryServer(server), approval=never, audit=log) as session:
+        task = session.resume_task(text)
+        assert (task.id, task.status, task.tool) == (ID, "working", "slow")
+        assert (await task.result()).text == "at last"
+    opened, closed = records(log)
+    assert opened["call"] == closed["call"]
+    assert (closed["event"], closed["outcome"], closed["delivery"]) == ("closed", "ok", "answered")
+    assert closed["opened_by"] == os.getpid()
+    assert "decision" not in closed
+    assert not verify_audit(log).open_calls
+    assert ID not in log.read_text()
+
+
+@pytest.mark.one_backend
+async def test_a_task_of_another_process_is_closed_as_one_that_it_opened(tmp_path: Path) -> None:
+    server, log = Tasking(JsonRpcError(-32602, "unknown")), tmp_path / "audit.jsonl"
+    text = await saved(MemoryServer(server), audit=log)
+    lines = log.read_text()
+    text = text.replace(f'"process": {os.getpid()}', '"process": 4711')
+    async with connect(MemoryServer(server), approval=allow_all, audit=log) as session:
+        with pytest.raises(OutcomeUnknown) as caught:
+            await session.resume_task(text).result()
+    assert (caught.value.server, caught.value.tool) == ("memory", "slow")
+    assert log.read_text().startswith(lines)
+    _, closed = records(log)
+    assert (closed["opened_by"], closed["delivery"]) == (4711, "unknown")
+
+
+@pytest.mark.one_backend
+async def test_a_saved_task_has_its_id_and_no_argument() -> None:
+    server = Tasking()
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        tool = await session.get_tool("slow")
+        task = await session.start_tool("slow", {"password": "hunter2"})
+        found = json.loads(task.to_json())
+    assert "hunter2" not in task.to_json()
+    assert (found["id"], found["definition"]) == (ID, tool.fingerprint)
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: "",
+        lambda text: "null",
+        lambda text: "[]",
+        lambda text: text[:-1],
+        lambda text: text.replace('"mcp-client-task": 1', '"mcp-client-task": 2'),
+        lambda text: text.replace('"salt": "', '"salt": "x'),
+        lambda text: text.replace('"process": ', '"process": "x", "p": '),
+        lambda text: json.dumps({**json.loads(text), "id": ""}),
+        lambda text: json.dumps({**json.loads(text), "tool": None}),
+        lambda text: json.dumps({**json.loads(text), "more": 1}),
+        lambda text: 7,
+        lambda text: "[" * 100_000,
+    ],
+)
+async def test_what_is_no_saved_task_is_refused(change: Callable[[str], Any]) -> None:
+    server = MemoryServer(Tasking())
+    async with connect(server, approval=allow_all) as session:
+        text = (await session.start_tool("slow")).to_json()
+        with pytest.raises(ConfigError, match="not a saved task") as caught:
+            session.resume_task(change(text))
+    assert ID not in str(caught.value)
+
+
+@pytest.mark.one_backend
+async def test_a_task_of_another_server_is_refused() -> None:
+    text = await saved(MemoryServer(Tasking()), name="a")
+    async with connect(MemoryServer(Tasking()), name="b", approval=allow_all) as session:
+        with pytest.raises(ConfigError, match="'a', and this session is one of another"):
+            session.resume_task(text)
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("validation", ["strict", "warn"])
+async def test_a_result_is_not_taken_on_the_word_of_a_definition_that_changed(
+    validation: Any,
+) -> None:
+    server = Tasking(done(structuredContent={"n": 1}))
+    server.tool = {"outputSchema": SCHEMA}
+    text = await saved(MemoryServer(server))
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        assert (await session.resume_task(text).result()).structured_content == {"n": 1}
+    server.tool = {"outputSchema": {"type": "object"}}
+    async with connect(MemoryServer(server), approval=allow_all, validation=validation) as session:
+        task = session.resume_task(text)
+        if validation == "strict":
+            with pytest.raises(InvalidResult, match="no longer lists the tool") as caught:
+                await task.result()
+            assert caught.value.result.structured_content == {"n": 1}
+        else:
+            assert "no longer lists" in (await task.result()).findings[0]
+
+
+@pytest.mark.one_backend
+async def test_a_result_that_breaks_the_schema_is_invalid_for_a_resumed_task_too() -> None:
+    server = Tasking(done(structuredContent={"n": "x"}))
+    server.tool = {"outputSchema": SCHEMA}
+    text = await saved(MemoryServer(server))
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        with pytest.raises(InvalidResult) as caught:
+            await session.resume_task(text).result()
+    assert caught.value.path == "/n"
+
+
+# ------------------------------------------------------------------------------ over HTTP
+
+
+async def test_over_http_each_request_names_the_task() -> None:
+    app = TaskingOverHttp(Tasking(working(), QUESTION, working()))
+    handlers = Handlers(elicitation=lambda request: Accept({"name": "Ada"}))
+    async with serving(app) as served:
+        url = served.url
+        async with connect(url, approval=allow_all, handlers=handlers) as session:
+            task = await session.start_tool("slow")
+            with pytest.raises(CallTimeout):
+                await task.result(timeout=1)
+            await task.cancel()
+    assert {method for method, _ in app.names} >= {"tasks/get", "tasks/update", "tasks/cancel"}
+    for method, name in app.names:
+        assert name == (ID if method.startswith("tasks/") else "slow"), method
+
+
+@pytest.mark.parametrize("then", ["same", "other", "none"])
+async def test_a_task_is_resumed_under_the_same_authorization_only(then: str) -> None:
+    app = TaskingOverHttp(Tasking(done()))
+    async with serving(app) as served:
+        url = served.url
+        first = HttpServer(url, headers={"Authorization": "Bearer of-ana"})
+        async with connect(first, approval=allow_all) as session:
+            text = (await session.start_tool("slow")).to_json()
+        assert "of-ana" not in text
+        tokens = {"same": "of-ana", "other": "of-bo"}
+        given = {"Authorization": f"Bearer {tokens[then]}"} if then in tokens else None
+        async with connect(HttpServer(url, headers=given), approval=allow_all) as session:
+            task, before = session.resume_task(text), len(app.names)
+            if then == "same":
+                assert (await task.result()).text == "done"
+                return
+            for use in (task.result, task.cancel):
+                with pytest.raises(ConfigError, match="another authorization"):
+                    await use()
+            assert len(app.names) == before
+
+
+async def test_a_task_is_not_resumed_at_another_address() -> None:
+    async with serving(TaskingOverHttp(Tasking())) as served:
+        url = served.url
+        async with connect(url, approval=allow_all) as session:
+            text = (await session.start_tool("slow")).to_json()
+        async with connect(url + "?tenant=other", approval=allow_all) as session:
+            with pytest.raises(ConfigError, match="is one of another"):
+                session.resume_task(text)
+
+
+# --------------------------------------------------------------------------------- threads
+
+
+def test_tasks_without_await() -> None:
+    server = Tasking(working("half"), done("at last"))
+    with mcp_client.sync.connect(MemoryServer(server), approval=allow_all) as session:
+        task = session.start_tool("slow")
+        assert (task.status, task.id, task.tool) == ("working", ID, "slow")
+        assert task.result().text == "at last"
+        again = session.resume_task(task.to_json())
+        assert again.result().text == "at last"
+        again.cancel()
+        assert again.status_message is None
+        assert ID not in repr(again)
+
+
+def test_a_session_that_is_not_open_resumes_nothing() -> None:
+    assert hasattr(Session, "resume_task")
+    with pytest.raises(ConfigError, match="not open yet"):
+        connect(MemoryServer(Tasking())).resume_task("{}")  # type: ignore[attr-defined]
