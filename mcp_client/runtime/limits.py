@@ -32,6 +32,8 @@ the field that is the limit, its default, and a test under ``tests/`` that shows
     Limits.pattern_chars         2,000       validation/test_checker.py::test_each_cap_has_its_knob
     Limits.enum_values           10,000      validation/test_checker.py::test_each_cap_has_its_knob
     Limits.view_bytes            16 MiB      extensions/test_ui_resource.py::test_the_limit_is_that_of_the_session
+    Limits.skill_files           512         extensions/test_skills.py::test_the_limits_are_the_hosts_to_set
+    Limits.skill_bytes           16 MiB      extensions/test_skills.py::test_what_is_read_of_a_dynamic_skill_is_bounded_in_all
 
 Without a field, because no host should want another value::
 

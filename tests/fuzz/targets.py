@@ -21,6 +21,7 @@ from mcp_client.adapters import anthropic, gemini, openai_chat, openai_responses
 from mcp_client.approval.decision import Allow, Deny
 from mcp_client.approval.rules import Rules
 from mcp_client.errors import ConnectError
+from mcp_client.extensions.front_matter import BadYaml, front_matter, same
 from mcp_client.host.config import load_config
 from mcp_client.protocol.capabilities import ClientDeclaration, Implementation
 from mcp_client.protocol.era import Era
@@ -276,6 +277,20 @@ def _calls() -> tuple[ToolCall, ...]:
     )
 
 
+def skill(data: bytes) -> None:
+    """A SKILL.md is JSON values and a text, or ``BadYaml``; read again, they are the same."""
+    try:
+        members, text = front_matter(data)
+    except BadYaml as error:
+        assert str(error)
+        return
+    assert data.decode("utf-8-sig").replace("\r\n", "\n").endswith(text.replace("\r\n", "\n"))
+    assert same(members, json.loads(json.dumps(members, allow_nan=False)))
+    for name, value in members.items():
+        assert type(name) is str
+        assert same(value, front_matter(data)[0][name])
+
+
 # ------------------------------------------------------------------ answers of providers
 
 
@@ -396,6 +411,15 @@ TARGETS = {
         (
             _RULES,
             b'\x80{"rules": [{"outcome": "ask", "tool": "*", "arguments": {"n": {"max": 2}}}]}',
+        ),
+    ),
+    "skill": Target(
+        skill,
+        ("extensions/front_matter.py", "extensions/yaml_scalars.py"),
+        (
+            b"---\nname: x\nabout: >-\n  folded\n  text\n\nmore:\n  a: [1, 'b', \"c\\n\"]\n---\nB",
+            b"---\r\nname: a b # c\r\nlist:\r\n  - 1.5e3\r\n  - {k: null, m: 0x1F}\r\n---\r\n",
+            b"---\ntext: |\n  kept\n   so\nplain: over\n  lines\n'quoted': ''\n- \n---",
         ),
     ),
     "providers": Target(
