@@ -20,6 +20,7 @@ from tests.interop.install import (
     OIDC_PROVIDER,
     PEERS,
     PYRIGHT,
+    SERVER_SDK,
     SUITE,
     browser,
     browser_env,
@@ -47,6 +48,8 @@ __all__ = [
     "oidc_provider",
     "providers",
     "pyright",
+    "skills",
+    "skills_fastmcp",
     "time",
     "yaml_reader",
 ]
@@ -75,6 +78,21 @@ def apps_python() -> StdioServer:
     """A server on the official SDK in Python whose tools have a view."""
     python = _found(PEERS / "sdk-2.3.0" / "bin" / "python", "the official SDK 2.3.0")
     return StdioServer(str(python), [str(_SERVERS / "apps_2.py")], env=_new_identity())
+
+
+def skills(folder: Path) -> StdioServer:
+    """A server on the official SDK in TypeScript with the skills of ``folder``."""
+    modules = PEERS / "npm-extensions" / "node_modules"
+    _found(modules / SERVER_SDK / "package.json", SERVER_SDK)
+    words = [str(_SERVERS / "skills.mjs"), str(modules), str(folder)]
+    return StdioServer(str(node()), words, env=_new_identity())
+
+
+def skills_fastmcp(folder: Path) -> StdioServer:
+    """The same on FastMCP."""
+    python = _found(PEERS / "fastmcp-tasks" / "bin" / "python", "FastMCP")
+    words = [str(_SERVERS / "skills_fastmcp.py"), str(folder)]
+    return StdioServer(str(python), words, env=_new_identity())
 
 
 def growing() -> StdioServer:
