@@ -42,6 +42,7 @@ from ..errors import (
 from ..protocol.consent_url import Address, NotOpenable, address_of
 from ..protocol.resources import Resource
 from ..runtime.limits import Limits, Timeouts
+from ..runtime.rate_limit import RateLimit
 from ..runtime.safe_text import safe_text
 from .extension import Extension
 from .ui_resource import MIME_TYPE, UiResource, has_own_rights
@@ -129,6 +130,7 @@ class App:
         """Whose view it is: the ``context`` of its calls where they name none."""
         self._server = server
         self._stops: dict[str | int, Callable[[str], None]] = {}
+        self._rate = RateLimit(server._limits.view_requests_per_minute)
         self._closed = False
 
     def __repr__(self) -> str:
@@ -189,15 +191,16 @@ class App:
         Answered here are ``tools/call``, ``resources/read`` and ``ping``; nothing else of the view
         reaches the server, and any other request is refused. Messages whose method begins with
         ``ui/`` are the host's own to answer: None is returned for them, but ``ui/open-link`` with
-        a URL that must not be opened is refused here. ``notifications/cancelled`` cancels a request
-        of the view. At most ``Limits.questions`` requests may be open at once.
+        a URL that must not be opened is refused here. None is also for what is not JSON-RPC.
+        ``notifications/cancelled`` cancels a request of the view. ``Limits.questions`` requests may
+        be open at once, and ``Limits.view_requests_per_minute`` may come within a minute.
 
         Waits as long as the request does, so give each message a task of its own. It raises nothing
         for what the view sends or the server answers, and tells the view no more than it needs:
         not who refused a call, nor why.
         """
         if type(message) is not dict or message.get("jsonrpc") != "2.0":
-            return _error(None, _INVALID_REQUEST, "not a JSON-RPC 2.0 message")
+            return None  # scripts in a page post other things to their parent, too
         if "method" not in message and ("result" in message or "error" in message):
             return None  # an answer to the host
         method, id = message.get("method"), message.get("id")
@@ -257,6 +260,10 @@ class App:
             return _error(id, _INVALID_REQUEST, "a request with this id is under way")
         if len(self._stops) >= self._server._limits.questions:
             return _error(id, _REFUSED, "too many requests are under way")
+        now = anyio.current_time()
+        if not self._rate.allows(now):
+            return _error(id, _REFUSED, "too many requests within a minute")
+        self._rate.count(now)
         try:
             return await work(id, params)
         except McpError as error:

@@ -7,11 +7,11 @@ bounds a tool that keeps asking a model.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ..runtime.limits import Limits
+from ..runtime.rate_limit import RateLimit
 
 if TYPE_CHECKING:
     from ..catalog.tool import ToolCall
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["LIMIT_EXCEEDED", "QuestionLimits"]
 
 LIMIT_EXCEEDED = -32000
-_MINUTE = 60.0
 
 
 class QuestionLimits:
@@ -29,7 +28,7 @@ class QuestionLimits:
         self._limits = limits
         self._calls = calls
         self._counts: dict[str, int] = {}
-        self._times: deque[float] = deque()
+        self._rate = RateLimit(limits.questions_per_minute)
 
     @property
     def only_call(self) -> ToolCall | None:
@@ -45,10 +44,8 @@ class QuestionLimits:
         """
         from .wire_format import RequestRefused
 
-        limits, times, time = self._limits, self._times, now()
-        while times and time - times[0] >= _MINUTE:
-            times.popleft()
-        if len(times) + number > limits.questions_per_minute:
+        limits, rate, time = self._limits, self._rate, now()
+        if not rate.allows(time, number):
             raise RequestRefused(
                 LIMIT_EXCEEDED,
                 f"more than {limits.questions_per_minute} questions within a minute "
@@ -62,7 +59,7 @@ class QuestionLimits:
                 LIMIT_EXCEEDED,
                 f"more than {most} questions during one call (Limits.questions_per_call)",
             )
-        times.extend([time] * number)
+        rate.count(time, number)
         for id in about:
             counts[id] += number
         self._counts = counts

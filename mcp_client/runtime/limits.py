@@ -144,6 +144,7 @@ class Limits:
     - ``questions_per_call``: Questions of a server that are put to handlers during one call; more
       are refused.
     - ``view_bytes``: The document of one view, in UTF-8.
+    - ``view_requests_per_minute``: Requests of one view within a minute; more are refused.
     - ``log_lines``: Log notices within a second; more are dropped and counted.
     - ``stderr_bytes``: How much of the end of a server's standard error is kept.
     - ``restarts``: Times a server that died is started again within a minute. In a ``Host``, its
@@ -174,6 +175,7 @@ class Limits:
     questions_per_minute: int = 60
     questions_per_call: int = 32
     view_bytes: int = 16 * 1024 * 1024
+    view_requests_per_minute: int = 600
     log_lines: int = 1_000
     stderr_bytes: int = 64 * 1024
     restarts: int = 3

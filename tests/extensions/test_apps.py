@@ -30,6 +30,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from tests.clock import clock_of_the_loop
 from tests.server.start import in_memory
 from tests.server.start import views as views_program
 from tests.server.views import VIEW, HandshakeViews, StatelessViews, Views, tool
@@ -262,6 +263,11 @@ async def test_messages_for_the_host_are_left_to_it(views: Views) -> None:
             {"jsonrpc": "2.0", "method": "notifications/anything", "params": []},
             {"jsonrpc": "2.0", "id": 4, "result": {}},
             {"jsonrpc": "2.0", "id": 5, "error": {"code": 1, "message": "no"}},
+            "scripts in a page post other things to their parent, too",
+            [request(1, "tools/call", name="show")],
+            {"source": "devtools", "id": 1, "method": "ping"},
+            {"jsonrpc": "1.0", "id": 1, "method": "ping"},
+            None,
         ):
             assert await app.handle(message) is None
         assert len(views.messages) == before
@@ -270,11 +276,6 @@ async def test_messages_for_the_host_are_left_to_it(views: Views) -> None:
 @pytest.mark.parametrize(
     ("message", "code", "id"),
     [
-        (5, -32600, None),
-        ([], -32600, None),
-        ({}, -32600, None),
-        ({"id": 1, "method": "ping"}, -32600, None),
-        ({"jsonrpc": "1.0", "id": 1, "method": "ping"}, -32600, None),
         ({"jsonrpc": "2.0", "id": 1, "method": 5}, -32600, 1),
         ({"jsonrpc": "2.0", "id": 1}, -32600, 1),
         ({"jsonrpc": "2.0", "id": None, "method": "ping"}, -32600, None),
@@ -341,6 +342,25 @@ async def test_a_link_says_where_it_leads(views: Views) -> None:
         assert app.link("https://good.example@evil.example/").warnings
         with pytest.raises(InvalidArguments, match="neither https"):
             app.link("file:///etc/passwd")
+
+
+async def test_requests_of_a_view_are_limited_within_a_minute() -> None:
+    views, clock = StatelessViews(), clock_of_the_loop()
+    async with shown(views, limits=Limits(view_requests_per_minute=2)) as (_, app):
+        clock.stop()
+        try:
+            for id, accepted in ((1, True), (2, True), (3, False), (4, False)):
+                assert ("result" in (await app.handle(call(id, "show")) or {})) is accepted
+            assert "result" in (await app.handle(request(5, "ping")) or {})
+            clock.jump(59.9)
+            said = await app.handle(call(6, "show"))
+            assert said is not None
+            assert said["error"]["message"] == "too many requests within a minute"
+            clock.jump(0.2)
+            assert "result" in (await app.handle(call(7, "show")) or {})
+        finally:
+            clock.resume()
+    assert len(views.calls) == 3
 
 
 # ------------------------------------------------------- what is under way, and its end
