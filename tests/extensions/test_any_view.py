@@ -62,7 +62,6 @@ def test_any_contents_are_a_view_with_the_pages_policy_or_one_error(
 
 
 members = {
-    "jsonrpc": st.sampled_from(["2.0", "2.0", "2.0", "1.0", 2]),
     "id": st.one_of(st.integers(0, 5), texts, values),
     "method": st.one_of(
         st.sampled_from(
@@ -89,7 +88,19 @@ members = {
     ),
     "result": values,
 }
-messages = st.one_of(values, st.fixed_dictionaries({}, optional=members))
+calls = st.builds(
+    lambda number, name, arguments: {
+        "jsonrpc": "2.0",
+        "id": number,
+        "method": "tools/call",
+        "params": {"name": name, "arguments": arguments},
+    },
+    st.integers(0, 5),
+    st.sampled_from(["show", "refresh", "model_only", "nobody", "none"]),
+    st.dictionaries(texts, values, max_size=2),
+)
+versions = st.sampled_from(["2.0", "2.0", "2.0", "1.0", 2])
+messages = st.one_of(values, calls, st.fixed_dictionaries({"jsonrpc": versions}, optional=members))
 
 
 @given(st.lists(messages, max_size=8))
