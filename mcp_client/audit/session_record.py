@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..protocol.metadata import related_task
 from .redaction import Redaction
 
 __all__ = ["SessionRecord"]
@@ -70,6 +71,10 @@ class SessionRecord:
             self._tasks.setdefault(id, f"[task {len(self._tasks) + 1}]")
 
     def value(self, value: Any) -> Any:
+        if isinstance(value, dict):  # notices of a task may come before the answer that creates it
+            self._note_task(value)
+            id = related_task(value)
+            self._note_task(None if id is None else {"taskId": id})
         return self._redacted(self.stand_ins(value))
 
     def _redacted(self, value: Any) -> Any:

@@ -81,6 +81,8 @@ class ListSource:
     cannot be used."""
     origin: Callable[[], Origin | None] = lambda: None
     """Where the server is, if that is at a URL: icons from there may be shown."""
+    refuses_tasks: Callable[[], bool] = lambda: False
+    """Whether a tool that has to be called as a task cannot be called."""
 
     @classmethod
     def of(cls, reads: ReadRequests, now: Callable[[], float]) -> ListSource:
@@ -93,6 +95,7 @@ class ListSource:
             lambda: reads.connection.transport.credentials,
             reads.repeats_in_headers,
             lambda: reads.connection.transport.origin,
+            reads.refuses_tasks,
         )
 
 

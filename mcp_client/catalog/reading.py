@@ -64,6 +64,12 @@ class ReadRequests:
         """Whether HTTP headers repeat what a message says, marked arguments included."""
         return self.connection.agreed().mirrors
 
+    def refuses_tasks(self) -> bool:
+        """Whether calls may be made tasks in the agreed revision, and this server does not declare
+        that it makes any."""
+        era = self.connection.agreed().era
+        return era.has_tasks and not era.takes_tasks
+
     def require(self, feature: str, detail: str | None = None) -> None:
         """Raises ``NotSent`` where the server's capabilities leave out ``feature``."""
         if not self.offers(feature, detail):

@@ -145,6 +145,13 @@ class Catalog(PagedCache[ToolList]):
             pairs = list(zip(tools, reasons, strict=True))
             rejected += [Rejected(safe_text(t.name, 128), why) for t, why in pairs if why]
             tools = [tool for tool, why in pairs if not why]
+        if self._source.refuses_tasks():
+            differences += [
+                f"tool '{safe_text(tool.name, 128)}': it has to be called as a task, and the "
+                "server does not declare tasks.requests.tools.call: it cannot be called"
+                for tool in tools
+                if tool.task_support == "required"
+            ]
         return ToolList(tools, rejected, differences)
 
     async def _faults(self, found: list[Any], names: list[str]) -> dict[int, str]:

@@ -78,21 +78,34 @@ class RequestDeadline:
 class RequestDeadlines(set[RequestDeadline]):
     """Those of all requests under way on one connection."""
 
-    __slots__ = ("_now",)
+    __slots__ = ("_lost", "_now", "_pauses", "_since")
 
     def __init__(self, now: Callable[[], float]) -> None:
         super().__init__()
         self._now = now
+        self._pauses = 0
+        self._since = self._lost = 0.0
+
+    @property
+    def paused(self) -> float:
+        """Seconds in which some question of the server waited for our answer."""
+        return self._lost + (self._now() - self._since if self._pauses else 0.0)
 
     def pause(self) -> Callable[[], None]:
         """Stop the clocks of what is under way now; call what is returned to let them go on."""
         stopped, now = tuple(self), self._now()
         for clock in stopped:
             clock.pause(now)
+        if not self._pauses:
+            self._since = now
+        self._pauses += 1
 
         def resume() -> None:
             now = self._now()
             for clock in stopped:
                 clock.resume(now)
+            self._pauses -= 1
+            if not self._pauses:
+                self._lost += now - self._since
 
         return resume

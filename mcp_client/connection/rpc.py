@@ -101,6 +101,8 @@ class CallOptions:
     """Knows why the request is given up."""
     cancel_requests: int = 0
     """``cancel_requests()`` as it was when the call began."""
+    ids: list[Id] | None = None
+    """Where the ids of its requests are noted."""
     withdraws: bool = True
     """Whether the server is told with a notification when the request is given up."""
 
@@ -260,6 +262,8 @@ class RpcConnection:
             era.headers(method, fields, options.mirrors) if transport.has_headers else _NO_HEADERS
         )
         id = next(self._ids)
+        if options.ids is not None:
+            options.ids.append(id)
         meta = options.meta
         if traced is not None:
             traced.sent(id)

@@ -73,13 +73,20 @@ _CANCEL = 5.0
 class Stopwatch:
     """Seconds of the total timeout that a call has used, on whichever connection."""
 
-    def __init__(self, rpc: RpcConnection, spent: float = 0.0) -> None:
+    def __init__(
+        self, rpc: RpcConnection, spent: float = 0.0, most_paused: float = math.inf
+    ) -> None:
+        """``most_paused`` bounds the seconds that do not count because a question of the server,
+        sent as a request, waits for its answer."""
         self._rpc = rpc
         self._since = rpc.now() - spent
+        self._paused = rpc.clocks.paused
+        self._most = most_paused
 
     @property
     def spent(self) -> float:
-        return self._rpc.now() - self._since
+        paused = min(self._rpc.clocks.paused - self._paused, self._most)
+        return self._rpc.now() - self._since - paused
 
     def pause(self, seconds: float) -> None:
         """So many of them were a person's."""
@@ -88,7 +95,10 @@ class Stopwatch:
     def on(self, rpc: RpcConnection) -> RpcConnection:
         """Go on by the clock of ``rpc``, which is paused while somebody logs in there."""
         if rpc is not self._rpc:
-            self._rpc, self._since = rpc, rpc.now() - self.spent
+            spent = self.spent
+            self._most -= min(self._rpc.clocks.paused - self._paused, self._most)
+            self._rpc, self._since = rpc, rpc.now() - spent
+            self._paused = rpc.clocks.paused
         return rpc
 
 
@@ -126,6 +136,7 @@ class TaskRun:
         """When to poll next, on the loop's clock."""
         self._told: tuple[str, str | None] | None = None
         self._steps = 0
+        self._notifier: ProgressNotifier | None = None
 
     @property
     def over(self) -> bool:
@@ -146,9 +157,10 @@ class TaskRun:
         if options.on_progress is not None:
             limit, stats = self._context.limits.notices, self._context.stats
             notifier = ProgressNotifier(options.on_progress, self._context.server, limit, stats)
+        self._notifier = notifier
         try:
             while True:
-                self._tell(notifier)
+                self._tell()
                 if self.state.is_whole and self.state.ended:
                     if notifier is not None:
                         await notifier.aclose(_LAST_WORDS)
@@ -160,6 +172,7 @@ class TaskRun:
         except McpError as error:
             raise hide_id(error, self.state.id) from _without(error.__cause__, self.state.id)
         finally:
+            self._notifier = None
             if notifier is not None:
                 await notifier.aclose()
 
@@ -168,9 +181,9 @@ class TaskRun:
         rpc = await self._connection.live()
         await self._poll(timeouts, CallOptions(repeatable=True, withdraws=False), Stopwatch(rpc))
 
-    def _tell(self, notifier: ProgressNotifier | None) -> None:
+    def _tell(self) -> None:
         """Each new message of the server's is a step of progress."""
-        said = self.state.status, self.state.message
+        notifier, said = self._notifier, (self.state.status, self.state.message)
         if notifier is None or self.state.message is None or said == self._told:
             return
         self._told = said
@@ -235,11 +248,15 @@ class TaskRun:
             self._lost(error)
             return
         try:
-            self.state = read_task(said, self.state.id)
+            self.state = self._read(said)
         except Malformed as error:
             raise ProtocolViolation(str(error), result=said, server=self._context.server) from None
         self._failures = 0
         self._due = self._now() + self.state.interval
+
+    def _read(self, said: dict[str, Any]) -> TaskState:
+        """What a poll was answered with. Raises ``Malformed``."""
+        return read_task(said, self.state.id)
 
     async def _request(
         self,

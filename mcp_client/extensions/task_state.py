@@ -12,7 +12,7 @@ from every error that leaves this room.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ..errors import McpError
@@ -28,6 +28,7 @@ __all__ = [
     "WORKING",
     "TaskState",
     "hide_id",
+    "read_status",
     "read_task",
 ]
 
@@ -76,6 +77,30 @@ class TaskState:
 def read_task(said: Mapping[str, Any], expected: str | None = None) -> TaskState:
     """What ``tasks/get`` answers about the task ``expected``; or, without one, the answer that
     creates a task. Raises ``Malformed``."""
+    state = read_status(said, expected, said.get("pollIntervalMs"), said.get("ttlMs"))
+    if expected is None:
+        return state
+    member = {INPUT_REQUIRED: "inputRequests", COMPLETED: "result", FAILED: "error"}.get(
+        state.status
+    )
+    if member is None:
+        return replace(state, is_whole=True)
+    found = said.get(member)
+    if type(found) is not dict:
+        raise Malformed(f"a task that is {state.status} has no object {member}")
+    if member == "error" and type(found.get("code")) is not int:
+        raise Malformed("the error of a task that failed has no code")
+    if member == "inputRequests":
+        return replace(state, is_whole=True, questions=found)
+    if member == "result":
+        return replace(state, is_whole=True, result=found)
+    return replace(state, is_whole=True, error=found)
+
+
+def read_status(
+    said: Mapping[str, Any], expected: str | None, interval: object, ttl: object
+) -> TaskState:
+    """The same, without what belongs to the status; ``interval`` and ``ttl`` in milliseconds."""
     id, status = said.get("taskId"), said.get("status")
     if type(id) is not str or not id or len(id) > _LONGEST_ID:
         raise Malformed(f"the taskId of a task is not a text of 1 to {_LONGEST_ID} characters")
@@ -83,28 +108,14 @@ def read_task(said: Mapping[str, Any], expected: str | None = None) -> TaskState
         raise Malformed("the answer is about another task than the one asked about")
     if type(status) is not str or status not in _STATUSES:
         raise Malformed(f"the status of a task is {mask(safe_text(status, 80), [id])!r}")
-    message = said.get("statusMessage")
-    seconds, ttl = _seconds(said.get("pollIntervalMs")), _seconds(said.get("ttlMs"))
-    common: dict[str, Any] = {
-        "id": id,
-        "status": status,
-        "message": mask(message, [id]) if type(message) is str else None,
-        "interval": _INTERVAL if seconds is None else min(max(seconds, _SHORTEST), _LONGEST),
-        "ttl": ttl,
-    }
-    if expected is None:
-        return TaskState(**common)
-    member = {INPUT_REQUIRED: "inputRequests", COMPLETED: "result", FAILED: "error"}.get(status)
-    common["is_whole"] = True
-    if member is None:
-        return TaskState(**common)
-    found = said.get(member)
-    if type(found) is not dict:
-        raise Malformed(f"a task that is {status} has no object {member}")
-    if member == "error" and type(found.get("code")) is not int:
-        raise Malformed("the error of a task that failed has no code")
-    common["questions" if member == "inputRequests" else member] = found
-    return TaskState(**common)
+    message, seconds = said.get("statusMessage"), _seconds(interval)
+    return TaskState(
+        id,
+        status,
+        mask(message, [id]) if type(message) is str else None,
+        _INTERVAL if seconds is None else min(max(seconds, _SHORTEST), _LONGEST),
+        _seconds(ttl),
+    )
 
 
 def hide_id(error: McpError, id: str) -> McpError:

@@ -1,8 +1,9 @@
 """The tasks of one session: waited for by ``call_tool``, or handed over by ``start_tool``.
 
 A server may answer a call with a task (``io.modelcontextprotocol/tasks``, 2026-07-28): it goes on
-without the request, and its result is asked for later. ``call_tool`` waits for it (see
-``task_run``). ``start_tool`` returns a ``Task``, which outlives the session and the process:
+without the request, and its result is asked for later. In 2025-11-25 the client asks for that with
+the call, and must where the tool requires it. ``call_tool`` waits for it (see ``task_run`` and
+``core_task``). ``start_tool`` returns a ``Task``, which outlives the session and the process:
 ``task.to_json()`` is a text for ``session.resume_task`` in another one.
 """
 
@@ -29,11 +30,13 @@ from ..errors import (
 from ..handlers.dispatcher import Dispatcher
 from ..handlers.input_rounds import InputRequest
 from ..protocol.era import Malformed
+from ..protocol.jsonrpc import Id
 from ..protocol.metadata import shown
 from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import cancel_requests, current
 from ..runtime.limits import Timeouts
 from ..runtime.session_context import SessionContext
+from .core_task import CoreTaskRun, read_creation
 from .task_run import Stopwatch, TaskRun
 from .task_state import WORKING, TaskState, read_task
 
@@ -59,25 +62,34 @@ class TaskCalls:
         """Those that ``call_tool`` waits for."""
         self._cancels = BackgroundTasks(current(), context.server)
 
-    def begin(self, created: dict[str, Any], call: ToolCall) -> TaskRun:
-        """The task that the answer to ``call`` creates. Raises ``ProtocolViolation``."""
+    def begin(self, created: dict[str, Any], call: ToolCall, ids: list[Id]) -> TaskRun:
+        """The task that the answer to ``call`` creates. ``ids`` are those of its requests, which
+        are its progress tokens. Raises ``ProtocolViolation``."""
+        era = self._connection.agreed().era
         try:
-            return self.run(read_task(created), call)
+            run = self.run((read_creation if era.has_tasks else read_task)(created), call)
         except Malformed as error:
             raise ProtocolViolation(
                 f"invalid task: {error}", result=created, server=self.context.server
             ) from None
+        if isinstance(run, CoreTaskRun):
+            run.token = ids[-1]
+            era.lasting_tokens.add(run.token)
+            self._dispatcher.task_progress[run.token] = run.hear
+        return run
 
     def resumed(self, id: str) -> TaskRun:
         """A task of which nothing else is known yet."""
         return self.run(TaskState(id, WORKING))
 
     def run(self, state: TaskState, call: ToolCall | None = None) -> TaskRun:
-        return TaskRun(self._connection, self._dispatcher, self.context, state, call=call)
+        kind = CoreTaskRun if self._connection.agreed().era.has_tasks else TaskRun
+        return kind(self._connection, self._dispatcher, self.context, state, call=call)
 
     async def wait(self, run: TaskRun, call: InputRequest, rpc: RpcConnection) -> dict[str, Any]:
         """The result of the call. Whatever ends the wait before the task is over cancels it."""
-        watch = Stopwatch(rpc, rpc.now() - call.started - call.paused)
+        spent = rpc.now() - call.started - call.paused
+        watch = Stopwatch(rpc, spent, self.context.timeouts.approval)
         self._waiting.add(run)
         try:
             return await self._until_closed(run, call.timeouts, call.options, watch)
@@ -104,16 +116,21 @@ class TaskCalls:
     async def _until_closed(
         self, run: TaskRun, timeouts: Timeouts, options: CallOptions, watch: Stopwatch
     ) -> dict[str, Any]:
-        result: dict[str, Any] = await self._dispatcher.until_closed(
-            lambda: run.wait(timeouts, options, watch), _ENDED
-        )
-        return result
+        try:
+            result: dict[str, Any] = await self._dispatcher.until_closed(
+                lambda: run.wait(timeouts, options, watch), _ENDED
+            )
+            return result
+        finally:
+            if run.over and isinstance(run, CoreTaskRun):
+                self._connection.agreed().era.lasting_tokens.discard(run.token)
+                self._dispatcher.task_progress.pop(run.token, None)
 
     async def live(self) -> RpcConnection:
         return await self._connection.live()
 
     def stopwatch(self) -> Stopwatch:
-        return Stopwatch(self._connection.agreed())
+        return Stopwatch(self._connection.agreed(), most_paused=self.context.timeouts.approval)
 
     async def aclose(self) -> None:
         """Cancel the tasks that ``call_tool`` waits for, within ``Timeouts.close``."""

@@ -39,6 +39,7 @@ from ..errors import (
 from ..protocol.capabilities import declared_in
 from ..protocol.era import Era, InputRequired
 from ..protocol.jsonrpc import Id, Request, encode_error_response, encode_response
+from ..protocol.metadata import RELATED_TASK, related_task
 from ..runtime.background import BackgroundTask, BackgroundTasks
 from ..runtime.callbacks import invoke_callback
 from ..runtime.event_loop import Backend, LoopEvent, being_cancelled, cancel_requests
@@ -84,6 +85,11 @@ class Dispatcher:
         self._in_callers: set[anyio.CancelScope] = set()
         self.calls: dict[str, ToolCall] = {}
         """The tool calls under way by their id. ``InputRequiredLoop`` keeps it."""
+        self.of_task: dict[str, ToolCall] = {}
+        """The tool calls that became tasks and are waited for, by the id of the task: in the
+        handshake era a question names its task."""
+        self.task_progress: dict[Id, Callable[[Mapping[str, Any]], None]] = {}
+        """What hears the progress of a task, by the token of the request that made it."""
         self._question_limits = QuestionLimits(context.limits, self.calls)
         self._watching = self._closed = False
         self._completions: dict[str, LoopEvent] = {}
@@ -148,8 +154,11 @@ class Dispatcher:
         key = transport, request.id
         if len(self._open) >= self._limits.questions or key in self._open:
             raise RequestRefused(LIMIT_EXCEEDED, "too many questions at once")
-        parsed = self._parse(request.method, request.params, era, self._question_limits.only_call)
-        self._count([parsed])
+        task = related_task(request.params)
+        call = self.of_task.get(task) if task is not None else None
+        about = call or self._question_limits.only_call
+        parsed = self._parse(request.method, request.params, era, about)
+        self._count([parsed], call)
         if not self._watching:
             self._tasks.start(self._watch_connections)
             self._watching = True
@@ -157,11 +166,11 @@ class Dispatcher:
 
         async def answer() -> None:
             try:
-                text = await self._response(request.id, parsed, era)
+                text = await self._response(request.id, parsed, era, task)
             finally:
                 self._open.pop(key, None)
                 resume()
-            if task.cancel_called:
+            if answering.cancel_called:
                 return  # the handler swallowed the cancellation: its answer is not wanted
             try:
                 await transport.send(text, {})
@@ -169,7 +178,7 @@ class Dispatcher:
                 _log.debug("%s: an answer could not be sent: %s", self._server, error)
 
         try:
-            task = self._open[key] = self._tasks.start(answer)
+            answering = self._open[key] = self._tasks.start(answer)
         except BaseException:
             resume()
             raise
@@ -213,11 +222,16 @@ class Dispatcher:
         )
         transport.send_soon(encode_error_response(request.id, refused.code, str(refused)), {})
 
-    async def _response(self, id: Id, request: HandlerRequest, era: Era | None) -> str:
+    async def _response(
+        self, id: Id, request: HandlerRequest, era: Era | None, task: str | None
+    ) -> str:
         from .wire_format import InvalidHandlerAnswer, RequestRefused
 
         try:
-            return encode_response(id, await self._ask(request, era))
+            answer = await self._ask(request, era)
+            if task is not None:
+                answer["_meta"] = {**(answer.get("_meta") or {}), RELATED_TASK: {"taskId": task}}
+            return encode_response(id, answer)
         except RequestRefused as refused:
             self._stats.refused_questions += 1
             return encode_error_response(id, refused.code, str(refused))

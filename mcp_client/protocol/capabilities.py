@@ -27,6 +27,7 @@ __all__ = [
     "ServerFacts",
     "declared_in",
     "declares",
+    "makes_tasks",
     "may_offer",
     "missing_capabilities",
 ]
@@ -136,6 +137,15 @@ def declares(capabilities: Mapping[str, Any], feature: str, detail: str) -> bool
     """Whether ``capabilities`` has ``{feature: {detail: true}}``."""
     settings = capabilities.get(feature)
     return isinstance(settings, dict) and settings.get(detail) is True
+
+
+def makes_tasks(capabilities: Mapping[str, Any]) -> bool:
+    """Whether ``capabilities`` has ``tasks.requests.tools.call`` (2025-11-25
+    ``basic/utilities/tasks``)."""
+    found: Any = capabilities
+    for name in ("tasks", "requests", "tools", "call"):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return isinstance(found, Mapping) or found is True
 
 
 def may_offer(

@@ -11,10 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
-from .capabilities import ServerFacts
+from .capabilities import ServerFacts, makes_tasks
 from .headers import PROTOCOL_VERSION, HeaderParam
 from .jsonrpc import Id, Notification
-from .versions import FULL_FORMS, VERSION_HEADER
+from .versions import CORE_TASKS, FULL_FORMS, VERSION_HEADER
 
 __all__ = [
     "TOOLS_CALL",
@@ -77,6 +77,12 @@ class Era(ABC):
         self.full_forms: Final = revision in FULL_FORMS
         """Whether requests of the server may have titled choices, multiple choice, tools in
         sampling, and several content blocks in a message."""
+        self.has_tasks: Final = revision in CORE_TASKS
+        """Whether a call may ask to be made a task."""
+        self.takes_tasks: Final = self.has_tasks and makes_tasks(server.capabilities)
+        """Whether the server declares that it makes tasks of calls that ask for it."""
+        self.lasting_tokens: Final[set[Id]] = set()
+        """The progress tokens of requests that are answered and whose task goes on."""
         self.session_headers: Final[Mapping[str, str]] = (
             {PROTOCOL_VERSION: revision} if revision in VERSION_HEADER else {}
         )
@@ -111,12 +117,13 @@ class Era(ABC):
         """What a result of ``method`` means. Raises ``Malformed``."""
 
     def owner(self, notice: Notification) -> Id | None:
-        """The request a notification belongs to; None where it belongs to none.
+        """The request a notification belongs to; None where it belongs to none, or to a task.
 
         Progress carries the token we gave, and the token we give is the request's id.
         """
         if notice.method == "notifications/progress":
-            return _id(notice.params.get("progressToken"))
+            token = _id(notice.params.get("progressToken"))
+            return None if token in self.lasting_tokens else token
         return None
 
 

@@ -18,6 +18,7 @@ from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 
 __all__ = [
+    "RELATED_TASK",
     "Annotations",
     "Metadata",
     "brief",
@@ -25,10 +26,14 @@ __all__ = [
     "check_meta",
     "decoded",
     "decoded_size",
+    "related_task",
     "shown",
     "text_or_none",
 ]
 
+RELATED_TASK = "io.modelcontextprotocol/related-task"
+"""Says which task a message belongs to (2025-11-25 ``basic/utilities/tasks``)."""
+_LONGEST_TASK_ID = 4_096
 _ROLES = ("user", "assistant")
 _BRIEF = 80
 _FEW = 8
@@ -113,6 +118,14 @@ class Metadata:
         from .icons import safe_icons
 
         return safe_icons(self.raw.get("icons"), getattr(self, "_origin", None))
+
+
+def related_task(message: Mapping[str, Any]) -> str | None:
+    """The id of the task that the params of a request, or a result, say they belong to."""
+    meta = message.get("_meta")
+    related = meta.get(RELATED_TASK) if type(meta) is dict else None
+    id = related.get("taskId") if type(related) is dict else None
+    return id if type(id) is str and 0 < len(id) <= _LONGEST_TASK_ID else None
 
 
 def check_meta(meta: Mapping[str, Any]) -> None:

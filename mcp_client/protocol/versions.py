@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 __all__ = ["HANDSHAKE", "LATEST_HANDSHAKE", "LATEST_STATELESS", "STATELESS", "VERSION_HEADER"]
-__all__ += ["DECLARES_TOOLS", "ELICITS", "FULL_FORMS", "is_known"]
+__all__ += ["CORE_TASKS", "DECLARES_TOOLS", "ELICITS", "FULL_FORMS", "is_known"]
 
 HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Revisions opened by ``initialize``, newest first."""
@@ -24,6 +24,9 @@ ELICITS = (*STATELESS, "2025-11-25", "2025-06-18")
 FULL_FORMS = (*STATELESS, "2025-11-25")
 """Of those, the ones with URLs to open, titled choices and multiple choice; in sampling, the same
 have tools, and several content blocks in a message."""
+
+CORE_TASKS = ("2025-11-25",)
+"""Revisions in which a call may ask to be made a task, without an extension."""
 
 LATEST_HANDSHAKE = HANDSHAKE[0]
 LATEST_STATELESS = STATELESS[0]

@@ -53,7 +53,7 @@ from ..protocol.jsonrpc import Json
 from ..runtime.event_loop import cancel_requests, current
 from ..validation.worker_pool import WorkerPool
 from .call_state import CallState
-from .in_force import InForce, changes, check_audience, check_options
+from .in_force import InForce, changes, check_audience, check_options, is_task
 from .setup import Setup
 from .started import StartedCall
 from .tool_validation import ToolValidation, log_problem
@@ -219,6 +219,7 @@ class Caller:
         tool = now.tool
         call.entry.found(tool, now.rpc.era.revision)
         check_audience(tool, call.origin)
+        call.as_task = is_task(tool, now.rpc.era, call.hands_over)
         call.id = call.id or self._new_id()
         if call.frozen is None:
             call.frozen = _object("arguments", {} if call.arguments is None else call.arguments)
@@ -324,8 +325,15 @@ class Caller:
             cancel_requests=before,
         )
         method = "tools/call"
-        fields = {"name": approved.tool.name, "arguments": Json(approved.arguments_json)}
+        fields: dict[str, Any] = {
+            "name": approved.tool.name,
+            "arguments": Json(approved.arguments_json),
+        }
         timeouts = call.timeouts.after(call.seconds) if call.seconds else call.timeouts
+        if call.as_task:
+            from ..extensions.core_task import asking, creation
+
+            fields["task"], options.ids = asking(timeouts), []
         if (
             (token is not None and token.cancelled)
             or self._backend.current_task().cancelling() > before
@@ -338,6 +346,8 @@ class Caller:
         calls[approved.id] = approved
         try:
             reading = await rpc.request(method, fields, timeouts, options)
+            if call.as_task:
+                reading = creation(reading.result)
             if type(reading) is Complete:
                 return reading.result
             asked = InputRequest(method, fields, timeouts, options, started)
@@ -345,7 +355,7 @@ class Caller:
                 reading = await self._rounds.answer(reading, rpc, asked, approved)
             if isinstance(reading, Complete):
                 return reading.result
-            call.run = self._tasks().begin(reading.result, approved)
+            call.run = self._tasks().begin(reading.result, approved, options.ids or [])
             return None if call.hands_over else await self._tasks().wait(call.run, asked, rpc)
         except ServerError as error:
             raise await self._rounds.explained(error, rpc.era, approved) from None

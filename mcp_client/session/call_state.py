@@ -96,6 +96,8 @@ class CallState:
     server was out of date."""
     may_have_run: bool = False
     """Whether an earlier attempt may have run."""
+    as_task: bool = False
+    """Whether the server is asked to make it a task."""
     hands_over: bool = False
     """Whether a task is handed over, instead of waited for."""
     run: TaskRun | None = None

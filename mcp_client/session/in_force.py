@@ -11,11 +11,12 @@ from ..catalog.tool import Tool
 from ..connection.cancellation import CancelToken
 from ..connection.rpc import RpcConnection
 from ..errors import ConfigError, NotSent
+from ..protocol.era import Era
 from ..protocol.metadata import check_meta
 from .retry import Retry
 from .tool_validation import strictness_of
 
-__all__ = ["InForce", "changes", "check_audience", "check_options"]
+__all__ = ["InForce", "changes", "check_audience", "check_options", "is_task"]
 
 
 def check_options(
@@ -51,6 +52,27 @@ def check_audience(tool: Tool, origin: CallOrigin) -> None:
     else:
         why = "the tool's _meta.ui.visibility names neither model nor app, so nothing may call it"
     raise NotSent(f"{why}; the call was not sent", server=tool.server, tool=tool.name)
+
+
+def is_task(tool: Tool, era: Era, on_request: bool) -> bool:
+    """Whether to ask that a call is made a task (2025-11-25 ``basic/utilities/tasks``, tool-level
+    negotiation): where the tool requires it, or allows it and the caller wants a task.
+
+    Raises ``NotSent`` where the tool requires it and the server does not declare tasks.
+    """
+    if not era.has_tasks:
+        return False
+    support = tool.task_support
+    if era.takes_tasks:
+        return support == "required" or (on_request and support == "optional")
+    if support == "required":
+        raise NotSent(
+            "the tool has to be called as a task (execution.taskSupport), and the server does not "
+            "declare tasks.requests.tools.call; the call was not sent",
+            server=tool.server,
+            tool=tool.name,
+        )
+    return False
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from ..errors import ConfigError, McpError
 from ..handlers.dispatcher import Dispatcher
 from ..handlers.server_log import ServerLog
 from ..protocol.jsonrpc import Notification, Request, encode_response
-from ..protocol.notifications import CANCELLED, COMPLETED, LOG_LEVELS, LOGGED
+from ..protocol.notifications import CANCELLED, COMPLETED, LOG_LEVELS, LOGGED, PROGRESS
 from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
 
@@ -73,6 +73,10 @@ class Incoming:
             self._dispatcher.on_cancelled(transport, notice.params)
         elif method == COMPLETED:
             self._dispatcher.on_elicitation_complete(notice.params)
+        elif method == PROGRESS:
+            token = notice.params.get("progressToken")
+            if type(token) is int and token in self._dispatcher.task_progress:
+                self._dispatcher.task_progress[token](notice.params)
         elif method in self.notices:
             self.notices[method](notice.params)
         elif self._subscriptions is not None:

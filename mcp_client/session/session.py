@@ -262,7 +262,8 @@ class Session(LibraryOfSession, SkillMethods):
         """Call a tool as ``call_tool`` does, but return as soon as the server has made a task of
         the call (2026-07-28, extension tasks); a tool that completes at once is a finished task.
 
-        The server decides whether it does. ``cancel`` and ``retry`` are about the start. Closing
+        The server decides whether it does; in 2025-11-25 it is asked to where the tool's
+        ``task_support`` allows that. ``cancel`` and ``retry`` are about the start. Closing
         the session does not cancel the task: ``task.cancel()`` does.
         """
         timeouts = self._timeouts if timeout is None else self._timeouts.for_call(timeout)

@@ -626,7 +626,7 @@ async def test_an_old_file_is_completed_with_a_finding_and_no_call_is_refused(
     "change",
     [
         {"_meta": {"ui": {"resourceUri": "ui://other"}}},
-        {"execution": {"taskSupport": "required"}},
+        {"execution": {"taskSupport": "forbidden"}},
         {"icons": [{"src": "https://example.com/new.png"}]},
     ],
 )

@@ -35,6 +35,7 @@ __all__ = [
     "authlib",
     "chromium",
     "conformance",
+    "core_tasks",
     "everything",
     "filesystem",
     "git",
@@ -136,6 +137,12 @@ def asking() -> StdioServer:
     """A server on the official SDK that asks back."""
     python = _found(PEERS / "sdk-2.3.0" / "bin" / "python", "the official SDK 2.3.0")
     return StdioServer(str(python), [str(_SERVERS / "asking_2.py")], env=_new_identity())
+
+
+def core_tasks() -> StdioServer:
+    """A server on the official SDK 1.x with the tasks of 2025-11-25."""
+    python = _found(PEERS / "sdk-1.30.0" / "bin" / "python", "the official SDK 1.30.0")
+    return StdioServer(str(python), [str(_SERVERS / "tasks_1.py")], env=_new_identity())
 
 
 def library(version: str) -> StdioServer:

@@ -1,0 +1,176 @@
+"""Tasks of revision 2025-11-25, where the client asks for one with the call.
+
+2025-11-25 ``basic/utilities/tasks`` (experimental there). They differ from those of the extension
+(``task_run``) in three things. ``tasks/get`` tells the status only: the result of the call is asked
+for with ``tasks/result``, once the task has ended. That request is also made where input is
+required, and waits until the task ends: meanwhile the server sends its questions as requests, which
+name the task, as the answers do. And a result in which the tool reports an error is the end of a
+task that ``failed``.
+
+A task asks to be kept for as long as its call may take. Notices of the status need not come and may
+come before the task is known: they are not used.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..connection.rpc import CallOptions, RpcConnection
+from ..errors import (
+    CallTimeout,
+    ConnectError,
+    ConnectionLost,
+    NotSent,
+    ProtocolViolation,
+    ServerError,
+)
+from ..protocol.era import Complete, ExtensionResult, Malformed
+from ..protocol.jsonrpc import Id
+from ..protocol.metadata import RELATED_TASK, related_task
+from ..runtime.limits import Timeouts
+from ..runtime.safe_text import safe_text
+from .task_run import Stopwatch, TaskRun
+from .task_state import COMPLETED, FAILED, INPUT_REQUIRED, TaskState, read_status
+
+__all__ = ["CoreTaskRun", "asking", "creation", "read_creation"]
+
+_log = logging.getLogger("mcp_client")
+
+
+def asking(timeouts: Timeouts) -> dict[str, Any]:
+    """The member ``task`` of a call that is to be made a task."""
+    return {} if timeouts.total == math.inf else {"ttl": math.ceil(timeouts.total * 1000)}
+
+
+def creation(result: dict[str, Any]) -> Complete | ExtensionResult:
+    """The answer to a call that asked for a task: that, or the result of the call at once."""
+    return ExtensionResult("task", result) if "task" in result else Complete(result)
+
+
+def read_creation(result: Mapping[str, Any]) -> TaskState:
+    """The task that the answer creates. Raises ``Malformed``."""
+    task = result.get("task")
+    if type(task) is not dict:
+        raise Malformed("the task that was created is not a JSON object")
+    return read_core_task(task)
+
+
+def read_core_task(said: Mapping[str, Any], expected: str | None = None) -> TaskState:
+    """What ``tasks/get`` answers about the task ``expected``. Raises ``Malformed``."""
+    return read_status(said, expected, said.get("pollInterval"), said.get("ttl"))
+
+
+class CoreTaskRun(TaskRun):
+    """One task of the server, for whoever waits for it: one at a time."""
+
+    _result: dict[str, Any] | None = None
+    token: Id = ""
+    """The progress token of the call, which is used until the task ends."""
+    _reached: float = -math.inf
+    """The progress that was heard last by that token."""
+    _said: str | None = None
+
+    def _read(self, said: dict[str, Any]) -> TaskState:
+        return replace(read_core_task(said, self.state.id), is_whole=True)
+
+    async def wait(self, timeouts: Timeouts, options: CallOptions, watch: Stopwatch) -> Any:
+        of_task, id = self._dispatcher.of_task, self.state.id
+        if self.call is not None:
+            of_task[id] = self.call
+        try:
+            return await super().wait(timeouts, options, watch)
+        finally:
+            of_task.pop(id, None)
+
+    async def _poll(self, timeouts: Timeouts, options: CallOptions, watch: Stopwatch) -> None:
+        before = self.state
+        await super()._poll(timeouts, options, watch)
+        if self.state is not before and self.state.status in (INPUT_REQUIRED, COMPLETED, FAILED):
+            self._tell()
+            await self._fetch(timeouts, options, watch)
+
+    async def _fetch(self, timeouts: Timeouts, options: CallOptions, watch: Stopwatch) -> None:
+        """Ask for the result, and answer meanwhile what the server asks. Where none comes and the
+        task may go on, the next poll tells how it is doing."""
+        state = self.state
+        # Until it is here, nothing is known of the end.
+        self.state = replace(state, is_whole=False)
+        try:
+            rpc = watch.on(await self._connection.live())
+            clocks = timeouts.after(watch.spent)
+            raw = await self._request(rpc, "tasks/result", {}, clocks, options)
+        except ServerError as error:
+            if state.ended:
+                raise  # it is what the call would have been answered with
+            _log.debug(
+                "%s: the result of a task was refused: code %s", self._context.server, error.code
+            )
+        except CallTimeout:
+            if state.ended:
+                raise
+        except (ConnectionLost, ConnectError) as error:
+            self._lost(error)
+        else:
+            self._result = self._own(raw)
+            status = state.status
+            if not state.ended:
+                status = FAILED if raw.get("isError") is True else COMPLETED
+            self.state = replace(state, status=status, is_whole=True)
+
+    def _own(self, raw: dict[str, Any]) -> dict[str, Any]:
+        """The result of the call, without the id of the task, which is a secret."""
+        named = related_task(raw)
+        if named is not None and named != self.state.id:
+            raise ProtocolViolation(
+                "the answer to tasks/result is about another task than the one asked about",
+                result=raw,
+                server=self._context.server,
+            )
+        meta = raw.get("_meta")
+        if type(meta) is not dict or RELATED_TASK not in meta:
+            return raw
+        rest = {key: value for key, value in meta.items() if key != RELATED_TASK}
+        return {**raw, "_meta": rest}
+
+    def _outcome(self) -> dict[str, Any]:
+        result = self._result
+        if result is None:
+            return super()._outcome()
+        if self.state.status != FAILED:
+            return result
+        if "content" in result:
+            return {**result, "isError": True}
+        reason = safe_text(self.state.message or "the server gives no reason", 500)
+        raise ServerError(f"the task failed: {reason}", server=self._context.server)
+
+    def hear(self, params: Mapping[str, Any]) -> None:
+        """Progress of the call, after its answer has created the task."""
+        progress, total, text = map(params.get, ("progress", "total", "message"))
+        if type(progress) not in (int, float) or progress <= self._reached:  # type: ignore[operator]
+            return
+        self._reached = progress  # type: ignore[assignment]
+        if self._notifier is not None:
+            self._notifier.tell(
+                progress,
+                total if type(total) in (int, float) else None,
+                text if type(text) is str else None,
+            )
+
+    def _tell(self) -> None:
+        # Beside progress of the call's own, a step would not be one of its numbers.
+        if self._reached == -math.inf and self.state.message != self._said:
+            self._said = self.state.message
+            super()._tell()
+
+    async def cancel(self, rpc: RpcConnection, timeouts: Timeouts | None = None) -> None:
+        tasks = rpc.era.server.capabilities.get("tasks")
+        if not isinstance(tasks, Mapping) or "cancel" not in tasks:
+            raise NotSent(
+                "the server does not declare tasks.cancel, so it was not asked to cancel the task",
+                server=self._context.server,
+            )
+        await super().cancel(rpc, timeouts)

@@ -1,0 +1,130 @@
+"""A server in this process with the tasks of 2025-11-25, which are made where the client asks."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from mcp_client import JsonRpcError, MemoryServer
+
+__all__ = ["ID", "RELATED", "CoreTasking", "text"]
+
+ID = "task-0123456789abcdef-secret"
+RELATED = "io.modelcontextprotocol/related-task"
+_TIMES = {"createdAt": "2025-11-25T09:00:00Z", "lastUpdatedAt": "2025-11-25T09:00:00Z"}
+
+
+def text(said: str, **members: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": said}], **members}
+
+
+class CoreTasking:
+    """Each poll takes the next of ``states``, and the last one again and again: a status, or what
+    ``tasks/get`` answers beside it, or an error, or a function for one of these. ``result`` is what
+    ``tasks/result`` answers, likewise. All messages are in ``messages``."""
+
+    def __init__(
+        self, *states: Any, support: str | None = "required", result: Any = None, **tool: Any
+    ) -> None:
+        self.states = list(states) or ["completed"]
+        self.support = support
+        self.result: Any = text("done") if result is None else result
+        self.tool = tool
+        self.revision = "2025-11-25"
+        self.declares: Any = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+        self.created: Any = None
+        """In place of the answer that creates a task."""
+        self.cancels: Any = None
+        self.messages: list[dict[str, Any]] = []
+        self.got = anyio.Event()
+        """Of the first poll."""
+        self.asked = anyio.Event()
+        """For a result."""
+        self._answers: dict[Any, anyio.Event] = {}
+        self.answers: dict[Any, dict[str, Any]] = {}
+        self.send: Callable[[Any], None] = lambda message: None
+
+    @property
+    def server(self) -> MemoryServer:
+        return MemoryServer(self)
+
+    def all(self, method: str) -> list[dict[str, Any]]:
+        return [m["params"] for m in self.messages if m.get("method") == method]
+
+    @property
+    def methods(self) -> list[str]:
+        """What was sent of calls and their tasks, in order."""
+        kinds = ("tools/call", "tasks/", "notifications/cancelled")
+        return [m["method"] for m in self.messages if m.get("method", "").startswith(kinds)]
+
+    async def __call__(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+        self.send = send
+        if "method" not in message:
+            self.answers[message["id"]] = message
+            self._answers[message["id"]].set()
+            return None
+        self.messages.append(message)
+        params = message.get("params", {})
+        match message["method"]:
+            case "initialize":
+                tasks = {} if self.declares is None else {"tasks": self.declares}
+                return {
+                    "protocolVersion": self.revision,
+                    "capabilities": {"tools": {}, **tasks},
+                    "serverInfo": {"name": "s", "version": "1"},
+                }
+            case "ping":
+                return {}
+            case "tools/list":
+                execution = {} if self.support is None else {"taskSupport": self.support}
+                tool = {"name": "slow", "inputSchema": {"type": "object"}, "execution": execution}
+                return {"tools": [{**tool, **self.tool}]}
+            case "tools/call":
+                if "task" not in params:
+                    if self.support == "required":
+                        raise JsonRpcError(-32601, "requires task augmentation")
+                    return text("at once")
+                created = {"task": self.state("working")}
+                return await _said(created if self.created is None else self.created)
+            case "tasks/get":
+                self.got.set()
+                said = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+                said = await _said(said)
+                return self.state(said) if isinstance(said, str) else {**self.state(""), **said}
+            case "tasks/result":
+                self.asked.set()
+                result = await _said(self.result)
+                return {**result, "_meta": {RELATED: {"taskId": ID}, "kept": 1}}
+            case "tasks/cancel":
+                if self.cancels is not None:
+                    return await _said(self.cancels)
+                self.states = ["cancelled"]
+                return self.state("cancelled")
+        return NotImplemented
+
+    def state(self, status: str, **members: Any) -> dict[str, Any]:
+        common = {"taskId": ID, **_TIMES, "ttl": 60_000, "pollInterval": 1_000}
+        return {**common, "status": status, **members}
+
+    async def ask(self, id: Any, **meta: Any) -> dict[str, Any]:
+        """Ask a question of the task as a request, and wait for the answer."""
+        self._answers[id] = anyio.Event()
+        schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+        params = {"message": "Who?", "requestedSchema": schema, "_meta": meta}
+        if not meta:
+            params["_meta"] = {RELATED: {"taskId": ID}}
+        method = "elicitation/create"
+        self.send({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        await self._answers[id].wait()
+        return self.answers[id]
+
+
+async def _said(said: Any) -> Any:
+    said = said() if callable(said) else said
+    said = await said if inspect.isawaitable(said) else said
+    if isinstance(said, Exception):
+        raise said
+    return said
