@@ -30,6 +30,7 @@ from tests.interop.install import (
 
 __all__ = [
     "apps",
+    "apps_fastmcp",
     "apps_python",
     "asking",
     "authlib",
@@ -73,6 +74,12 @@ def apps(*domains: str) -> StdioServer:
     _found(modules / EXT_APPS / "package.json", EXT_APPS)
     script = _SERVERS / "apps.mjs"
     return StdioServer(str(node()), [str(script), str(modules), *domains], env=_new_identity())
+
+
+def apps_fastmcp() -> StdioServer:
+    """A server on FastMCP whose tools have a view."""
+    python = _found(PEERS / "fastmcp-tasks" / "bin" / "python", "FastMCP")
+    return StdioServer(str(python), [str(_SERVERS / "apps_fastmcp.py")], env=_new_identity())
 
 
 def apps_python() -> StdioServer:
