@@ -1,6 +1,7 @@
 """``doctor``: what a server does when it is started, asked and closed, and what is wrong with it.
 
-No tool is called. What was seen is kept in a ``Report``; the verdict is its worst part::
+No tool is called but those of ``--allow`` that need no arguments. What was seen is kept in a
+``Report``; the verdict is its worst part::
 
     unreachable, needs login    it could not be asked at all
     breaks promises             it answers otherwise than the specification or its own word says
@@ -14,10 +15,11 @@ import argparse
 import json
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 
 from ..errors import AuthError, ConnectError, McpError, NegotiationError, OutcomeUnknown
+from ..protocol.era import TOOLS_CALL
 from ..protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from ..protocol.versions import HANDSHAKE, STATELESS
 from ..runtime.safe_text import safe_text
@@ -25,60 +27,17 @@ from ..session.connect import connect
 from ..session.session import Session
 from ..transports.base import Received, Transport
 from ..transports.recording import Recorder, RecordingTransport
+from .doctor_report import MOST, Report, Step
+from .doctor_tools import check_tools
 from .exits import DONE, LOGIN_NEEDED, SERVER_ERROR, UsageError, exit_code
 from .output import print_json, print_parts, print_text
 from .session import chosen_target, options_of, started_from
 from .target import Configured
 
-__all__ = ["Problem", "Report", "Step", "doctor"]
+__all__ = ["doctor"]
 
 _SLOW = 2.0
 """Seconds: longer than a person expects to wait."""
-_MOST = 12
-"""Problems of one kind that are listed one by one."""
-
-
-@dataclass(slots=True)
-class Step:
-    """Something that was asked, and how it went."""
-
-    what: str
-    at: float
-    """Seconds since the beginning."""
-    seconds: float | None = None
-    """Until the answer; None where there was none."""
-    outcome: str = "no answer"
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    kind: str
-    """"unreachable", "needs login", "breaks promises", "slow" or "old"."""
-    what: str
-    advice: str
-
-
-@dataclass(slots=True)
-class Report:
-    server: str
-    revision: str | None = None
-    info: str = ""
-    steps: list[Step] = field(default_factory=list)
-    promises: dict[str, str] = field(default_factory=dict)
-    """What the server declares, and whether it was so."""
-    problems: list[Problem] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    """What a person should look at: texts that could mislead a model, and the like."""
-    code: int = DONE
-
-    @property
-    def verdict(self) -> str:
-        order = ("needs login", "unreachable", "breaks promises", "slow", "old")
-        kinds = {problem.kind for problem in self.problems}
-        return next((kind for kind in order if kind in kinds), "healthy")
-
-    def found(self, kind: str, what: str, advice: str) -> None:
-        self.problems.append(Problem(kind, what, advice))
 
 
 class _Timeline(Recorder):
@@ -164,7 +123,7 @@ async def _examine(report: Report, transport: Transport, options: argparse.Names
             info = session.server_info
             if info is not None:
                 report.info = safe_text(f"{info.name} {info.version or ''}".strip(), 120)
-            await _check_promises(report, session)
+            await _check_promises(report, session, options)
             _check_stats(report, session)
             _check_age(report)
     except McpError as error:
@@ -174,7 +133,7 @@ async def _examine(report: Report, transport: Transport, options: argparse.Names
 # ------------------------------------------------------------------- what is promised
 
 
-async def _check_promises(report: Report, session: Session) -> None:
+async def _check_promises(report: Report, session: Session, options: argparse.Namespace) -> None:
     declared = session.capabilities
     for name in sorted(declared):
         report.promises[safe_text(name, 40)] = "declared; not tried"
@@ -194,16 +153,18 @@ async def _check_promises(report: Report, session: Session) -> None:
             _broken_list(report, feature, method, error)
             continue
         report.promises[feature] = f"kept: {len(listed)} listed"
-        for rejected in listed.rejected[:_MOST]:
+        for rejected in listed.rejected[:MOST]:
             report.found(
                 "breaks promises",
                 f"{rejected.name} of {method} cannot be used: {rejected.reason}",
                 "It is left out; the rest can be used. Tell the server's author.",
             )
-        left = len(listed.rejected) - _MOST
+        left = len(listed.rejected) - MOST
         if left > 0:
             report.found("breaks promises", f"{left} more of {method} cannot be used", "")
         report.notes += [str(finding) for finding in getattr(listed, "findings", ())]
+        if feature == "tools":
+            await check_tools(report, session, listed, options)
 
 
 def _broken_list(report: Report, feature: str, method: str, error: McpError) -> None:
@@ -324,13 +285,17 @@ def _show(report: Report) -> None:
         print_text("\nWhat it declares:")
         for name, state in report.promises.items():
             print_text(f"    {name}: {state}")
-    print_text("\nWhat happened (seconds since the beginning; no tool was called):")
+    calls = any(step.what == TOOLS_CALL for step in report.steps)
+    print_text(
+        "\nWhat happened (seconds since the beginning"
+        + ("):" if calls else "; no tool was called):")
+    )
     for step in report.steps:
         took = "" if step.seconds is None else f" after {step.seconds:.2f} s"
         print_text(f"    {step.at:6.2f}  {step.what}: {step.outcome}{took}")
     if report.notes:
         print_text("\nLook at these:")
-        for note in report.notes[:_MOST]:
+        for note in report.notes[:MOST]:
             print_text(f"    {safe_text(note, 400)}")
-        if len(report.notes) > _MOST:
-            print_text(f"    and {len(report.notes) - _MOST} more")
+        if len(report.notes) > MOST:
+            print_text(f"    and {len(report.notes) - MOST} more")

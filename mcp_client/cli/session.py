@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "chosen_target",
     "find_terminal",
+    "is_allowed",
     "open_session",
     "options_of",
     "policy_of",
@@ -94,8 +95,7 @@ def policy_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) -
 
     async def approve(call: ToolCall) -> Answer:
         name = call.tool.name
-        names = (name, f"{call.server}__{name}", f"{call.server}/{name}")
-        if any(fnmatchcase(one, glob) for glob in options.allow for one in names):
+        if is_allowed(options, call.server, name):
             return Allow(source="rule")
         if queue is not None:
             return await queue(call)
@@ -107,6 +107,12 @@ def policy_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) -
         return Deny(f"{why}; allow it with --allow {_quoted(name)}", source="rule")
 
     return approve
+
+
+def is_allowed(options: argparse.Namespace, server: str, tool: str) -> bool:
+    """Whether ``--allow`` names the tool."""
+    names = (tool, f"{server}__{tool}", f"{server}/{tool}")
+    return any(fnmatchcase(one, glob) for glob in options.allow for one in names)
 
 
 def _why_unasked(options: argparse.Namespace) -> str | None:

@@ -122,7 +122,7 @@ def parser() -> argparse.ArgumentParser:
     stubs = add("stubs", "write typed Python for a server's tools", target)
     stubs.add_argument("-o", "--output", metavar="FILE", help="instead of standard output")
     add("shell", "run many commands in one session", target)
-    add("doctor", "find out what is wrong with a server; no tool is called", target)
+    add("doctor", "find out what is wrong with a server; no tool is called without --allow", target)
     pins = add("pins", "compare a server's tools with a lock file: --pins FILE", target)
     pins.add_argument(
         "--accept", action="append", default=[], metavar="TOOL", help="write down what it is now"

@@ -3,6 +3,11 @@ that wants a login."""
 
 from __future__ import annotations
 
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tests.cli.shell import Done, example, refusing, run, server
@@ -71,6 +76,64 @@ def test_a_lying_server(options: list[str], cause: str) -> None:
     assert done.code in (5, 8)
     assert ": breaks promises" in done.out.splitlines()[0]
     assert cause in first_lines(done)
+
+
+WHOLE = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+def offering(folder: Path, result: dict[str, Any], **schemas: Any) -> str:
+    """A server with one tool of these schemas, which always answers so."""
+    tool = {"name": "count", "inputSchema": {"type": "object"}, **schemas}
+    program = folder / "counting.py"
+    program.write_text(f"""
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    match asked["method"]:
+        case "server/discover":
+            found = {{"supportedVersions": ["2026-07-28"], "capabilities": {{"tools": {{}}}},
+                      "serverInfo": {{"name": "counting", "version": "1"}},
+                      "ttlMs": 0, "cacheScope": "private"}}
+        case "tools/list":
+            found = {{"tools": [{tool!r}], "ttlMs": 0, "cacheScope": "private"}}
+        case _:
+            found = {result!r}
+    found["resultType"] = "complete"
+    print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], "result": found}}), flush=True)
+""")
+    return shlex.join([sys.executable, "-IS", str(program)])
+
+
+def test_a_schema_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    wrong = {"type": "object", "properties": {"n": {"$ref": "#/$defs/gone"}}}
+    target = offering(tmp_path, {}, outputSchema=wrong)
+    done = run("doctor", target)
+    assert (done.code, done.out.splitlines()[0].startswith("counting: breaks promises")) == (
+        8,
+        True,
+    )
+    assert "the outputSchema of count cannot be used" in first_lines(done)
+    assert "1 tools checked, 1 schemas cannot be used" in done.out
+    assert "no tool was called" in done.out
+
+
+def test_results_are_checked_of_the_tools_that_are_allowed(tmp_path: Path) -> None:
+    lie = {"content": [], "structuredContent": {"n": "seven"}}
+    target = offering(tmp_path, lie, outputSchema=WHOLE)
+    assert run("doctor", target).out.startswith("counting: healthy")
+    done = run("doctor", target, "--allow", "count")
+    assert done.code == 8
+    assert "the result of count is not what it promises" in first_lines(done)
+    assert "no tool was called" not in done.out
+    truth = {"content": [], "structuredContent": {"n": 7}}
+    done = run("doctor", offering(tmp_path, truth, outputSchema=WHOLE), "--allow", "c*")
+    assert done.out.startswith("counting: healthy")
+    assert "call of count: kept" in done.out
+
+
+def test_a_tool_that_needs_arguments_is_not_called() -> None:
+    done = run("doctor", example("weather"), "--allow", "*")
+    assert (done.code, done.out.count("not tried: it needs arguments")) == (0, 2)
 
 
 def test_a_server_that_breaks_a_list_it_declares() -> None:
