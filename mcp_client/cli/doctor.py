@@ -179,6 +179,9 @@ def _broken_list(report: Report, feature: str, method: str, error: McpError) -> 
 
 def _check_stats(report: Report, session: Session) -> None:
     stats = session.stats
+    probed = _starts_to_negotiate(report) - 1
+    if probed > 0 and stats.restarts >= probed:
+        report.notes.append("it ended when it was asked for a newer revision, and was restarted")
     if stats.junk_lines:
         report.found(
             "breaks promises",
@@ -190,11 +193,22 @@ def _check_stats(report: Report, session: Session) -> None:
         "answers to requests that were never made": stats.stray_answers,
         "answers that came after their time": stats.late_answers,
         "questions that its revision does not allow": stats.refused_questions,
-        "restarts, because it ended by itself": stats.restarts,
+        "restarts, because it ended by itself": stats.restarts - max(probed, 0),
     }
     for what, count in counts.items():
-        if count:
+        if count > 0:
             report.found("breaks promises", f"{count} {what}", "Tell the server's author.")
+
+
+def _starts_to_negotiate(report: Report) -> int:
+    """How often the server was started until a request was answered: some old ones end at the first
+    request of a newer revision, which is no fault of theirs."""
+    starts = 0
+    for step in report.steps:
+        if step.outcome == "answered":
+            break
+        starts += step.what == "start"
+    return starts
 
 
 def _check_age(report: Report) -> None:

@@ -57,8 +57,9 @@ def draw(data: bytes) -> bool:
 
 def _opened(data: bytes) -> Picture | None:
     """The picture, no larger than can be seen; None for one that is too large to decode."""
-    from PIL import Image
+    from PIL import Image, ImageFile
 
+    ImageFile.LOAD_TRUNCATED_IMAGES = True  # wrong checksums beside the pixels, as browsers do
     with Image.open(io.BytesIO(data), formats=_FORMATS) as opened:
         if opened.width * opened.height > _MOST_PIXELS:
             return None

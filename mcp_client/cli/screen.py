@@ -60,14 +60,21 @@ class Screen:
         self._console.print(self._text(*parts), soft_wrap=True)
 
     def table(self, rows: Sequence[Sequence[str]], heads: Sequence[str]) -> bool:
-        """Rows below their heads; long cells go on in further lines. Whether there was room."""
+        """Rows below their heads; long cells go on in further lines, the last column's before
+        others. Whether there was room."""
+        from rich.cells import cell_len
         from rich.table import Table
 
+        rows = [[safe_text(cell, len(cell), lines=True) for cell in row] for row in rows]
         if self._console.width < _LEAST_COLUMN * len(heads):
             return False
+        widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)][:-1]
+        fits = sum(widths) + 2 * len(widths) + 2 * _LEAST_COLUMN <= self._console.width
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         for number, head in enumerate(heads):
-            table.add_column(head, overflow="fold", style="cyan" if number == 0 else "")
+            least = widths[number] if fits and number < len(widths) else None
+            style = "cyan" if number == 0 else ""
+            table.add_column(head, overflow="fold", style=style, min_width=least)
         for row in rows:
             table.add_row(*(self._text((cell, "")) for cell in row))
         self._console.print(table)

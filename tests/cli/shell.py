@@ -58,7 +58,8 @@ def server(name: str, *options: str) -> str:
 
 
 def environment(home: Path | None, **more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name != "XDG_STATE_HOME"}
+    out = ("XDG_STATE_HOME", "COLUMNS", "LINES", "NO_COLOR")
+    kept = {name: value for name, value in os.environ.items() if name not in out}
     found = {**kept, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", "PYTHONUTF8": "1", **more}
     if home is not None:
         found |= {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config")}

@@ -1,0 +1,303 @@
+"""Every command of ``mcp-client`` in a real terminal, against servers that are not ours.
+
+The reference servers for everything, files, memory, time and git, and servers on several versions
+of the official SDK. The terminal is a pseudo-terminal of its own for each command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pexpect  # type: ignore[import-untyped]
+import pytest
+
+from mcp_client import StdioServer
+from tests.cli.shell import ROOT, at_terminal, environment, run
+from tests.interop import http_peers, peers
+
+# Processes wait, on one event loop each.
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.one_backend]
+
+STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def words_of(server: StdioServer) -> str:
+    return shlex.join([server.command, *server.args])
+
+
+def shown(
+    *words: str, code: int = 0, answer: str = "", question: str = r"Run it\? ", **env: Any
+) -> str:
+    """What a command shows at a terminal; ``answer`` is the person's to its question."""
+    child = at_terminal(*words, columns=200, **env)
+    if answer:
+        child.expect(question)
+        child.sendline(answer)
+    child.expect(pexpect.EOF)
+    child.close()
+    text = STYLE.sub("", child.before).replace("\r\n", "\n")
+    assert child.exitstatus == code, text
+    assert "Traceback" not in text
+    return text
+
+
+@pytest.fixture
+def everything() -> str:
+    return words_of(peers.everything())
+
+
+# ------------------------------------------------------------------------ one server
+
+
+def test_tools_and_describe(everything: str) -> None:
+    text = shown("tools", everything)
+    assert 'get-structured-content(location: "New York"|"Chicago"|"Los Angeles") -> {' in text
+    assert "get-sum(a: float, b: float)" in text
+    text = shown("describe", everything, "get-annotated-message")
+    assert '"error"|"success"|"debug"' in text
+    assert "Fingerprint: sha256:" in text
+
+
+def test_call_by_a_person_and_by_a_rule(everything: str) -> None:
+    assert "5" in shown("call", everything, "get-sum", "a=2", "b=3", answer="y")
+    assert "not approved" in shown("call", everything, "get-sum", "a=2", "b=3", answer="n", code=3)
+    allowed = ("--allow", "get-*")
+    text = shown("call", everything, "get-structured-content", "location=Chicago", *allowed)
+    assert '"temperature"' in text
+    shown("call", everything, "get-sum", "a=two", "b=3", *allowed, code=2)
+    assert "did you mean get-sum" in shown("call", everything, "get-sun", code=4)
+    progress = ("trigger-long-running-operation", "duration=1", "steps=2", "--allow", "*")
+    assert "Long running operation completed" in shown("call", everything, *progress)
+
+
+def test_a_picture_of_a_server_is_saved_and_drawn(everything: str, tmp_path: Path) -> None:
+    words = ["call", everything, "get-tiny-image", "--allow", "*", "--save", str(tmp_path / "s")]
+    child = at_terminal(*words)
+    child.setecho(False)
+    child.send("\x1b[?62;4c\x1b[6;20;10t")  # a terminal that can show sixel graphics
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0, child.before
+    assert "\x1bP0;0;0q" in child.before
+    (picture,) = (tmp_path / "s").iterdir()
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_resources_prompts_and_completion(everything: str) -> None:
+    assert "demo://resource/static/document/features.md" in shown("resources", everything)
+    uri = "demo://resource/static/document/features.md"
+    assert "Features" in shown("read", everything, uri)
+    shown("read", everything, "demo://nowhere", code=4)
+    assert "args-prompt(city, state?)" in shown("prompts", everything)
+    assert "Paris" in shown("prompt", everything, "args-prompt", "city=Paris")
+    words = ["complete", everything, "completable-prompt", "department=E"]
+    assert "Engineering" in shown(*words)
+    assert "get-sum" in shown("search", everything, "sum of two numbers")
+
+
+def test_the_shell_completes_and_calls(everything: str, tmp_path: Path) -> None:
+    child = at_terminal("shell", everything, "--allow", "get-sum", home=tmp_path, columns=200)
+    child.expect("mcp>")
+    child.send("call get-struc\t")
+    child.expect("tured-content")
+    child.send(" loc\t")
+    child.expect("ation=")
+    child.send("Chi\t")
+    child.expect("cago")
+    child.send("\x15call get-sum a=20 b=22\r")
+    child.expect("42")
+    child.expect("mcp>")
+    child.send("\x04")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+
+
+# --------------------------------------------------------------- files and other servers
+
+
+def test_a_recorded_session_audit_pins_and_answers(tmp_path: Path) -> None:
+    server = words_of(peers.filesystem(tmp_path))
+    (tmp_path / "notes.txt").write_text("milk")
+    record, log = tmp_path / "record.jsonl", tmp_path / "audit.jsonl"
+    lock, kept = tmp_path / "mcp.lock", tmp_path / "answers.json"
+    words = ["call", server, "read_text_file", f"path={tmp_path / 'notes.txt'}"]
+    files = ["--record", str(record), "--audit", str(log), "--answers", str(kept)]
+    assert "milk" in shown(*words, *files, answer="a")  # always
+    assert "milk" in shown(*words, "--answers", str(kept))
+    assert "read_text_file" in shown("approvals", "list", "--answers", str(kept))
+    assert "revoked: 1" in shown("approvals", "revoke", "--answers", str(kept), "--all")
+    assert "intact: 3 lines, 1 calls" in shown("audit", "verify", str(log))
+    assert "read_text_file" in shown("audit", "show", str(log))
+    assert "14 tools were written down" in shown("pins", server, "--pins", str(lock))
+    assert "14 tools are as written down" in shown("pins", server, "--pins", str(lock))
+    assert '"tools/call"' in record.read_text()
+    program = (
+        "import sys\nfrom mcp_client import ReplayServer, allow_all\n"
+        "from mcp_client.sync import connect\n"
+        "with connect(ReplayServer(sys.argv[1]), approval=allow_all) as session:\n"
+        "    print(session.call_tool('read_text_file', {'path': sys.argv[2]}).text)\n"
+    )
+    words = [sys.executable, "-c", program, str(record), str(tmp_path / "notes.txt")]
+    done = subprocess.run(words, env=environment(None), capture_output=True, text=True, timeout=60)
+    assert done.stdout == "milk\n", done.stderr
+
+
+def test_servers_of_a_config_file_go_by_their_names(tmp_path: Path) -> None:
+    clock = peers.time()
+    servers = {"clock": {"command": clock.command, "args": list(clock.args)}}
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": servers}))
+    named = ["--config", str(config)]
+    assert "asks first" in shown("servers", *named, home=tmp_path)
+    words = ["tools", "clock", *named]
+    asked: dict[str, Any] = {"answer": "y", "question": r"Start it\? "}
+    assert "get_current_time(" in shown(*words, home=tmp_path, **asked)
+    assert "may start" in shown("servers", *named, home=tmp_path)
+    call = ["call", "clock", "get_current_time", "timezone=UTC", "--allow", "clock__*", *named]
+    assert '"is_dst"' in shown(*call, home=tmp_path)
+
+
+def test_a_tool_that_fails_is_exit_code_1(tmp_path: Path) -> None:
+    clock = words_of(peers.time())
+    words = ["call", clock, "get_current_time", "timezone=Nowhere/X", "--allow", "*"]
+    assert "timezone" in shown(*words, code=1).lower()
+    assert run(*words, "--json").json["isError"] is True
+
+
+@pytest.mark.parametrize("transport", ["streamable-http", "sse"])
+async def test_a_url(transport: str) -> None:
+    async with http_peers.official("1.30.0", transport) as url:
+        text = await anyio.to_thread.run_sync(
+            lambda: shown("call", url, "add", "a=2", "b=3", "--allow", "add")
+        )
+        assert "5" in text
+
+
+# ----------------------------------------------------------------------------- doctor
+
+
+def verdict(target: str, code: int, *more: str) -> str:
+    text = shown("doctor", target, *more, code=code)
+    return "\n".join(text.splitlines()[:4])
+
+
+def test_doctor_finds_the_reference_servers_healthy(everything: str, tmp_path: Path) -> None:
+    for server in (words_of(peers.time()), words_of(peers.filesystem(tmp_path)), everything):
+        # A busy machine may make it slow, and nothing else.
+        assert re.match(r"[\w-]+: (healthy|slow), speaks 20", verdict(server, 0))
+
+
+def test_doctor_finds_an_old_server_old() -> None:
+    text = verdict(words_of(peers.official("1.2.0")), 0)
+    assert re.match(r"official_1: (old|slow), speaks 2024-11-05", text)
+    assert "it speaks 2024-11-05; the newest revision is" in text
+
+
+def test_doctor_finds_a_dead_server_unreachable(tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone")
+    text = verdict(words_of(peers.filesystem(Path(gone))), 5)
+    assert ": unreachable" in text
+    assert "last words were" in text
+
+
+def test_doctor_finds_a_slow_server_slow(everything: str) -> None:
+    late = shlex.join(["sh", "-c", f"sleep 2.5; exec {everything}"])
+    assert "[slow] " in verdict(late, 0)
+
+
+def test_doctor_finds_a_server_that_prints_its_log_lying(everything: str) -> None:
+    chatty = shlex.join(["sh", "-c", f"echo starting up; exec {everything}"])
+    text = verdict(chatty, 8)
+    assert ": breaks promises" in text
+    assert "lines that are not messages, such as 'starting up'" in text
+
+
+async def test_doctor_finds_a_server_that_wants_a_login() -> None:
+    async with http_peers.guarded() as url:
+        text = await anyio.to_thread.run_sync(verdict, url, 6)
+    assert ": needs login" in text
+    assert f"mcp-client login {url}" in text
+
+
+# ------------------------------------------------------------------------------ stubs
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    path = tmp_path / "repo"
+    subprocess.run(["git", "init", "--quiet", str(path)], check=True)
+    return path
+
+
+STUBS: dict[str, tuple[Callable[[Path], StdioServer], str]] = {
+    "everything": (
+        lambda _: peers.everything(),
+        'round(stub.get_structured_content(location="Chicago")["temperature"]) < 100',
+    ),
+    "filesystem": (
+        lambda folder: peers.filesystem(folder),
+        '"[DIR] repo" in stub.list_directory(path=sys.argv[1])["content"]',
+    ),
+    "memory": (lambda folder: peers.memory(folder / "m"), 'stub.read_graph()["entities"] == []'),
+    "time": (lambda _: peers.time(), 'stub.get_current_time(timezone="UTC")["is_dst"] is False'),
+    "git": (
+        lambda folder: peers.git(folder / "repo"),
+        '"No commits" in stub.git_status(repo_path=sys.argv[1] + "/repo").text',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STUBS)
+def test_stubs_are_type_checked_formatted_and_called(
+    name: str, tmp_path: Path, repository: Path
+) -> None:
+    make, check = STUBS[name]
+    server = make(tmp_path)
+    home = tmp_path / "home"
+    home.mkdir()
+    stubs = home / "stubs.py"
+    words = ["stubs", words_of(server), "-o", str(stubs)]
+    env: dict[str, Any] = dict(server.env or {})
+    more = [word for name in env for word in ("--env", name)]
+    assert "wrote" in shown(*words, *more, **env)
+    (kind,) = re.findall(r"^class (\w+Sync)\(", stubs.read_text(), re.MULTILINE)
+    listed = [server.command, *server.args]
+    program = home / "program.py"
+    program.write_text(
+        "import sys\n\n"
+        "from mcp_client import StdioServer, allow_all\n"
+        "from mcp_client.sync import connect\n"
+        f"from stubs import {kind}\n\n"
+        f"server = StdioServer({listed[0]!r}, {listed[1:]!r}, env={env!r})\n"
+        "with connect(server, approval=allow_all) as session:\n"
+        f"    stub = {kind}(session)\n"
+        f"    assert {check}\n"
+    )
+    tools = Path(sys.executable).parent
+    checks = [
+        [str(tools / "ruff"), "format", "--check", "--isolated", str(stubs)],
+        [sys.executable, "-m", "mypy", "--strict", str(stubs), str(program)],
+        [sys.executable, str(program), str(tmp_path)],
+    ]
+    path = os.pathsep.join([str(home), str(ROOT)])
+    for command in checks:
+        done = subprocess.run(
+            command,
+            cwd=home,
+            env=environment(None, PYTHONPATH=path, MYPYPATH=path),
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
