@@ -24,6 +24,7 @@ from mcp_client import (
     MemoryServer,
     ProtocolViolation,
     Session,
+    Task,
     ToolCall,
     allow_all,
     connect,
@@ -111,6 +112,11 @@ async def _call_as_app(session: Session) -> Any:
     await app.call_tool("echo", {"a": 1})
 
 
+async def _resume_nothing(session: Session) -> None:
+    with pytest.raises(ConfigError, match="not a saved task"):
+        session.resume_task("{}")
+
+
 DOORS: dict[str, Callable[[Session], Awaitable[Any]]] = {
     "aclose": lambda session: session.aclose(),
     "app": _call_as_app,
@@ -132,8 +138,10 @@ DOORS: dict[str, Callable[[Session], Awaitable[Any]]] = {
     "read_resource": lambda session: session.read_resource("u:1"),
     "resource_changes": lambda session: session.resource_changes().aclose(),
     "subscribe_resource": lambda session: session.subscribe_resource("u:1").__aenter__(),
+    "resume_task": _resume_nothing,
     "roots_changed": lambda session: session.roots_changed(),
     "set_log_level": lambda session: session.set_log_level("info"),
+    "start_tool": lambda session: session.start_tool("echo", {"a": 1}),
     "tool_changes": lambda session: session.tool_changes().aclose(),
 }
 """Every public method of a session, and a way to use it. A new one must be added here."""
@@ -156,6 +164,11 @@ def test_every_public_method_of_a_session_is_known_to_this_test() -> None:
 
 def test_every_public_method_of_an_app_is_known_to_this_test() -> None:
     assert public_methods(App) == {"call_tool", "close", "handle", "link", "read_resource"}
+
+
+def test_every_public_method_of_a_task_is_known_to_this_test() -> None:
+    # None of them sends a call: what the server makes of one was approved before.
+    assert public_methods(Task) == {"cancel", "result", "to_json"}
 
 
 def test_every_public_function_of_the_package_is_known_to_this_test() -> None:
@@ -183,7 +196,7 @@ def test_every_public_function_of_the_package_is_known_to_this_test() -> None:
 async def test_no_public_method_sends_a_call_that_the_hook_refuses(door: str) -> None:
     server = Recorder()
     async with connect(MemoryServer(server), approval=deny_all) as session:
-        gated = door in ("app", "call_tool", "load_skill")
+        gated = door in ("app", "call_tool", "load_skill", "start_tool")
         with pytest.raises(CallDenied) if gated else nullcontext():
             await DOORS[door](session)
     assert server.messages

@@ -21,6 +21,7 @@ __all__ = [
     "library",
     "official",
     "oidc_provider",
+    "tasks",
 ]
 
 _STARTING = 30.0
@@ -40,6 +41,15 @@ async def official(version: str, transport: str, *options: str) -> AsyncIterator
 async def library() -> AsyncIterator[str]:
     """The URL of a server on the official SDK 2.x with resources and prompts."""
     stdio = peers.library("2.3.0")
+    port = _free_port()
+    async with _running([stdio.command, *stdio.args, str(port)], port):
+        yield f"http://127.0.0.1:{port}/mcp"
+
+
+@asynccontextmanager
+async def tasks() -> AsyncIterator[str]:
+    """The URL of a server on FastMCP that makes tasks of calls."""
+    stdio = peers.tasks()
     port = _free_port()
     async with _running([stdio.command, *stdio.args, str(port)], port):
         yield f"http://127.0.0.1:{port}/mcp"

@@ -52,6 +52,7 @@ __all__ = [
     "pyright",
     "skills",
     "skills_fastmcp",
+    "tasks",
     "time",
     "yaml_reader",
 ]
@@ -150,6 +151,12 @@ def core_tasks() -> StdioServer:
     """A server on the official SDK 1.x with the tasks of 2025-11-25."""
     python = _found(PEERS / "sdk-1.30.0" / "bin" / "python", "the official SDK 1.30.0")
     return StdioServer(str(python), [str(_SERVERS / "tasks_1.py")], env=_new_identity())
+
+
+def tasks() -> StdioServer:
+    """A server on FastMCP that makes tasks of calls."""
+    python = _found(PEERS / "fastmcp-tasks" / "bin" / "python", "FastMCP with its tasks")
+    return StdioServer(str(python), [str(_SERVERS / "tasks_fastmcp.py")], env=_new_identity())
 
 
 def library(version: str) -> StdioServer:

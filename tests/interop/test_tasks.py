@@ -1,0 +1,123 @@
+"""Tasks of 2026-07-28 on a real server: FastMCP with ``fastmcp-tasks``.
+
+It wants five seconds between two polls, which are made to pass quickly.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_client import (
+    Accept,
+    CallCancelled,
+    Handlers,
+    MissingCapability,
+    OutcomeUnknown,
+    Session,
+    Timeouts,
+    allow_all,
+    connect,
+    verify_audit,
+)
+from tests.clock import Clock, quickly
+from tests.interop import http_peers, peers
+from tests.server.tasking import TASKS
+
+pytestmark = pytest.mark.interop
+PATIENT = Timeouts(connect=300, idle=600, total=3_000)
+"""For a clock that goes ten times as fast."""
+YES = Handlers(elicitation=lambda request: Accept({"value": "Ada"}))
+
+
+@asynccontextmanager
+async def connected(peer: str, **options: Any) -> AsyncIterator[Session]:
+    options = {"approval": allow_all, "timeouts": PATIENT, "name": "tasks", **options}
+    if peer == "stdio":
+        async with connect(peers.tasks(), **options) as session:
+            yield session
+    else:
+        async with http_peers.tasks() as url, connect(url, **options) as session:
+            yield session
+
+
+async def test_calls_wait_through_tasks(clock: Clock) -> None:
+    async with connected("stdio") as session, quickly(clock):
+        assert TASKS in session.extensions
+        assert (await session.call_tool("slow")).structured_content == {"result": "done"}
+        assert (await session.call_tool("must")).text == "as a task"
+        failed = await session.call_tool("fails")
+        assert failed.is_error and "no luck" in failed.text
+
+
+@pytest.mark.parametrize("peer", ["stdio", "http"])
+async def test_a_task_may_ask(peer: str, clock: Clock) -> None:
+    async with connected(peer, handlers=YES) as session, quickly(clock):
+        assert "Ada" in (await session.call_tool("ask")).text
+
+
+@pytest.mark.parametrize("peer", ["stdio", "http"])
+async def test_a_task_is_handed_over_cancelled_and_forgotten(peer: str, clock: Clock) -> None:
+    async with connected(peer) as session, quickly(clock):
+        task = await session.start_tool("slow", {"seconds": 1_000})
+        assert task.status == "working" and task.id
+        await task.cancel()
+        assert task.status == "cancelled"
+        with pytest.raises(CallCancelled):
+            await task.result()
+        saved = task.to_json().replace(task.id, "no-such-task")
+        with pytest.raises(OutcomeUnknown, match="no longer knows"):
+            await session.resume_task(saved).result()
+
+
+async def test_a_tool_that_requires_tasks_says_so_to_a_client_that_declares_none() -> None:
+    async with connected("stdio", extensions=None) as session:
+        with pytest.raises(MissingCapability, match=r"extensions=\[Extension\(") as caught:
+            await session.call_tool("must")
+        assert caught.value.required == {"extensions": {TASKS: {}}}
+        assert (await session.call_tool("slow")).text == "done"
+
+
+RESUME = """
+import sys
+import anyio
+from mcp_client import connect, deny_all
+
+async def main() -> None:
+    url, saved, log = sys.argv[1:]
+    async with connect(url, name="tasks", approval=deny_all, audit=log) as session:
+        task = session.resume_task(open(saved).read())
+        print((await task.result()).text, task.status)
+
+anyio.run(main)
+"""
+
+
+async def test_a_task_is_resumed_in_another_process(tmp_path: Path) -> None:
+    log, saved = tmp_path / "audit.jsonl", tmp_path / "task.json"
+    async with http_peers.tasks() as url:
+        async with connect(url, name="tasks", approval=allow_all, audit=log) as session:
+            task = await session.start_tool("slow", {"seconds": 0.5})
+            saved.write_text(task.to_json())
+        assert len(verify_audit(log).open_calls) == 1
+        words = [sys.executable, "-c", RESUME, url, str(saved), str(log)]
+        root = str(Path(__file__).parents[2])
+        with anyio.fail_after(50):
+            done = await anyio.run_process(words, env={**os.environ, "PYTHONPATH": root})
+    assert done.stdout.decode().split() == ["done", "completed"]
+    assert not verify_audit(log).open_calls
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    opened = next(record for record in records if record["event"] == "opened")
+    closed = next(record for record in records if record["event"] == "closed")
+    assert opened["call"] == closed["call"]
+    assert (closed["outcome"], closed["opened_by"]) == ("ok", os.getpid())
+    assert closed["process"] != os.getpid()
+    assert task.id not in log.read_text()
