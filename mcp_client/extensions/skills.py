@@ -96,9 +96,9 @@ class Skills:
             return listed
         files = [(entry.uri, entry.files) for entry in listed]
         findings = await in_thread(self._pins.compare, self._requests.server, files)
-        for finding in reversed(findings):
-            listed = listed.with_finding(finding)
-        return listed
+        if not findings:
+            return listed
+        return Listed(listed, listed.rejected, (*listed.findings, *findings))
 
     async def load_skill(
         self,
