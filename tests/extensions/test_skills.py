@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from mcp_client import (
     NotSent,
     Pins,
     Remember,
+    Remembered,
     Rule,
     Rules,
     ServerError,
@@ -39,8 +41,19 @@ from mcp_client import (
     one_at_a_time,
     verify_audit,
 )
+from mcp_client.catalog.skill_pins import SkillPins
 from mcp_client.catalog.skill_request import SKILL_FINDING
-from tests.server.skills import EXTENSION, FORMS, MAIN, PDF, TEXT, SkillServer, entry_of, skill
+from tests.server.skills import (
+    EXTENSION,
+    FORMS,
+    MAIN,
+    PDF,
+    TEXT,
+    SkillServer,
+    entry_of,
+    request_of,
+    skill,
+)
 
 Answer = Allow | Deny
 
@@ -499,6 +512,17 @@ async def test_a_yes_for_a_skill_is_no_yes_for_a_tool_that_has_its_uri_as_name()
     assert [type(one) for one in hook.requests] == [SkillRequest, ToolCall]
 
 
+def test_an_answer_about_a_skill_covers_no_tool_even_of_that_fingerprint() -> None:
+    call = replace(ToolCall.example(PDF, server="docs", trusted=False), findings=())
+    kept = {"server": "docs", "identity": "x", "tool": PDF, "trusted": False, "when": 0.0}
+    fingerprint = call.tool.fingerprint
+    tool = Remembered(fingerprint=fingerprint, scope="session", **kept)  # type: ignore[arg-type]
+    assert tool.covers(call, "x")
+    assert not replace(tool, skill=True).covers(call, "x")
+    request = request_of()
+    assert replace(tool, skill=True, fingerprint=request.digest or "").replaces(tool) is False
+
+
 async def test_an_answer_with_constraints_is_not_remembered_for_a_skill() -> None:
     where = {"/path": {"equals": "/srv"}}
     server, hook = SkillServer(), Asked(Allow(remember=Remember("session", where=where)))
@@ -571,6 +595,20 @@ async def test_a_skill_that_is_not_among_the_pinned_ones_is_a_finding(tmp_path: 
         server.skills.append(entry_of(other, {other: server.files[other]}))
         await session.load_skill(other)
     assert "this skill is not in mcp.lock" in hook.requests[0].findings[1]
+
+
+def test_pins_of_skills_are_for_the_server_where_it_was(tmp_path: Path) -> None:
+    path, files = tmp_path / "mcp.lock", request_of().files
+    here = Pins(path)
+    here.identify("docs", lambda: "https://docs.example.com")
+    SkillPins(here).compare("docs", [(PDF, files)])
+    assert SkillPins(here).drift_of("docs", PDF, files) == ()
+    elsewhere = Pins(path)
+    elsewhere.identify("docs", lambda: "https://evil.example.com")
+    (finding,) = SkillPins(elsewhere).drift_of("docs", PDF, files)
+    assert "another URL" in finding
+    SkillPins(elsewhere).loaded("docs", PDF, files, for_good=True)
+    assert SkillPins(here).drift_of("docs", PDF, files) == ()
 
 
 async def test_pins_that_are_not_created_name_a_server_they_do_not_have(tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ async def test_a_path_of_a_dynamic_skill_stays_within_the_skill() -> None:
     server.skills[0]["resources"] = "dynamic"
     async with connect(server.transport, approval=allow_all) as session:
         loaded = await session.load_skill(PDF)
-        for path in ("../x", "a/../../x", "%2e%2e/x", "skill://other/x", "/x", "a?b", ""):
+        for path in ("../x", "a/../../x", "%2e%2e/x", "skill://other/x", "data:x", "/x", "a?b", ""):
             with pytest.raises(SkillError):
                 await loaded.read(path)
         with pytest.raises(ServerError):

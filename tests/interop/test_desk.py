@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 import anyio
 import pytest
 
-from mcp_client import ApprovalPage, ApprovalQueue, CallDenied, Deny, Session, ToolCall
+from mcp_client import Allow, ApprovalPage, ApprovalQueue, CallDenied, Deny, Session, ToolCall
 from tests.approval.test_concurrency import Server
 from tests.desk_page.site import Site, a_site
 from tests.interop import chromium, peers
 from tests.interop.chromium import Page, until
+from tests.server.skills import PDF, request_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.one_backend]
 T = TypeVar("T")
@@ -114,6 +115,25 @@ async def until_pending(site: Site, count: int) -> None:
         async for pending in changes:
             if len(pending) == count:
                 return
+
+
+async def test_a_skill_is_decided_beside_calls() -> None:
+    async with a_site(ApprovalQueue()) as site:
+        await site.ask(request_of(), ToolCall.example("t", {"n": 1}))
+
+        def decide(page: Page) -> None:
+            assert cards(page) == 2
+            assert "Skill pdf on docs" in text_of(page)
+            assert len(page.named("button", "Edit")) == 1, "a skill has no arguments"
+            page.click_on(page.named("button", "Allow")[0])
+            until(lambda: cards(page) == 1, "it was not allowed")
+            page.click_on(page.named("button", "Deny")[0])
+            until(lambda: cards(page) == 0, "it was not denied")
+            assert page.complaints == []
+
+        await with_browsers(site, decide)
+        assert isinstance(site.answers[PDF], Allow)
+        assert isinstance(site.answers["t"], Deny)
 
 
 async def test_allow_deny_and_edit_do_what_they_say() -> None:
