@@ -140,7 +140,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
 def _row(record: dict[str, Any]) -> tuple[str, ...]:
     decision = record.get("decision")
     decision = decision if isinstance(decision, dict) else {}
-    what = "/".join(str(record[name]) for name in ("server", "tool") if record.get(name))
+    what = "/".join(str(record[name]) for name in ("server", "tool", "skill") if record.get(name))
     if "arguments" in record:
         said = json.dumps(record["arguments"], ensure_ascii=False)
     else:

@@ -56,6 +56,12 @@ def test_an_audit_log_is_shown_with_the_files_it_was_rotated_into(tmp_path: Path
     assert run("audit", "show", str(path)).out.count("s/t") == 40
 
 
+def test_the_load_of_a_skill_is_shown_with_its_uri(tmp_path: Path) -> None:
+    path, uri = tmp_path / "audit.jsonl", "skill://pdf/SKILL.md"
+    AuditLog(path).append({"event": "closed", "server": "s", "tool": None, "skill": uri})
+    assert f"s/{uri}" in run("audit", "show", str(path)).out
+
+
 def test_a_line_that_is_no_record_is_told_and_the_others_are_shown(tmp_path: Path) -> None:
     log = audited(tmp_path)
     with log.open("a") as file:

@@ -607,7 +607,7 @@ def test_pins_of_skills_are_for_the_server_where_it_was(tmp_path: Path) -> None:
     elsewhere.identify("docs", lambda: "https://evil.example.com")
     (finding,) = SkillPins(elsewhere).drift_of("docs", PDF, files)
     assert "another URL" in finding
-    SkillPins(elsewhere).loaded("docs", PDF, files, for_good=True)
+    SkillPins(elsewhere).loaded("docs", PDF, files[:1], for_good=True)
     assert SkillPins(here).drift_of("docs", PDF, files) == ()
 
 
