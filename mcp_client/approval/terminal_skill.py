@@ -37,7 +37,7 @@ async def decided_skill(console: Console, request: SkillRequest, no: str, left: 
                 _show(console, request, whole=True)
             case _:
                 tries -= 1
-                console.say("That is not one of the answers." if tries else "So it is no.")
+                console.say("That is not one of the answers." if tries else "That counts as no.")
     return Deny(no, source="person")
 
 

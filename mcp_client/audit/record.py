@@ -29,7 +29,7 @@ found out (the tool is unknown, the arguments are not JSON) are null.
 
 A call of which the server made a task (``start_tool``) is closed by whatever sees its end, which
 may be another process: then ``closed`` has ``opened_by``, the process that opened it, and nothing
-of what that one knew. A task whose end nobody asked for stays open.
+of what that one knew. A task whose end was not asked for stays open.
 
 ``closed`` has ``changed`` where the definition of the tool changed while approval was asked for:
 its new ``fingerprint``, ``trusted`` and ``findings``; and ``edited`` where the approver changed the

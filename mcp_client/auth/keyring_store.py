@@ -30,7 +30,7 @@ def keyring_secret(service: str, user: str) -> str | None:
     """What the system's keyring holds for ``user`` of ``service``; None where it holds nothing.
 
     May wait for a person who unlocks the keyring, so an event loop calls it in a thread. Raises
-    ``ConfigError`` where there is no keyring, or it stays locked.
+    ``ConfigError`` without a keyring, or if it stays locked.
     """
     keyring = _keyring("a secret of the keyring")
     try:

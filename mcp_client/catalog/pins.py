@@ -102,7 +102,7 @@ class _Book:
     key: bytes | None = None
     """Digests in ``identities`` are keyed with it."""
     skills: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Servers and their skills by URI, each as ``skill_pins`` writes it down."""
+    """Servers and their skills by URI, each as ``skill_request.pinned`` has it."""
 
     def copy(self) -> _Book:
         servers = {server: dict(tools) for server, tools in self.servers.items()}
@@ -212,9 +212,9 @@ class Pins:
 
     def accept_skills(self, server: str, skills: Iterable[Any]) -> None:
         """Write down these entries of ``list_skills()``: from now on none of it is drift."""
-        from .skill_pins import written
+        from .skill_request import pinned
 
-        self.write_skills(server, {skill.uri: written(skill.files) for skill in skills})
+        self.write_skills(server, {skill.uri: pinned(skill.files) for skill in skills})
 
     def skills(self, server: str) -> Mapping[str, Any] | None:
         """What is written down of the server's skills; None where none was."""

@@ -20,12 +20,11 @@ from typing import Any, TypeAlias
 from ..errors import CallDenied
 from ..runtime.safe_text import safe_text
 from .pins import Pins
-from .skill_request import SkillFile, SkillRequest
+from .skill_request import DYNAMIC, SkillFile, SkillRequest, pinned
 
-__all__ = ["SkillPins", "written"]
+__all__ = ["SkillPins"]
 
 Files: TypeAlias = Sequence[SkillFile]
-_DYNAMIC = "dynamic"
 _SHOWN = 8
 
 
@@ -85,33 +84,28 @@ class SkillPins:
         """A skill was approved and verified; ``for_good`` by a yes for always."""
         pins = self._pins
         known = pins.skills(server)
-        if known is not None and known.get(uri) == written(files):
+        if known is not None and known.get(uri) == pinned(files):
             return
         is_first = known is None and pins.create
         if (is_first or for_good or pins.policy == "accept") and not pins.has_moved(server):
             self._write(server, [(uri, files)])
 
     def _write(self, server: str, skills: Iterable[tuple[str, Files]]) -> None:
-        self._pins.write_skills(server, {uri: written(files) for uri, files in skills})
+        self._pins.write_skills(server, {uri: pinned(files) for uri, files in skills})
 
     def _drift(self, known: Mapping[str, Any], uri: str, files: Files) -> tuple[str, ...]:
-        old, new, name = known.get(uri), written(files), self._pins.name
+        old, new, name = known.get(uri), pinned(files), self._pins.name
         if old is None:
             return (f"this skill is not in {name}: it came after the file was written",)
         if old == new:
             return ()
-        if old == _DYNAMIC or new == _DYNAMIC:
-            is_now = "is dynamic now" if new == _DYNAMIC else "was dynamic"
+        if old == DYNAMIC or new == DYNAMIC:
+            is_now = "is dynamic now" if new == DYNAMIC else "was dynamic"
             return (f"this skill has changed since {name} was written: its content {is_now}",)
         changes = list(_differences(uri, old, new))
         if len(changes) > _SHOWN:
             changes[_SHOWN:] = [f"{len(changes) - _SHOWN} more files differ"]
         return (f"this skill has changed since {name} was written", *changes)
-
-
-def written(files: Files) -> Any:
-    """What is written down of a skill with these files."""
-    return {file.uri: file.digest for file in files} or _DYNAMIC
 
 
 def _differences(uri: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:

@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.canonical_json import canonical, sha256
 from .call_context import context_text
 
-__all__ = ["SKILL_FINDING", "SkillFile", "SkillRequest", "digest_of"]
+__all__ = ["DYNAMIC", "SKILL_FINDING", "SkillFile", "SkillRequest", "digest_of", "pinned"]
+
+DYNAMIC = "dynamic"
+"""What stands for the files of a skill that lists none."""
 
 SKILL_FINDING = (
     "this is a skill and not a tool call: its text, which comes from the server and cannot be "
@@ -91,6 +94,11 @@ class SkillRequest:
                 f"a SkillRequest has no {name!r}: it is a skill to be loaded and not a tool call; "
                 "tell them apart with isinstance(request, SkillRequest)"
             )
+
+
+def pinned(files: Sequence[SkillFile]) -> Any:
+    """What a lock file has of a skill with these files."""
+    return {file.uri: file.digest for file in files} or DYNAMIC
 
 
 def digest_of(files: tuple[SkillFile, ...]) -> str:

@@ -32,7 +32,7 @@ async def desk(options: argparse.Namespace) -> int:
     """
     from ..approval.queue import ApprovalQueue
     from ..desk.serve import serve_desk
-    from .session import state_file
+    from .state_folder import state_file
 
     path = _absolute(options.tickets or state_file("tickets.json"))
     async with serve_desk(ApprovalQueue(store=path)) as page:
@@ -49,7 +49,7 @@ async def desk(options: argparse.Namespace) -> int:
 
 def tickets_of_running_desk() -> Path | None:
     """Where the desk that runs looks for calls; None where there is none."""
-    from .session import state_file
+    from .state_folder import state_file
 
     try:
         file = os.open(state_file("desk.json"), os.O_RDONLY | os.O_NONBLOCK)
@@ -74,7 +74,7 @@ def _absolute(path: str | Path) -> Path:
 @contextmanager
 def _known_to_commands(path: Path) -> Iterator[None]:
     """Let commands find the file of this desk, unless another desk runs."""
-    from .session import state_file
+    from .state_folder import state_file
 
     file = os.open(state_file("desk.json"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with open(file, "r+b") as stream:

@@ -113,7 +113,7 @@ def _show(options: argparse.Namespace) -> int:
     if unreadable and not records:
         raise UsageError(f"{options.file} is not an audit log")
     if unreadable:
-        note(f"{unreadable} lines are no records: 'audit verify' says more")
+        note(f"{unreadable} lines are not records: 'audit verify' says more")
     code = TOOL_FAILED if unreadable else DONE
     if options.json:
         print_json({"records": records})
@@ -265,7 +265,7 @@ def _accept(book: Any, server: str, listed: Any, name: str) -> None:
 async def servers(options: argparse.Namespace) -> int:
     """What config files name, and whether it may be started here; nothing is started."""
     from ..host.confirmations import Confirmations
-    from .session import state_file
+    from .state_folder import state_file
 
     store = Confirmations.of(options.confirmations or state_file("confirmations.json"))
     found = []

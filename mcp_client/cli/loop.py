@@ -20,7 +20,8 @@ from .completing import keep_names
 from .exits import DONE, USAGE, UsageError, exit_code
 from .output import note, print_text
 from .prompt import line_reader
-from .session import open_session, state_file
+from .session import open_session
+from .state_folder import state_file
 from .words import parsed
 
 if TYPE_CHECKING:

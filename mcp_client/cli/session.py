@@ -22,6 +22,7 @@ from ..session.session import Session
 from ..transports.stdio import StdioServer
 from .exits import UsageError
 from .output import note
+from .state_folder import state_file
 from .target import Configured, target_of
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ __all__ = [
     "options_of",
     "policy_of",
     "started_from",
-    "state_file",
 ]
 
 
@@ -134,17 +134,6 @@ def _quoted(name: str) -> str:
     for sign in "[*?":  # which stand for other characters in a pattern
         name = name.replace(sign, f"[{sign}]")
     return shlex.quote(name)
-
-
-def state_file(name: str) -> Path:
-    """A file of the user's state folder (``$XDG_STATE_HOME/mcp-client``), which is made."""
-    base = os.environ.get("XDG_STATE_HOME") or ""
-    folder = (Path(base) if os.path.isabs(base) else Path.home() / ".local/state") / "mcp-client"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{folder} cannot be made: {error.strerror or error}") from None
-    return folder / name
 
 
 def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) -> dict[str, Any]:

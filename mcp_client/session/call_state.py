@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..approval.one_call import OneCallApproval
 from ..catalog.call_context import CallOrigin
-from ..catalog.result import ToolResult
-from ..catalog.tool import Tool, ToolCall
 from ..connection.cancellation import CancelToken
 from ..connection.rpc import OnProgress, Traffic
 from ..connection.tracing import CallSpan
-from ..errors import McpError
 from ..runtime.limits import Timeouts
+from .not_recorded import NotRecorded
 from .retry import Retry
 from .tool_validation import Strictness, ToolPlan
 
@@ -23,36 +21,7 @@ if TYPE_CHECKING:
     from ..extensions.task_run import TaskRun
     from .started import StartedCall
 
-__all__ = ["CallState", "NotRecorded"]
-
-
-class NotRecorded:
-    """The audit entry of a call in a session without ``audit``: it does nothing."""
-
-    traffic: Traffic | None = None
-
-    def again(self, id: str) -> NotRecorded:
-        return self
-
-    def found(self, tool: Tool, revision: str) -> None: ...
-
-    def breaks(self, finding: str, path: str) -> None: ...
-
-    async def open(self, call: ToolCall) -> None: ...
-
-    def changed(self, call: ToolCall) -> None: ...
-
-    def asking(self) -> None: ...
-
-    def decided(self, call: ToolCall, *verdict: object) -> None: ...
-
-    def sending(self) -> None: ...
-
-    async def done(self, result: ToolResult) -> ToolResult:
-        return result
-
-    async def failed(self, error: BaseException, cancelled: McpError | None) -> None: ...
-
+__all__ = ["CallState"]
 
 _NOT_RECORDED = NotRecorded()
 

@@ -10,7 +10,8 @@ from ..extensions.tasks import Task, TaskCalls
 from ..handlers.dispatcher import Dispatcher
 from ..runtime.session_context import SessionContext
 from .call import Caller
-from .call_state import CallState, NotRecorded
+from .call_state import CallState
+from .not_recorded import NotRecorded
 from .saved_task import SavedTask, authorization_of
 from .setup import Setup
 from .started import ResumedCall

@@ -17,7 +17,7 @@ from ..catalog.tool import Tool
 from ..connection.rpc import Traffic
 from ..errors import InvalidResult, InvalidSchema, McpError
 from ..runtime.limits import Timeouts
-from .call_state import NotRecorded
+from .not_recorded import NotRecorded
 from .saved_task import SavedTask
 from .tool_validation import Strictness, ToolValidation
 
