@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, overload
 
 import anyio
 
@@ -18,6 +18,7 @@ from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, tools_of
 from ..connection.rpc import OnProgress
 from ..errors import ConfigError, McpError
+from ..runtime.event_loop import in_event_loop
 from ..runtime.limits import Timeouts
 from ..runtime.safe_text import safe_text
 from .definitions import Definition, Dialect
@@ -28,7 +29,7 @@ from .rendering import Media, MediaTypes, Part, rendered, shortened
 from .schema_inlining import clean_text
 from .tool_search import CALL, ToolSearch
 
-__all__ = ["Answer", "CallTarget", "Outcome", "Toolset", "declared"]
+__all__ = ["Answer", "BlockingTarget", "CallTarget", "Outcome", "Toolset", "declared"]
 
 _log = logging.getLogger("mcp_client")
 _MAX_CHARS = 100_000
@@ -43,6 +44,12 @@ class CallTarget(Protocol):
     """What runs the calls: a ``Session`` or a ``Host``."""
 
     async def call_tool(self, name: str, arguments: Any = None, /) -> ToolResult: ...
+
+
+class BlockingTarget(Protocol):
+    """A ``Session`` or ``Host`` of ``mcp_client.sync``."""
+
+    def call_tool(self, name: str, arguments: Any = None, /) -> ToolResult: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +173,20 @@ class Toolset:
             arguments = undo.apply(arguments)
         return ModelCall(raw.id, name, arguments, problem, None, raw.name)
 
-    async def run(
+    @overload
+    def run(
+        self,
+        target: BlockingTarget,
+        response: Any,
+        *,
+        timeout: float | Timeouts | None = None,
+        on_progress: OnProgress | None = None,
+        max_chars: int = _MAX_CHARS,
+        context: Hashable = None,
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    def run(
         self,
         target: CallTarget,
         response: Any,
@@ -175,7 +195,18 @@ class Toolset:
         on_progress: OnProgress | None = None,
         max_chars: int = _MAX_CHARS,
         context: Hashable = None,
-    ) -> list[dict[str, Any]]:
+    ) -> Coroutine[Any, Any, list[dict[str, Any]]]: ...
+
+    def run(
+        self,
+        target: CallTarget | BlockingTarget,
+        response: Any,
+        *,
+        timeout: float | Timeouts | None = None,
+        on_progress: OnProgress | None = None,
+        max_chars: int = _MAX_CHARS,
+        context: Hashable = None,
+    ) -> list[dict[str, Any]] | Coroutine[Any, Any, list[dict[str, Any]]]:
         """Make the calls in ``response`` on ``target``, a ``Session`` or a ``Host``, all at once.
 
         Returns the messages to append, in the order of the calls; none where the model made no
@@ -184,15 +215,36 @@ class Toolset:
         are those of ``call_tool``, for each call; ``max_chars`` limits the text of one answer, and
         what is too much is left out of its middle.
 
+        It is awaited. With a session or host of ``mcp_client.sync`` it is not, as nothing is there:
+        ``messages += kit.run(host, response)``.
+
         Raises ``ConfigError`` for a wrong option, ``target`` or ``response``, before anything is
-        sent. After that only cancelling it raises, and that cancels all its calls.
+        sent; also for one of ``mcp_client.sync`` in code that an event loop runs, which it would
+        block. After that only cancelling it raises, and that cancels all its calls.
         """
-        _check(max_chars, timeout, context)
+        given = {"timeout": timeout, "on_progress": on_progress, "context": context}
+        options = {name: value for name, value in given.items() if value is not None}
+        if not _blocks(target):
+            return self._run(target, response, max_chars, options)
+        if in_event_loop():
+            raise ConfigError(
+                "run() was given a session or host of mcp_client.sync, which blocks the event "
+                "loop: make the calls of kit.calls(response), then use kit.results(...), or give "
+                "it a session or host of mcp_client"
+            )
+        blocking: Any = target
+        found: list[dict[str, Any]] = blocking._wait_for(
+            lambda its: self._run(its, response, max_chars, options)
+        )
+        return found
+
+    async def _run(
+        self, target: Any, response: Any, max_chars: int, options: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        _check(max_chars, options.get("timeout"), options.get("context"))
         if target is not None:
             _check_target(target)
         calls = self.calls(response)
-        given = {"timeout": timeout, "on_progress": on_progress, "context": context}
-        options = {name: value for name, value in given.items() if value is not None}
         outcomes: list[Outcome] = [None] * len(calls)
 
         async def make(number: int) -> None:
@@ -212,8 +264,8 @@ class Toolset:
     ) -> list[dict[str, Any]]:
         """The messages to append for calls that you made yourself, with what each led to.
 
-        ``(call, None)`` is for one that has a ``problem`` or an ``answer``. With
-        ``mcp_client.sync``::
+        ``(call, None)`` is for one that has a ``problem`` or an ``answer``. For example, one after
+        the other::
 
             def outcome(call):
                 if call.problem or call.answer:
@@ -313,12 +365,12 @@ def _check(max_chars: object, timeout: float | Timeouts | None, context: object)
         ) from None
 
 
+def _blocks(target: Any) -> bool:
+    """Whether it is of ``mcp_client.sync``, and open."""
+    return type(target).__module__ == "mcp_client.sync" and callable(target.call_tool)
+
+
 def _check_target(target: object) -> None:
-    if type(target).__module__ == "mcp_client.sync":
-        raise ConfigError(
-            "run() was given a session or host of mcp_client.sync, which blocks the event "
-            "loop: make the calls of kit.calls(response), then use kit.results(...)"
-        )
     if inspect.isawaitable(target) and not callable(getattr(type(target), "call_tool", None)):
         raise ConfigError(
             f"run() was given a {type(target).__name__} that is not open yet: give the session or "

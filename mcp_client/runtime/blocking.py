@@ -38,6 +38,10 @@ class Blocking(Generic[A_co]):
     def _run(self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._portal.run(function, *args, **kwargs)
 
+    def _wait_for(self, function: Callable[[Any], Awaitable[T]]) -> T:
+        """Await what ``function`` makes of the async object; ``Toolset.run`` does."""
+        return self._portal.run(function, self._async)
+
     def _in_loop(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a plain function in the event loop."""
 

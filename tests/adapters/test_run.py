@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from mcp_client import (
     Unanswered,
     UnknownTool,
     UrlElicitationRequired,
+    allow_all,
     connect,
     sync,
 )
@@ -420,6 +422,36 @@ async def test_wrong_targets_and_responses_are_refused_before_anything_is_sent()
         with pytest.raises(ConfigError, match="the response is None"):
             await kit.run(session, None)
     assert server.ran == []
+
+
+def test_a_program_without_a_loop_runs_the_calls_of_a_response() -> None:
+    server, asked, both = Server(), list[str](), threading.Barrier(2, timeout=30)
+
+    def approve(call: ToolCall) -> Allow | Deny:
+        asked.append(f"{call.context} {call.tool.name}")
+        both.wait()  # all at once
+        return Allow() if call.arguments["text"] == "a" else Deny("not this one")
+
+    with sync.connect(MemoryServer(server), approval=approve) as session:
+        kit = chat.toolset(session.list_tools())
+        wanted = [("1", "echo", {"text": "a"}), ("2", "echo", {"text": "b"})]
+        messages = kit.run(session, chat.response(wanted), context="ana", timeout=30)
+        assert [message["tool_call_id"] for message in messages] == ["1", "2"]
+        (_, first), (_, second) = chat.answers(messages)
+        assert "not this one" in second
+        assert "not this one" not in first
+        assert asked == ["ana echo", "ana echo"]
+        assert kit.run(session, chat.response([])) == []
+        with pytest.raises(ConfigError, match="the response is None"):
+            kit.run(session, None)
+        with pytest.raises(ConfigError, match="max_chars"):
+            kit.run(session, chat.response(wanted), max_chars=0)
+    with sync.Host({"desk": MemoryServer(server)}, approval=allow_all) as host:
+        kit = chat.toolset(host.list_tools())
+        (message,) = kit.run(host, chat.response([("1", "desk__echo", {"text": "x"})]))
+        assert message["tool_call_id"] == "1"
+    with pytest.raises(ConfigError, match="not open yet"):
+        kit.run(sync.connect(MemoryServer(server)), chat.response(wanted))
 
 
 def test_a_program_without_a_loop_makes_the_calls_itself() -> None:
