@@ -48,7 +48,8 @@ def asking(timeouts: Timeouts) -> dict[str, Any]:
 
 def creation(result: dict[str, Any]) -> Complete | ExtensionResult:
     """The answer to a call that asked for a task: that, or the result of the call at once."""
-    return ExtensionResult("task", result) if "task" in result else Complete(result)
+    is_task = "task" in result and "content" not in result
+    return ExtensionResult("task", result) if is_task else Complete(result)
 
 
 def read_creation(result: Mapping[str, Any]) -> TaskState:

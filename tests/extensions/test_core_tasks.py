@@ -160,9 +160,10 @@ async def test_an_older_revision_has_no_tasks() -> None:
     assert "task" not in server.all("tools/call")[0]
 
 
-async def test_a_result_at_once_is_taken_although_a_task_was_asked_for() -> None:
+@pytest.mark.parametrize("more", [{}, {"task": {"taskId": "of the tool's own"}}])
+async def test_a_result_at_once_is_taken_although_a_task_was_asked_for(more: Any) -> None:
     server = CoreTasking()
-    server.created = text("already")
+    server.created = text("already", **more)
     assert (await called(server)).text == "already"
     assert server.methods == ["tools/call"]
 
@@ -323,6 +324,21 @@ async def test_an_answer_about_another_task_breaks_the_protocol() -> None:
 
     with pytest.raises(ProtocolViolation, match="another task"):
         await called(Other())
+
+
+async def test_a_result_that_is_lost_with_the_connection_is_asked_for_on_the_next_one() -> None:
+    server = CoreTasking("completed")
+    transport = server.server
+
+    async def result() -> Any:
+        server.result = text("after all")
+        transport.end()
+
+    server.result = result
+    async with connect(transport, name="files", approval=allow_all) as session:
+        assert (await session.call_tool("slow")).text == "after all"
+        assert session.generation == 2
+    assert server.methods == ["tools/call", *["tasks/get", "tasks/result"] * 2]
 
 
 # -------------------------------------------------------------------- its questions
