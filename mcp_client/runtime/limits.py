@@ -3,37 +3,38 @@
 Every wait and every size is limited, finite by default, by one field each. **What is defended**, by
 the field that is the limit, its default, and a test under ``tests/`` that shows it::
 
-    Timeouts.connect             30 s        hostile/test_negotiation.py::test_a_server_that_answers_nothing_ends_with_the_connect_clock
-    Timeouts.idle                60 s        hostile/test_http.py::test_comments_without_end_are_stopped_by_the_clock
-    Timeouts.total               600 s       connection/test_deadlines.py::test_silence_ends_a_request_and_progress_extends_it_for_a_bounded_time
-    Timeouts.approval            3,600 s     hostile/test_questions.py::test_a_hanging_handler_is_given_up_after_the_approval_timeout
-    Timeouts.close               2 s         hostile/test_process.py::test_a_server_that_ignores_sigterm_is_killed_within_the_bound
-    Timeouts.validation          1 s         session/test_validated_calls.py::test_a_runaway_pattern_ends_with_its_budget_and_the_result_is_kept
-    Timeouts.ping                None        connection/test_keep_alive.py::test_a_missed_one_is_logged_ends_the_calls_and_connects_again
-    Limits.message_bytes         32 MiB      hostile/test_frames.py::test_an_answer_that_is_too_long_fails_its_call_and_no_other
-    Limits.depth                 128         hostile/test_http.py::test_a_deep_answer_is_refused_before_it_is_parsed
-    Limits.pages                 1,000       catalog/test_tools.py::test_an_incomplete_list_is_an_error_and_never_a_short_list
-    Limits.tools                 20,000      hostile/test_lists.py::test_more_tools_than_the_cap_is_an_error
-    Limits.entries               20,000      catalog/test_resources.py::test_caps_on_how_many_there_may_be_have_a_knob
-    Limits.watched               256         catalog/test_watch.py::test_there_is_a_cap_on_how_many_are_watched
-    Limits.list_bytes            64 MiB      hostile/test_resources.py::test_a_list_that_is_too_large_is_an_error
-    Limits.notices               256         hostile/test_questions.py::test_a_flood_of_progress_is_queued_up_to_a_limit_and_the_last_one_is_delivered
-    Limits.rounds                8           hostile/test_frames.py::test_a_server_that_asks_back_for_ever_is_stopped
-    Limits.questions             16          hostile/test_questions.py::test_of_a_flood_of_requests_a_few_reach_the_handler_and_the_rest_are_refused
-    Limits.questions_per_minute  60          handlers/test_question_limits.py::test_the_questions_of_all_calls_within_a_minute_are_bounded
-    Limits.questions_per_call    32          handlers/test_question_limits.py::test_too_many_questions_in_the_rounds_of_one_call_end_it
-    Limits.log_lines             1,000       handlers/test_server_log.py::test_a_flood_of_log_lines_is_cut_each_second_and_counted
-    Limits.stderr_bytes          64 KiB      hostile/test_process.py::test_a_flood_on_standard_error_blocks_nothing_and_is_bounded
-    Limits.restarts              3           hostile/test_process.py::test_a_server_that_keeps_dying_is_given_up
-    Limits.schema_bytes          1 MiB       validation/test_checker.py::test_each_cap_has_its_knob
-    Limits.schema_depth          64          validation/test_checker.py::test_each_cap_has_its_knob
-    Limits.subschemas            5,000       validation/test_checker.py::test_each_cap_has_its_knob
-    Limits.references            1,000       validation/test_checker.py::test_each_cap_has_its_knob
-    Limits.pattern_chars         2,000       validation/test_checker.py::test_each_cap_has_its_knob
-    Limits.enum_values           10,000      validation/test_checker.py::test_each_cap_has_its_knob
-    Limits.view_bytes            16 MiB      extensions/test_ui_resource.py::test_the_limit_is_that_of_the_session
-    Limits.skill_files           512         extensions/test_skills.py::test_the_limits_are_the_hosts_to_set
-    Limits.skill_bytes           16 MiB      extensions/test_skills.py::test_what_is_read_of_a_dynamic_skill_is_bounded_in_all
+    Timeouts.connect                30 s        hostile/test_negotiation.py::test_a_server_that_answers_nothing_ends_with_the_connect_clock
+    Timeouts.idle                   60 s        hostile/test_http.py::test_comments_without_end_are_stopped_by_the_clock
+    Timeouts.total                  600 s       connection/test_deadlines.py::test_silence_ends_a_request_and_progress_extends_it_for_a_bounded_time
+    Timeouts.approval               3,600 s     hostile/test_questions.py::test_a_hanging_handler_is_given_up_after_the_approval_timeout
+    Timeouts.close                  2 s         hostile/test_process.py::test_a_server_that_ignores_sigterm_is_killed_within_the_bound
+    Timeouts.validation             1 s         session/test_validated_calls.py::test_a_runaway_pattern_ends_with_its_budget_and_the_result_is_kept
+    Timeouts.ping                   None        connection/test_keep_alive.py::test_a_missed_one_is_logged_ends_the_calls_and_connects_again
+    Limits.message_bytes            32 MiB      hostile/test_frames.py::test_an_answer_that_is_too_long_fails_its_call_and_no_other
+    Limits.depth                    128         hostile/test_http.py::test_a_deep_answer_is_refused_before_it_is_parsed
+    Limits.pages                    1,000       catalog/test_tools.py::test_an_incomplete_list_is_an_error_and_never_a_short_list
+    Limits.tools                    20,000      hostile/test_lists.py::test_more_tools_than_the_cap_is_an_error
+    Limits.entries                  20,000      catalog/test_resources.py::test_caps_on_how_many_there_may_be_have_a_knob
+    Limits.watched                  256         catalog/test_watch.py::test_there_is_a_cap_on_how_many_are_watched
+    Limits.list_bytes               64 MiB      hostile/test_resources.py::test_a_list_that_is_too_large_is_an_error
+    Limits.notices                  256         hostile/test_questions.py::test_a_flood_of_progress_is_queued_up_to_a_limit_and_the_last_one_is_delivered
+    Limits.rounds                   8           hostile/test_frames.py::test_a_server_that_asks_back_for_ever_is_stopped
+    Limits.questions                16          hostile/test_questions.py::test_of_a_flood_of_requests_a_few_reach_the_handler_and_the_rest_are_refused
+    Limits.questions_per_minute     60          handlers/test_question_limits.py::test_the_questions_of_all_calls_within_a_minute_are_bounded
+    Limits.questions_per_call       32          handlers/test_question_limits.py::test_too_many_questions_in_the_rounds_of_one_call_end_it
+    Limits.log_lines                1,000       handlers/test_server_log.py::test_a_flood_of_log_lines_is_cut_each_second_and_counted
+    Limits.stderr_bytes             64 KiB      hostile/test_process.py::test_a_flood_on_standard_error_blocks_nothing_and_is_bounded
+    Limits.restarts                 3           hostile/test_process.py::test_a_server_that_keeps_dying_is_given_up
+    Limits.schema_bytes             1 MiB       validation/test_checker.py::test_each_cap_has_its_knob
+    Limits.schema_depth             64          validation/test_checker.py::test_each_cap_has_its_knob
+    Limits.subschemas               5,000       validation/test_checker.py::test_each_cap_has_its_knob
+    Limits.references               1,000       validation/test_checker.py::test_each_cap_has_its_knob
+    Limits.pattern_chars            2,000       validation/test_checker.py::test_each_cap_has_its_knob
+    Limits.enum_values              10,000      validation/test_checker.py::test_each_cap_has_its_knob
+    Limits.view_bytes               16 MiB      extensions/test_ui_resource.py::test_the_limit_is_that_of_the_session
+    Limits.view_requests_per_minute 600         extensions/test_apps.py::test_requests_of_a_view_are_limited_within_a_minute
+    Limits.skill_files              512         extensions/test_skills.py::test_the_limits_are_the_hosts_to_set
+    Limits.skill_bytes              16 MiB      extensions/test_skills.py::test_what_is_read_of_a_dynamic_skill_is_bounded_in_all
 
 Without a field, because no host should want another value::
 
