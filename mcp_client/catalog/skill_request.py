@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.canonical_json import canonical, sha256
+from ..runtime.frozen import frozen_dataclass
 from .call_context import context_text
 
 __all__ = ["DYNAMIC", "SKILL_FINDING", "SkillFile", "SkillRequest", "digest_of", "pinned"]
@@ -24,7 +24,7 @@ SKILL_FINDING = (
 """The first finding of every request, so that no hook that allows what has no findings says yes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class SkillFile:
     """A file of a skill, as the server's entry lists it."""
 
@@ -37,7 +37,7 @@ class SkillFile:
     """Its path within the skill, as in the URI: what ``Skill.read`` takes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass
 class SkillRequest:
     """A skill as it will be loaded, if that is approved. Nothing of it has been read yet.
 

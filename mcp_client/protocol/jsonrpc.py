@@ -113,12 +113,12 @@ _quote = json.encoder.encode_basestring
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _LARGE = 64 * 1024
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
-_ID_FIRST = re.compile(
-    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,(?!\s*"method")'
-)
-_METHOD_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"method"')
-_ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+# Searched for by the functions of ``re``, which compile a pattern when a frame first needs it: few
+# sessions get such a frame.
+_STRINGS = rb'(?s:"(?:[^"\\]|\\.)*+"?)'
+_ID_FIRST = rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,(?!\s*"method")'
+_METHOD_FIRST = rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"method"'
+_ID_LAST = rb',\s*"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$'
 
 
 def parse(frame: bytes, depth: int) -> list[Message | InvalidFrame]:
@@ -209,11 +209,11 @@ def owner_of_fragment(head: bytes, tail: bytes | None = None) -> Id | None:
     ``tail`` is the end of a frame that is complete but too long to keep. Without it, ``head`` is
     all there is; if that is cut off, its last id may be a nested one, and is not used.
     """
-    found = _ID_FIRST.match(head[:256])
-    if found is None and not _METHOD_FIRST.match(head[:256]):
+    found = re.match(_ID_FIRST, head[:256])
+    if found is None and not re.match(_METHOD_FIRST, head[:256]):
         if tail is None and head.count(b"{") == head.count(b"}"):
             tail = head
-        found = None if tail is None else _ID_LAST.search(tail[-256:])
+        found = None if tail is None else re.search(_ID_LAST, tail[-256:])
     return int(found.group(1)) if found else None
 
 
@@ -239,7 +239,7 @@ def _deeper_than(frame: bytes, depth: int) -> bool:
     # strings. Both kinds of bracket are made one, so that each pass removes exactly one level.
     if _levels(frame.translate(_ONE_KIND, _NOT_BRACKETS), depth):
         return False
-    return not _levels(_STRINGS.sub(b"", frame).translate(_ONE_KIND, _NOT_BRACKETS), depth)
+    return not _levels(re.sub(_STRINGS, b"", frame).translate(_ONE_KIND, _NOT_BRACKETS), depth)
 
 
 def _levels(brackets: bytes, depth: int) -> bool:

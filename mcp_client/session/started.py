@@ -18,11 +18,11 @@ from ..connection.rpc import Traffic
 from ..errors import InvalidResult, InvalidSchema, McpError
 from ..runtime.limits import Timeouts
 from .not_recorded import NotRecorded
-from .saved_task import SavedTask
 from .tool_validation import Strictness, ToolValidation
 
 if TYPE_CHECKING:
     from ..audit import Entry
+    from .saved_task import SavedTask
 
 __all__ = ["ResumedCall", "StartedCall"]
 

@@ -46,7 +46,7 @@ __all__ = ["LineExchange", "Multiplexer"]
 _log = logging.getLogger("mcp_client")
 _GRAIN = 0.01
 _EDGE = 1024
-_NO_ANSWER = re.compile(
+_NO_ANSWER = (  # compiled by ``re`` when it is first needed, as few sessions need it
     rb'\s*\{\s*(?:"(?:jsonrpc|id)"\s*:\s*(?:"[^"\\]{0,64}"|\d{1,18})\s*,\s*){0,2}"method"\s*:'
 )
 
@@ -211,7 +211,7 @@ class Multiplexer:
     def _too_long(self, start: bytes, end: bytes) -> None:
         cap = self.limits.message_bytes
         reason = f"it is longer than {cap} bytes (Limits.message_bytes)"
-        if _NO_ANSWER.match(start):
+        if re.match(_NO_ANSWER, start):
             self.junk(start, InvalidFrame(reason))
             return
         owner = owner_of_fragment(start, end)

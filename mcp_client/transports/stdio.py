@@ -26,8 +26,8 @@ from .multiplexer import LineExchange, Multiplexer
 
 __all__ = ["StdioServer", "StdioTransport"]
 
-_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]{2,63}\b")
-_MISSING = re.compile(r"KeyError|environ|variable|not set|unset|missing|required|undefined", re.I)
+_VARIABLE = r"\b[A-Z][A-Z0-9_]{2,63}\b"
+_MISSING = r"(?i:KeyError|environ|variable|not set|unset|missing|required|undefined)"
 _SETTLE = 0.5
 _BACKLOG = 1024 * 1024
 """Bytes a server may leave unread before it is told nothing more that need not be said."""
@@ -282,8 +282,10 @@ class StdioTransport(Transport):
         tail = self._ring.tail()
         names = [
             name
-            for name in dict.fromkeys(_VARIABLE.findall(tail))
-            if name in os.environ and name not in given and ("_" in name or _MISSING.search(tail))
+            for name in dict.fromkeys(re.findall(_VARIABLE, tail))
+            if name in os.environ
+            and name not in given
+            and ("_" in name or re.search(_MISSING, tail))
         ][:3]
         if not names:
             return ""
