@@ -482,7 +482,7 @@ async def test_a_server_is_told_of_the_extension_in_use(
             if each.get("method") == "initialize"
         ]
     assert said
-    beside = {TASKS: {}} if era is Stateless else {}
+    beside: dict[str, Any] = {TASKS: {}} if era is Stateless else {}
     assert [each.get("extensions", {}) for each in said] == [told | beside] * len(said)
 
 
