@@ -244,11 +244,13 @@ class ApprovalQueue:
         ticket.to_json()  # raises where it cannot be stored
         clock = current().now
         until = clock() + self._wait
+        is_ours = False
         while True:
             with self._signal.task_listener() as listener:
                 found = await in_thread(store.claim, ticket)
-                if found.id == ticket.id:
-                    self._signal.notify()
+                if found.id == ticket.id and not is_ours:
+                    self._signal.notify()  # once: it wakes this listener, too
+                is_ours = found.id == ticket.id
                 if found.answer is not None:
                     if found.holds_for(call):
                         return found.answer

@@ -182,6 +182,21 @@ async def test_a_caller_that_waits_hears_of_the_decision_at_once_or_gets_the_tic
         await ticket_of(session)
 
 
+async def test_a_caller_that_waits_looks_at_the_store_about_once_a_second() -> None:
+    class Counted(Memory):
+        looks = 0
+
+        def claim(self, ticket: Ticket) -> Ticket:
+            self.looks += 1
+            return super().claim(ticket)
+
+    store = Counted()
+    async with Server().connect(ApprovalQueue(store=store)) as session:
+        with anyio.move_on_after(0.5):
+            await session.call_tool("t", {"n": 1})
+    assert 1 <= store.looks <= 3
+
+
 async def test_two_callers_share_a_ticket_and_one_of_them_goes_out(store: TicketStore) -> None:
     server = Server()
     queue = ApprovalQueue(store=store, wait=0.5)
