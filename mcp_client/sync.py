@@ -89,6 +89,8 @@ class Skill(_Blocking[AsyncSkill]):
     read_text = _waits(AsyncSkill.read_text)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # of an object that is being copied, which has no _async yet
+            raise AttributeError(name)
         return getattr(self._async, name)
 
     def __repr__(self) -> str:

@@ -33,15 +33,17 @@ class SkillPins:
 
     def __init__(self, pins: Pins) -> None:
         self._pins = pins
+        self._seen: set[str] = set()
+        """Servers whose skills the file had: if they are gone there, they are not new."""
 
     def drift_of(self, server: str, uri: str, files: Files) -> tuple[str, ...]:
         """How a skill differs from the file, in sentences that are safe to show."""
         pins = self._pins
         if pins.policy == "accept":
             return ()
-        known = pins.skills(server)
+        known = self._known(server)
         if known is None:
-            if pins.create:
+            if self._may_begin(server):
                 return ()  # none of its skills has been written down yet
             return (f"{pins.name} does not have the skills of this server",)
         if pins.has_moved(server):
@@ -51,7 +53,7 @@ class SkillPins:
     def compare(self, server: str, skills: Sequence[tuple[str, Files]]) -> list[str]:
         """Compare a list with the file, write down what the policy says, and say what differs."""
         pins = self._pins
-        known = pins.skills(server)
+        known = self._known(server)
         follows = pins.policy == "accept" and (pins.create or known is not None)
         findings = [
             f"skill '{safe_text(uri, 128)}': {finding}"
@@ -62,11 +64,18 @@ class SkillPins:
                 else self.drift_of(server, uri, files)
             )
         ]
-        is_first = known is None and pins.create and bool(skills)
+        is_first = known is None and self._may_begin(server) and bool(skills)
         if (is_first or (follows and findings)) and not (
             pins.has_moved(server) and pins.policy != "accept"
         ):
             self._write(server, skills)
+            if is_first and pins.policy == "refuse":
+                finding = (
+                    f"{pins.name} did not have the skills of '{safe_text(server, 60)}': they were "
+                    f"written down unseen ({len(skills)} of them); Pins(create=False) refuses "
+                    "instead"
+                )
+                return [finding]
         return findings
 
     def refuse(self, request: SkillRequest, drift: Sequence[str]) -> None:
@@ -83,14 +92,25 @@ class SkillPins:
     def loaded(self, server: str, uri: str, files: Files, *, for_good: bool) -> None:
         """A skill was approved and verified; ``for_good`` by a yes for always."""
         pins = self._pins
-        known = pins.skills(server)
+        known = self._known(server)
         if known is not None and known.get(uri) == pinned(files):
             return
-        is_first = known is None and pins.create
+        is_first = known is None and self._may_begin(server)
         if (is_first or for_good or pins.policy == "accept") and not pins.has_moved(server):
             self._write(server, [(uri, files)])
 
+    def _known(self, server: str) -> Mapping[str, Any] | None:
+        known = self._pins.skills(server)
+        if known is not None:
+            self._seen.add(server)
+        return known
+
+    def _may_begin(self, server: str) -> bool:
+        """Whether skills of a server that the file does not have are written down."""
+        return self._pins.create and server not in self._seen
+
     def _write(self, server: str, skills: Iterable[tuple[str, Files]]) -> None:
+        self._seen.add(server)
         self._pins.write_skills(server, {uri: pinned(files) for uri, files in skills})
 
     def _drift(self, known: Mapping[str, Any], uri: str, files: Files) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -575,6 +576,26 @@ async def test_pins_refuse_a_changed_skill_before_anybody_is_asked(tmp_path: Pat
     assert len(hook.requests) == 2
 
 
+async def test_pins_that_refuse_say_that_the_first_list_was_written_down_unseen(
+    tmp_path: Path,
+) -> None:
+    pins = Pins(tmp_path / "mcp.lock", policy="refuse")
+    async with connect(SkillServer().transport, approval=allow_all, pins=pins) as session:
+        (finding,) = (await session.list_skills()).findings
+        assert "written down unseen (1 of them)" in finding
+        assert (await session.list_skills()).findings == ()
+
+
+async def test_skills_that_are_gone_from_the_lock_file_are_not_new(tmp_path: Path) -> None:
+    pins, hook = Pins(tmp_path / "mcp.lock"), Asked()
+    async with connect(SkillServer().transport, approval=hook, pins=pins) as session:
+        await session.list_skills()
+        pins.path.unlink()
+        await session.load_skill(PDF)
+    assert "does not have the skills of this server" in hook.requests[0].findings[1]
+    assert not pins.path.exists()
+
+
 async def test_pins_that_accept_follow_the_server(tmp_path: Path) -> None:
     server, hook = SkillServer(), Asked()
     pins = Pins(tmp_path / "mcp.lock", policy="accept")
@@ -812,6 +833,7 @@ def test_threads_load_and_read_skills() -> None:
         assert loaded.read("references/FORMS.md") == server.files[FORMS]
         assert loaded.read_text("SKILL.md") == MAIN.decode()
         assert loaded.for_model().startswith("[SKILL.md of the skill 'pdf'")
+        assert copy.copy(loaded).read("SKILL.md") == MAIN
     with mcp_client.sync.Host({"docs": server.transport}, approval=allow_all) as host:
         assert isinstance(host.list_skills()[0], SkillEntry)
         assert host.load_skill(PDF, server="docs").read("SKILL.md") == MAIN

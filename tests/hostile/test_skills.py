@@ -10,11 +10,15 @@ import pytest
 from mcp_client import (
     Allow,
     CallDenied,
+    Limits,
+    McpError,
     MemoryServer,
     ProtocolViolation,
     ServerError,
+    Session,
     SkillError,
     SkillRequest,
+    ToolCall,
     allow_all,
     connect,
 )
@@ -312,6 +316,39 @@ async def test_hidden_orders_in_a_description_are_among_the_findings() -> None:
     assert len(asked[0].findings) > 1
     assert asked[0].ignored == ("x-more",)
     assert all(finding.isprintable() for finding in asked[0].findings)
+
+
+async def test_a_file_that_is_announced_larger_than_any_skill_is_declined() -> None:
+    server = SkillServer()
+    server.skills[0]["resources"][1]["size"] = 2**70
+    assert (await refused(server)).reason == "limit"
+    assert server.reads == []
+
+
+async def test_a_file_that_is_larger_than_a_message_may_be_costs_only_this_read() -> None:
+    server = SkillServer()
+    limits = Limits(message_bytes=20_000)
+    async with connect(server.transport, approval=allow_all, limits=limits) as session:
+        loaded = await session.load_skill(PDF)
+        forms, server.files[FORMS] = server.files[FORMS], b"x" * 50_000
+        with pytest.raises(McpError):
+            await loaded.read(READ)
+        server.files[FORMS] = forms
+        assert await loaded.read(READ) == forms
+
+
+async def test_a_hook_that_loads_a_skill_while_it_decides_one_is_refused() -> None:
+    server, sessions = SkillServer(), list[Session]()
+
+    async def hook(request: ToolCall | SkillRequest) -> Allow:
+        await sessions[0].load_skill(PDF)
+        return Allow()
+
+    async with connect(server.transport, approval=hook) as session:
+        sessions.append(session)
+        with pytest.raises(CallDenied):
+            await session.load_skill(PDF)
+    assert server.reads == []
 
 
 async def test_a_server_that_fails_to_serve_a_listed_file_is_a_server_error() -> None:
