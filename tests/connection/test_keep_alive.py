@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -230,6 +232,18 @@ async def test_a_process_that_died_is_started_again() -> None:
         with anyio.fail_after(30):
             while session.generation < 2:
                 await anyio.sleep(0.02)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no process can be stopped here")
+async def test_a_process_that_hangs_is_ended_and_started_again() -> None:
+    timeouts = Timeouts(ping=0.3, close=0.2)
+    async with connect(scripted(), timeouts=timeouts, approval=allow_all) as session:
+        process = session._connection.transport._process  # type: ignore[attr-defined]
+        os.kill(process.pid, signal.SIGSTOP)
+        with anyio.fail_after(30):
+            while session.generation < 2:
+                await anyio.sleep(0.02)
+        await session.ping()
 
 
 async def test_a_host_connects_again_too(clock: Clock) -> None:
