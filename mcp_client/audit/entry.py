@@ -349,9 +349,7 @@ class Entry:
 
     def _delivery(self, error: BaseException) -> str:
         traffic = self.traffic
-        if self._opened_by is None and (
-            not traffic.sent or (isinstance(error, NotSent) and not traffic.answers)
-        ):
+        if not traffic.sent or (isinstance(error, NotSent) and not traffic.answers):
             return "not_sent"
         answered = isinstance(error, McpError) and not isinstance(error, OutcomeUnknown | NotSent)
         return "answered" if answered else "unknown"

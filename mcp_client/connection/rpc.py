@@ -416,7 +416,7 @@ def server_error(answer: ErrorResponse, server: str, era: Era) -> ServerError:
     # An older revision leaves the code to the server, to which it may mean something else.
     if answer.code != MISSING_CAPABILITY or not (required or not era.server_may_ask):
         return ServerError(f"{text} (code {answer.code})", **fields)
-    text += f"; it needs the client to declare {advice} (code {answer.code})"
+    text = f"{text.rstrip('.')}; it needs the client to declare {advice} (code {answer.code})"
     return MissingCapability(text, required=required, **fields)
 
 

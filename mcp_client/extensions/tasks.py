@@ -33,7 +33,7 @@ from ..protocol.era import Malformed
 from ..protocol.jsonrpc import Id
 from ..protocol.metadata import shown
 from ..runtime.background import BackgroundTasks
-from ..runtime.event_loop import cancel_requests, current
+from ..runtime.event_loop import cancel_requests, current, in_event_loop
 from ..runtime.limits import Timeouts
 from ..runtime.session_context import SessionContext
 from .core_task import CoreTaskRun, read_creation
@@ -94,7 +94,8 @@ class TaskCalls:
         try:
             return await self._until_closed(run, call.timeouts, call.options, watch)
         except BaseException:
-            if not run.over and run in self._waiting:
+            # A coroutine that is closed when its loop has ended cannot send anything.
+            if not run.over and run in self._waiting and in_event_loop():
                 self._cancel_soon(run)
             raise
         finally:
@@ -242,10 +243,13 @@ class Task:
         same.
         """
         timeouts = self._timeouts.for_call(timeout)
-        async with self._turn:
+        await self._begin_waiting(timeouts)
+        try:
             if self._outcome is None:
                 await self._settle(timeouts, on_progress or self._on_progress)
             outcome = self._outcome
+        finally:
+            self._turn.release()
         if isinstance(outcome, McpError):
             raise outcome.with_traceback(None)
         assert outcome is not None
@@ -261,6 +265,8 @@ class Task:
         clocks = self._timeouts
         await run.cancel(await self._tasks.live(), clocks)
         run.cancel_asked = run.cancel_asked or "the host cancelled it"
+        if self._turn.locked():
+            return  # whoever waits for the result will see the end
         async with self._turn:
             if self._outcome is None and not run.over:
                 await self._ended(lambda: run.refresh(clocks))
@@ -275,6 +281,18 @@ class Task:
         is; no credential. The arguments are not in it.
         """
         return self._saved()
+
+    async def _begin_waiting(self, timeouts: Timeouts) -> None:
+        """Wait until nobody else waits for the result: one polls, and gets it for all."""
+        with anyio.move_on_after(timeouts.total):
+            await self._turn.acquire()
+            return
+        raise CallTimeout(
+            f"the task did not end within {timeouts.total:g} s (total clock); it may have run",
+            clock="total",
+            server=self.server,
+            tool=self.tool,
+        )
 
     def _ending(self) -> Ending:
         assert self._after is not None  # where there is a task to be waited for

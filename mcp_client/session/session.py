@@ -193,6 +193,8 @@ class Session(LibraryOfSession, SkillMethods):
         it is: any hashable value, which the approval hook finds as ``call.context`` and which is
         never sent. ``retry`` says for this call what ``connect(retry=...)`` says for all.
 
+        Where the server makes a task of the call, that is waited for; ``start_tool`` does not.
+
         A failure the tool reports is a result with ``is_error``. Raises ``UnknownTool``,
         ``InvalidArguments``, ``InvalidSchema``, ``CallDenied``, ``CallWithdrawn`` or
         ``ConnectError`` where nothing was sent; ``CallTimeout``, ``CallCancelled`` or

@@ -49,7 +49,7 @@ class StartedCall:
     async def result(self, raw: dict[str, Any]) -> ToolResult:
         try:
             result = await self._judged(raw)
-        except BaseException as error:
+        except Exception as error:  # not a cancellation: the result may be asked for again
             await self.failed(error)
             raise
         return await self._entry.done(result)
@@ -90,7 +90,7 @@ class ResumedCall:
             result = self._read(raw, self._saved.tool)
             if not (result.is_error or self._validation.results == "off"):
                 result = await self._check(result)
-        except BaseException as error:
+        except Exception as error:  # not a cancellation: the result may be asked for again
             await self.failed(error)
             raise
         return await self._entry.done(result)

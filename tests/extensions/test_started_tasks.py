@@ -124,6 +124,21 @@ async def test_several_may_wait_for_one_task() -> None:
     assert len(server.all("tasks/get")) == 2
 
 
+async def test_waiting_behind_another_ends_in_time_and_so_does_cancelling() -> None:
+    server = Tasking(working())
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        task = await session.start_tool("slow")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(task.result)
+            await server.got.wait()
+            with pytest.raises(CallTimeout) as caught:
+                await task.result(timeout=0.1)
+            assert caught.value.tool == "slow"
+            await task.cancel()
+            tasks.cancel_scope.cancel()
+    assert server.methods.count("tasks/cancel") == 1
+
+
 async def test_a_question_that_got_no_answer_may_be_answered_later() -> None:
     answers: list[Any] = [7, Accept({"name": "Ada"})]
     handlers = Handlers(elicitation=lambda request: answers.pop(0))
@@ -248,11 +263,16 @@ async def test_a_task_is_resumed_in_another_session_and_closes_the_same_record(
 
 
 @pytest.mark.one_backend
-async def test_a_task_of_another_process_is_closed_as_one_that_it_opened(tmp_path: Path) -> None:
+async def test_a_task_of_another_process_is_closed_as_one_that_it_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server, log = Tasking(JsonRpcError(-32602, "unknown")), tmp_path / "audit.jsonl"
-    text = await saved(MemoryServer(server), audit=log)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(os, "getpid", lambda: 4711)
+        text = await saved(MemoryServer(server), audit=log)
     lines = log.read_text()
-    text = text.replace(f'"process": {os.getpid()}', '"process": 4711')
+    (open_call,) = verify_audit(log).open_calls
+    assert open_call.process == 4711
     async with connect(MemoryServer(server), approval=allow_all, audit=log) as session:
         with pytest.raises(OutcomeUnknown) as caught:
             await session.resume_task(text).result()
@@ -260,6 +280,8 @@ async def test_a_task_of_another_process_is_closed_as_one_that_it_opened(tmp_pat
     assert log.read_text().startswith(lines)
     _, closed = records(log)
     assert (closed["opened_by"], closed["delivery"]) == (4711, "unknown")
+    assert closed["process"] == os.getpid()
+    assert not verify_audit(log).open_calls
 
 
 @pytest.mark.one_backend

@@ -43,7 +43,8 @@ from mcp_client import (
 )
 from tests.clock import Clock, quickly
 from tests.server.asking import FORM
-from tests.server.tasking import ID, TASKS, Tasking, done, working
+from tests.server.http_server import serving
+from tests.server.tasking import ID, TASKS, Tasking, TaskingOverHttp, done, working
 
 YES = Handlers(elicitation=lambda request: Accept({"name": "Ada"}))
 
@@ -144,8 +145,12 @@ async def test_a_task_that_failed_is_the_error_it_failed_with() -> None:
 async def test_a_task_that_failed_is_not_called_again_whatever_its_code() -> None:
     # -32020 says of a call that was refused that its headers were out of date.
     server = Tasking({"status": "failed", "error": {"code": -32020, "message": "headers"}})
-    with pytest.raises(ServerError):
-        await call(server)
+    async with (
+        serving(TaskingOverHttp(server)) as served,
+        connect(served.url, approval=allow_all) as session,
+    ):
+        with pytest.raises(ServerError, match="headers"):
+            await session.call_tool("slow")
     assert len(server.all("tools/call")) == 1
 
 
