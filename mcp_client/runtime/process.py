@@ -117,7 +117,17 @@ class Process:
         self.pid = self._popen.pid
         # Should nothing else end it, it ends with this object or the interpreter.
         self._last_resort = weakref.finalize(self, _kill, self._tree, self._popen)
-        self._started()
+        try:
+            self._started()
+        except (RuntimeError, OSError) as error:  # too many threads or descriptors; no add_reader
+            self._last_resort.detach()
+            _kill(self._tree, self._popen)
+            self._release()
+            for pipe in (self._popen.stdin, self._popen.stdout, self._popen.stderr):
+                if pipe is not None:
+                    pipe.close()
+            reason = str(error) or type(error).__name__
+            raise ConnectError(f"cannot run {argv[0]!r}: {reason}", retryable=True) from None
 
     # ------------------------------------------------------- what the ways of running it differ in
 

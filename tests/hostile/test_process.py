@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,18 @@ async def test_a_file_that_is_not_executable_is_a_connect_error(tmp_path: Path) 
     program.chmod(0o755)
     with pytest.raises(ConnectError, match="cannot start"):
         await connect([str(program)])
+
+
+async def test_a_system_without_another_thread_is_a_connect_error_and_leaves_no_process(
+    monkeypatch: pytest.MonkeyPatch, stdio_way: str
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    if stdio_way != "loop":  # the way of the event loop starts none
+        monkeypatch.setattr(threading.Thread, "start", start)
+        with pytest.raises(ConnectError, match=r"cannot run .*can't start new thread"):
+            await connect(scripted())
 
 
 async def test_a_working_directory_that_is_missing_is_named() -> None:
