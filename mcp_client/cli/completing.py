@@ -67,8 +67,8 @@ def offered(words: Sequence[str]) -> list[str]:
     elif words[-1].startswith("-"):
         found = [word for word, _ in option_words(known[words[0]])]
     else:
-        found = _of_command(words[0], words[1:])
-    return [each for each in found if each.startswith(words[-1]) and is_plain(each)]
+        found = filter(is_plain, _of_command(words[0], words[1:]))
+    return [each for each in found if each.startswith(words[-1])]
 
 
 def _of_command(command: str, words: Sequence[str]) -> Iterable[str]:

@@ -41,6 +41,12 @@ def test_an_old_server() -> None:
     assert done.out.startswith("scripted: old")
 
 
+def test_a_server_that_ends_at_the_probe_for_a_newer_revision_is_old_and_no_worse() -> None:
+    done = run("doctor", server("scripted", "--die-on-probe", "--version", "2024-11-05"))
+    assert (done.code, done.out.startswith("scripted: old")) == (0, True), done.out
+    assert "it ended when it was asked for a newer revision, and was restarted" in done.out
+
+
 @pytest.mark.parametrize(
     ("target", "cause"),
     [

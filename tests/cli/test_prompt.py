@@ -67,7 +67,10 @@ def test_an_option_is_completed_by_its_values() -> None:
     assert following("pins", ["--pins", "f", "--accept", "log"], KNOWN) == ["log_in"]
 
 
-@pytest.mark.parametrize("name", ["$(touch x)", "a b", "`x`", "a;b", "a\nb", "'", "a\u202eb", "~x"])
+@pytest.mark.parametrize(
+    "name",
+    ["$(touch x)", "a b", "`x`", "a;b", "a\nb", "'", "a\u202eb", "~x", "--trust", "@x", "=ls"],
+)
 def test_a_name_that_a_shell_would_not_take_as_it_is_is_not_offered(name: str) -> None:
     assert suggestions("call ", ["call"], known_of([tool(name)])) == []
 

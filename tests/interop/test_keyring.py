@@ -5,7 +5,9 @@ Each run of ours is a process of its own, as a program that a person starts. The
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -167,3 +169,20 @@ async def test_a_keyring_that_stays_locked_is_an_error_that_says_so(tmp_path: Pa
             assert "ConfigError" in result.stderr
             assert "keyring cannot be used (KeyringLocked): unlock it" in result.stderr
             assert not any(token in result.stderr for token in world.tokens)
+
+
+async def test_a_command_takes_a_secret_of_the_keyring_and_shows_it_nowhere(
+    tmp_path: Path,
+) -> None:
+    with gnome_keyring(tmp_path) as env:
+        await started(env)
+        keep = "import keyring; keyring.set_password('example.com', 'ana', 'hunter2')"
+        words = [sys.executable, "-c", keep]
+        assert (await anyio.run_process(words, env=env, check=False)).returncode == 0
+        server = shlex.join([sys.executable, "-IS", str(ROOT / "tests/server/scripted.py")])
+        words = [sys.executable, "-m", "mcp_client", "call", server, "environment"]
+        words += ["--allow", "*", "--json", "--env", "KEY=keyring:example.com/ana"]
+        done = await anyio.run_process(words, env=env, check=False)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(json.loads(done.stdout)["content"][0]["text"])["KEY"] == "hunter2"
+        assert b"hunter2" not in done.stderr
