@@ -18,6 +18,7 @@ from pathlib import Path
 import anyio
 
 from ..runtime.atomic_file import access_problem, lock, unlock
+from .exits import UsageError
 from .output import note, print_json, print_text
 
 __all__ = ["desk", "tickets_of_running_desk"]
@@ -53,7 +54,7 @@ def tickets_of_running_desk() -> Path | None:
 
     try:
         file = os.open(state_file("desk.json"), os.O_RDONLY | os.O_NONBLOCK)
-    except OSError:
+    except (OSError, UsageError):  # no desk has run, or the home is read-only
         return None
     with open(file, "rb") as stream:
         if access_problem(os.fstat(file), private=True) is not None:

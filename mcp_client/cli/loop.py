@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -81,7 +82,7 @@ async def _lines(session: Session, options: argparse.Namespace) -> AsyncIterator
 async def _typed(session: Session, options: argparse.Namespace) -> AsyncIterator[str]:
     """Lines of the terminal, each within a dialogue of its own: a server's question waits."""
     known = Known()
-    reader = line_reader(state_file("shell_history"), [*calling.__all__, *_HERE], lambda: known)
+    reader = line_reader(_history(), [*calling.__all__, *_HERE], lambda: known)
     line: str | None = None
     while True:
         if reader is None:
@@ -96,6 +97,14 @@ async def _typed(session: Session, options: argparse.Namespace) -> AsyncIterator
         if line is None:
             return
         yield line
+
+
+def _history() -> Path | None:
+    try:
+        return state_file("shell_history")
+    except UsageError as error:  # such as a home that is read-only
+        note(error.message)
+        return None
 
 
 async def _edited(reader: PromptSession[str]) -> str | None:

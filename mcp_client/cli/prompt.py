@@ -35,9 +35,12 @@ _LONGEST = 4_000
 
 
 def line_reader(
-    path: Path, commands: Iterable[str], known: Callable[[], Known]
+    path: Path | None, commands: Iterable[str], known: Callable[[], Known]
 ) -> PromptSession[str] | None:
-    """What reads a line with history and completion; None where lines are read plainly."""
+    """What reads a line with history and completion; None where lines are read plainly.
+
+    Without a ``path`` the history lasts as long as the shell.
+    """
     if os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
         return None
     try:
@@ -61,12 +64,13 @@ def line_reader(
 
     class Lines(Kept):
         def load_history_strings(self) -> Iterable[str]:
-            return reversed(history.lines())
+            return reversed(history.lines() if history else [])
 
         def store_string(self, string: str) -> None:
-            history.add(string)
+            if history:
+                history.add(string)
 
-    history = History(path, known)
+    history = None if path is None else History(path, known)
     return PromptSession(
         history=Lines(),
         completer=Names(),

@@ -163,6 +163,18 @@ def test_the_shell_completes_remembers_and_keeps_no_secret(tmp_path: Path) -> No
     child.expect(pexpect.EOF)
 
 
+def test_the_shell_works_where_no_history_can_be_kept(tmp_path: Path) -> None:
+    (tmp_path / ".local").write_text("a file where a folder would be")
+    child = at_terminal("shell", example("weather"), home=tmp_path)
+    child.expect("cannot be made")
+    child.expect("mcp>")
+    child.send("describe set_alarm\r")
+    child.expect("Fingerprint")
+    child.expect("mcp>")
+    child.send("\x04")
+    child.expect(pexpect.EOF)
+
+
 def test_a_signal_ends_the_shell_at_its_prompt(tmp_path: Path) -> None:
     import signal
 
