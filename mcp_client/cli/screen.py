@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -61,7 +62,7 @@ class Screen:
 
     def table(self, rows: Sequence[Sequence[str]], heads: Sequence[str]) -> bool:
         """Rows below their heads; long cells go on in further lines, the last column's before
-        others. Whether there was room."""
+        others. Whether that was possible without cutting anything off."""
         from rich.cells import cell_len
         from rich.table import Table
 
@@ -77,6 +78,12 @@ class Screen:
             table.add_column(head, overflow="fold", style=style, min_width=least)
         for row in rows:
             table.add_row(*(self._text((cell, "")) for cell in row))
+        lines = self._console.render_lines(table, pad=False)
+        drawn = Counter("".join(each.text for line in lines for each in line))
+        # A character whose width is not what rich takes it for may have been cut off.
+        wanted = Counter(char for row in rows for cell in row for char in cell)
+        if any(drawn[char] < count for char, count in wanted.items() if not char.isspace()):
+            return False
         self._console.print(table)
         return True
 

@@ -63,6 +63,7 @@ PROVIDERS = (
 """The packages of LLM providers, and what agents are made with, in one environment."""
 FASTMCP_TASKS = ("fastmcp==4.1.2", "fastmcp-tasks==4.1.2")
 """FastMCP with the extension for tasks of 2026-07-28, in one environment."""
+FASTMCP = ("fastmcp==4.1.2",)
 AUTHLIB = ("authlib==1.9.9", "flask==3.1.3")
 
 _MACHINE = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}.get(
@@ -143,6 +144,7 @@ def main() -> int:
         jobs.append(several.submit(_unpack_programs))
         pythons = {f"sdk-{version}": wanted for version, wanted in SDKS.items()}
         pythons["authlib"] = AUTHLIB
+        pythons["fastmcp"] = FASTMCP
         pythons["servers"] = SERVERS
         pythons["fastmcp-tasks"] = FASTMCP_TASKS
         pythons["providers"] = PROVIDERS

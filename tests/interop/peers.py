@@ -38,6 +38,7 @@ __all__ = [
     "conformance",
     "core_tasks",
     "everything",
+    "fastmcp",
     "filesystem",
     "git",
     "gnome_keyring",
@@ -102,6 +103,12 @@ def skills_fastmcp(folder: Path) -> StdioServer:
     python = _found(PEERS / "fastmcp-tasks" / "bin" / "python", "FastMCP")
     words = [str(_SERVERS / "skills_fastmcp.py"), str(folder)]
     return StdioServer(str(python), words, env=_new_identity())
+
+
+def fastmcp() -> StdioServer:
+    """The server in ``servers/`` on FastMCP."""
+    python = _found(PEERS / "fastmcp" / "bin" / "python", "FastMCP")
+    return StdioServer(str(python), [str(_SERVERS / "fastmcp_4.py")])
 
 
 def growing() -> StdioServer:

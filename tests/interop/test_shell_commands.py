@@ -175,6 +175,17 @@ def test_a_tool_that_fails_is_exit_code_1(tmp_path: Path) -> None:
     assert run(*words, "--json").json["isError"] is True
 
 
+def test_a_server_on_fastmcp() -> None:
+    server = words_of(peers.fastmcp())
+    text = shown("tools", server)
+    assert "add(a: int, b: int = 1) -> {result}" in text
+    assert 'weather(place: str, unit: "C"|"F" = "C") -> {place, degrees}' in text
+    assert "42" in shown("call", server, "add", "a=40", "b=2", "--allow", "add")
+    shown("call", server, "weather", "place=Oslo", "unit=F", answer="y")
+    assert "no coffee" in shown("call", server, "fail", "reason=no coffee", "--allow", "*", code=1)
+    shown("call", server, "add", "a=forty", "--allow", "*", code=2)
+
+
 @pytest.mark.parametrize("transport", ["streamable-http", "sse"])
 async def test_a_url(transport: str) -> None:
     async with http_peers.official("1.30.0", transport) as url:
@@ -230,6 +241,35 @@ async def test_doctor_finds_a_server_that_wants_a_login() -> None:
     assert f"mcp-client login {url}" in text
 
 
+BROWSER = """\
+import sys
+sys.path.insert(0, ROOT)
+from tests.interop import chromium, peers
+with chromium.browsing(*peers.chromium()) as page:
+    chromium.log_in(page, sys.argv[1], "ana", "correct horse")
+"""
+
+
+async def test_a_login_with_a_browser_lasts_until_the_logout(tmp_path: Path) -> None:
+    peers.chromium()
+    browser = tmp_path / "browser"
+    browser.write_text(f"#!{sys.executable}\n" + BROWSER.replace("ROOT", repr(str(ROOT))))
+    browser.chmod(0o755)
+    env: dict[str, Any] = {"BROWSER": f"{browser} %s", "DISPLAY": ":0", "PYTHONWARNINGS": "default"}
+    env |= {"XDG_DATA_HOME": str(tmp_path / "data")}
+
+    def story(url: str) -> None:
+        call = ["call", url, "get_weather", "location=New York", "--allow", "get_weather"]
+        assert f"mcp-client login {url}" in shown("doctor", url, code=6, **env)
+        assert "logged in; the tokens are in" in shown("login", url, **env)
+        assert "New York: 22.5" in shown(*call, **env)
+        assert "logged out" in shown("logout", url, **env)
+        shown(*call, code=6, **env)
+
+    async with http_peers.guarded() as url:
+        await anyio.to_thread.run_sync(story, url)
+
+
 # ------------------------------------------------------------------------------ stubs
 
 
@@ -251,6 +291,7 @@ STUBS: dict[str, tuple[Callable[[Path], StdioServer], str]] = {
     ),
     "memory": (lambda folder: peers.memory(folder / "m"), 'stub.read_graph()["entities"] == []'),
     "time": (lambda _: peers.time(), 'stub.get_current_time(timezone="UTC")["is_dst"] is False'),
+    "fastmcp": (lambda _: peers.fastmcp(), 'stub.weather(place="Oslo")["degrees"] == 22.5'),
     "git": (
         lambda folder: peers.git(folder / "repo"),
         '"No commits" in stub.git_status(repo_path=sys.argv[1] + "/repo").text',
