@@ -171,11 +171,12 @@ def unseal(line: bytes, key: bytes | None) -> tuple[dict[str, Any], Position]:
 
 
 def _hash(head: bytes, key: bytes | None) -> str:
-    import hashlib  # only now: it loads a library that most hosts do not need
+    if key is None:
+        import hashlib  # only now: it loads a library that most hosts do not need
+
+        return hashlib.sha256(head).hexdigest()
     import hmac
 
-    if key is None:
-        return hashlib.sha256(head).hexdigest()
     return hmac.digest(key, head, "sha256").hex()
 
 

@@ -48,6 +48,7 @@ _LEAST = 4_096
 _BEGINNING = 1_024
 _TRIES = 100
 _LONGEST = LONGEST // 2
+_END = len(b',"hash":""}\n') + len(NOTHING)
 _CHUNK = 1024 * 1024
 _CLOSED_IN_CHILDREN = getattr(os, "O_CLOEXEC", 0)
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | _CLOSED_IN_CHILDREN
@@ -61,10 +62,8 @@ class _Written(NamedTuple):
     inode: int
     size: int
     last: Position
-
-    @property
-    def end(self) -> bytes:
-        return b',"hash":"%b"}\n' % self.last.hash.encode()
+    end: bytes
+    """With which that line ends: its hash, and the newline."""
 
 
 class _Busy(Exception):
@@ -160,7 +159,9 @@ class AuditLog:
             self._write(file, here.st_size, text)
             if loss is not None:
                 self._losses.append(self._tell(loss))
-            self._written = _Written(here.st_dev, here.st_ino, here.st_size + len(text), last)
+            self._written = _Written(
+                here.st_dev, here.st_ino, here.st_size + len(text), last, text[-_END:]
+            )
             return True
         finally:
             os.close(file)

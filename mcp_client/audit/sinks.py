@@ -92,8 +92,11 @@ class Sink(ABC):
     async def _write(self, records: list[Record], shield: bool) -> None: ...
 
     def _finished(self, record: Record) -> Record:
-        if "arguments_digest" not in record and "edited" not in record and "from" not in record:
-            return record
+        if "edited" not in record and "from" not in record:
+            digest = record.get("arguments_digest")
+            if type(digest) is not Digested:
+                return record
+            return {**record, "arguments_digest": digest.by(self.key)}
         return {
             name: value.by(self.key)
             if type(value) is Digested
