@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +37,8 @@ __all__ = [
 ROOT = Path(__file__).parents[2]
 BOUND = 60
 _forked: Forked | None = None
+_scratch = tempfile.mkdtemp(prefix="mcp-client-tests-")
+atexit.register(shutil.rmtree, _scratch, ignore_errors=True)
 
 
 class Done(NamedTuple):
@@ -58,12 +63,14 @@ def server(name: str, *options: str) -> str:
 
 
 def environment(home: Path | None, **more: str) -> dict[str, str]:
-    out = ("XDG_STATE_HOME", "COLUMNS", "LINES", "NO_COLOR")
+    out = ("XDG_STATE_HOME", "XDG_CACHE_HOME", "COLUMNS", "LINES", "NO_COLOR")
     kept = {name: value for name, value in os.environ.items() if name not in out}
-    found = {**kept, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", "PYTHONUTF8": "1", **more}
+    found = {**kept, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", "PYTHONUTF8": "1"}
     if home is not None:
-        found |= {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config")}
-    return found
+        own = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config")}
+    else:  # nothing is written into the home of the person who runs the tests
+        own = {"XDG_STATE_HOME": f"{_scratch}/state", "XDG_CACHE_HOME": f"{_scratch}/cache"}
+    return {**found, **own, **more}
 
 
 def run(
