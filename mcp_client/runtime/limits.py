@@ -46,6 +46,8 @@ Without a field, because no host should want another value::
     answers a server never reads 1 MiB                          hostile/test_process.py::test_answers_to_a_server_that_does_not_read_are_dropped_at_a_cap
     text on a terminal           spelled out behind marks       hostile/test_terminal.py::test_whatever_they_write_stays_behind_the_marks
     what a batch file is given   no word cmd.exe would obey     runtime/test_windows.py::test_a_word_that_cmd_might_take_for_a_command_is_refused
+    polls of a task              50 ms apart, or more           extensions/test_waiting_for_tasks.py::test_a_strange_interval_makes_no_busy_loop
+    the id of a task             in no log, error or record     extensions/test_waiting_for_tasks.py::test_the_id_of_a_task_is_nowhere
     all of it at once            a soak of faults by a seed     soak/test_soak.py::test_faults_of_every_kind_at_once_break_no_promise
 
 **What is not defended.** A stdio server runs with the rights of its user: it is not in a sandbox,
