@@ -167,7 +167,8 @@ class HostedServer:
             why = "not started: it waits to be allowed" if self.is_asking else self.state
             return ConnectError(f"the server is {why}", server=self.name)
         kind = type(error) if isinstance(error, ConnectError) else ConnectError
-        fields = vars(error) if isinstance(error, ConnectError) else {}
+        fields = dict(vars(error)) if isinstance(error, ConnectError) else {}
+        fields.pop("__notes__", None)  # a note, as of an audit that failed, is of that error alone
         retry_in = None if final else self.retry_in
         denied = isinstance(error, StartDenied)  # says itself that the server was not started
         text = error.message if denied else f"the server is not connected: {error.message}"

@@ -338,6 +338,17 @@ class TestLazyServers:
                 assert (await host.call_tool("one__echo")).text == "{}"
                 assert host.status()["one"].state == "connected"
 
+    async def test_a_note_on_the_error_that_brought_it_down_is_not_of_the_next_one(self) -> None:
+        box = Toolbox("search")
+        box.refuse_to_open = JsonRpcError(-32000, "not today")
+        async with host_of({"one": box}) as host:
+            error = host.status()["one"].error
+            assert error is not None
+            error.add_note("the audit record of this call could not be closed")
+            with pytest.raises(ConnectError, match="not today") as caught:
+                await host.session("one")
+            assert not hasattr(caught.value, "__notes__")
+
     async def test_one_that_is_disabled_is_never_started(self) -> None:
         box = Toolbox("search")
         async with host_of({"one": ServerConfig(box.server, enabled=False)}) as host:
