@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shlex
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 from ..audit.redaction import Redaction
 from ..errors import ConfigError
 from ..runtime.atomic_file import OwnFile
+from ..runtime.console import terminal
 from .candidates import Known, following
 from .output import note
 from .plain_words import is_plain
@@ -76,7 +76,7 @@ def line_reader(
         completer=Names(),
         complete_while_typing=False,
         enable_history_search=True,
-        output=create_output(stdout=sys.stderr),
+        output=create_output(stdout=terminal().output),
     )
 
 

@@ -175,6 +175,20 @@ def test_the_shell_works_where_no_history_can_be_kept(tmp_path: Path) -> None:
     child.expect(pexpect.EOF)
 
 
+def test_the_prompt_is_at_the_terminal_wherever_the_output_goes(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    line = f"mcp shell '{example('weather')}' 2>{tmp_path / 'notes'} | tee {said} >/dev/null"
+    child = at_terminal(line=line, home=tmp_path)
+    child.expect("mcp>")
+    child.send("describe set_alarm\r")
+    child.expect("mcp>")
+    child.send("\x04")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert said.read_text().startswith("set_alarm(location: str")
+    assert "mcp>" not in said.read_text() + (tmp_path / "notes").read_text()
+
+
 def test_a_signal_ends_the_shell_at_its_prompt(tmp_path: Path) -> None:
     import signal
 
