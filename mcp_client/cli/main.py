@@ -69,7 +69,7 @@ def _run(words: list[str]) -> int:
 
     from . import calling, files
     from .completion import completion
-    from .desk import desk
+    from .desk_command import desk
     from .doctor import doctor
     from .loop import shell
     from .session import find_terminal

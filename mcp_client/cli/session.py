@@ -187,7 +187,7 @@ async def _queue(options: argparse.Namespace) -> AsyncIterator[ApprovalQueue | N
         return
     from ..approval.queue import ApprovalQueue
     from ..desk.serve import serve_desk
-    from .desk import tickets_of_running_desk
+    from .desk_command import tickets_of_running_desk
 
     tickets = options.tickets or tickets_of_running_desk()
     if tickets is not None:

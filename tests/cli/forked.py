@@ -28,7 +28,7 @@ _MODULES = (
     "mcp_client.catalog.pins",
     "mcp_client.cli.calling",
     "mcp_client.cli.completion",
-    "mcp_client.cli.desk",
+    "mcp_client.cli.desk_command",
     "mcp_client.cli.doctor",
     "mcp_client.cli.files",
     "mcp_client.cli.loop",
