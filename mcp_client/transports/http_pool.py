@@ -80,6 +80,8 @@ class Body(Protocol):
     data: bytes
     begun: bool
     """Set before the first byte of the request leaves."""
+    withdrawn: bool
+    """Nothing may be sent: ``anyio.ClosedResourceError`` is raised instead."""
 
 
 class PooledRequest:
@@ -288,6 +290,8 @@ class _Connection:
 
     async def send(self, request: PooledRequest, head: bytes, body: Body) -> bool:
         """Send a request. False where the connection has ended and no byte of it has left."""
+        if body.withdrawn:
+            raise anyio.ClosedResourceError
         http, data = self._http, body.data
         http.send(_LAST if request.asks_to_close() else _ONE)
         if len(data) > _AT_ONCE:

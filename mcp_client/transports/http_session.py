@@ -72,7 +72,7 @@ class PostedExchange:
         try:
             return await receive_by(client.clock, self._inner, until)
         except TimeoutError:
-            if self._body.begun:
+            if not self._body.withdraw():
                 raise
             self._task.cancel()
             raise client.not_connected() from None

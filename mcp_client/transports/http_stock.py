@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
 import httpx
 
 from ..errors import ConfigError
@@ -125,8 +126,18 @@ class RequestBody(httpx.AsyncByteStream):
     begun: bool = field(default=False, init=False)
     """Whether the connection was given it to send, which comes after the headers: until then no
     server can have taken the request up."""
+    withdrawn: bool = field(default=False, init=False)
+    """Whether it must not be sent any more: cancelling the task that would send it is not enough,
+    since that task may have been woken already, and sends before it waits again."""
+
+    def withdraw(self) -> bool:
+        """Send nothing of it from here on. False where it has begun."""
+        self.withdrawn = not self.begun
+        return self.withdrawn
 
     def __aiter__(self) -> AsyncIterator[bytes]:
+        if self.withdrawn:
+            raise anyio.ClosedResourceError
         self.begun = True
         return _Chunk(self.data)
 

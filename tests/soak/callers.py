@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import traceback
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,8 @@ class Callers:
         self._names: dict[tuple[str, str], str] = {}
         self.count = 0
         self.outcomes: Counter[str] = Counter()
+        self.foreign: list[str] = []
+        """Tracebacks of what was raised and is not an ``McpError``."""
 
     async def learn_names(self) -> None:
         for tool in await self._host.list_tools():
@@ -139,9 +142,9 @@ class Callers:
                     else:
                         outcome = "tool_error" if result.is_error else "ok"
                 tasks.cancel_scope.cancel()
-        except BaseException as error:
+        except Exception as error:  # none of ours: the report says so, and the soak goes on
             outcome = f"raised-{type(error).__name__}"
-            raise
+            self.foreign.append("".join(traceback.format_exception(error))[-1_500:])
         finally:
             self.outcomes[outcome] += 1
             took = f"{began:.3f} {anyio.current_time():.3f}"

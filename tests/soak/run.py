@@ -66,6 +66,7 @@ async def soak(seed: int, calls: int, seconds: float, folder: Path) -> Report:
         if status.state != "connected":
             report.say(f"At the end {name} is {status.state}: {str(status.error)[:200]}")
     report.say("Promises:")
+    report.check("nothing was raised but McpError", callers.foreign)
     judge(folder, world, audit, faults.full, report)
     judge_use(samples, report)
     report.say("Left after closing (before, after):")

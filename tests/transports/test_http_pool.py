@@ -460,3 +460,34 @@ async def test_a_host_that_asks_to_close_is_obeyed() -> None:
         for _ in range(2):
             assert await _ask(pool, Connection="close") == (200, b"ok")
         assert len(server.lines) == 2
+
+
+# ------------------------------------------------------------------- withdrawn
+
+
+async def test_nothing_is_sent_of_a_request_that_was_withdrawn_while_it_connected() -> None:
+    heard: list[bytes] = []
+
+    async def converse(line: Line) -> None:
+        heard.append(await line.request())
+        await line.say(OK)
+
+    async with listening(converse) as server, _pool(server.port) as pool:
+        body = RequestBody(b"{}")
+        assert body.withdraw()
+        fields = {"Host": "test", "Content-Length": "2"}
+        request = PooledRequest("POST", ("http://test/mcp", "/mcp"), fields, owner=None)
+        with pytest.raises(anyio.ClosedResourceError):
+            await pool.send(request, body)
+        assert not body.begun
+        assert heard == []
+
+
+def test_httpx_is_given_nothing_of_a_request_that_was_withdrawn() -> None:
+    body = RequestBody(b"{}")
+    assert body.withdraw()
+    with pytest.raises(anyio.ClosedResourceError):
+        aiter(body)
+    begun = RequestBody(b"{}")
+    aiter(begun)
+    assert not begun.withdraw()
