@@ -37,13 +37,14 @@ from .incoming import Incoming
 from .library_of_session import LibraryOfSession
 from .retry import Retry
 from .setup import Setup
-from .skill_methods import SkillMethods
+from .skills_of_session import SkillsOfSession
 from .tool_validation import Strictness
 
 if TYPE_CHECKING:
     from ..catalog.library import Library
     from ..catalog.watch import ToolWatch
     from ..extensions.apps import App
+    from ..extensions.skills import Skills
     from ..extensions.tasks import Task
     from ..extensions.ui_resource import UiResource
     from .handover import Handover
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 __all__ = ["Session"]
 
 
-class Session(LibraryOfSession, SkillMethods):
+class Session(LibraryOfSession, SkillsOfSession):
     """A connection to one server. Made by ``connect``.
 
     Its methods may be called from any number of tasks at once, and any task may close it. If the
@@ -61,7 +62,8 @@ class Session(LibraryOfSession, SkillMethods):
     """
 
     def __init__(self, transport: Transport, setup: Setup) -> None:
-        super().__init__(self._new_library)
+        LibraryOfSession.__init__(self, self._new_library)
+        SkillsOfSession.__init__(self, self._new_skills)
         self.name = setup.name
         """What the host calls the server."""
         self._context = SessionContext(setup.name, setup.timeouts, setup.limits)
@@ -297,6 +299,20 @@ class Session(LibraryOfSession, SkillMethods):
         from ..catalog.library import Library
 
         return Library(self._reads, self._source, self._subscriptions, self._origin)
+
+    def _new_skills(self) -> Skills:
+        from ..extensions.skills import Skills
+
+        setup = self._setup
+        return Skills(
+            self._reads,
+            self._source,
+            self._subscriptions,
+            setup.gate,
+            audit=setup.audit,
+            pins=setup.pins,
+            origin=self._origin,
+        )
 
     # ------------------------------------------------------- what the server asks and says
 

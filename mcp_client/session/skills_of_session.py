@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..catalog.paged_list import ListSource
-from ..catalog.reading import ReadRequests
-from ..catalog.subscriptions import Subscriptions
 from ..runtime.limits import Timeouts
-from .setup import Setup
 
 if TYPE_CHECKING:
     from ..catalog.listed import Listed
@@ -18,32 +14,19 @@ if TYPE_CHECKING:
     from ..extensions.skill_entry import SkillEntry
     from ..extensions.skills import Skills
 
-__all__ = ["SkillMethods"]
+__all__ = ["SkillsOfSession"]
 
 
-class SkillMethods:
-    """The methods of ``Session`` that are about skills."""
+class SkillsOfSession:
+    """The part of ``Session`` that is about skills."""
 
-    _setup: Setup
-    _reads: ReadRequests
-    _source: ListSource
-    _subscriptions: Subscriptions
-    _origin: str
+    def __init__(self, make_skills: Callable[[], Skills]) -> None:
+        """``make_skills`` is called with the first use."""
+        self._make_skills = make_skills
 
     @cached_property
     def _skills(self) -> Skills:
-        from ..extensions.skills import Skills
-
-        setup = self._setup
-        return Skills(
-            self._reads,
-            self._source,
-            self._subscriptions,
-            setup.gate,
-            audit=setup.audit,
-            pins=setup.pins,
-            origin=self._origin,
-        )
+        return self._make_skills()
 
     async def list_skills(self, *, refresh: bool = False) -> Listed[SkillEntry]:
         """Every skill the server lists, cached and refreshed as in ``list_tools``. Nothing of a
