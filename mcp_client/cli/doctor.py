@@ -202,7 +202,7 @@ def _check_stats(report: Report, session: Session) -> None:
 
 def _starts_to_negotiate(report: Report) -> int:
     """How often the server was started until a request was answered: some old ones end at the first
-    request of a newer revision, which is no fault of theirs."""
+    request of a newer revision, which is not their fault."""
     starts = 0
     for step in report.steps:
         if step.outcome == "answered":

@@ -66,7 +66,7 @@ def read_core_task(said: Mapping[str, Any], expected: str | None = None) -> Task
 
 
 class CoreTaskRun(TaskRun):
-    """One task of the server, for whoever waits for it: one at a time."""
+    """One task of the server, for those who wait for it: one at a time."""
 
     _result: dict[str, Any] | None = None
     token: Id = ""

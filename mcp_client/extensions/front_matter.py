@@ -167,7 +167,7 @@ class _Reader:
                 self._fail("an entry of a sequence among those of a mapping")
             split = self._key(line, indent)
             if split is None:
-                self._fail("a line that is no 'name: value'")
+                self._fail("a line that is not 'name: value'")
             key, rest = split
             if key in found:
                 self._fail("a name that comes twice")

@@ -169,7 +169,7 @@ class SkillReader:
         return self.error(path, "limit", what)
 
     def _plain(self, path: object) -> str:
-        """``path`` without segments ``.``. Raises ``SkillError`` for what is no path within the
+        """``path`` without segments ``.``. Raises ``SkillError`` for what is not a path within the
         skill's folder."""
         if not isinstance(path, str):
             raise InvalidArguments(

@@ -4,8 +4,8 @@
 ``ValueError`` with the reason why an entry is rejected.
 
 A file of a skill is named by its path within the skill's directory. A path has segments and
-nothing else: none is empty, ``.`` or ``..``, in clear or percent-encoded, none has a backslash, and
-there is no query and no fragment. So no path leads out of the directory.
+nothing else: none is empty, ``.`` or ``..``, in clear or percent-encoded, and none has a backslash;
+a query and a fragment are refused. So no path leads out of the directory.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ Other files are read when they are asked for, and each is compared with the entr
 approved: a file that the entry does not list is refused before the server is asked.
 
 A digest that matches says that the server sends what it announced, and nothing about whether that
-can be trusted. Where content is dynamic there are no digests: then no answer is remembered, and
+can be trusted. Where content is dynamic digests are missing: then no answer is remembered, and
 what is read counts against ``Limits(skill_bytes=)``.
 """
 

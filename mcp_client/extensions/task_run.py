@@ -103,7 +103,7 @@ class Stopwatch:
 
 
 class TaskRun:
-    """One task of the server, for whoever waits for it: one at a time."""
+    """One task of the server, for those who wait for it: one at a time."""
 
     def __init__(
         self,

@@ -128,7 +128,7 @@ def hide_id(error: McpError, id: str) -> McpError:
 
 
 def _seconds(value: object) -> float | None:
-    """Milliseconds as seconds; None for what is no such number."""
+    """Milliseconds as seconds; None for anything else."""
     if type(value) not in (int, float) or not 0 <= value < 1e15:  # type: ignore[operator]
         return None
     return value / 1000  # type: ignore[operator]

@@ -266,7 +266,7 @@ class Task:
         await run.cancel(await self._tasks.live(), clocks)
         run.cancel_asked = run.cancel_asked or "the host cancelled it"
         if self._turn.locked():
-            return  # whoever waits for the result will see the end
+            return  # those who wait for the result will see the end
         async with self._turn:
             if self._outcome is None and not run.over:
                 await self._ended(lambda: run.refresh(clocks))
@@ -283,7 +283,7 @@ class Task:
         return self._saved()
 
     async def _begin_waiting(self, timeouts: Timeouts) -> None:
-        """Wait until nobody else waits for the result: one polls, and gets it for all."""
+        """Wait until no other task waits for the result: one polls, and gets it for all."""
         with anyio.move_on_after(timeouts.total):
             await self._turn.acquire()
             return

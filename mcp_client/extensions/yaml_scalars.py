@@ -118,5 +118,5 @@ def _unescaped(found: re.Match[str]) -> str:
         return char
     number = int(code, 16)
     if number > 0x10FFFF or 0xD800 <= number <= 0xDFFF:
-        raise BadYaml("it has an escape that is no character")
+        raise BadYaml("it has an escape that is not a character")
     return chr(number)

@@ -22,7 +22,7 @@ __all__ = ["SavedTask", "authorization_of"]
 _FORMAT = "mcp-client-task"
 _VERSION = 1
 _STRETCH = 50_000
-"""Iterations that a guess at a password takes, for whoever reads a saved task."""
+"""Iterations that a guess at a password takes, for those who read a saved task."""
 _UNKNOWN: Literal[""] = ""
 """The authorization that no session is known to have."""
 

@@ -280,8 +280,8 @@ class Session(LibraryOfSession, SkillsOfSession):
     def resume_task(self, text: str) -> Task:
         """The task that ``task.to_json()`` was called of, in this process or another one.
 
-        Nobody is asked again, and the audit record of the call is closed here where the end is seen
-        here. Raises ``ConfigError`` for a task of another server; waiting for one of another
+        Approval is not asked again, and the audit record of the call is closed where its end is
+        seen. Raises ``ConfigError`` for a task of another server; waiting for one of another
         authorization raises it, too.
         """
         return self._handover.resume(text)

@@ -51,6 +51,6 @@ class SkillsOfSession:
 
         Raises ``CallDenied`` where it was not approved, ``SkillError`` where what the server sends
         is not what it announced, ``NotSent`` as ``list_skills``, and what ``read_resource``
-        raises; a ``ServerError`` with code -32602 means that there is no such skill.
+        raises; a ``ServerError`` with code -32602 means that the server does not have the skill.
         """
         return await self._skills.load_skill(skill, timeout, context)
