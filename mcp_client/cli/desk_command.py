@@ -18,6 +18,7 @@ from pathlib import Path
 import anyio
 
 from ..runtime.atomic_file import access_problem, lock, unlock
+from ..runtime.folder import CLOSED_IN_CHILDREN, NO_WAIT
 from .exits import UsageError
 from .output import note, print_json, print_text
 
@@ -53,7 +54,7 @@ def tickets_of_running_desk() -> Path | None:
     from .state_folder import state_file
 
     try:
-        file = os.open(state_file("desk.json"), os.O_RDONLY | os.O_NONBLOCK)
+        file = os.open(state_file("desk.json"), os.O_RDONLY | NO_WAIT)
     except (OSError, UsageError):  # no desk has run, or the home is read-only
         return None
     with open(file, "rb") as stream:
@@ -77,7 +78,7 @@ def _known_to_commands(path: Path) -> Iterator[None]:
     """Let commands find the file of this desk, unless another desk runs."""
     from .state_folder import state_file
 
-    file = os.open(state_file("desk.json"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    file = os.open(state_file("desk.json"), os.O_RDWR | os.O_CREAT | CLOSED_IN_CHILDREN, 0o600)
     with open(file, "r+b") as stream:
         if lock(file, 0.0):
             stream.truncate()

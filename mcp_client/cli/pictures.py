@@ -88,6 +88,8 @@ def _can_be_asked() -> bool:
         here, there = sys.__stdin__, sys.__stdout__
         if here is None or there is None or not (here.isatty() and there.isatty()):
             return False
+        if sys.platform == "win32":
+            return False  # its console draws no pictures
         return os.tcgetpgrp(here.fileno()) == os.getpgrp()
     except (AttributeError, OSError, ValueError):
         return False

@@ -99,7 +99,7 @@ def test_the_subset_is_read_as_yaml_1_2_says(yaml: str, value: Any) -> None:
         ("a: 'b", "not closed"),
         ("a: 'b' c", "something behind"),
         (r'a: "\q"', "unknown escape"),
-        (r'a: "\ud83d\ude00"', "no character"),
+        (r'a: "\ud83d\ude00"', "not a character"),
         ("a: .inf", "a number that JSON does not have"),
         ("a: .NaN", "a number that JSON does not have"),
         ("a: 1e999", "a number that JSON does not have"),
