@@ -84,6 +84,8 @@ def _show(picture: Picture, screen: Screen) -> None:
 
 def _can_be_asked() -> bool:
     """Whether the terminal's answer would come to our standard input, and to no other program."""
+    if sys.platform == "win32":
+        return False
     try:
         here, there = sys.__stdin__, sys.__stdout__
         if here is None or there is None or not (here.isatty() and there.isatty()):
