@@ -176,6 +176,7 @@ async def test_closing_settles_what_waits_from_another_task_and_twice(make: Make
             group.start_soon(wait, 1)
             group.start_soon(wait, 2)
             await anyio.wait_all_tasks_blocked()
+            await _ask(transport, 3, "echo")  # so both have left, also where threads write
             group.start_soon(transport.aclose)
             group.start_soon(transport.aclose)
         assert sorted(lost) == [1, 2]
