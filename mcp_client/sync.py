@@ -132,15 +132,14 @@ class Task(_Blocking[AsyncTask]):
 
 
 def _gives_a_task(
-    method: Callable[Concatenate[AsyncSession, P], Awaitable[AsyncTask]],
-) -> Callable[Concatenate[_Blocking[AsyncSession], P], Task]:
+    method: Callable[Concatenate[A, P], Awaitable[AsyncTask]],
+) -> Callable[Concatenate[_Blocking[A], P], Task]:
     """The method that returns a task, with one that is waited for."""
 
-    def gives(self: _Blocking[AsyncSession], /, *args: P.args, **kwargs: P.kwargs) -> Task:
+    def gives(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> Task:
         return Task(self._portal, self._portal.run(method, self._async, *args, **kwargs))
 
-    described: Callable[Concatenate[_Blocking[AsyncSession], P], Task]
-    described = _described_by(method, gives)
+    described: Callable[Concatenate[_Blocking[A], P], Task] = _described_by(method, gives)
     return described
 
 
@@ -460,6 +459,7 @@ class Host(_Blocking[AsyncHost]):
     list_tools = _waits(AsyncHost.list_tools)
     get_tool = _waits(AsyncHost.get_tool)
     call_tool = _waits(AsyncHost.call_tool)
+    start_tool = _gives_a_task(AsyncHost.start_tool)
     search_tools = _waits(AsyncHost.search_tools)
     tool_changes = _watches(AsyncHost.tool_changes)
     list_resources = _waits(AsyncHost.list_resources)

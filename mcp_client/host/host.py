@@ -22,7 +22,6 @@ from ..catalog.tool import Tool, ToolList
 from ..connection.cancellation import CancelToken, stop_if_cancelled
 from ..connection.rpc import OnProgress
 from ..errors import ConfigError, ConnectError, McpError, UnknownTool
-from ..extensions.extension import SKILLS
 from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import LoopEvent, cancel_requests, current
 from ..runtime.limits import Timeouts
@@ -33,6 +32,7 @@ from ..session.tool_validation import Strictness
 from .changes import HostToolWatch
 from .directory import Entry
 from .gathering import gather
+from .library_of_host import LibraryOfHost
 from .naming import Names, Naming, naming_of
 from .options import HostOptions, SharedOptions
 from .server import HostedServer
@@ -41,12 +41,7 @@ from .status import ServerStatus, StatusEvents, StatusWatch
 from .tools import HostTools
 
 if TYPE_CHECKING:
-    from ..catalog.prompts import PromptResult
-    from ..catalog.resources import ResourceResult
-    from ..extensions.skill import Skill
-    from ..extensions.skill_entry import SkillEntry
-    from ..protocol.prompts import Prompt
-    from ..protocol.resources import Resource
+    from ..extensions.tasks import Task
     from .config_places import Scope
     from .config_problem import ConfigProblem
     from .confirmations import ConfirmationStore
@@ -58,7 +53,7 @@ _USE = "use 'async with Host(...) as host', or 'host = await Host(...)'"
 T = TypeVar("T")
 
 
-class Host:
+class Host(LibraryOfHost):
     """Many servers as one set of tools: ``async with Host({"weather": server, ...}) as host``.
 
     Its methods may be called from any number of tasks at once, and any task may close it.
@@ -86,6 +81,7 @@ class Host:
         """
         if not isinstance(servers, Mapping):
             raise ConfigError(f"Host({type(servers).__name__}): give a mapping of names to servers")
+        super().__init__(self._gather, self.session)
         self._options = SharedOptions(dict(options))
         self._events = StatusEvents(ChangeSignal())
         self._servers: dict[str, HostedServer] = {}
@@ -368,6 +364,43 @@ class Host:
             server.works()
         return result
 
+    async def start_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | Timeouts | None = None,
+        on_progress: OnProgress | None = None,
+        meta: Mapping[str, Any] | None = None,
+        validation: Strictness | None = None,
+        cancel: CancelToken | None = None,
+        context: Hashable = None,
+        retry: Retry | None = None,
+    ) -> Task:
+        """Call the tool of that qualified name and return as soon as its server has made a task of
+        the call, as ``Session.start_tool`` does. Raises what ``call_tool`` raises.
+
+        A saved task is resumed by the session of its server: ``host.session(task.server)``.
+        """
+        entry, session = await self._find_or_record(name, arguments, cancel, context)
+        try:
+            return await session.start_tool(
+                entry.tool_name,
+                arguments,
+                timeout=timeout,
+                on_progress=on_progress,
+                meta=meta,
+                validation=validation,
+                cancel=cancel,
+                context=context,
+                retry=retry,
+            )
+        except UnknownTool as error:
+            raise await self._tools.gone(name, error) from None
+        except McpError as error:
+            entry.server.note(error)
+            raise
+
     async def search_tools(self, query: str, *, limit: int = 8) -> list[Tool]:
         """The tools that fit a query in plain words best, the best first: BM25 over names, titles,
         descriptions and names of parameters. For a model that should not be given thousands."""
@@ -382,61 +415,6 @@ class Host:
         """
         self._check_open()
         return HostToolWatch(self._tools)
-
-    # ------------------------------------------------------ resources and prompts
-
-    async def list_resources(self, *, refresh: bool = False) -> Listed[Resource]:
-        """The resources of all connected servers that have some; each says its ``.server``."""
-        return await self._gather("resources", lambda one: one.list_resources(refresh=refresh))
-
-    async def list_prompts(self, *, refresh: bool = False) -> Listed[Prompt]:
-        """The prompts of all connected servers that have some; each says its ``.server``."""
-        return await self._gather("prompts", lambda one: one.list_prompts(refresh=refresh))
-
-    async def read_resource(
-        self, uri: str, *, server: str, timeout: float | Timeouts | None = None
-    ) -> ResourceResult:
-        """The current contents of a resource of that server."""
-        session = await self.session(server)
-        return await session.read_resource(uri, timeout=timeout)
-
-    async def get_prompt(
-        self,
-        name: str,
-        arguments: Mapping[str, str] | None = None,
-        *,
-        server: str,
-        timeout: float | Timeouts | None = None,
-    ) -> PromptResult:
-        """The messages of a prompt of that server."""
-        session = await self.session(server)
-        return await session.get_prompt(name, arguments, timeout=timeout)
-
-    # --------------------------------------------------------------------- skills
-
-    async def list_skills(self, *, refresh: bool = False) -> Listed[SkillEntry]:
-        """The skills of all connected servers that have some; each says its ``.server``. Those of
-        one name are among the findings: server and URI identify a skill, and never the name."""
-        from ..extensions.skills import with_same_names
-
-        found = await self._gather(SKILLS, lambda one: one.list_skills(refresh=refresh))
-        return with_same_names(found)
-
-    async def load_skill(
-        self,
-        skill: str | SkillEntry,
-        *,
-        server: str | None = None,
-        timeout: float | Timeouts | None = None,
-        context: Hashable = None,
-    ) -> Skill:
-        """Load a skill, as ``Session.load_skill`` does: an entry of ``list_skills``, or a URI on
-        the ``server`` that has to be named for it."""
-        server = getattr(skill, "server", None) if server is None else server
-        if server is None:
-            raise ConfigError("load_skill(uri): say which server's it is, server='...'")
-        session = await self.session(server)
-        return await session.load_skill(skill, timeout=timeout, context=context)
 
     # -------------------------------------------------------------------- private
 

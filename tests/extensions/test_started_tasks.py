@@ -21,6 +21,7 @@ from mcp_client import (
     ConnectionLost,
     Deny,
     Handlers,
+    Host,
     HttpServer,
     InvalidResult,
     JsonRpcError,
@@ -30,6 +31,7 @@ from mcp_client import (
     Session,
     Task,
     Unanswered,
+    UnknownTool,
     allow_all,
     connect,
     verify_audit,
@@ -85,6 +87,18 @@ async def test_a_tool_that_completes_at_once_is_a_finished_task() -> None:
         again = session.resume_task(task.to_json())
         assert (again.status, (await again.result()).text) == ("completed", "at once")
     assert server.methods == ["tools/call"]
+
+
+async def test_a_host_starts_a_task_and_the_session_of_its_server_resumes_it() -> None:
+    server = Tasking(working(), done("at last"))
+    async with Host({"one": MemoryServer(server)}, approval=allow_all) as host:
+        task = await host.start_tool("one__slow")
+        assert (task.server, task.tool, task.status) == ("one", "slow", "working")
+        again = (await host.session(task.server)).resume_task(task.to_json())
+        assert (await again.result()).text == "at last"
+        with pytest.raises(UnknownTool, match="one__slow"):
+            await host.start_tool("one__slo")
+    assert server.methods.count("tools/call") == 1
 
 
 @pytest.mark.one_backend

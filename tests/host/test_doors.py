@@ -42,6 +42,7 @@ DOORS: dict[str, Callable[[Host], Awaitable[Any]]] = {
     "remove": lambda host: host.remove("one"),
     "search_tools": lambda host: host.search_tools("a"),
     "session": lambda host: host.session("one"),
+    "start_tool": lambda host: host.start_tool("one__a", {"b": 1}),
     "status": lambda host: _nothing(),
     "status_changes": lambda host: _closed(host.status_changes()),
     "tool_changes": lambda host: _closed(host.tool_changes()),
@@ -57,7 +58,8 @@ def test_every_public_method_of_a_host_is_known_to_this_test() -> None:
 async def test_no_public_method_of_a_host_sends_a_call_that_the_hook_refuses(door: str) -> None:
     box = Toolbox("a")
     async with Host({"one": box.server}, approval=deny_all) as host:
-        with pytest.raises(CallDenied) if door == "call_tool" else nullcontext():
+        gated = door in ("call_tool", "start_tool")
+        with pytest.raises(CallDenied) if gated else nullcontext():
             await DOORS[door](host)
         with pytest.raises(CallDenied) if host.sessions else nullcontext():
             for session in host.sessions.values():
