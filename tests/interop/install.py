@@ -38,6 +38,8 @@ __all__ = [
     "browser_env",
     "keyring",
     "keyring_env",
+    "shells",
+    "shells_env",
 ]
 
 COMMAND = "python tests/interop/install.py"
@@ -63,7 +65,6 @@ PROVIDERS = (
 """The packages of LLM providers, and what agents are made with, in one environment."""
 FASTMCP_TASKS = ("fastmcp==4.1.2", "fastmcp-tasks==4.1.2")
 """FastMCP with the extension for tasks of 2026-07-28, in one environment."""
-FASTMCP = ("fastmcp==4.1.2",)
 AUTHLIB = ("authlib==1.9.9", "flask==3.1.3")
 
 _MACHINE = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}.get(
@@ -90,6 +91,7 @@ _PACKAGES = {EVERYTHING: "2026.8.31", SUITE: "0.2.0-alpha.12", NODE: "22.23.3"}
 
 _BROWSER = PEERS / "chromium"
 _KEYRING = PEERS / "gnome-keyring"
+_SHELLS = PEERS / "shells"
 
 
 def browser() -> tuple[Path, Path] | None:
@@ -115,6 +117,16 @@ def keyring() -> tuple[Path, Path] | None:
 def keyring_env() -> dict[str, str]:
     """What those that were unpacked need to find their libraries."""
     return _libraries(_KEYRING)
+
+
+def shells() -> tuple[Path, Path] | None:
+    """Zsh and fish: the system's, or the unpacked ones."""
+    return _programs(_SHELLS, zsh="../bin/zsh", fish="bin/fish")
+
+
+def shells_env() -> dict[str, str]:
+    """What those that were unpacked need to find their libraries."""
+    return _libraries(_SHELLS)
 
 
 def _programs(home: Path, **places: str) -> tuple[Path, Path] | None:
@@ -144,7 +156,6 @@ def main() -> int:
         jobs.append(several.submit(_unpack_programs))
         pythons = {f"sdk-{version}": wanted for version, wanted in SDKS.items()}
         pythons["authlib"] = AUTHLIB
-        pythons["fastmcp"] = FASTMCP
         pythons["servers"] = SERVERS
         pythons["fastmcp-tasks"] = FASTMCP_TASKS
         pythons["providers"] = PROVIDERS
@@ -189,9 +200,12 @@ def _unpack_programs() -> None:
     for found, home, packages in (
         (browser, _BROWSER, ("chromium", "chromium-driver")),
         (keyring, _KEYRING, ("gnome-keyring", "dbus-daemon")),
+        (shells, _SHELLS, ("zsh", "fish")),
     ):
         if found() is None:
             _unpack(home, *packages)
+            if home == _SHELLS:  # fish looks for its settings beside its programs
+                (home / "root" / "usr" / "etc").symlink_to("../etc")
             if found() is None:
                 raise RuntimeError(f"there is no {home.name} in the packages {packages}")
 

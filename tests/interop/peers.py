@@ -26,6 +26,8 @@ from tests.interop.install import (
     browser_env,
     keyring,
     keyring_env,
+    shells,
+    shells_env,
 )
 
 __all__ = [
@@ -107,7 +109,7 @@ def skills_fastmcp(folder: Path) -> StdioServer:
 
 def fastmcp() -> StdioServer:
     """The server in ``servers/`` on FastMCP."""
-    python = _found(PEERS / "fastmcp" / "bin" / "python", "FastMCP")
+    python = _found(PEERS / "fastmcp-tasks" / "bin" / "python", "FastMCP")
     return StdioServer(str(python), [str(_SERVERS / "fastmcp_4.py")])
 
 
@@ -140,6 +142,12 @@ def chromium() -> tuple[Path, Path, dict[str, str]]:
     """Chromium, its driver, and what they need in their environment."""
     found = browser() or _missing("Chromium with its driver")
     return *found, browser_env()
+
+
+def shell(name: str) -> tuple[Path, dict[str, str]]:
+    """Zsh or fish, and what it needs in its environment."""
+    zsh, fish = shells() or _missing("zsh and fish")
+    return {"zsh": zsh, "fish": fish}[name], shells_env()
 
 
 def gnome_keyring() -> tuple[Path, Path, dict[str, str]]:
