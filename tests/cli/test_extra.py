@@ -142,12 +142,24 @@ def drawn(words: list[str], *answers: str) -> str:
     return str(child.before)
 
 
+def drawn_in(mark: str, words: list[str], *answers: str) -> str:
+    """The same, once it has ``mark``: a busy machine may read the answers too late for the library,
+    and then the picture is drawn in half blocks."""
+    text = ""
+    for _ in range(5):
+        text = drawn(words, *answers)
+        if re.search(mark, text):
+            break
+    return text
+
+
 def test_a_picture_is_drawn_in_what_the_terminal_says_it_can() -> None:
     words = raw_result(picture())
     assert "▀" in drawn(words, "\x1b[?62c")  # half blocks, as it cannot do better
-    kitty = drawn(words, "\x1b[?62c", "\x1b_Gi=1;OK\x1b\\", "\x1b[6;20;10t")
-    assert re.search(r"\x1b_Gi=\d+,m=0,f=100,q=2;", kitty)
-    sixel = drawn(words, "\x1b[?62;4c", "\x1b[6;20;10t")
+    mark = r"\x1b_Gi=\d+,m=0,f=100,q=2;"
+    kitty = drawn_in(mark, words, "\x1b[?62c", "\x1b_Gi=1;OK\x1b\\", "\x1b[6;20;10t")
+    assert re.search(mark, kitty)
+    sixel = drawn_in("\x1bP0;0;0q", words, "\x1b[?62;4c", "\x1b[6;20;10t")
     assert "\x1bP0;0;0q" in sixel
     assert "bytes; --save DIR keeps it)" in sixel
     assert "Traceback" not in sixel
