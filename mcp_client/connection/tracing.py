@@ -64,9 +64,9 @@ class CallSpan:
 
 _NO_APPROVAL: AbstractContextManager[None] = nullcontext()
 _NO_SPAN = Span()
-_NOTOOLS_CALL_SPAN = CallSpan()
+_NO_CALL_SPAN = CallSpan()
 _NOTHING = nullcontext(_NO_SPAN)
-_NOTHING_OF_ATOOLS_CALL = nullcontext(_NOTOOLS_CALL_SPAN)
+_NOTHING_OF_A_CALL = nullcontext(_NO_CALL_SPAN)
 
 
 def span(method: str, fields: Mapping[str, Any], revision: str) -> AbstractContextManager[Span]:
@@ -81,7 +81,7 @@ def call_span(tool: str) -> AbstractContextManager[CallSpan]:
     """The span of one tool call, around all of its steps."""
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None:
-        return _NOTHING_OF_ATOOLS_CALL
+        return _NOTHING_OF_A_CALL
     return _traced_call(trace, tool)
 
 
@@ -109,7 +109,7 @@ def _request_span(
 def _traced_call(trace: Any, tool: str) -> Iterator[CallSpan]:
     name, attributes = _names(TOOLS_CALL, tool)
     with _current(trace, name, trace.SpanKind.CLIENT, attributes) as started:
-        yield _NOTOOLS_CALL_SPAN if started is None else _TracedCall(trace, started)
+        yield _NO_CALL_SPAN if started is None else _TracedCall(trace, started)
 
 
 @contextmanager
