@@ -249,7 +249,7 @@ class HttpExchange:
                 if self._is_ours(message, response):
                     if type(message) is ErrorResponse:
                         message = response.without_secrets(message)
-                    await self._finish(response)
+                    await self._client.finish(response)
                     self._inbox.append(message)  # type: ignore[arg-type]
                     return  # what comes after the answer is not read
             elif type(message) is Notification and self._transport.owner(message) == self._id:
@@ -258,12 +258,6 @@ class HttpExchange:
                 self._skip(message)
             else:
                 self._transport.context.unasked(message)  # type: ignore[arg-type]
-
-    async def _finish(self, response: HttpResponse) -> None:
-        """The connection can be used again once the stream is at its end: wait for it, a moment,
-        from a server that usually ends its streams."""
-        if self._client.held_open < 3 and not await response.finish():
-            self._client.held_open += 1
 
     def _is_ours(self, message: Any, response: HttpResponse) -> bool:
         id = message.id

@@ -52,6 +52,8 @@ __all__ = ["KEPT_ALIVE", "HttpClient", "RequestBody", "origin_of", "shown"]
 
 _log = logging.getLogger("mcp_client")
 _HOPS = 5
+_HELD_OPEN = 3
+"""Streams in a row that a server may leave open after their answer until nobody waits any more."""
 _ENCODING = {"Accept-Encoding": "gzip, deflate"}
 _DEFAULTS = {"Accept": "*/*", "User-Agent": "mcp-client"}
 _FRAMING = frozenset({"content-length", "transfer-encoding"})
@@ -102,8 +104,8 @@ class HttpClient:
         """Where the server is: where it said that it moved to for good, if it did."""
         self.given_url = server.url
         self.shown = shown(server.url)
-        self.held_open = 0
-        """How many streams were left open by the server after their answer."""
+        self._held_open = 0
+        """How many streams in a row were left open by the server after their answer."""
         self.got_no_http = False
         """Whether the last request was answered with something that is not HTTP, or not at all."""
         self._origin = origin_of(server.url)
@@ -187,6 +189,12 @@ class HttpClient:
             if has_default_url and response.status in (301, 308):
                 self.url = target
         raise ConnectError(f"{self.shown} redirects without end", http_status=response.status)
+
+    async def finish(self, response: HttpResponse) -> None:
+        """Wait for the end of a stream whose answer has come, so that its connection can be used
+        again: a moment, and only where the server usually ends its streams."""
+        if response.streaming and self._held_open < _HELD_OPEN:
+            self._held_open = 0 if await response.finish() else self._held_open + 1
 
     async def _send(
         self, method: str, url: str, headers: Headers, body: RequestBody

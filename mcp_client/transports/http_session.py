@@ -253,7 +253,7 @@ class HttpSession:
                 self._multiplexer.junk(frame, error)
                 continue
             if inner is not None and any(type(m) in (Response, ErrorResponse) for m in messages):
-                await self._finish(response)
+                await self.client.finish(response)
             for message in messages:
                 if type(message) is ErrorResponse:
                     message = response.without_secrets(message)
@@ -273,11 +273,6 @@ class HttpSession:
         if self._id is None or message.id != inner.id:
             return False
         return session_is_gone(response.status, message.message, message.code)
-
-    async def _finish(self, response: HttpResponse) -> None:
-        client = self.client
-        if client.held_open < 3 and response.streaming and not await response.finish():
-            client.held_open += 1
 
     # --------------------------------------------------------------- listening
 

@@ -27,6 +27,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from tests.clock import Clock, quickly
 from tests.server.http_apps import Stateless, answer, failure, text
 from tests.server.http_server import Reply, Request, serving
 
@@ -49,11 +50,30 @@ async def test_a_url_is_all_it_takes(sse: bool) -> None:
 
 
 @pytest.mark.parametrize("sse", [False, True], ids=["json", "events"])
-async def test_calls_one_after_another_share_one_connection(sse: bool) -> None:
+async def test_calls_one_after_another_share_one_connection(sse: bool, clock: Clock) -> None:
     async with serving(Stateless(sse=sse)) as server, _connect(server.url) as session:
+        clock.stop()  # the end of a stream is waited for only a moment
         for _ in range(10):
             await session.call_tool("echo", {})
         assert server.connections == 1
+
+
+async def test_a_stream_left_open_now_and_then_does_not_end_the_sharing(clock: Clock) -> None:
+    async def held(arguments: Any, request: Request, reply: Reply) -> None:
+        await reply.stream()
+        await reply.event(answer(request, text("held")))
+        await reply.hold()
+
+    app = Stateless(sse=True, held=held)
+    async with serving(app) as server, _connect(server.url) as session:
+        clock.stop()
+        for _ in range(4):
+            async with quickly(clock):
+                assert (await session.call_tool("held")).text == "held"
+            before = server.connections
+            for _ in range(3):
+                await session.call_tool("echo", {})
+            assert server.connections == before + 1
 
 
 async def test_many_calls_at_once_get_their_own_answers() -> None:

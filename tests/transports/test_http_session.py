@@ -55,9 +55,12 @@ async def test_a_session_is_opened_used_and_ended(sse: bool) -> None:
     assert [r.says for r in rest[:2]] == ["notifications/initialized", "GET"]
 
 
-async def test_a_connection_is_used_again_after_an_answer_that_came_as_an_event() -> None:
+async def test_a_connection_is_used_again_after_an_answer_that_came_as_an_event(
+    clock: Clock,
+) -> None:
     app = Handshake(sse=True)
     async with serving(app) as server, _connect(server.url) as session:
+        clock.stop()  # the end of a stream is waited for only a moment
         for _ in range(2):
             await session.call_tool("echo", {})
         before = server.connections
