@@ -27,7 +27,13 @@ import anyio.lowlevel
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 from mcp_client import (
     Allow,
@@ -243,6 +249,19 @@ class Calls(RuleBasedStateMachine):
 
     @rule(name=NAMES, value=VALUES, context=CONTEXTS, answer=ANSWERS)
     def call(self, name: str, value: int, context: Any, answer: str) -> None:
+        self._make(name, value, context, answer)
+
+    @precondition(lambda self: self.remembered)
+    @rule(which=st.integers(0, 9), value=VALUES, answer=ANSWERS, redefined=st.booleans())
+    def call_again(self, which: int, value: int, answer: str, redefined: bool) -> None:
+        """What is remembered, which may have been defined anew: drawn freely, this is too rare."""
+        known = sorted(self.remembered, key=str)
+        name, _, context = known[which % len(known)]
+        if redefined and name in self.server.versions:
+            self.define(name, tells=True)
+        self._make(name, value, context, answer)
+
+    def _make(self, name: str, value: int, context: Any, answer: str) -> None:
         self.answer, self.asked = answer, []
         self._was_listed()
         ran_before = len(self.server.ran)
@@ -319,4 +338,4 @@ def _steps(number: int) -> settings:
 def test_no_order_of_what_server_and_host_do_breaks_the_laws_of_a_call(machine: Any) -> None:
     from hypothesis.stateful import run_state_machine_as_test
 
-    run_state_machine_as_test(machine, settings=_steps(100))
+    run_state_machine_as_test(machine, settings=_steps(200))
