@@ -19,7 +19,9 @@ the line that is gone), and the chain, which continues from the line that is gon
 another process that writes the same log is not a loss.
 
 What was appended survives the end of the process. To survive the end of the machine as well it has
-to be on the disk: ``fsync=True``, which costs what the disk costs, and waits in a thread.
+to be on the disk: ``fsync=True``, which costs what the disk costs, and waits in a thread. Threads
+that wait for each other, for another process or for the disk are written for together: one write
+and one ``fsync`` for all that came while the one before was under way, in the order they came.
 
 On Windows, where an open file cannot be renamed, a log is one file however long it grows.
 """
@@ -37,6 +39,7 @@ from typing import Any, NamedTuple
 
 from ..errors import AuditError, ConfigError
 from ..runtime.atomic_file import access_problem, lock
+from .group_commit import GroupCommit
 from .hash_chain import LONGEST, NOTHING, Position, key_of, now, rotated, seal, unseal
 
 __all__ = ["AuditLog"]
@@ -50,6 +53,8 @@ _TRIES = 100
 _LONGEST = LONGEST // 2
 _END = len(b',"hash":""}\n') + len(NOTHING)
 _CHUNK = 1024 * 1024
+_GROUP = 1024 * 1024
+"""Characters of records that are written together, or half a file."""
 _CLOSED_IN_CHILDREN = getattr(os, "O_CLOEXEC", 0)
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | _CLOSED_IN_CHILDREN
 _FLAGS |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -103,6 +108,12 @@ class AuditLog:
         self._key = key_of(key)
         self._written: _Written | None = None
         self._losses: list[str] = []
+        self._waiting = GroupCommit(
+            lambda records: self.append_now(*records, patience=_PATIENCE),
+            self._busy,
+            patience=_PATIENCE,
+            most=_GROUP if max_bytes is None else min(_GROUP, max_bytes // 2),
+        )
 
     def __repr__(self) -> str:
         return f"AuditLog({str(self.path)!r})"
@@ -113,8 +124,7 @@ class AuditLog:
         Raises ``AuditError`` where the file cannot be written, does not end with a line of this
         log, or is being written by others for ten seconds.
         """
-        if not self.append_now(*records, patience=_PATIENCE):
-            raise self._error(f"others have been writing to it for more than {_PATIENCE:g} s")
+        self._waiting.append(records)
 
     def append_now(self, *records: Mapping[str, Any], patience: float = 0.0) -> bool:
         """The same, waiting for others for ``patience`` seconds; False where that is too short."""
@@ -128,6 +138,9 @@ class AuditLog:
         except OSError as error:
             raise self._error(error.strerror or type(error).__name__) from None
         raise self._error("it is renamed or deleted again and again")
+
+    def _busy(self) -> AuditError:
+        return self._error(f"others have been writing to it for more than {_PATIENCE:g} s")
 
     @property
     def key(self) -> bytes | None:

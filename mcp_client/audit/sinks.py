@@ -27,6 +27,7 @@ AuditSink: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None] | None]
 
 _logger = logging.getLogger("mcp_client")
 _PATIENCE = 10.0
+_THREADS = 40
 _threads: RunVar[anyio.CapacityLimiter] = RunVar("mcp_client.audit")
 _process_key = secrets.token_bytes(32)
 
@@ -140,11 +141,12 @@ class _FileSink(Sink):
         log = self._log
         if records and (log.fsync or not log.append_now(*records)):
             # Waits for the thread even when cancelled: what is being written must not be written
-            # again later. Threads of our own: people who are asked may have all the usual ones.
+            # again later. Threads of our own: people who are asked may have all the usual ones. So
+            # many, because those that wait are written for together.
             try:
                 threads = _threads.get()
             except LookupError:
-                threads = anyio.CapacityLimiter(4)
+                threads = anyio.CapacityLimiter(_THREADS)
                 _threads.set(threads)
             with anyio.CancelScope(shield=shield):
                 await anyio.to_thread.run_sync(log.append, *records, limiter=threads)
