@@ -12,6 +12,7 @@
     encodings.py     the encodings in which a secret may come back
     schema_marks.py  which arguments a tool's schema marks as secret
     log_file.py      the file, to which lines are only ever added
+    group_commit.py  threads that wait to write, written for together
     hash_chain.py    lines that hold the hash of the line before, and their verification
 """
 

@@ -14,17 +14,28 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from time import process_time
+from time import perf_counter, process_time
 from typing import Any
 
 import anyio
 
-from mcp_client import Allow, MemoryServer, Rule, Rules, Session, ToolCall, allow_all, connect
+from mcp_client import (
+    Allow,
+    AuditLog,
+    MemoryServer,
+    Rule,
+    Rules,
+    Session,
+    ToolCall,
+    allow_all,
+    connect,
+)
 from mcp_client.protocol.canonical_json import canonical, sha256
 from mcp_client.protocol.jsonrpc import parse
 from tests.bench.server import Server
 
 _CALLS = 500
+_ON_DISK = 320
 _ROUNDS = 7
 _PLAIN: dict[str, Any] = {
     "approval": allow_all,
@@ -72,6 +83,22 @@ async def _difference(tool: str, base: dict[str, Any], more: dict[str, Any]) -> 
     return min(guardeds) - min(plains)
 
 
+async def _waiting(log: AuditLog, at_once: int) -> float:
+    """Seconds of a call, of which ``at_once`` wait for the disk together."""
+    async with connect(_server(), **_PLAIN, audit=log) as session:
+
+        async def some() -> None:
+            for _ in range(_ON_DISK // at_once):
+                await session.call_tool("echo", {"text": "hello"})
+
+        await session.list_tools()
+        began = perf_counter()
+        async with anyio.create_task_group() as tasks:
+            for _ in range(at_once):
+                tasks.start_soon(some)
+        return (perf_counter() - began) / _ON_DISK
+
+
 def _alone(work: Callable[[], object]) -> float:
     best = float("inf")
     for _ in range(_ROUNDS):
@@ -100,6 +127,12 @@ async def _measure(folder: Path) -> dict[str, float]:
             lambda: sha256(canonical(arguments))
         ),
         "audit: a file": await _difference("echo", {}, {"audit": folder / "calls.jsonl"}),
+        **{
+            f"audit: fsync, {number} at once (seconds that pass, not CPU)": await _waiting(
+                AuditLog(folder / f"on-disk-{number}.jsonl", fsync=True), number
+            )
+            for number in (1, 32)
+        },
         "validation: arguments": await _difference("echo", {}, {"argument_validation": "warn"}),
         "validation: a result of twenty fields": await _difference("record", {}, check),
         "limits: a frame read with depth and shape, less json.loads": _alone(
