@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -877,7 +878,7 @@ async def test_a_remembered_answer_says_whose_it_is(scope: Any, tmp_path: Path) 
 
 async def test_a_yes_for_some_time_ends_then(monkeypatch: pytest.MonkeyPatch) -> None:
     server, now = Server(), 1_700_000_000.0
-    monkeypatch.setattr("time.time", lambda: now)
+    monkeypatch.setattr(time, "time", lambda: now)
     server.remember = Remember("session", seconds=60)
     async with server.connect() as session:
         await session.call_tool("a")

@@ -261,7 +261,7 @@ async def test_an_expired_ticket_is_gone_and_its_grant_with_it(
 ) -> None:
     queue = ApprovalQueue(store=tmp_path / "t.json", wait=0, keep=60)
     call, now = ToolCall.example(), time.time()
-    monkeypatch.setattr("time.time", lambda: now)
+    monkeypatch.setattr(time, "time", lambda: now)
     with pytest.raises(CallPending) as first:
         await queue(call)
     queue.decide(first.value.ticket, Allow())
