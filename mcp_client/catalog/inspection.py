@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -48,7 +49,6 @@ _ESCAPES = re.compile(r"\x1b|\x9b")
 _TAGS = re.compile("[\U000e0020-\U000e007e]")
 _SEEN = frozenset("\n\t\r\x1b\x9b")
 _FEW = 8
-_MOST_KINDS = 200
 _READ = 10_000
 """Characters of one tool's texts that are searched for orders: what is longer is a finding."""
 _SEARCHED = 100_000
@@ -174,19 +174,24 @@ def _controls(whole: str, texts: Sequence[str]) -> list[str]:
     found = []
     if _ESCAPES.search(whole):
         found.append("its text has terminal escape sequences, which draw instead of being read")
-    hidden = [c for c in set(whole) - _SEEN if is_invisible(c)]
+    times = Counter(whole)
+    hidden = {c: _kind(c) for c in times if c not in _SEEN and is_invisible(c)}
     counts: dict[str, int] = {}
-    for char in hidden[:_MOST_KINDS]:
-        kind = _kind(char)
-        counts[kind] = counts.get(kind, 0) + whole.count(char)
+    for char, kind in hidden.items():
+        counts[kind] = counts.get(kind, 0) + times[char]
+    places: dict[str, str] = {}
+    for text in texts:
+        for char in hidden.keys() & text:
+            places.setdefault(hidden[char], text)
+        if len(places) == len(counts):
+            break
     for kind, count in counts.items():
         if kind == "variation selectors" and count < _FEW:
             continue  # a few of them only choose how an emoji looks
-        where = next(text for text in texts if any(_kind(c) == kind for c in hidden if c in text))
         spelled = _smuggled(whole) if kind == "tag characters" else ""
         found.append(
             f"its text has {count} {kind}, which a model reads and a person does not see, in "
-            f"'{safe_text(where, 80)}'{spelled}"
+            f"'{safe_text(places[kind], 80)}'{spelled}"
         )
     return found
 
@@ -206,7 +211,9 @@ def _kind(char: str) -> str:
 def _orders(texts: Sequence[str]) -> list[str]:
     left = _READ
     for whole in texts:
-        text, left = whole[: max(left, 0)], left - len(whole)
+        if left <= 0:
+            break
+        text, left = whole[:left], left - len(whole)
         # Invisible characters between its letters do not keep a model from reading an order.
         lowered = "".join(c for c in text.lower() if c in "\n\t" or not is_invisible(c))
         lowered = re.sub(r"[^\S\n]+", " ", lowered)
