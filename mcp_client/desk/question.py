@@ -24,6 +24,11 @@ _INLINE = 30_000
 _FOLDED = (Fold(text=2_000, members=100, depth=6),)
 _PROSE = 700
 _DIFF_LINES = 400
+_DIFF_LINE = 2_000
+"""Characters of one of them; where two long texts differ is said above them."""
+_COMPARED = 4_000
+"""Lines that are compared, from the first that differs: the time may grow with their square."""
+_AROUND = 2
 _FILES = 20
 
 
@@ -200,10 +205,17 @@ def _drift(tool: Tool, drift: Drift) -> Html | None:
     if drift.pinned is None:
         return None
     old, new = (_definition_lines(each) for each in (drift.pinned, fingerprinted(tool._definition)))
-    lines = list(difflib.unified_diff(old, new, lineterm="", n=2))[3:]
+    same = (number for number, (a, b) in enumerate(zip(old, new, strict=False)) if a != b)
+    start = max(0, next(same, min(len(old), len(new))) - _AROUND)
+    end = start + _COMPARED
+    lines = list(difflib.unified_diff(old[start:end], new[start:end], lineterm="", n=_AROUND))[3:]
     shown = [_diff_line(line) for line in lines[:_DIFF_LINES]]
     if len(lines) > _DIFF_LINES:
         shown.append(element("span", f"{len(lines) - _DIFF_LINES} more lines", class_="l note"))
+    if max(len(old), len(new)) > end:
+        left = max(len(old), len(new)) - end
+        note = f"{left:,} lines further down are not compared: look at the whole call"
+        shown.append(element("span", note, class_="l note"))
     return element(
         "details",
         element("summary", "What changed since the tool was reviewed"),
@@ -228,6 +240,9 @@ def _diff_line(line: str) -> Html:
     kind = {"+": "added", "-": "removed", "@": "place"}.get(line[:1], "same")
     mark = {"added": "Now: ", "removed": "Was: "}.get(kind)
     spoken = None if mark is None else element("span", mark, class_="spoken")
+    left = len(line) - _DIFF_LINE
+    if left > 0:
+        line = f"{line[:_DIFF_LINE]}… ({left:,} more characters)"
     shown = element("span", "…" if kind == "place" else line or " ")
     return element("span", spoken, shown, class_=f"l {kind}")
 

@@ -93,6 +93,23 @@ async def test_drift_is_shown_as_a_difference_from_the_pin() -> None:
     assert '+  "description": "Deletes it.\\n' in seen.text
 
 
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [("ab\n" * 100_000, "lines further down are not compared"), ("ab " * 100_000, "characters)")],
+    ids=["many-lines", "a-long-line"],
+)
+def test_a_definition_that_changed_takes_a_bounded_card_however_large_it_is(
+    text: str, note: str
+) -> None:
+    old = {"name": "t", "description": f"{text}then", "inputSchema": {"type": "object"}}
+    tool = ToolCall.example({**old, "description": f"now{text}"}).tool
+    drift = Drift.of(tool, "changed", old)
+    call = replace(DELETE, tool=tool, drift=drift, findings=drift.findings("mcp.lock"))
+    shown = card(PendingApproval("1", call, 0.0, None), "token")
+    assert note in shown
+    assert len(shown) < 60_000
+
+
 async def test_whose_call_it_is_is_shown_only_where_the_host_says_so() -> None:
     call = replace(READ, context=("tenant-7", "ana"))
     for show in (False, True):
