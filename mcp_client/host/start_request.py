@@ -11,6 +11,7 @@ not in it: a token that is renewed does not ask again.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -24,6 +25,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..protocol.canonical_json import sha256
+from ..protocol.consent_url import host_warnings
 from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import invisible, safe_text
 from ..transports.http_server import shown
@@ -184,6 +186,15 @@ _INLINE = {
     "php": re.compile(r"-r"),
     "osascript": re.compile(r"-e"),
 }
+_GLUED = {
+    "python": re.compile(r"-[bBdEhiIOPqsSuvVx]*c."),
+    "node": re.compile(r"--(eval|print|require|import|loader|experimental-loader)="),
+    "bun": re.compile(r"--(eval|print|preload|require|import)="),
+    "perl": re.compile(r"-[a-zA-Z]*[eE]."),
+    "ruby": re.compile(r"-[a-zA-Z]*e."),
+    "php": re.compile(r"-r."),
+}
+"""Options with the code in the same word; looked for before the first word that is no option."""
 _PIPED = re.compile(
     r"\b(curl|wget|fetch|iwr|irm|invoke-webrequest)\b[^|;&]{0,2000}\|\s{0,9}(sudo\s{1,9})?"
     r"(\S{0,99}/)?\w{0,9}(sh|bash|python\d?|node|perl|ruby|iex|invoke-expression)\b"
@@ -203,10 +214,17 @@ _SENSITIVE = re.compile(
 )
 _PRIVILEGED = re.compile(r"--privileged|--pid=host|--net(work)?=host|docker\.sock")
 _LOADERS = re.compile(
-    r"LD_(PRELOAD|LIBRARY_PATH|AUDIT)|DYLD_\w+|PATH|PYTHON(PATH|STARTUP|HOME)|NODE_OPTIONS|NODE_PATH"
-    r"|BASH_ENV|ENV|PERL5(OPT|LIB)|RUBY(OPT|LIB)|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|GIT_SSH(_COMMAND)?"
-    r"|PROMPT_COMMAND|IFS|SHELLOPTS|(npm|uv|pip)_(config_\w+|index_url|default_index)"
-    r"|(HTTPS?|ALL)_PROXY|SSL_CERT_(FILE|DIR)|NODE_TLS_REJECT_UNAUTHORIZED|NODE_EXTRA_CA_CERTS",
+    r"LD_(PRELOAD|LIBRARY_PATH|AUDIT)|DYLD_\w+|GCONV_PATH|OPENSSL_(CONF|MODULES)|PATH|HOME"
+    r"|XDG_(CONFIG|DATA)_(HOME|DIRS)"
+    r"|PYTHON(PATH|STARTUP|HOME|USERBASE|BREAKPOINT|WARNINGS|PLATLIBDIR|PYCACHEPREFIX|EXECUTABLE)"
+    r"|NODE_(OPTIONS|PATH|REPL_EXTERNAL_MODULE|TLS_REJECT_UNAUTHORIZED|EXTRA_CA_CERTS)"
+    r"|BASH_ENV|ENV|SHELL|PROMPT_COMMAND|IFS|SHELLOPTS|PERL5(OPT|LIB|DB)|RUBY(OPT|LIB)"
+    r"|(JAVA_TOOL|_JAVA|JDK_JAVA)_OPTIONS|CLASSPATH|DOTNET_STARTUP_HOOKS|CORECLR_\w+"
+    r"|GIT_(SSH(_COMMAND)?|CONFIG\w*|EXEC_PATH|PROXY_COMMAND|ASKPASS|EXTERNAL_DIFF|PAGER|EDITOR)"
+    r"|BROWSER|EDITOR|VISUAL|PAGER|DOCKER_(HOST|CONFIG|CONTEXT)"
+    r"|(npm|pnpm|uv|pip|pipx|bun)_config_\w+|yarn_\w*registry\w*|cargo_(home|registr\w+)"
+    r"|(uv|pip|pipx)_(index|(extra_)?index_url|default_index|find_links|override|constraint|python)"
+    r"|(HTTPS?|ALL)_PROXY|SSL_CERT_(FILE|DIR)|(REQUESTS|CURL)_CA_BUNDLE",
     re.I,
 )
 _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/opt/homebrew/", "/nix/store/", "/snap/")
@@ -219,6 +237,7 @@ def _warnings(
     if launch.command is not None:
         words = [launch.command.shown, *(each.shown for each in launch.args)]
         yield from _of_words(words)
+        yield from _of_hosts(words)
         yield from _of_paths(launch, scope, folder)
         yield from _of_environment(launch)
     if launch.url is not None:
@@ -227,6 +246,7 @@ def _warnings(
 
 
 def _of_words(words: list[str]) -> Iterator[str]:
+    words = _split(words)
     names = [_program(word) for word in words]
     for name in dict.fromkeys(name for name in names if name in _OTHER_USERS):
         yield f"it uses {name}, which runs commands with another user's rights"
@@ -237,6 +257,7 @@ def _of_words(words: list[str]) -> Iterator[str]:
         inline = _SHELL_CODE if base in _SHELLS else _INLINE.get(base)
         options = (word for word in words[at + 1 :] if len(word) <= _LONGEST_OPTION)
         found = None if inline is None else next(filter(inline.fullmatch, options), None)
+        found = found or _glued(base, words[at + 1 :])
         if found is not None and base in _SHELLS:
             yield f"a shell runs what stands in its arguments ({names[at]} {found})"
         elif found is not None:
@@ -253,6 +274,65 @@ def _of_words(words: list[str]) -> Iterator[str]:
         yield "it asks for a container with rights over this machine"
     if any(invisible(word) for word in words):
         yield "it contains characters that cannot be seen"
+
+
+def _split(words: list[str]) -> list[str]:
+    """With what ``env -S`` takes apart taken apart."""
+    if _program(words[0]) != "env":
+        return words
+    found: list[str] = []
+    left = _LONGEST
+    for word in words:
+        left -= len(word)
+        option, _, rest = word.partition("=") if word.startswith("--split") else ("", "", word)
+        found += [option] if option else []
+        try:
+            found += shlex.split(rest) if left >= 0 else [rest]
+        except ValueError:
+            found.append(rest)
+    return found
+
+
+def _glued(program: str, words: list[str]) -> str | None:
+    """The option of ``program`` that has code in its own word, without the code."""
+    pattern = _GLUED.get(program)
+    if pattern is None:
+        return None
+    for word in itertools.takewhile(lambda word: word.startswith("-"), words):
+        match = pattern.match(word[:_LONGEST_OPTION])
+        if match is not None:
+            return match[0] if match[0].endswith("=") else match[0][:-1]
+    return None
+
+
+def _of_hosts(words: Iterable[str]) -> Iterator[str]:
+    """What URLs in them hide of where they lead: many commands only connect to one."""
+    for word in words:
+        start = word.find("://")
+        scheme = re.search(r"[A-Za-z][A-Za-z0-9+.-]{0,40}\Z", word[max(0, start - 41) : start])
+        if start < 0 or scheme is None:
+            continue
+        url = scheme[0] + word[start : start + _LONGEST_PATH]
+        if _is_international(url):
+            yield from _of_host(url)
+
+
+def _is_international(url: str) -> bool:
+    host = url.partition("://")[2].partition("/")[0].lower()
+    return not host.isascii() or any(part.startswith("xn--") for part in re.split(r"[.@]", host))
+
+
+def _of_host(url: str) -> Iterator[str]:
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        host = ""
+    if not host or any(sign in host for sign in "${}%"):  # a variable, of which there is a warning
+        if _is_international(url):
+            yield f"{_short(shown(url))}: letters outside ASCII stand in its host"
+        return
+    for warning in host_warnings(host):
+        yield f"{_short(shown(url))}: {_short(warning)}"
 
 
 def _of_paths(launch: Launch, scope: Scope, folder: Path) -> Iterator[str]:
@@ -306,6 +386,7 @@ def _of_url(url: str) -> Iterator[str]:
         host = parts.hostname or ""
     except ValueError:
         return
+    yield from _of_host(url)
     if parts.scheme.lower() == "http" and not is_loopback(host):
         yield "the connection is not encrypted (http)"
     if parts.username or parts.password:

@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from ..runtime.loopback import is_loopback
 
-__all__ = ["Address", "NotOpenable", "address_of"]
+__all__ = ["Address", "NotOpenable", "address_of", "host_warnings"]
 
 _LONGEST = 8_192
 _NAME = re.compile(r"[^\x00-\x20\x7f!-,/:-@\[-^`{-~]+")
@@ -56,6 +56,15 @@ def address_of(url: object) -> Address:
     return Address(ascii_host, tuple(_warnings(parts, host, ascii_host)))
 
 
+def host_warnings(host: str) -> tuple[str, ...]:
+    """What a person should know of a host that is named to them, as in ``Address.warnings``."""
+    host = host.rstrip(".")
+    try:
+        return tuple(_of_host(host, _in_ascii(host)))
+    except NotOpenable:
+        return ("its host is not a valid host name",)
+
+
 def _plain(char: str) -> bool:
     return (char.isascii() and char.isprintable()) or unicodedata.category(char)[0] in "LMNS"
 
@@ -73,6 +82,14 @@ def _warnings(parts: SplitResult, host: str, ascii_host: str) -> list[str]:
     found = []
     if "@" in parts.netloc:
         found.append(f"what stands before the @ is not its host: it leads to {ascii_host}")
+    found += _of_host(host, ascii_host)
+    if not parts.path.isascii() or not parts.query.isascii() or not parts.fragment.isascii():
+        found.append("letters outside ASCII stand in it")
+    return found
+
+
+def _of_host(host: str, ascii_host: str) -> list[str]:
+    found = []
     if not host.isascii() or any(label.startswith("xn--") for label in host.split(".")):
         found.append(f"its host has letters outside ASCII; in ASCII (punycode) it is {ascii_host}")
         if alike := _look_alikes(host):
@@ -83,8 +100,6 @@ def _warnings(parts: SplitResult, host: str, ascii_host: str) -> list[str]:
         found.append(f"its host is a number and not a name: {ascii_host}")
     elif "." not in host:
         found.append(f"its host is a name of the local network: {ascii_host}")
-    if not parts.path.isascii() or not parts.query.isascii() or not parts.fragment.isascii():
-        found.append("letters outside ASCII stand in it")
     return found
 
 
