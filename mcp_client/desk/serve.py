@@ -16,8 +16,9 @@ from __future__ import annotations
 import getpass
 import hmac
 import secrets
+from collections.abc import MutableMapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import anyio
 from anyio.abc import Listener, SocketAttribute, SocketStream
@@ -36,6 +37,7 @@ __all__ = ["Desk", "serve_desk"]
 
 _COOKIE = "mcp_client_desk"
 _CLOSE_SECONDS = 2.0
+_STYLE = "static/desk.css"
 _USED = (
     "This address was used already, or is not one of this page. Ask for a new one where the page "
     "was started."
@@ -44,6 +46,9 @@ _USED = (
 
 class Desk:
     """What ``serve_desk`` returns: enter it, or call ``open`` and, in the end, ``aclose``."""
+
+    return_seconds = 2.0
+    """How long closing waits for a browser without scripts that was just redirected to the page."""
 
     def __init__(self, page: ApprovalPage, host: str, port: int, key: str) -> None:
         self._page = page
@@ -54,6 +59,7 @@ class Desk:
         self._invitations: set[str] = set()
         self._listener: Listener[SocketStream] | None = None
         self._tasks: BackgroundTasks | None = None
+        self._return: _Return | None = None
         self.url = ""
         """The first address that lets a person in, once the page is served."""
 
@@ -82,9 +88,12 @@ class Desk:
         return f"http://{self._netloc}/{invitation}"
 
     async def aclose(self) -> None:
-        """Stop serving."""
+        """Stop serving. Somebody who has just decided in a browser without scripts, and is on the
+        way back to the page, gets it first, within ``return_seconds``."""
         tasks, listener = self._tasks, self._listener
         self._tasks = self._listener = None
+        if tasks is not None and self._return is not None:
+            await self._return.over(self.return_seconds)
         if tasks is not None:
             await tasks.aclose(_CLOSE_SECONDS)
         if listener is not None:
@@ -113,11 +122,25 @@ class Desk:
         if request.header("host") != self._netloc:
             await _said("This page is not served for that host.", 421).send(send)
         elif path == self._root or path.startswith(f"{self._root}/"):
-            await self._page({**scope, "root_path": self._root}, receive, send)
+            place = path.removeprefix(f"{self._root}/")
+            noting = self._noting_returns(request.method, place, send)
+            await self._page({**scope, "root_path": self._root}, receive, noting)
         elif path in ("/favicon.ico", "/robots.txt"):
             await Response(status=404).send(send)
         else:
             await self._let_in(request, path[1:]).send(send)
+
+    def _noting_returns(self, method: str, place: str, send: Send) -> Send:
+        """``send``, for an answer to a request of ``place`` of the page."""
+
+        async def noting(message: MutableMapping[str, Any]) -> None:
+            if method == "POST" and message.get("status") == 303:
+                self._return = _Return()
+            await send(message)
+            if self._return is not None and method == "GET" and not message.get("more_body", False):
+                self._return.served(place, message)
+
+        return noting
 
     def _let_in(self, request: Request, invitation: str) -> Response:
         if request.method != "GET" or invitation not in self._invitations:
@@ -125,6 +148,25 @@ class Desk:
         self._invitations.discard(invitation)
         cookie = f"{_COOKIE}={self._key}; HttpOnly; SameSite=Lax; Path={self._root}/"
         return Response(status=303, location=f"{self._root}/", cookie=cookie)
+
+
+class _Return:
+    """A browser without scripts, redirected to the page after a decision."""
+
+    def __init__(self) -> None:
+        self._page = anyio.Event()
+        self._style = anyio.Event()
+
+    def served(self, place: str, message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.body" and place in ("", _STYLE):
+            (self._style if place else self._page).set()
+
+    async def over(self, seconds: float) -> None:
+        """Wait until it has the page and its style, which some browsers do not ask for."""
+        with anyio.move_on_after(seconds, shield=True):
+            await self._page.wait()
+            with anyio.move_on_after(seconds / 4):
+                await self._style.wait()
 
 
 def serve_desk(

@@ -56,6 +56,30 @@ async def test_the_address_opens_the_page_once_and_decides_in_the_persons_name()
         await browser().get(page.url)
 
 
+async def test_who_decides_without_scripts_gets_the_page_though_the_program_ends_then() -> None:
+    queue = ApprovalQueue()
+    desk = await serve_desk(queue).open()
+    desk.return_seconds = 120.0
+    async with browser() as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(queue, CALL)
+        with queue.changes() as changes:
+            (pending,) = await anext(changes)
+        page = await client.get(desk.url)
+        token = re.search(r'name="token" value="(\w+)"', page.text)
+        assert token
+        form = {"token": token[1], "ids": pending.id, "answer": "allow"}
+        to = page.url.join("decide")
+        answer = await client.post(to, data=form, follow_redirects=False)
+        assert answer.status_code == 303
+        tasks.start_soon(desk.aclose)
+        await anyio.wait_all_tasks_blocked()
+        back = await client.get(to.join(answer.headers["location"]))
+        assert "Allowed" in back.text
+        assert (await client.get(page.url.join("static/desk.css"))).status_code == 200
+    with pytest.raises(httpx.ConnectError):
+        await browser().get(page.url)
+
+
 async def test_by_default_the_user_who_runs_the_program_decides(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
