@@ -28,7 +28,9 @@ matches when everything it says holds:
 - ``arguments`` are constraints (see ``constraints``) on the arguments that will be sent, ``meta``
   on the caller's ``_meta``.
 - ``context`` is equal to the call's, the host's word on whose call it is.
-- ``origin`` is the call's: "host" for those that the host makes, "app" for those of a tool's view.
+- ``origin`` is the call's: "host" for those that the host makes, "app" for those of a tool's view,
+  which is code of the server's; "any" for both. A rule that allows and names none is for those of
+  the host, as remembered answers are; any other rule that names none is for both.
 - ``findings``, for a rule that asks or denies: True, calls with findings; False, those without;
   None, both. A rule that allows matches no call with findings, unless it says ``findings=True``.
 - ``expires`` has not come: a time, or a day, which counts to its end, UTC.
@@ -66,6 +68,7 @@ from .decision import Allow, Answer, ApprovalHook, Deny
 __all__ = ["Explanation", "Outcome", "Rule", "Rules"]
 
 Outcome: TypeAlias = Literal["allow", "ask", "deny"]
+Origin: TypeAlias = CallOrigin | Literal["any"]
 
 _OUTCOMES = get_args(Outcome)
 _GLOBS = ("server", "tool", "skill")
@@ -91,8 +94,8 @@ class Rule:
     meta: Mapping[str, Mapping[str, Any]] | None = field(default=None, hash=False)
     context: Hashable = None
     """None for calls of any context; lists in a file of rules are tuples."""
-    origin: CallOrigin | None = None
-    """None for calls of any origin: also for those that a view makes."""
+    origin: Origin | None = None
+    """None: where the rule allows, calls of the host; otherwise those that a view makes, too."""
     findings: bool | None = None
     reason: str | None = None
     """Why there is this rule, for refusals and the audit."""
@@ -126,9 +129,11 @@ class Rule:
         constraints = _constraints("arguments", self.arguments)
         meta = _constraints("meta", self.meta)
         _check_context(self.context)
-        if self.origin not in (None, "host", "app"):
-            raise ConfigError(f"origin {self.origin!r}: give 'host' or 'app', or leave it out")
-        if self.outcome == "allow" and not (self._says() or constraints or meta):
+        if self.origin not in (None, "host", "app", "any"):
+            raise ConfigError(f"origin {self.origin!r}: give 'host', 'app' or 'any'")
+        if self.outcome == "allow" and not (
+            any(said != ("origin", "any") for said in self._says()) or constraints or meta
+        ):
             raise ConfigError(
                 "an 'allow' without a condition allows everything: if that is meant, say tool='*'"
             )
@@ -167,7 +172,8 @@ class Rule:
             return False
         if self.context is not None and not same_context(self.context, call.context):
             return False
-        if self.origin is not None and call.origin != self.origin:
+        origin = self.origin or ("host" if self.outcome == "allow" else "any")
+        if origin != "any" and call.origin != origin:
             return False
         return self._meets(self._constraints, call.arguments) and (
             not self._meta or self._meets(self._meta, _meta_of(call))
@@ -278,7 +284,7 @@ class Rules:
         A tool that only reads may still send its arguments to other machines: where that matters,
         write ``Rule("allow", read_only=True, open_world=False)``.
         """
-        return cls([Rule("allow", trusted=True, read_only=True)], ask)
+        return cls([Rule("allow", trusted=True, read_only=True, origin="any")], ask)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str], ask: ApprovalHook | None = None) -> Rules:

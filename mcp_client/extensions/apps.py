@@ -13,7 +13,7 @@ render. It hands over what a host needs for that, and keeps what the page requir
 A view is not trusted more than a model. Its calls pass the same gate, each as a ``ToolCall`` whose
 ``origin`` is "app": the approval hook, rules (``Rule(origin="app")``) and the audit tell them
 apart, and an answer remembered for calls of the one origin holds for none of the other. A rule that
-names no origin is for calls of both.
+allows is for calls of a view only where it says so (``origin="app"`` or ``"any"``).
 """
 
 from __future__ import annotations

@@ -608,7 +608,7 @@ def test_a_context_in_a_file_of_rules_is_read_and_a_list_is_a_tuple(tmp_path: Pa
         Rules.from_file(file)
 
 
-def test_a_rule_for_an_origin_matches_calls_of_it_and_any_other_rule_matches_both() -> None:
+def test_a_rule_for_an_origin_matches_calls_of_it_only() -> None:
     call = a_call()
     view = replace(call, origin="app")
     for named, other in ((call, view), (view, call)):
@@ -617,7 +617,29 @@ def test_a_rule_for_an_origin_matches_calls_of_it_and_any_other_rule_matches_bot
             assert outcome([rule], named) == outcome_of_rule
             assert outcome([rule], other) == "ask"
             assert f"origin={named.origin}" in str(rule)
-    assert outcome([Rule("deny", tool="*")], view) == "deny"
+
+
+def test_what_is_allowed_without_an_origin_is_not_allowed_to_views() -> None:
+    call = a_call()
+    view = replace(call, origin="app")
+    assert outcome([Rule("allow", tool="*")], call) == "allow"
+    assert outcome([Rule("allow", tool="*")], view) == "ask"
+    for one in (call, view):
+        assert outcome([Rule("allow", tool="*", origin="any")], one) == "allow"
+        assert outcome([Rule("deny", tool="*")], one) == "deny"
+        assert outcome([Rule("ask", tool="*"), Rule("allow", tool="*", origin="any")], one) == "ask"
+    with pytest.raises(ConfigError, match="allows everything"):
+        Rule("allow", origin="any")
+
+
+@pytest.mark.parametrize("origin", ["host", "app"])
+def test_what_a_trusted_server_says_is_read_only_is_allowed_to_its_views_too(origin: Any) -> None:
+    rules = Rules.read_only_without_asking()
+    reads = ToolCall.example("t", read_only=True, origin=origin)
+    writes = ToolCall.example("t", read_only=False, origin=origin)
+    untrusted = ToolCall.example("t", read_only=True, trusted=False, origin=origin)
+    found = [rules.explain(call).outcome for call in (reads, writes, untrusted)]
+    assert found == ["allow", "ask", "ask"]
 
 
 def test_an_origin_that_is_unknown_is_refused(tmp_path: Path) -> None:
@@ -625,7 +647,7 @@ def test_an_origin_that_is_unknown_is_refused(tmp_path: Path) -> None:
     file.write_text('[[rules]]\noutcome = "allow"\norigin = "app"\n')
     assert Rules.from_file(file).rules == (Rule("allow", origin="app"),)
     file.write_text('[[rules]]\noutcome = "allow"\norigin = "model"\n')
-    with pytest.raises(ConfigError, match="rule 1: origin 'model': give 'host' or 'app'"):
+    with pytest.raises(ConfigError, match="rule 1: origin 'model': give 'host', 'app' or 'any'"):
         Rules.from_file(file)
 
 

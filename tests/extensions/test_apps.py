@@ -169,11 +169,18 @@ async def test_an_answer_remembered_for_one_origin_holds_for_none_of_the_other(
 
 async def test_rules_may_tell_the_origins_apart(views: Views) -> None:
     rules = Rules(
-        [Rule("deny", tool="show", origin="app"), Rule("allow", tool="*")], ask=lambda call: Deny()
+        [
+            Rule("deny", tool="show", origin="app"),
+            Rule("allow", tool="refresh", origin="app"),
+            Rule("allow", tool="*"),
+        ],
+        ask=lambda call: Deny("asked"),
     )
     async with shown(views, rules) as (session, app):
         await session.call_tool("show")
         await app.call_tool("refresh")
+        with pytest.raises(CallDenied, match="asked"):
+            await app.call_tool("plain")
         with pytest.raises(CallDenied, match="origin=app"):
             await app.call_tool("show")
 
