@@ -123,7 +123,7 @@ def authorize(
     request: LoginRequest, client: RegisteredClient, options: LoginOptions | None = None
 ) -> Flow[Login]:
     """Have a person log in, and get a token. Raises ``AuthError``."""
-    options = options or LoginOptions()
+    options, client = options or LoginOptions(), client.bound_to(request.last)
     discovered = yield from discover(
         request.url,
         request.metadata_url,

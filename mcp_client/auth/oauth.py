@@ -28,10 +28,11 @@ class OAuth(Authorization):
     """A person logs in with a browser when a server first requires it.
 
     ``HttpServer(url, auth=OAuth())`` is enough for most servers. If the authorization server does
-    not register clients automatically, give ``client_id`` (with ``client_secret`` and, to be safe,
-    ``issuer``), or ``client_metadata_url``. ``scopes`` are requested instead of those that the
-    server names. ``redirect_uri`` is for a page of your own; otherwise the redirect comes to a free
-    port of this machine.
+    not register clients automatically, give ``client_id`` (with ``client_secret`` and ``issuer``,
+    without which the secret is sent to the first one that the MCP server names, and from then on
+    only to that one), or ``client_metadata_url``. ``scopes`` are requested instead of those that
+    the server names. ``redirect_uri`` is for a page of your own; otherwise the redirect comes to a
+    free port of this machine.
 
     The login page is opened in the browser of this machine, and the address at which the browser
     ends can also be pasted into the terminal. ``on_url``, sync or async, is called with the URL

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,7 +30,7 @@ from .steps import (
     SaveRegistration,
     Unreachable,
 )
-from .tokens import Registration
+from .tokens import Registration, Source
 from .url_policy import refused_url
 
 __all__ = [
@@ -75,6 +75,13 @@ class RegisteredClient:
                 f"redirect_uri={shown(self.redirect_uri)!r}: give an https URL, or http to this "
                 "machine"
             )
+
+    def bound_to(self, last: Source | None) -> RegisteredClient:
+        """The client, whose secret belongs to the authorization server that has had it already
+        where the host names none."""
+        if self.client_secret is None or self.issuer is not None or last is None:
+            return self
+        return replace(self, issuer=last.key.issuer) if last.key.client == self.client_id else self
 
     def belongs_to(self, issuer: str) -> bool:
         return self.issuer is None or same_issuer(self.issuer, issuer)

@@ -124,7 +124,7 @@ def print_content(content: Iterable[Any], options: argparse.Namespace) -> None:
 def _is_json(text: str, value: Any) -> bool:
     try:
         return bool(json.loads(text) == value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

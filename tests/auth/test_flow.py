@@ -204,6 +204,21 @@ def test_given_credentials_are_not_sent_where_they_do_not_belong() -> None:
     assert not [step for step in world.fetched if step.method == "POST"]
 
 
+def test_a_secret_without_an_issuer_stays_with_the_server_that_has_had_it() -> None:
+    world = World()
+    client = RegisteredClient(client_id="given", client_secret="s3cret")
+    first = "https://first.example"
+    last = Source(Key(first, SERVER, "given"), f"{first}/token", "client_secret_basic")
+    with pytest.raises(AuthError, match=r"belongs to the authorization server https://first\.exam"):
+        logged_in(world, client, last=last)
+    assert world.consents == []
+    assert not [step for step in world.fetched if step.method == "POST"]
+    public = RegisteredClient(client_id="given")
+    assert logged_in(World(), public, last=last).source.key.issuer == ISSUER
+    again = Source(Key(ISSUER, SERVER, "given"), TOKEN, "client_secret_basic")
+    assert logged_in(World(), client, last=again).source.key.issuer == ISSUER
+
+
 # -------------------------------------------------------------------- the scopes
 
 _NONE: frozenset[str] = frozenset()
