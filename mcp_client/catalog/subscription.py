@@ -19,6 +19,7 @@ interrupt another.
 from __future__ import annotations
 
 import logging
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
@@ -40,8 +41,6 @@ __all__ = ["ChangeSignal", "ListSubscription", "Subscription"]
 _log = logging.getLogger("mcp_client")
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
-_RECEIVE_TIMEOUT = 300.0
-"""A stream may be silent for any time, but every wait is bounded."""
 _UNSUPPORTED_CODES = frozenset({-32601, -32602})
 
 
@@ -237,7 +236,7 @@ class Subscription(ABC):
         try:
             message = await self._receive_acknowledgement(exchange, until)
             if message is None:
-                message = await self._receive_notifications(connection, exchange)
+                message = await self._receive_notifications(exchange)
             answered = _is_the_end(message)
         except (McpError, TimeoutError, InvalidFrame) as error:
             return self._failed(error)
@@ -276,12 +275,11 @@ class Subscription(ABC):
         self._mark_open()
         return None
 
-    async def _receive_notifications(self, connection: RpcConnection, exchange: Exchange) -> Any:
+    async def _receive_notifications(self, exchange: Exchange) -> Any:
         while True:
-            try:
-                message: Any = await exchange.receive(connection.now() + _RECEIVE_TIMEOUT)
-            except TimeoutError:
-                continue
+            # Without a bound: it may be silent for any time, and ends with its connection. Over HTTP
+            # a wait that ended would end the stream.
+            message: Any = await exchange.receive(math.inf)
             if _is_the_end(message):
                 return message
             if type(message) is Notification and message.method == self.topic.notice:

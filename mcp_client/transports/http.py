@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from ..errors import AuthError, ConnectError, McpError
 from ..protocol.era import Era
@@ -200,6 +201,7 @@ class HttpExchange:
             raise self._client.lost(transport.closed_because)
         if transport.agreed and not self._body.begun:
             raise self._client.not_connected()
+        await checkpoint()  # or whoever tries again and again would stop the event loop
         raise TimeoutError
 
     def interrupt(self) -> None:

@@ -298,6 +298,18 @@ async def test_a_stream_that_http_refuses_is_not_waited_for() -> None:
             await anext(session.subscribe_resource(EMMA))
 
 
+async def test_a_stream_over_http_may_be_silent_for_any_time(clock: Clock, http_way: str) -> None:
+    library = Stateless()
+    async with serving(LibraryApp(library)) as served, connect(served.url) as session:
+        async with session.subscribe_resource(EMMA) as updates:
+            clock.jump(500)  # longer than any timeout by default but the approval's
+            for _ in range(20):
+                await anyio.sleep(0)
+            library.updated(EMMA)
+            assert await anext(updates) == ResourceUpdate(EMMA)
+        assert len(served.saying("subscriptions/listen")) == 1
+
+
 async def test_there_is_a_cap_on_how_many_are_watched(library: Library) -> None:
     async with reading(library, limits=Limits(watched=1)) as session:
         async with session.subscribe_resource(EMMA), session.subscribe_resource(EMMA):
