@@ -277,8 +277,8 @@ class Subscription(ABC):
 
     async def _receive_notifications(self, exchange: Exchange) -> Any:
         while True:
-            # Without a bound: it may be silent for any time, and ends with its connection. Over HTTP
-            # a wait that ended would end the stream.
+            # Without a bound: a stream may be silent for any time, and ends with its connection.
+            # Over HTTP a wait that ended would end the stream.
             message: Any = await exchange.receive(math.inf)
             if _is_the_end(message):
                 return message

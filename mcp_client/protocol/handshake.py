@@ -14,6 +14,10 @@ from .jsonrpc import Id, encode_fields, encode_members
 
 __all__ = ["HandshakeEra", "initialize_params"]
 
+_PROGRESS = "progressToken"
+"""Given by us alone: it must be unique among the requests under way (2025-11-25
+``basic/utilities/progress``)."""
+
 
 class HandshakeEra(Era):
     closing_cancels = False
@@ -33,11 +37,11 @@ class HandshakeEra(Era):
         log_level: str | None = None,
     ) -> str:
         body = encode_members(fields)
-        if not meta and token is None:
-            return f"{{{body}}}"
-        own = dict(meta or {})
+        own = {} if meta is None else {k: v for k, v in meta.items() if k != _PROGRESS}
         if token is not None:
-            own["progressToken"] = token
+            own[_PROGRESS] = token
+        if not own:
+            return f"{{{body}}}"
         shown = f'"_meta":{encode_fields(own)}'
         return f"{{{body},{shown}}}" if body else f"{{{shown}}}"
 

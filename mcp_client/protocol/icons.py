@@ -19,9 +19,9 @@ __all__ = ["Origin", "safe_icons"]
 Origin = tuple[str, str, int]
 """Scheme, host and port of a server, in lower case."""
 
-_MEDIA = ("image/png", "image/jpeg", "image/webp")
+_MEDIA = {"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/webp": "webp"}
 _DATA = re.compile(
-    r"data:(image/(?:png|jpeg|webp));base64,[A-Za-z0-9+/]+={0,2}", re.IGNORECASE
+    r"data:(image/(?:png|jpe?g|webp));base64,[A-Za-z0-9+/]+={0,2}", re.IGNORECASE
 ).fullmatch
 _LONGEST_DATA = 256 * 1024
 """Characters of a ``data:`` URL."""
@@ -52,7 +52,7 @@ def _safe(icon: object, origin: Origin | None) -> dict[str, Any] | None:
         return None
     data = _DATA(src) if len(src) <= _LONGEST_DATA else None
     if data is not None:
-        if media is not None and media.lower() != data[1].lower():
+        if media is not None and _MEDIA[media.lower()] != _MEDIA[data[1].lower()]:
             return None
     elif not _is_of(src, origin):
         return None

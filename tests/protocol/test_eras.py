@@ -71,6 +71,14 @@ def test_the_token_we_give_wins_over_the_callers(era: Era) -> None:
     assert text.count("progressToken") == 1
 
 
+@BOTH
+def test_a_token_of_the_callers_is_not_sent_without_ours(era: Era) -> None:
+    sent = stamped(era, {"a": 1}, {"progressToken": 7, "x": 1})["_meta"]
+    assert sent["x"] == 1
+    assert "progressToken" not in sent
+    assert "progressToken" not in era.params({}, {"progressToken": 7}, None)
+
+
 @given(
     st.dictionaries(st.sampled_from([*OWN, "progressToken", "x", "y/z"]), st.integers() | st.text())
 )

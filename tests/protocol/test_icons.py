@@ -24,6 +24,7 @@ HERE = "https://mcp.example.com/icon.png"
         "HTTPS://MCP.example.COM/i",
         PNG,
         PNG.replace("png", "jpeg"),
+        PNG.replace("png", "jpg"),
         PNG.replace("image/png", "IMAGE/WEBP"),
     ],
 )
@@ -82,6 +83,13 @@ def test_without_an_origin_only_inline_icons_are_kept() -> None:
 @pytest.mark.parametrize("media", ["image/svg+xml", "text/html", 7, "image/jpeg"])
 def test_a_type_that_is_no_safe_image_or_another_one_leaves_the_icon_out(media: Any) -> None:
     assert safe_icons([{"src": PNG, "mimeType": media}], ORIGIN) == []
+
+
+@pytest.mark.parametrize("media", ["image/jpeg", "image/jpg", "IMAGE/JPG"])
+@pytest.mark.parametrize("src", [HERE, PNG.replace("png", "jpeg"), PNG.replace("png", "jpg")])
+def test_jpeg_goes_by_two_names(src: str, media: str) -> None:
+    icon = {"src": src, "mimeType": media}
+    assert safe_icons([icon], ORIGIN) == [icon]
 
 
 def test_only_the_members_of_an_icon_are_kept_and_they_are_copies() -> None:
