@@ -336,11 +336,15 @@ class RpcConnection:
 
     def _give_up(self, id: Id, options: CallOptions = _DEFAULT) -> None:
         """Tell the server that the request is abandoned, unless closing the exchange does."""
-        if options.withdraws and (self.transport.multiplexed or not self.era.closing_cancels):
-            reason = None if options.cancel is None else options.cancel.reason
-            params = {"requestId": id, "reason": reason or _GAVE_UP}
+        transport = self.transport
+        reason = (None if options.cancel is None else options.cancel.reason) or _GAVE_UP
+        _log.debug("%s: request id=%s is given up: %s", self.server, id, safe_text(reason, 200))
+        if id == transport.never_left or not options.withdraws:
+            return
+        if transport.multiplexed or not self.era.closing_cancels:
+            params = {"requestId": id, "reason": reason}
             notice = encode_notification(CANCELLED, params)
-            self.transport.send_soon(notice, _NO_HEADERS)
+            transport.send_soon(notice, _NO_HEADERS)
 
     async def listen(
         self, method: str, fields: Mapping[str, Any], until: float

@@ -123,6 +123,9 @@ class Transport(ABC):
     """Set once an era is agreed on."""
     era: Era | None = None
     """What was agreed on, from before the server is told."""
+    never_left: Id | None = None
+    """The request that was given up last of those of which nothing had left: the server is not told
+    to cancel what it was never asked."""
     in_doubt: bool = False
     """Whether the server may have stopped serving this connection without ending it, so that it
     should be asked for a sign of life before anything is sent that matters."""

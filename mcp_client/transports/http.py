@@ -65,6 +65,10 @@ class HttpTransport(HttpBasedTransport):
         session = self._session
         return None if session is None or not self.alive else session.notification_epoch
 
+    @property
+    def never_left(self) -> Id | None:  # type: ignore[override]
+        return None if self._session is None else self._session.never_left
+
     # -------------------------------------------------------------- negotiation
 
     def maybe_unknown_method(self, error: ConnectError) -> bool:

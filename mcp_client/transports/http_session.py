@@ -76,6 +76,10 @@ class PostedExchange:
                 raise
             self._task.cancel()
             raise client.not_connected() from None
+        except anyio.get_cancelled_exc_class():
+            if self._body.withdraw():
+                self._session.never_left = self._inner.id
+            raise
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -98,6 +102,8 @@ class HttpSession:
         self.client = client
         self.gone = False
         """Whether the server has ended the session."""
+        self.never_left: Id | None = None
+        """See ``Transport.never_left``."""
         self._tasks = tasks
         self._context = client.context
         self._multiplexer = Multiplexer(current(), client.context, owner)
@@ -115,8 +121,12 @@ class HttpSession:
         if self.gone:
             raise session_lost(self.client)
         # The host's functions are asked in the caller's own task, where its context variables are.
-        with self.client.clock.scope(until) as scope:
-            given = await self.client.given_headers()
+        try:
+            with self.client.clock.scope(until) as scope:
+                given = await self.client.given_headers()
+        except anyio.get_cancelled_exc_class():
+            self.never_left = id
+            raise
         if scope.cancelled_caught:
             raise self.client.not_connected()
         inner = self._multiplexer.exchange(id)

@@ -239,6 +239,10 @@ class RecordingTransport(Transport):
         self._inner.in_doubt = value
 
     @property
+    def never_left(self) -> Id | None:  # type: ignore[override]
+        return self._inner.never_left
+
+    @property
     def closed_because(self) -> str:
         return self._inner.closed_because
 

@@ -166,7 +166,7 @@ class StdioTransport(Transport):
         try:
             pending = self._write(text, crowded=len(self._multiplexer.exchanges) > 1)
             if pending is not None:
-                await self._left(pending, until)
+                await self._left(pending, until, id)
         except BaseException as error:
             self._multiplexer.forget(exchange)
             if isinstance(error, OSError) and not isinstance(error, TimeoutError):
@@ -204,7 +204,7 @@ class StdioTransport(Transport):
             raise BrokenPipeError
         return self._process.write(text.encode() + b"\n", crowded)
 
-    async def _left(self, pending: Pending, until: float) -> None:
+    async def _left(self, pending: Pending, until: float, id: Id | None = None) -> None:
         """Wait until a line has left. Cancelled before it began to, it is not sent."""
         process = self._process
         assert process is not None
@@ -212,7 +212,8 @@ class StdioTransport(Transport):
             with anyio.fail_after(max(0.0, until - self._backend.now())):
                 await pending.over.wait()
         except BaseException:
-            process.withdraw(pending)
+            if process.withdraw(pending):
+                self.never_left = id
             raise
         if pending.rest and not pending.begun:
             raise BrokenPipeError

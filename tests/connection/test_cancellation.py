@@ -135,6 +135,16 @@ async def test_a_call_that_has_ended_is_not_affected() -> None:
         assert (await session.call_tool("plain")).text == "plain"
 
 
+async def test_the_reason_of_a_cancellation_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    server = Slow(LATEST)
+    async with connect(MemoryServer(server), name="desk", approval=allow_all) as session:
+        await session.list_tools()
+        with caplog.at_level("DEBUG", "mcp_client"):
+            await _cancelled(session, CallCancelled, server.under_way)
+    (call,) = (m for m in server.messages if m.get("method") == "tools/call")
+    assert f"desk: request id={call['id']} is given up: lunch" in caplog.messages
+
+
 async def test_only_the_first_reason_counts_and_a_long_one_is_cut() -> None:
     server, token = Slow(NEWEST_HANDSHAKE), CancelToken()
     async with connect(MemoryServer(server), approval=allow_all) as session:

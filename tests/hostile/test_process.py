@@ -287,6 +287,7 @@ async def test_a_call_cancelled_before_it_was_written_never_runs(tmp_path: Path)
         await _goes_on(session)
         told = json.loads((await session.call_tool("seen")).text)
         assert "notifications/cancelled" in [notice["method"] for notice in told]
+        assert len(await _cancelled(session)) == 1, "the others were never sent"
 
 
 # ---------------------------------------------------------------------- giving up

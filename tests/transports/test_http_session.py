@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 
 from mcp_client import (
@@ -12,6 +13,7 @@ from mcp_client import (
     CallTimeout,
     ConnectionLost,
     Deny,
+    HttpServer,
     ServerError,
     Timeouts,
     ToolCall,
@@ -163,6 +165,51 @@ async def test_a_timeout_is_told_to_the_server() -> None:
     (call,) = server.saying("tools/call")
     (cancelled,) = server.saying("notifications/cancelled")
     assert cancelled.message["params"]["requestId"] == call.message["id"]
+
+
+class Held:
+    """Holds the first request up that asks, for ever."""
+
+    def __init__(self) -> None:
+        self.armed = False
+        self.asked = anyio.Event()
+
+    async def headers(self) -> dict[str, str]:
+        if self.armed and not self.asked.is_set():
+            self.asked.set()
+            await anyio.sleep_forever()
+        return {}
+
+
+class LateTransport(httpx.AsyncHTTPTransport):
+    def __init__(self, held: Held) -> None:
+        super().__init__()
+        self.held = held
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await self.held.headers()
+        return await super().handle_async_request(request)
+
+
+@pytest.mark.parametrize("where", ["before its headers", "before its connection"])
+async def test_a_request_that_never_left_is_not_cancelled_at_the_server(where: str) -> None:
+    held = Held()
+    options: dict[str, Any] = {"headers": held.headers}
+    async with httpx.AsyncClient(transport=LateTransport(held)) as client:
+        if where == "before its connection":
+            options = {"client": client}
+        async with (
+            serving(Handshake()) as server,
+            _connect(HttpServer(server.url, **options)) as session,
+        ):
+            held.armed = True
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(session.ping)
+                await held.asked.wait()
+                tasks.cancel_scope.cancel()
+            await session.ping()
+    assert len(server.saying("ping")) == 1
+    assert server.saying("notifications/cancelled") == []
 
 
 async def test_a_batch_is_read_as_its_messages() -> None:
