@@ -32,16 +32,16 @@ class ApprovalMemory:
         self.store = store
         self.waits = store is not None and store.path is not None
         """Whether looking into the store means reading a file."""
-        self._identity = cache(identity)
+        self.identity = cache(identity)
         self._warned: set[str] = set()
 
     def recall(self, call: ToolCall | SkillRequest) -> Allow | None:
         """The yes that covers ``call``, if there is one."""
         found = None
         if self.session.kept:
-            found = self.session.find(call, self._identity() or "")
+            found = self.session.find(call, self.identity() or "")
         if found is None and self.store is not None:
-            identity = self._identity()
+            identity = self.identity()
             found = None if identity is None else self.store.find(call, identity)
         if found is None:
             return None
@@ -58,7 +58,7 @@ class ApprovalMemory:
         self, call: ToolCall | SkillRequest, remember: Remember, by: str | None = None
     ) -> None:
         """The answer of ``by``. Raises ``ConfigError`` where the store cannot be written."""
-        identity = self._identity()
+        identity = self.identity()
         where = remember.where
         exact = remember.exact
         if isinstance(call, SkillRequest):

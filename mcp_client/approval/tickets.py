@@ -222,6 +222,7 @@ def _call_to_json(call: ToolCall | SkillRequest) -> dict[str, Any]:
             "ignored": list(call.ignored),
             "findings": list(call.findings),
             "context": call.context,
+            "identity": call._identity,
         }
     drift = call.drift
     return {
@@ -234,6 +235,7 @@ def _call_to_json(call: ToolCall | SkillRequest) -> dict[str, Any]:
         "findings": list(call.findings),
         "context": call.context,
         "origin": call.origin,
+        "identity": None if call._identity is None else call._identity(),
         "drift": None if drift is None else {"kind": drift.kind, "pinned": drift.pinned},
     }
 
@@ -243,7 +245,7 @@ def _call_from_json(value: Any) -> ToolCall | SkillRequest:
         return _skill_from_json(value)
     definition, server = value["definition"], _text(value["server"])
     tool = Tool(_text(definition["name"]), server, value["trusted"] is True, definition)
-    meta, drift = value["meta"], value["drift"]
+    meta, drift, identity = value["meta"], value["drift"], _optional(value.get("identity"))
     for text in (value["arguments"], "{}" if meta is None else meta):
         if type(json.loads(text)) is not dict:
             raise ValueError("its arguments are not a JSON object")
@@ -259,6 +261,7 @@ def _call_from_json(value: Any) -> ToolCall | SkillRequest:
         context=context_from_json(value["context"]),
         origin="app" if value.get("origin") == "app" else "host",
         drift=None if drift is None else Drift.of(tool, drift["kind"], drift["pinned"]),
+        _identity=lambda: identity,
     )
 
 
@@ -279,6 +282,7 @@ def _skill_from_json(value: Any) -> SkillRequest:
         digest=digest_of(files) if files else None,
         findings=tuple(map(_text, value["findings"])),
         context=context_from_json(value["context"]),
+        _identity=_optional(value.get("identity")),
     )
 
 
@@ -302,8 +306,7 @@ def _answer_to_json(answer: Answer) -> dict[str, Any]:
 
 
 def _answer_from_json(value: Any) -> Answer:
-    reason, source, by = value["reason"], _text(value["source"]), value["by"]
-    by = None if by is None else _text(by)
+    reason, source, by = value["reason"], _text(value["source"]), _optional(value["by"])
     if value["allow"] is not True:
         return Deny(_text(reason), source=source, by=by)
     arguments, remember = value["arguments"], value["remember"]
@@ -312,7 +315,7 @@ def _answer_from_json(value: Any) -> Answer:
     return Allow(
         arguments,
         None if remember is None else Remember(**remember),
-        None if reason is None else _text(reason),
+        _optional(reason),
         source=source,
         by=by,
     )
@@ -322,3 +325,7 @@ def _text(value: Any) -> str:
     if type(value) is not str:
         raise ValueError("a member that is a text is missing")
     return value
+
+
+def _optional(value: Any) -> str | None:
+    return None if value is None else _text(value)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.canonical_json import canonical, sha256
@@ -74,6 +75,8 @@ class SkillRequest:
     that this is a skill."""
     context: Hashable = None
     """The host's own word on whose load it is, from ``load_skill(context=...)``. Never sent."""
+    _identity: str | None = field(default=None, repr=False, compare=False)
+    """What the server is; None where that cannot be told."""
 
     @property
     def dynamic(self) -> bool:
@@ -84,7 +87,8 @@ class SkillRequest:
     def key(self) -> str:
         """Digest of server, skill and context: equal for the same load made again, as
         ``ToolCall.key`` is for a call."""
-        same = ["skill", self.server, self.uri, self.digest, context_text(self.context)]
+        same: list[Any] = ["skill", self.server, self.uri, self.digest, context_text(self.context)]
+        same += [] if self._identity is None else [{"identity": self._identity}]
         return "sha256:" + sha256(canonical(same))
 
     if not TYPE_CHECKING:  # a type checker reports these by itself

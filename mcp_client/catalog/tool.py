@@ -251,8 +251,8 @@ class ToolCall:
     """A call as it will be sent, if it is approved: nothing in it can be changed.
 
     An approval is good for this value, once. ``digest`` covers everything that decides what
-    happens: server, connection, the tool's definition, the arguments and the caller's ``_meta``,
-    and whether the host makes the call or a view.
+    happens: server (its name, and what is run or where it is), connection, the tool's definition,
+    the arguments and the caller's ``_meta``, and whether the host makes the call or a view.
     """
 
     id: str
@@ -278,6 +278,8 @@ class ToolCall:
     server's own."""
     drift: Drift | None = field(default=None, repr=False, compare=False)
     """How the tool differs from the ``pins``, which is among the findings, too."""
+    _identity: Callable[[], str | None] | None = field(default=None, repr=False, compare=False)
+    """Gives what the server is, as the digests have it; None where that cannot be told."""
     _arguments: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
@@ -301,25 +303,33 @@ class ToolCall:
             self.arguments_json,
             self.meta_json,
             *self._not_the_host,
+            *self._of_one_server,
         ]
         return "sha256:" + sha256(canonical(bound))
 
     @property
     def key(self) -> str:
         """Digest of server, definition, arguments, ``_meta``, context and origin: equal for the
-        same call made again, also after a reconnect.
+        same call made again, also after a reconnect; never for that of a server which only has the
+        same name, and is another command or at another URL.
 
         Also in another process where the context is text, a number, a boolean or a tuple of them;
         any other context only in this one.
         """
         same = [self.server, self.tool.fingerprint, self.arguments_json, self.meta_json]
-        whose = [context_text(self.context), *self._not_the_host]
+        whose = [context_text(self.context), *self._not_the_host, *self._of_one_server]
         return "sha256:" + sha256(canonical([*same, *whose]))
 
     @property
     def _not_the_host(self) -> list[str]:
         """The origin, in digests of calls that the host does not make."""
         return [] if self.origin == "host" else [self.origin]
+
+    @property
+    def _of_one_server(self) -> list[Any]:
+        """What the server is, in digests of calls of servers that can be told apart."""
+        identity = None if self._identity is None else self._identity()
+        return [] if identity is None else [{"identity": identity}]
 
     def with_arguments(self, arguments: Any) -> ToolCall:
         """The same call with other arguments, marked as edited. Raises ``NotJson``."""

@@ -93,7 +93,9 @@ class SkillEntry:
         """Fields of its front matter that have no effect: see ``SkillRequest.ignored``."""
         return tuple(safe_text(name, 64) for name in self.frontmatter if name not in _HARMLESS)
 
-    def request(self, id: str, findings: tuple[str, ...], context: Any) -> SkillRequest:
+    def request(
+        self, id: str, findings: tuple[str, ...], context: Any, identity: str | None = None
+    ) -> SkillRequest:
         return SkillRequest(
             id=id,
             server=self.server,
@@ -106,6 +108,7 @@ class SkillEntry:
             digest=self.digest,
             findings=findings,
             context=context,
+            _identity=identity,
         )
 
     def file(self, path: str) -> SkillFile | None:

@@ -142,7 +142,8 @@ class Skills:
         if entry.dynamic:
             findings.append(_DYNAMIC)
         findings += text_findings(_texts(entry.raw))
-        request = entry.request(id, tuple(findings), context)
+        identity = self._gate.memory.identity()
+        request = entry.request(id, tuple(findings), context, identity)
         if load is not None:
             await load.open_load(request)
         if self._pins is not None:

@@ -242,6 +242,7 @@ class Caller:
             context=call.context,
             origin=call.origin,
             drift=drift,
+            _identity=self._gate.memory.identity,
         )
         return frozen, arguments
 

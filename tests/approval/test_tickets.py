@@ -38,12 +38,15 @@ from mcp_client import (
     Ticket,
     TicketStore,
     ToolCall,
+    connect,
 )
 from mcp_client.approval.decision import Answer
 from mcp_client.approval.tickets import not_pending
 from tests.approval.test_concurrency import Server
 from tests.approval.test_queue import until_pending
 from tests.properties import examples
+from tests.server.skills import request_of
+from tests.server.start import scripted
 
 
 class Memory:
@@ -130,6 +133,32 @@ async def test_the_same_call_goes_out_once_after_its_ticket_was_granted(
     assert [decision and decision["by"] for decision in decisions] == [None, None, "bo", None]
     outcomes = [record["outcome"] for record in records if record["event"] == "closed"]
     assert outcomes == ["CallPending", "CallPending", "ok", "CallPending"]
+
+
+async def test_a_grant_is_for_the_server_that_was_asked_about_and_for_no_other_of_its_name(
+    store: TicketStore,
+) -> None:
+    queue = ApprovalQueue(store=store, wait=0)
+    async with (
+        connect(scripted(), name="prod", approval=queue) as asked,
+        connect(scripted("--stderr-flood", "1"), name="prod", approval=queue) as other,
+    ):
+        with pytest.raises(CallPending) as caught:
+            await asked.call_tool("echo", {"text": "hello"})
+        queue.decide(caught.value.ticket, Allow(), by="ana")
+        with pytest.raises(CallPending) as waits:
+            await other.call_tool("echo", {"text": "hello"})
+        assert waits.value.ticket != caught.value.ticket
+        assert "hello" in (await asked.call_tool("echo", {"text": "hello"})).text
+
+
+def test_the_key_of_a_skill_is_of_one_server() -> None:
+    request = request_of()
+    keys = {replace(request, _identity=one).key for one in (None, "a", "b")}
+    assert len(keys) == 3
+    ticket = Ticket("id", replace(request, _identity="a"), 1.0, 2.0)
+    again = Ticket.from_json(json.loads(json.dumps(ticket.to_json())))
+    assert again.call.key == ticket.call.key
 
 
 async def test_a_ticket_that_was_refused_refuses_the_same_call_once(store: TicketStore) -> None:
