@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 
 from ..runtime.console import terminal
+from ..runtime.executables import split_words
 from ..runtime.safe_text import safe_text
 
 __all__ = ["EditorFailed", "arguments_of", "draft_of", "edited", "editor"]
@@ -25,11 +26,9 @@ class EditorFailed(Exception):
 
 def editor() -> list[str] | None:
     """The command of $VISUAL or $EDITOR, split into words; None if neither is set."""
-    import shlex
-
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     try:
-        return shlex.split(command) or None
+        return split_words(command) or None
     except ValueError:  # an open quotation mark
         return None
 

@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import AuditError, ConfigError
-from ..runtime.atomic_file import access_problem, lock
+from ..runtime.atomic_file import access_problem, lock, wait_for_disk
 from .group_commit import GroupCommit
 from .hash_chain import LONGEST, NOTHING, Position, key_of, now, rotated, seal, unseal
 
@@ -232,7 +232,7 @@ class AuditLog:
             while written < len(text):
                 written += os.write(file, text[written:])
             if self.fsync:
-                os.fsync(file)
+                wait_for_disk(file)
                 if size == 0:
                     _fsync_directory(self.path)
         except OSError:

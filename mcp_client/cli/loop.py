@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -14,6 +13,7 @@ import anyio
 
 from ..errors import McpError
 from ..runtime.console import open_console, why_no_terminal
+from ..runtime.executables import split_words
 from ..session.session import Session
 from . import calling
 from .candidates import Known, known_of
@@ -53,7 +53,7 @@ async def shell(options: argparse.Namespace) -> int:
     async with open_session(options) as session:
         async for line in _lines(session, options):
             try:
-                words = shlex.split(line)
+                words = split_words(line)
                 if words and words[0] in ("quit", "exit"):
                     break
                 if words:

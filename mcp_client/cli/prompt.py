@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from ..audit.redaction import Redaction
 from ..errors import ConfigError
 from ..runtime.atomic_file import OwnFile
 from ..runtime.console import terminal
+from ..runtime.executables import split_words
 from .candidates import Known, following
 from .output import note
 from .plain_words import is_plain
@@ -147,7 +147,7 @@ def may_be_kept(line: str, known: Known) -> bool:
     if redaction.show(line).count:
         return False
     try:
-        words = shlex.split(line)
+        words = split_words(line)
     except ValueError:
         return False
     if words[:1] == ["call"] and set(words[1:]) & known.secret:

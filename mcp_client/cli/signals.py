@@ -14,12 +14,13 @@ __all__ = ["end_on_signals", "log_to_stderr"]
 
 @contextmanager
 def end_on_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the command as Ctrl-C does: calls are cancelled, servers told, and no
-    process stays. Not where Ctrl-C is ignored, as in a job behind a script."""
+    """SIGTERM and SIGHUP (on Windows: CTRL_BREAK) end the command as Ctrl-C does: calls are
+    cancelled, servers told, and no process stays. Not where Ctrl-C is ignored, as in a job behind a
+    script."""
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    names = [name for name in ("SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
     before = {}
     for name in names:
         number = getattr(signal, name)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
+from ..runtime.executables import find_executable, split_words
 from ..runtime.safe_text import safe_text
 from ..transports.stdio import StdioServer
 from .exits import NotFound, UsageError
@@ -69,7 +69,7 @@ def _http(url: str, headers: dict[str, str], env: dict[str, str]) -> HttpServer:
 
 def _command(words: str, env: dict[str, str]) -> StdioServer:
     try:
-        command, *args = shlex.split(words)
+        command, *args = split_words(words)
     except ValueError as error:
         raise UsageError(f"the command cannot be read: {error}") from None
     if len(words.split()) == 1 and not _is_program(command):
@@ -78,10 +78,9 @@ def _command(words: str, env: dict[str, str]) -> StdioServer:
 
 
 def _is_program(word: str) -> bool:
-    if os.sep in word:
+    if os.path.basename(word) != word:
         return True  # by its path: no name of a server, whether it can be run or not
-    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return any(os.access(os.path.join(folder, word), os.X_OK) for folder in folders)
+    return find_executable(word, None, os.environ) is not None
 
 
 def configs_of(config: str | None, *, quiet: bool = False) -> list[Config]:

@@ -44,6 +44,7 @@ __all__ = [
     "replace",
     "sweep",
     "unlock",
+    "wait_for_disk",
 ]
 
 Stamp: TypeAlias = "tuple[int, int, int]"
@@ -217,10 +218,25 @@ def _append(file: int, size: int, data: bytes) -> None:
     try:
         while written < len(data):
             written += os.write(file, data[written:])
-        os.fsync(file)
+        wait_for_disk(file)
     except BaseException:
         os.ftruncate(file, size)
         raise
+
+
+def wait_for_disk(file: int) -> None:
+    """Wait until what was written to an open file is on the disk. Raises ``OSError``.
+
+    ``fsync`` of macOS leaves it in the memory of the disk itself; its ``F_FULLFSYNC`` does not, and
+    some file systems lack it.
+    """
+    if sys.platform == "darwin":
+        import fcntl
+
+        with suppress(OSError):
+            fcntl.fcntl(file, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(file)
 
 
 @contextmanager
@@ -259,7 +275,7 @@ def replace(directory: Folder, name: str, data: bytes, mode: int) -> os.stat_res
             stream.flush()
             if sys.platform != "win32":
                 os.fchmod(file, mode)
-            os.fsync(file)
+            wait_for_disk(file)
             written = os.fstat(file)
         directory.rename(draft, name)
     except BaseException:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from . import windows_command
 
-__all__ = ["environment_of", "find_executable", "inherited"]
+__all__ = ["environment_of", "find_executable", "inherited", "split_words"]
 
 _INHERITED = (
     "HOME",
@@ -55,3 +55,13 @@ def find_executable(command: str, cwd: str | None, env: Mapping[str, str]) -> st
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return os.path.abspath(path)
     return None
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a line that a person wrote, as the shells of this system read them. Raises
+    ``ValueError`` for a quotation mark that is not closed."""
+    if sys.platform == "win32":
+        return windows_command.split_words(text)
+    import shlex  # only for a line
+
+    return shlex.split(text)

@@ -1,19 +1,14 @@
-"""Locks on open files that end with the process that holds them: ``flock``, or on Windows a byte.
-
-On Windows the byte lies beyond any content, as what is locked cannot be read elsewhere; and a
-shared lock is an exclusive one.
-"""
+"""Locks on open files that end with the process that holds them: ``flock``, or on Windows a byte
+(see ``windows_lock``)."""
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 
 __all__ = ["lock", "unlock"]
 
 _PAUSES = (0.0001, 0.005)
-_LOCKED_BYTE = 1 << 40
 
 
 def lock(file: int, seconds: float, *, shared: bool = False) -> bool:
@@ -35,23 +30,13 @@ def lock(file: int, seconds: float, *, shared: bool = False) -> bool:
 if sys.platform == "win32":
     import msvcrt
 
+    from .windows_lock import lock_byte, unlock_byte
+
     def _try(file: int, shared: bool) -> bool:
-        try:
-            _at_the_byte(file, msvcrt.LK_NBLCK)
-        except PermissionError:
-            return False
-        return True
+        return lock_byte(msvcrt.get_osfhandle(file), shared)
 
     def unlock(file: int) -> None:
-        _at_the_byte(file, msvcrt.LK_UNLCK)
-
-    def _at_the_byte(file: int, how: int) -> None:
-        before = os.lseek(file, 0, os.SEEK_CUR)
-        os.lseek(file, _LOCKED_BYTE, os.SEEK_SET)
-        try:
-            msvcrt.locking(file, how, 1)
-        finally:
-            os.lseek(file, before, os.SEEK_SET)
+        unlock_byte(msvcrt.get_osfhandle(file))
 
 else:
     import fcntl

@@ -16,14 +16,15 @@ from pathlib import Path
 
 from .file_lock import lock, unlock
 
-__all__ = ["CLOSED_IN_CHILDREN", "NO_FOLLOW", "NO_WAIT", "Folder", "open_folder"]
+__all__ = ["BINARY", "CLOSED_IN_CHILDREN", "NO_FOLLOW", "NO_WAIT", "Folder", "open_folder"]
 
 NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 """Flags of ``os.open`` that Windows does not have."""
 NO_WAIT: int = getattr(os, "O_NONBLOCK", 0)
 CLOSED_IN_CHILDREN: int = getattr(os, "O_CLOEXEC", 0)
 _DIRECTORY: int = getattr(os, "O_DIRECTORY", 0)
-_BINARY: int = getattr(os, "O_BINARY", 0)
+BINARY: int = getattr(os, "O_BINARY", 0)
+"""Without it, what is written to a descriptor on Windows gets a carriage return at each newline."""
 _LOCK = ".mcp-client.lock"
 _IN_USE = 1.0
 _PAUSE = 0.01
@@ -116,11 +117,15 @@ class _ByPath(Folder):
 
     def lock(self, seconds: float) -> bool:
         file = self.open(_LOCK, os.O_RDWR | os.O_CREAT)
-        if not lock(file, seconds):
-            os.close(file)
-            return False
-        self._lock = file
-        return True
+        locked = False
+        try:
+            locked = lock(file, seconds)
+        finally:
+            if not locked:
+                os.close(file)
+        if locked:
+            self._lock = file
+        return locked
 
     def unlock(self) -> None:
         file, self._lock = self._lock, None
@@ -135,7 +140,7 @@ class _ByPath(Folder):
         path = self._path / name
         if path.is_symlink():
             raise OSError(errno.ELOOP, "it is a symbolic link")
-        return os.open(path, flags | NO_FOLLOW | CLOSED_IN_CHILDREN | _BINARY, mode)
+        return os.open(path, flags | NO_FOLLOW | CLOSED_IN_CHILDREN | BINARY, mode)
 
     def remove(self, name: str) -> None:
         os.unlink(self._path / name)

@@ -58,7 +58,7 @@ this user can change what is remembered, pinned and recorded, unless the audit l
 kept elsewhere. The limits are of one session: a host of a thousand servers may hold a thousand
 times as much. Secrets are recognized by the names of arguments, by ``writeOnly`` and by their look,
 which finds many and not all. CPU that a server costs is bounded for one message, one schema and one
-list, not over time. On Windows, nothing has been tried.
+list, not over time. What holds on Windows was tried under Wine only: see ``windows_job``.
 """
 # ruff: noqa: E501 - the names of tests are long
 

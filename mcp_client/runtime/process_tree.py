@@ -114,8 +114,11 @@ def exit_code_of(pid: int, *, wait: bool = False) -> tuple[bool, int | None]:
 
 
 def bytes_unread(pipe: int) -> int | None:
-    """Bytes in a pipe that have not been read; None where the system does not tell."""
-    if sys.platform != "win32":
+    """Bytes that were written to ``pipe`` and not read yet; None where the system does not tell.
+
+    Only Linux tells it at the end that is written to: macOS counts what this end could read, 0.
+    """
+    if sys.platform == "linux":
         try:
             import fcntl
             import struct

@@ -8,7 +8,7 @@ There are two ways to run one, with one interface (``process``):
   loop without ``add_reader``, and for the tests, which run over both.
 
 ``process_tree`` is what a system calls a process and all it started: on POSIX a process group, on
-Windows a job. The Windows job is typed for that system but untried: no test here has run on it.
+Windows a job. The job was tried under Wine and never on Windows: see ``windows_job``.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import ntpath
 import os
 from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["INHERITED", "command_line", "find_executable", "merged_environment"]
+__all__ = ["INHERITED", "command_line", "find_executable", "merged_environment", "split_words"]
 
 INHERITED = (
     "APPDATA",
@@ -47,6 +47,8 @@ _BATCH = (".bat", ".cmd")
 _STARTED = (".com", ".exe", *_BATCH)
 """What can be started. PATHEXT also names scripts that need a program to run them."""
 _UNSAFE = {'"': "a quotation mark", "%": "a percent sign"}
+_CONTROL = ("Cc", "Zl", "Zp")
+"""The Unicode categories of characters that may end a line or stand for a key."""
 
 
 def find_executable(
@@ -63,7 +65,7 @@ def find_executable(
     name = ntpath.basename(command)
     for folder in folders:
         for each in _names(name, env):
-            path = ntpath.normpath(ntpath.join(folder.strip('"'), each))
+            path = ntpath.abspath(ntpath.join(folder.strip('"'), each))
             if is_file(path):
                 return path
     return None
@@ -89,6 +91,17 @@ def merged_environment(
     return env
 
 
+def split_words(text: str) -> list[str]:
+    """The words of a line that a person wrote: quotation marks of both kinds keep one together, and
+    a backslash is a part of a path. Raises ``ValueError`` for a mark that is not closed."""
+    from shlex import shlex
+
+    reader = shlex(text, posix=True, punctuation_chars=False)
+    reader.whitespace_split = True
+    reader.commenters = reader.escape = ""
+    return list(reader)
+
+
 def command_line(argv: Sequence[str]) -> str:
     """The line for ``CreateProcess``. Raises ``ValueError`` for what a batch file cannot be given
     safely. ``argv`` begins with an absolute path."""
@@ -104,8 +117,10 @@ def command_line(argv: Sequence[str]) -> str:
 
 
 def _quoted(word: str, position: int) -> str:
+    from unicodedata import category  # only for a batch file
+
     for character in word:
-        if character in _UNSAFE or not character.isprintable():
+        if character in _UNSAFE or category(character) in _CONTROL:
             what = _UNSAFE.get(character, "a control character")
             which = f"its argument {position}" if position else "its path"
             raise ValueError(

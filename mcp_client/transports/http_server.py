@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from ..errors import ConfigError
 from ..protocol.canonical_json import sha256
+from ..runtime.executables import split_words
 from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import safe_text
 
@@ -155,10 +156,8 @@ def _url_advice(url: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    import shlex  # only where something is wrong
-
     try:
-        return [safe_text(word, 80) for word in shlex.split(text)]
+        return [safe_text(word, 80) for word in split_words(text)]
     except ValueError:
         return []
 

@@ -29,7 +29,7 @@ from typing import Any, Protocol
 from ..errors import ConfigError, ConnectError, McpError
 from ..protocol.era import Era
 from ..protocol.jsonrpc import ErrorResponse, Id, Notification, Request, Response, dump
-from ..runtime.folder import CLOSED_IN_CHILDREN, NO_FOLLOW
+from ..runtime.folder import BINARY, CLOSED_IN_CHILDREN, NO_FOLLOW
 from .base import (
     AnnouncedSilence,
     Credentials,
@@ -99,7 +99,8 @@ class Recorder:
                 if not os.path.isfile(self._path) or os.path.islink(self._path):
                     raise OSError("it is there, and not a regular file")
                 os.unlink(self._path)
-            return os.open(self._path, os.O_WRONLY | CLOSED_IN_CHILDREN | NO_FOLLOW | how, 0o600)
+            how |= os.O_WRONLY | CLOSED_IN_CHILDREN | NO_FOLLOW | BINARY
+            return os.open(self._path, how, 0o600)
         except OSError as error:
             reason = error.strerror or error
             raise ConfigError(f"record={self._path!r} cannot be written: {reason}") from None

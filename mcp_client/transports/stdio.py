@@ -17,7 +17,7 @@ from ..errors import ConfigError, ConnectError, ConnectionLost, McpError
 from ..protocol.canonical_json import sha256
 from ..protocol.jsonrpc import Id
 from ..runtime.event_loop import current
-from ..runtime.executables import environment_of, find_executable, inherited
+from ..runtime.executables import environment_of, find_executable, inherited, split_words
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.subprocess import Pending, Process, Ring, new_process
 from .base import Transport, TransportContext
@@ -315,10 +315,8 @@ class StdioTransport(Transport):
 
 
 def _why_not_found(server: StdioServer) -> str:
-    import shlex  # only where something is wrong
-
     try:
-        words = shlex.split(server.command)
+        words = split_words(server.command)
     except ValueError:
         words = []
     if len(words) > 1:

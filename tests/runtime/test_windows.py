@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import ntpath
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +17,10 @@ from mcp_client.runtime.windows_command import (
     command_line,
     find_executable,
     merged_environment,
+    split_words,
 )
 from mcp_client.runtime.windows_job import WindowsJob
+from mcp_client.runtime.windows_lock import LOCKED_BYTE, lock_byte, unlock_byte
 from mcp_client.validation import worker_pool
 
 pytestmark = pytest.mark.one_backend
@@ -54,6 +58,32 @@ def test_a_command_is_a_file_that_windows_can_start_and_is_not_looked_for_in_the
     assert find_executable(command, r"C:\here", ENV, FILES.__contains__) == found
 
 
+def test_a_file_of_a_relative_folder_is_found_by_its_absolute_path() -> None:
+    found = find_executable(r".\server", "srv", {}, lambda path: path.endswith(".cmd"))
+    assert found == ntpath.normpath(ntpath.join(os.getcwd(), "srv", "server.cmd"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (r"C:\tools\python.exe C:\srv\x.py", [r"C:\tools\python.exe", r"C:\srv\x.py"]),
+        (f'"{NODE}\\npx.cmd" -y \'a b\' ""', [rf"{NODE}\npx.cmd", "-y", "a b", ""]),
+        (r'call tool path="C:\new dir\\"', ["call", "tool", "path=C:\\new dir\\\\"]),
+        ("a#b # c;d  e", ["a#b", "#", "c;d", "e"]),
+        ("", []),
+    ],
+)
+def test_a_line_that_was_typed_keeps_the_backslashes_of_its_paths(
+    text: str, words: list[str]
+) -> None:
+    assert split_words(text) == words
+
+
+def test_a_line_with_an_open_quotation_mark_has_no_words() -> None:
+    with pytest.raises(ValueError, match="No closing quotation"):
+        split_words('"C:\\Program Files')
+
+
 def test_a_program_gets_its_words_as_the_c_runtime_reads_them() -> None:
     line = command_line([r"C:\a b\x.exe", "plain", "two words", 'say "hi" & del *', "%PATH%"])
     assert line == r'"C:\a b\x.exe" plain "two words" "say \"hi\" & del *" %PATH%'
@@ -73,6 +103,12 @@ def test_a_batch_file_gets_each_word_in_quotation_marks(monkeypatch: pytest.Monk
 def test_a_word_that_cmd_might_take_for_a_command_is_refused(file: str, word: str) -> None:
     with pytest.raises(ValueError, match=r"argument 2 contains .*; give the program"):
         command_line([file, "fine", word])
+
+
+@pytest.mark.parametrize("space", ["\u3000", "\u00a0", "\u200d"])
+def test_a_batch_file_may_be_given_any_space_and_is_found_in_a_folder_named_so(space: str) -> None:
+    line = command_line([rf"C:\a{space}b\x.cmd", f"c{space}d"])
+    assert line.endswith(rf'""C:\a{space}b\x.cmd" "c{space}d""')
 
 
 def test_names_of_variables_differ_by_more_than_their_case() -> None:
@@ -196,6 +232,56 @@ def test_a_batch_file_that_cannot_be_given_an_argument_leaves_no_job() -> None:
     with pytest.raises(ValueError, match="percent sign"):
         job.start([r"C:\x.cmd", "%A%"], {}, None, None)
     assert system.told[-1] == ("close", 70)
+
+
+# ----------------------------------------------------------------------- the locked byte
+
+
+class Locks:
+    """What kernel32 was asked for, and with which error it says no."""
+
+    def __init__(self, error: int = 0) -> None:
+        self.told: list[tuple[int, ...]] = []
+        self._error = error
+
+    def LockFileEx(  # noqa: N802
+        self, handle: int, how: int, zero: int, low: int, high: int, place: Any
+    ) -> int:
+        self.told.append((handle, how, zero, low, high, *_place(place)))
+        return not self._error
+
+    def UnlockFileEx(self, handle: int, zero: int, low: int, high: int, place: Any) -> int:  # noqa: N802
+        self.told.append((handle, zero, low, high, *_place(place)))
+        return not self._error
+
+    def last_error(self) -> int:
+        return self._error
+
+
+def _place(reference: Any) -> tuple[int, int]:
+    overlapped = reference._obj
+    assert ctypes.sizeof(overlapped) == 2 * ctypes.sizeof(ctypes.c_size_t) + 8 + ctypes.sizeof(
+        ctypes.c_void_p
+    )
+    return overlapped.offset, overlapped.offset_high
+
+
+def test_a_lock_is_one_byte_that_no_content_reaches() -> None:
+    system = Locks()
+    assert lock_byte(70, False, system)
+    assert lock_byte(70, True, system)
+    unlock_byte(70, system)
+    at = (0, 256)
+    assert at == (LOCKED_BYTE & 0xFFFF_FFFF, LOCKED_BYTE >> 32)
+    assert system.told == [(70, 3, 0, 1, 0, *at), (70, 1, 0, 1, 0, *at), (70, 0, 1, 0, *at)]
+
+
+def test_a_byte_that_others_have_locked_is_told_from_a_lock_that_fails() -> None:
+    assert not lock_byte(70, False, Locks(error=33))
+    with pytest.raises(OSError, match=r"cannot be locked \(error 6\)"):
+        lock_byte(70, False, Locks(error=6))
+    with pytest.raises(OSError, match=r"cannot be unlocked \(error 158\)"):
+        unlock_byte(70, Locks(error=158))
 
 
 # ------------------------------------------------------------- this system without POSIX
