@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client import sync as blocking
+from mcp_client.runtime.python_source import Names
 from mcp_client.stubs import generate
 from tests.properties import examples
 
@@ -64,6 +66,20 @@ HOSTILE = [
     "\t- a list\n\n    indented   \n",
 ]
 NAMES = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=12), st.from_regex(r"[a-zA-Z_.-]+"))
+
+
+def test_many_names_that_are_alike_cost_time_linear_in_their_number() -> None:
+    def seconds(count: int) -> float:
+        best = 1e9
+        for _ in range(3):
+            names = Names([])
+            started = time.process_time()
+            for _ in range(count):
+                names.variable("alike")
+            best = min(best, time.process_time() - started)
+        return best
+
+    assert seconds(8_000) < 4 * 16 * seconds(500)
 
 
 def schemas() -> st.SearchStrategy[Any]:

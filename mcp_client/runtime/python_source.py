@@ -27,6 +27,8 @@ class Names:
 
     def __init__(self, reserved: Iterable[str]) -> None:
         self._taken = set(reserved)
+        self._numbers: dict[str, int] = {}
+        """The last number that a name got, of those that must not be equal to another."""
 
     def variable(self, text: str) -> str:
         words = re.sub(r"[^A-Za-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text))
@@ -40,10 +42,11 @@ class Names:
         if name[0].isdigit():
             name = prefix + name
         base = name = name[: LONGEST_NAME - 4]
-        number = 1
+        number = self._numbers.get(base, 1)
         while name in self._taken or keyword.iskeyword(name):
             number += 1
             name = base + "_" if number == 2 and base not in self._taken else f"{base}_{number}"
+        self._numbers[base] = number
         self._taken.add(name)
         return name
 

@@ -141,9 +141,9 @@ def test_a_server_of_a_config_file_goes_by_its_name(tmp_path: Path) -> None:
 PICTURE = b"\x89PNG \x00\xff picture"
 
 
-def sending(*content: dict[str, str]) -> list[str]:
-    """The words of a call whose result has this content."""
-    message = {"jsonrpc": "2.0", "id": "@", "result": {"content": content}}
+def sending(*content: dict[str, str], **more: Any) -> list[str]:
+    """The words of a call whose result has this content, and ``more``."""
+    message = {"jsonrpc": "2.0", "id": "@", "result": {"content": content, **more}}
     line = json.dumps(message).replace('"@"', "ID")
     words = ["call", server("scripted"), "raw", f"lines:={json.dumps([line])}"]
     return [*words, "--allow", "raw"]
@@ -195,6 +195,13 @@ def test_text_that_no_encoding_can_write_is_json_all_the_same() -> None:
     assert done.code == 0
     assert done.json["content"][0]["text"] == "half \ud800"
     assert run(*words).out == "half ?\n"
+
+
+def test_a_text_that_is_nested_too_deep_to_be_read_as_json_is_printed() -> None:
+    text = "[" * 60_000
+    done = run(*sending({"type": "text", "text": text}, structuredContent={"a": 1}))
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f'{text}\n{{\n  "a": 1\n}}\n'
 
 
 # -------------------------------------------------------------------------- secrets
