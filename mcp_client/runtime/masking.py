@@ -52,23 +52,13 @@ def mask(text: str, secrets: Iterable[str]) -> str:
     Each is found as it is and percent-encoded, escaped as in JSON or in HTML. Of a long secret the
     first characters are enough, because servers and excerpts cut texts off.
     """
-    if not text:
-        return text
-    forms = {form for secret in secrets if len(secret) >= _SHORTEST for form in _forms(secret)}
-    for form in sorted(forms, key=len, reverse=True):
-        if form in text:
-            text = text.replace(form, MASK)
-        if len(form) >= 2 * _BEGINNING:
-            text = _without_beginnings(text, form)
-    return text
+    return _without(text, _forms_of(secrets)) if text else text
 
 
 def mask_json(value: Any, secrets: Iterable[str]) -> Any:
     """A JSON value with the secrets in its strings and names hidden."""
-    secrets = list(secrets)
-    if not secrets:
-        return value
-    return _masked(value, secrets)
+    forms = _forms_of(secrets)
+    return _masked(value, forms) if forms else value
 
 
 def secrets_sent(url: str, headers: Iterable[tuple[str, str]]) -> set[str]:
@@ -128,6 +118,12 @@ def _long(value: str) -> bool:
     return len(value) >= _SHORTEST_VALUE
 
 
+def _forms_of(secrets: Iterable[str]) -> list[str]:
+    """How the secrets may be written, the longest first."""
+    forms = {form for secret in secrets if len(secret) >= _SHORTEST for form in _forms(secret)}
+    return sorted(forms, key=len, reverse=True)
+
+
 def _forms(secret: str) -> set[str]:
     return {
         secret,
@@ -140,24 +136,35 @@ def _forms(secret: str) -> set[str]:
     }
 
 
-def _without_beginnings(text: str, secret: str) -> str:
-    start, at = secret[:_BEGINNING], 0
-    while (at := text.find(start, at)) >= 0:
-        end = at + len(start)
-        for char in secret[len(start) :]:
-            if end >= len(text) or text[end] != char:
-                break
-            end += 1
-        text = text[:at] + MASK + text[end:]
-        at += len(MASK)
+def _without(text: str, forms: list[str]) -> str:
+    # A server may send a text of any length, made of our secrets: the time must be linear in it.
+    for form in forms:
+        if form in text:
+            text = text.replace(form, MASK)
+        if len(form) >= 2 * _BEGINNING and form[:_BEGINNING] in text:
+            text = _without_beginnings(text, form)
     return text
 
 
-def _masked(value: Any, secrets: list[str]) -> Any:
+def _without_beginnings(text: str, secret: str) -> str:
+    start, rest = secret[:_BEGINNING], secret[_BEGINNING:]
+    pieces: list[str] = []
+    at = 0
+    while (found := text.find(start, at)) >= 0:
+        pieces += text[at:found], MASK
+        at = found + len(start)
+        for char in rest:
+            if at >= len(text) or text[at] != char:
+                break
+            at += 1
+    return "".join([*pieces, text[at:]])
+
+
+def _masked(value: Any, forms: list[str]) -> Any:
     if isinstance(value, str):
-        return mask(value, secrets)
+        return _without(value, forms) if len(value) >= _SHORTEST else value
     if isinstance(value, dict):
-        return {mask(name, secrets): _masked(item, secrets) for name, item in value.items()}
+        return {_masked(name, forms): _masked(item, forms) for name, item in value.items()}
     if isinstance(value, list):
-        return [_masked(item, secrets) for item in value]
+        return [_masked(item, forms) for item in value]
     return value

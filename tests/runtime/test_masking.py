@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import json
+import time
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -24,6 +26,31 @@ def test_a_secret_is_hidden_in_each_form_a_server_may_write_it_in(form: str) -> 
 def test_the_beginning_of_a_secret_that_was_cut_off_is_hidden_too() -> None:
     assert mask(f"denied for {TOKEN[:17]}", [TOKEN]) == "denied for ***"
     assert mask(f"denied for {TOKEN[:17]} and more", [TOKEN]) == "denied for *** and more"
+
+
+def test_masking_costs_time_linear_in_the_text_whatever_it_repeats() -> None:
+    def seconds(count: int) -> float:
+        given, best = f"{TOKEN[:12]}!" * count, 1e9
+        for _ in range(3):
+            started = time.process_time()
+            mask_json(given, [TOKEN])
+            best = min(best, time.process_time() - started)
+        return best
+
+    assert seconds(64_000) < 4 * 64 * seconds(1_000)
+
+
+def test_many_strings_are_masked_in_little_more_time_than_one_as_long() -> None:
+    def seconds(given: Any) -> float:
+        best = 1e9
+        for _ in range(3):
+            started = time.process_time()
+            mask_json(given, [TOKEN, *(f"{n}{TOKEN}" for n in range(9))])
+            best = min(best, time.process_time() - started)
+        return best
+
+    one = f"{TOKEN[:12]}! "
+    assert seconds([one] * 4_000) < 40 * seconds(one * 4_000)
 
 
 def test_a_short_value_is_not_taken_for_a_secret() -> None:
