@@ -133,7 +133,7 @@ def _equals(wanted: Any) -> Test:
 
 
 def _in(wanted: Any) -> Test:
-    if type(wanted) is not tuple or not wanted:
+    if not isinstance(wanted, tuple) or not wanted:
         raise TypeError("a list of at least one value")
     return lambda value: _any(_same(value, one) for one in wanted)
 

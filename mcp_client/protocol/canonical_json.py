@@ -156,8 +156,25 @@ def frozen(value: Any) -> Any:
     if type(value) is dict:
         return FrozenObject((key, frozen(item)) for key, item in value.items())
     if type(value) is list:
-        return tuple(frozen(item) for item in value)
+        return FrozenArray(frozen(item) for item in value)
     return value
+
+
+class FrozenArray(tuple[Any, ...]):
+    """An immutable JSON array: a tuple that is equal to the list of the same items, so that
+    ``call.arguments == {"paths": ["a"]}`` is what it looks like."""
+
+    __slots__ = ()
+    __hash__ = tuple.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(tuple(other) if isinstance(other, list) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (plain(self),)  # likewise a copy is plain, and yours to change
 
 
 class FrozenObject(dict[str, Any]):

@@ -233,7 +233,7 @@ def test_a_digest_does_not_change_with_what_does_not() -> None:
 
 def test_the_arguments_of_a_call_are_those_of_its_text_and_cannot_be_changed() -> None:
     made = call(arguments={"b": [1, {"c": 2}], "a": None})
-    assert made.arguments == {"b": (1, {"c": 2}), "a": None}
+    assert made.arguments == {"b": [1, {"c": 2}], "a": None}
     with pytest.raises(TypeError, match="Allow"):
         made.arguments["a"] = 1
     with pytest.raises(TypeError):

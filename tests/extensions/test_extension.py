@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_client import (
+    Apps,
     ConfigError,
     Extension,
     Host,
@@ -97,7 +98,8 @@ def test_settings_are_a_copy_that_cannot_be_changed() -> None:
     given = {"k": {"deep": [1]}}
     extension = Extension("com.example/x", given)
     given["k"]["deep"].append(2)
-    assert extension.settings == {"k": {"deep": (1,)}}
+    assert extension.settings == {"k": {"deep": [1]}}
+    assert Apps().settings == {"mimeTypes": ["text/html;profile=mcp-app"]}
     changed: Any = extension.settings
     with pytest.raises(TypeError):
         changed.update(a=1)
@@ -135,7 +137,7 @@ async def test_a_session_says_what_its_server_declares(revision: str) -> None:
     server = Declaring(revision)
     server.extensions = {"com.example/y": {"n": [1]}, "com.example/z": {}, "com.example/bad": 1}
     async with connect(MemoryServer(server), approval=allow_all) as session:
-        assert session.extensions == {"com.example/y": {"n": (1,)}, "com.example/z": {}}
+        assert session.extensions == {"com.example/y": {"n": [1]}, "com.example/z": {}}
         with pytest.raises(TypeError):
             session.extensions["com.example/y"]["n"] = 2  # type: ignore[index]
         with pytest.raises(TypeError):

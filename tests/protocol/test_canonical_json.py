@@ -180,8 +180,36 @@ def test_a_frozen_object_refuses_every_change_at_every_depth(change: Any) -> Non
         assert json.dumps(part) == before
 
 
-def test_frozen_arrays_are_tuples() -> None:
-    assert frozen(ARGUMENTS)["a"]["b"] == (1, {"c": 2})
+def test_frozen_arrays_are_tuples_that_are_equal_to_lists() -> None:
+    array: Any = frozen(ARGUMENTS)["a"]["b"]
+    assert type(array).__mro__[1] is tuple
+    assert array == (1, {"c": 2})
+    assert array == [1, {"c": 2}]
+    assert [1, {"c": 2}] == array  # noqa: SIM300 - either way round
+    assert not array != [1, {"c": 2}]  # noqa: SIM202 - the other operator
+    assert array != [1]
+    assert array != "1"
+    assert hash(frozen([1, ["a"]])) == hash((1, ("a",)))
+
+
+@given(values)
+def test_a_frozen_value_is_equal_to_what_it_was_made_of(value: Any) -> None:
+    whole = frozen(value)
+    assert whole == value
+    assert value == whole
+    assert not whole != value  # noqa: SIM202
+
+
+@pytest.mark.parametrize(
+    "duplicate",
+    [copy.copy, copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o)), plain],
+    ids=["copy", "deepcopy", "pickle", "plain"],
+)
+def test_a_copy_of_a_frozen_array_is_a_list(duplicate: Any) -> None:
+    mine = duplicate(frozen([1, [2]]))
+    assert type(mine) is list
+    mine[1].append(3)
+    assert mine == [1, [2, 3]]
 
 
 @given(values)
