@@ -52,10 +52,10 @@ class _Parser(argparse.ArgumentParser):
 def parsed(words: Sequence[str]) -> argparse.Namespace:
     """The command line. Raises ``UsageError``; ``SystemExit`` after ``--help``.
 
-    Options may stand anywhere, also between the arguments of a tool.
+    Options may stand anywhere, also before the command and between the arguments of a tool.
     """
     top = parser()
-    options, rest = top.parse_known_args(words)
+    options, rest = top.parse_known_args(_command_first(words))
     more = getattr(options, "arguments", None)
     for word in rest:
         if word.startswith("-") and word != "-":
@@ -67,6 +67,18 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
             )
         more.append(word)
     return options
+
+
+def _command_first(words: Sequence[str]) -> Sequence[str]:
+    """The words, with options that stand before the command behind it, where argparse finds them:
+    those that all commands with a server have."""
+    if not words or not words[0].startswith("--") or words[0] in ("--", "--help", "--version"):
+        return words
+    leading = _Parser(prog="mcp-client", add_help=False, allow_abbrev=False)
+    _common(leading)
+    leading.add_argument("rest", nargs=argparse.REMAINDER)
+    rest: list[str] = leading.parse_known_args(words)[0].rest
+    return [*rest[:1], *words[: len(words) - len(rest)], *rest[1:]]
 
 
 def parser() -> argparse.ArgumentParser:

@@ -56,6 +56,16 @@ def test_options_may_stand_between_the_arguments() -> None:
     assert json.loads(done.json["content"][0]["text"]) == {"a": "1", "b": "2", "c": [3]}
 
 
+def test_options_may_stand_before_the_command() -> None:
+    words = ["--json", "--timeout", "30", "--allow=echo", "call", server("scripted"), "echo", "a=1"]
+    assert json.loads(run(*words).json["content"][0]["text"]) == {"a": "1"}
+    for option in ("--jsn", "--limit"):
+        done = run(option, "tools", WEATHER)
+        assert (done.code, done.out) == (2, "")
+        assert f"unknown option '{option}' of tools" in done.err
+    assert "usage: mcp-client [-h]" in run("--json", "--help").out
+
+
 def test_arguments_come_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
     file = tmp_path / "arguments.json"
     file.write_text('{"location": "Rome"}')
