@@ -140,6 +140,12 @@ class Tool:
         return ui is None or audience in ui.visibility
 
     @property
+    def execution(self) -> dict[str, Any] | None:
+        """How the tool is run (2025-11-25 ``server/tools``), as it came; see ``task_support``."""
+        execution = self._definition.get("execution")
+        return _copy(execution) if isinstance(execution, dict) else None
+
+    @property
     def task_support(self) -> TaskSupport:
         """Whether a server of 2025-11-25 has it called as a task: "forbidden" (the default),
         "optional" or "required". In 2026-07-28 the server decides at each call."""
@@ -404,10 +410,10 @@ def tools_of(tools: Any, where: str) -> list[Tool]:
     return found
 
 
-def not_a_name(name: object, attribute: str = "name") -> UnknownTool:
+def not_a_name(name: object, attribute: str = "name", *, server: str | None = None) -> UnknownTool:
     """What is raised for ``name``, which is not a text."""
     advice = f"give tool.{attribute}" if isinstance(name, Tool) else "give a text"
-    return UnknownTool(f"the name of a tool is a {type(name).__name__}: {advice}")
+    return UnknownTool(f"the name of a tool is a {type(name).__name__}: {advice}", server=server)
 
 
 new_tool, new_call = maker_of(Tool), maker_of(ToolCall)

@@ -135,6 +135,9 @@ def test_task_support_is_one_of_three_words_or_forbidden(
     execution: Any, support: str, is_odd: bool
 ) -> None:
     assert tool(execution=execution).task_support == support
+    assert tool(execution=execution).execution == (
+        execution if isinstance(execution, dict) else None
+    )
     assert bool(tool(execution=execution).findings) is is_odd
     assert tool().task_support == "forbidden"
 
