@@ -381,6 +381,9 @@ class Host(_Blocking[AsyncHost]):
     __init__.__doc__ = AsyncHost.__init__.__doc__
     from_config.__func__.__doc__ = AsyncHost.from_config.__doc__  # type: ignore[attr-defined]
 
+    def __repr__(self) -> str:
+        return repr(self._async)
+
     def _hold(self, host: AsyncHost) -> None:
         self._portal = portal()
         self._async = host

@@ -8,9 +8,16 @@ from typing import Any
 import pytest
 
 from mcp_client import (
+    Answers,
+    AuditLog,
     ConfigError,
+    Confirmations,
+    FileTickets,
+    FileTokens,
     Host,
+    HttpServer,
     MemoryServer,
+    Pins,
     ReplayServer,
     Rules,
     StdioServer,
@@ -18,9 +25,11 @@ from mcp_client import (
     UnknownTool,
     allow_all,
     connect,
+    load_config,
     sync,
     verify_audit,
 )
+from mcp_client.adapters import openai_chat
 from mcp_client.stubs import generate
 
 WRONG: Any = 5
@@ -31,6 +40,14 @@ WRONG: Any = 5
     [
         (lambda: StdioServer("x", [WRONG]), "StdioServer(args=...): give a list of texts"),
         (lambda: StdioServer("x", WRONG), "StdioServer(args=...): give a list of texts"),
+        (lambda: StdioServer("x", env=WRONG), "StdioServer(env=...): give a dict"),
+        (lambda: StdioServer("x", env=["A=b"]), "StdioServer(env=...): give a dict"),  # type: ignore[arg-type]
+        (lambda: StdioServer("x", cwd=WRONG), "StdioServer(cwd=5): give the path of a folder"),
+        (lambda: StdioServer("x", stderr=WRONG), "StdioServer(stderr=...): give a function"),
+        (lambda: StdioServer("x", identity=WRONG), "StdioServer(identity=...): give a list"),
+        (lambda: HttpServer("http://x", identity=WRONG), "HttpServer(identity=...): give a list"),
+        (lambda: Host({}, required=WRONG), "required=5: give a list of names"),
+        (lambda: Rules(WRONG), "Rules(5): give a list of Rule(...)"),
         (lambda: verify_audit(WRONG), "verify_audit(5): give the path of a file"),
         (lambda: Rules.from_file(WRONG), "Rules.from_file(5): give the path of a file"),
         (lambda: ReplayServer(WRONG), "ReplayServer(5): give the path of a file"),
@@ -48,6 +65,36 @@ def test_a_wrong_type_is_a_config_error_that_says_what_to_give(
     assert text in str(caught.value)
 
 
+@pytest.mark.parametrize("path", [WRONG, b"x", "", "a\0b"])
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (load_config, "path="),
+        (verify_audit, "verify_audit("),
+        (ReplayServer, "ReplayServer("),
+        (Rules.from_file, "Rules.from_file("),
+        (Pins, "the lock file "),
+        (Answers, "the answers "),
+        (Confirmations, "the confirmations "),
+        (FileTickets, "the tickets "),
+        (FileTokens, "FileTokens("),
+        (AuditLog, "AuditLog("),
+        (lambda path: connect(MemoryServer(_server), record=path), "record="),
+    ],
+)
+def test_what_cannot_be_the_path_of_a_file_is_a_config_error_that_says_so(
+    make: Callable[[Any], object], text: str, path: Any
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make(path)
+    assert str(caught.value) == f"{text}{path!r}{')' * (text[-1] == '(')}: give the path of a file"
+
+
+def test_a_path_that_no_file_system_can_have_is_a_config_error() -> None:
+    with pytest.raises(ConfigError):
+        load_config("x\ud800")
+
+
 def _server(message: dict[str, Any]) -> Any:
     if message["method"] == "tools/list":
         return {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
@@ -63,12 +110,57 @@ async def test_the_name_of_a_tool_is_a_text_for_a_session_and_a_host() -> None:
         for wrong in odd:
             with pytest.raises(UnknownTool, match=r"the name of a tool is a \w+: give a text"):
                 await session.call_tool(wrong)
+            with pytest.raises(UnknownTool) as caught:
+                await session.get_tool(wrong)
+            assert caught.value.server == session.name
     async with Host({"desk": MemoryServer(_server)}, approval=allow_all) as host:
         tools = list(await host.list_tools())
         with pytest.raises(UnknownTool, match=r"a Tool: give tool\.qualified_name"):
             await host.call_tool(tools[0])
-        with pytest.raises(UnknownTool, match="a int: give a text"):
-            await host.call_tool(WRONG)
+        for wrong in odd:
+            with pytest.raises(UnknownTool, match=r"a \w+: give a text"):
+                await host.call_tool(wrong)
+
+
+async def test_a_wrong_option_of_a_call_is_a_config_error_for_a_session_a_host_and_a_model() -> (
+    None
+):
+    call: Any
+    async with connect(MemoryServer(_server), approval=allow_all) as session:
+        for call in (session.call_tool, session.start_tool):
+            with pytest.raises(ConfigError, match="on_progress=5: give a function"):
+                await call("echo", on_progress=WRONG)
+            with pytest.raises(ConfigError, match="cancel=5: give a CancelToken"):
+                await call("echo", cancel=WRONG)
+        kit = openai_chat.toolset(await session.list_tools())
+        function = {"name": "echo", "arguments": "{}"}
+        calls = [{"id": "1", "type": "function", "function": function}]
+        with pytest.raises(ConfigError, match="on_progress=5: give a function"):
+            await kit.run(session, calls, on_progress=WRONG)
+        with pytest.raises(ConfigError, match=r"no elicitation \[\]|no elicitation '\[\]'"):
+            await session.elicitation_completed([])  # type: ignore[arg-type]
+    async with Host({"desk": MemoryServer(_server)}, approval=allow_all) as host:
+        for call in (host.call_tool, host.start_tool):
+            for name in ("desk__echo", "another"):
+                with pytest.raises(ConfigError, match="cancel=5: give a CancelToken"):
+                    await call(name, cancel=WRONG)
+
+
+async def test_a_host_is_asked_for_servers_and_tools_by_text() -> None:
+    async with Host({"desk": MemoryServer(_server)}, approval=allow_all) as host:
+        await host.list_tools()
+        wrong: Any
+        for wrong in (WRONG, None, [], {}):
+            for ask in (host.session, host.reconnect, host.remove):
+                with pytest.raises(ConfigError, match="unknown server"):
+                    await ask(wrong)
+            with pytest.raises(ConfigError, match="unknown server"):
+                await host.read_resource("file:///a", server=wrong)
+            with pytest.raises(ConfigError, match=r"search_tools\(\) was given a \w+: give words"):
+                await host.search_tools(wrong)
+        for wrong in ("8", None, 1.5, True):
+            with pytest.raises(ConfigError, match=r"search_tools\(limit=.*give a whole number"):
+                await host.search_tools("echo", limit=wrong)
 
 
 async def test_async_with_a_connection_for_threads_says_use_with() -> None:

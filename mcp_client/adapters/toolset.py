@@ -241,7 +241,7 @@ class Toolset:
     async def _run(
         self, target: Any, response: Any, max_chars: int, options: dict[str, Any]
     ) -> list[dict[str, Any]]:
-        _check(max_chars, options.get("timeout"), options.get("context"))
+        _check(max_chars, **options)
         if target is not None:
             _check_target(target)
         calls = self.calls(response)
@@ -277,7 +277,7 @@ class Toolset:
 
             messages += kit.results((call, outcome(call)) for call in kit.calls(response))
         """
-        _check(max_chars, None, None)
+        _check(max_chars)
         answers = [self._answer(call, outcome, max_chars) for call, outcome in pairs]
         return self._messages(answers) if answers else []
 
@@ -352,11 +352,21 @@ async def _side_by_side(make: Any, numbers: Sequence[int]) -> None:
         raise first from None
 
 
-def _check(max_chars: object, timeout: float | Timeouts | None, context: object) -> None:
+def _check(
+    max_chars: object,
+    *,
+    timeout: float | Timeouts | None = None,
+    on_progress: object = None,
+    context: object = None,
+) -> None:
     if type(max_chars) is not int or max_chars < 1:
         raise ConfigError(f"max_chars={max_chars!r}: give a whole number above 0")
     if timeout is not None:
         Timeouts().for_call(timeout)
+    if on_progress is not None and not callable(on_progress):
+        raise ConfigError(
+            f"on_progress={on_progress!r}: give a function of progress, total and message"
+        )
     try:
         hash(context)
     except TypeError:

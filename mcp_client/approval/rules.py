@@ -61,6 +61,7 @@ from ..catalog.skill_request import SKILL_FINDING, SkillRequest
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError
 from ..runtime.atomic_file import access_problem
+from ..runtime.given_path import given_path
 from ..runtime.safe_text import safe_text
 from .constraints import Constraints, glob
 from .decision import Allow, Answer, ApprovalHook, Deny
@@ -257,6 +258,8 @@ class Rules:
 
     def __init__(self, rules: Iterable[Rule], ask: ApprovalHook | None = None) -> None:
         """Raises ``ConfigError`` for anything but rules and a hook."""
+        if not isinstance(rules, Iterable):
+            raise ConfigError(f"Rules({rules!r}): give a list of Rule(...)")
         rules = tuple(rules)
         for number, rule in enumerate(rules, 1):
             if type(rule) is not Rule:
@@ -300,9 +303,7 @@ class Rules:
         The keys are those of ``Rule``. Raises ``ConfigError``, which names the file, the rule and
         the key, for anything unknown, and for a file that other users may write.
         """
-        if not isinstance(path, str | os.PathLike):
-            raise ConfigError(f"Rules.from_file({path!r}): give the path of a file")
-        return cls(_read(path), ask)
+        return cls(_read(given_path(path, f"Rules.from_file({path!r})")), ask)
 
     def explain(self, call: ToolCall | SkillRequest, *, at: datetime | None = None) -> Explanation:
         """Which rule decides ``call``, and what it decides; ``at`` another time than now.

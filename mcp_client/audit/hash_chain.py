@@ -32,6 +32,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from ..errors import AuditError, ConfigError
 from ..runtime.atomic_file import lock, unlock
+from ..runtime.given_path import given_path
 from ..runtime.strict_json import read_json_object
 
 __all__ = [
@@ -203,8 +204,7 @@ def verify_audit(
     its own last line gone; ``ConfigError`` for a missing log. It may be called while the log is
     written, and reads what is there when it begins.
     """
-    if not isinstance(path, str | os.PathLike):
-        raise ConfigError(f"verify_audit({path!r}): give the path of a file")
+    path = given_path(path, f"verify_audit({path!r})")
     check = _Check(key_of(key), noted)
     try:
         with closing(opened_files(Path(path))) as files:

@@ -39,6 +39,7 @@ from typing import Any, NamedTuple
 
 from ..errors import AuditError, ConfigError
 from ..runtime.atomic_file import access_problem, lock, wait_for_disk
+from ..runtime.given_path import given_path
 from .group_commit import GroupCommit
 from .hash_chain import LONGEST, NOTHING, Position, key_of, now, rotated, seal, unseal
 
@@ -94,8 +95,7 @@ class AuditLog:
         at least 16 secret bytes kept elsewhere, lines cannot be forged without it. Raises
         ``ConfigError`` for an invalid option.
         """
-        if not isinstance(path, str | os.PathLike):
-            raise ConfigError(f"AuditLog({path!r}): give the path of a file")
+        path = given_path(path, f"AuditLog({path!r})")
         if max_bytes is not None and (type(max_bytes) is not int or max_bytes < _LEAST):
             raise ConfigError(f"AuditLog(max_bytes={max_bytes!r}): give at least {_LEAST}, or None")
         if keep is not None and (type(keep) is not int or keep < 1):

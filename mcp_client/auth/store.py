@@ -33,6 +33,7 @@ import anyio.to_thread
 from ..errors import ConfigError
 from ..runtime import atomic_file
 from ..runtime.folder import NO_WAIT, Folder, open_folder
+from ..runtime.given_path import given_path
 from ..runtime.process_id import is_alive, process_id
 from ..runtime.safe_text import safe_text
 from ..runtime.strict_json import read_json_object
@@ -227,7 +228,9 @@ class FileTokens(_TokenFileStore):
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        self.path = default_directory() / "tokens.json" if path is None else Path(path).expanduser()
+        if path is None:
+            path = default_directory() / "tokens.json"
+        self.path = Path(given_path(path, f"FileTokens({path!r})")).expanduser()
 
     def __repr__(self) -> str:
         return f"FileTokens({str(self.path)!r})"

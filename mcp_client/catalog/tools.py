@@ -77,7 +77,7 @@ class Catalog(PagedCache[ToolList]):
         Raises ``UnknownTool``, or ``InvalidSchema`` where it was rejected for its schema.
         """
         if not isinstance(name, str):
-            raise not_a_name(name)
+            raise not_a_name(name, server=self._server)
         if self._private:
             await self._drop_if_credentials_changed()
         if self._seen == self._changes:

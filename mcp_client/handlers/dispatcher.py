@@ -389,7 +389,8 @@ class Dispatcher:
     async def elicitation_completed(self, elicitation_id: str) -> None:
         """Wait until the server says that the visit is done. Raises ``CallTimeout`` after
         ``Timeouts.approval``, and ``ConfigError`` for an id that the server never gave."""
-        found = self._completions.get(elicitation_id)
+        is_id = isinstance(elicitation_id, str)
+        found = self._completions.get(elicitation_id) if is_id else None
         if found is None:
             raise ConfigError(
                 f"the server asked for no elicitation {safe_text(elicitation_id, 80)!r}",

@@ -27,6 +27,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..errors import ConfigError
+from ..runtime.given_path import given_path
 from ..runtime.safe_text import safe_text
 from .config_launch import Launch
 from .config_places import (
@@ -107,8 +108,7 @@ def load_config(
     file, line and key. Raises ``ConfigError`` where the file is missing or cannot be read.
     """
     _check(program, scope, inputs)
-    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-        raise ConfigError(f"path={path!r}: give the path of a file")
+    path = given_path(path, f"path={path!r}")
     place = Path(os.path.abspath(path))
     known = user_place(place)
     scope = scope or ("user" if known is not None else "project")

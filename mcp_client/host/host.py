@@ -19,7 +19,7 @@ from ..catalog.listed import Listed
 from ..catalog.result import ToolResult
 from ..catalog.subscription import ChangeSignal
 from ..catalog.tool import Tool, ToolList
-from ..connection.cancellation import CancelToken, stop_if_cancelled
+from ..connection.cancellation import CancelToken, check_cancel, stop_if_cancelled
 from ..connection.rpc import OnProgress
 from ..errors import ConfigError, ConnectError, McpError, UnknownTool
 from ..runtime.background import BackgroundTasks
@@ -95,6 +95,10 @@ class Host(LibraryOfHost):
         for name, server in servers.items():
             self._register(name, server)
         self._required = self._checked_required(required)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "open" if self._opened else "not open"
+        return f"<Host, {len(self._servers)} servers, {state}>"
 
     @classmethod
     def from_config(
@@ -198,7 +202,7 @@ class Host(LibraryOfHost):
         return server
 
     def _checked_required(self, required: Iterable[str]) -> frozenset[str]:
-        if isinstance(required, str | bytes):
+        if isinstance(required, str | bytes) or not isinstance(required, Iterable):
             raise ConfigError(f"required={required!r}: give a list of names")
         names = frozenset(required)
         for name in names:
@@ -338,7 +342,7 @@ class Host(LibraryOfHost):
         Raises what that raises; ``UnknownTool`` names what is close, and ``ConnectError`` is for a
         known tool whose server is down. A lazy server is started.
         """
-        entry = self._entries.get(name)
+        entry = self._entry(name)
         session = None if entry is None else entry.server.session
         if entry is None or session is None or session.closed:
             entry, session = await self._find_or_record(name, arguments, cancel, context)
@@ -431,11 +435,14 @@ class Host(LibraryOfHost):
             raise ConfigError(f"the host is not open yet: {_USE}")
 
     def _server(self, name: str) -> HostedServer:
-        server = self._servers.get(name)
+        server = self._servers.get(name) if isinstance(name, str) else None
         if server is not None:
             return server
         names = ", ".join(safe_text(one, 60) for one in list(self._servers)[:20]) or "none"
         raise ConfigError(f"unknown server {safe_text(name, 60)!r}; the servers are: {names}")
+
+    def _entry(self, name: object) -> Entry | None:
+        return self._entries.get(name) if isinstance(name, str) else None
 
     async def _find(self, name: str) -> tuple[Entry, Session]:
         entry = await self._tools.entry(name)
@@ -446,6 +453,7 @@ class Host(LibraryOfHost):
     ) -> tuple[Entry, Session]:
         """What a call needs. Raises what prevents it, which no session records in the audit."""
         self._check_open()
+        check_cancel(cancel)
         before = cancel_requests()
         try:
             if cancel is None:
@@ -453,11 +461,12 @@ class Host(LibraryOfHost):
             with anyio.CancelScope() as scope:
                 forget = cancel._watch(scope, self._backend)
                 try:
-                    return await self._find(name)
+                    if not cancel.cancelled:
+                        return await self._find(name)
                 finally:
                     forget()
             await stop_if_cancelled(None, before)
-            known = self._entries.get(name)
+            known = self._entry(name)
             server = "" if known is None else known.server.name
             raise cancel._error(server, safe_text(name, 128), False)
         except McpError as error:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..catalog.tool import Tool, ToolList, not_a_name
-from ..errors import UnknownTool
+from ..errors import ConfigError, UnknownTool
 from ..runtime.event_loop import current
 from .directory import Directory, Entry
 from .naming import Names
@@ -143,6 +143,10 @@ class HostTools:
     # -------------------------------------------------------------------- search
 
     async def search(self, query: str, limit: int) -> list[Tool]:
+        if not isinstance(query, str):
+            raise ConfigError(f"search_tools() was given a {type(query).__name__}: give words")
+        if type(limit) is not int:
+            raise ConfigError(f"search_tools(limit={limit!r}): give a whole number")
         await self.refresh()
         listed = self.listed
         if self._index is None:

@@ -33,6 +33,7 @@ from typing import TypeAlias
 from ..errors import ConfigError
 from .file_lock import lock, unlock
 from .folder import NO_WAIT, Folder, open_folder
+from .given_path import given_path
 
 __all__ = [
     "MAX_BYTES",
@@ -88,7 +89,7 @@ class OwnFile:
     def __init__(
         self, path: str | os.PathLike[str], kind: str, remedy: str, *, private: bool = False
     ) -> None:
-        self.path = Path(path)
+        self.path = Path(given_path(path, f"the {kind} {path!r}"))
         self._kind = kind
         self._remedy = remedy
         self._private = private

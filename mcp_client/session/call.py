@@ -102,13 +102,14 @@ class Caller:
     def run(self, call: CallState) -> Coroutine[Any, Any, ToolResult]:
         """Make a call: one attempt, or more where ``Retry`` permits them."""
         if (
-            call.meta is not None
+            call.on_progress is not None
+            or call.meta is not None
             or call.validation is not None
             or call.cancel is not None
             or call.context is not None
             or call.retry is not None
         ):
-            check_options(call.meta, call.validation, call.cancel, call.context, call.retry)
+            check_options(call)
         call.validation = call.validation or self.validation.results
         call.retry = call.retry or self._retry
         if self._audit is not None:

@@ -266,10 +266,10 @@ def _recorded(
 ) -> Transport:
     from ..audit.redaction import Redaction, redaction_of
     from ..audit.session_record import SessionRecord
+    from ..runtime.given_path import given_path
     from ..transports.recording import Recorder, RecordingTransport
 
-    if not isinstance(record, str | os.PathLike) or not os.fspath(record):
-        raise ConfigError(f"record={record!r}: give the path of a file")
+    record = given_path(record, f"record={record!r}")
     leaves_out = SessionRecord(Redaction() if redaction is None else redaction_of(redaction))
     return RecordingTransport(transport, Recorder(record, leaves_out))
 

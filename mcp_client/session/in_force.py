@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..approval.one_call import RECONNECTED
 from ..catalog.call_context import CallOrigin
 from ..catalog.tool import Tool
-from ..connection.cancellation import CancelToken
+from ..connection.cancellation import check_cancel
 from ..connection.rpc import RpcConnection
 from ..errors import ConfigError, NotSent
 from ..protocol.era import Era
@@ -16,27 +17,31 @@ from ..protocol.metadata import check_meta
 from .retry import Retry
 from .tool_validation import strictness_of
 
+if TYPE_CHECKING:
+    from .call_state import CallState
+
 __all__ = ["InForce", "changes", "check_audience", "check_options", "is_task"]
 
 
-def check_options(
-    meta: object, validation: object, cancel: object, context: object, retry: object
-) -> None:
+def check_options(call: CallState) -> None:
     """Raises ``ConfigError`` for an option of ``call_tool`` that is wrong in itself."""
-    if isinstance(meta, Mapping):
-        check_meta(meta)
-    if validation is not None:
-        strictness_of("validation", validation)
-    if cancel is not None and not isinstance(cancel, CancelToken):
-        raise ConfigError(f"cancel={cancel!r}: give a CancelToken")
-    if retry is not None and not isinstance(retry, Retry):
-        raise ConfigError(f"retry={retry!r}: give Retry(attempts=...)")
+    if call.on_progress is not None and not callable(call.on_progress):
+        raise ConfigError(
+            f"on_progress={call.on_progress!r}: give a function of progress, total and message"
+        )
+    if isinstance(call.meta, Mapping):
+        check_meta(call.meta)
+    if call.validation is not None:
+        strictness_of("validation", call.validation)
+    check_cancel(call.cancel)
+    if call.retry is not None and not isinstance(call.retry, Retry):
+        raise ConfigError(f"retry={call.retry!r}: give Retry(attempts=...)")
     try:
-        hash(context)
+        hash(call.context)
     except TypeError:
         raise ConfigError(
-            f"context= is a {type(context).__name__} that has no hash: give a hashable value, such "
-            "as a text or a tuple of texts"
+            f"context= is a {type(call.context).__name__} that has no hash: give a hashable value, "
+            "such as a text or a tuple of texts"
         ) from None
 
 

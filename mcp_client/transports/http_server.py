@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
@@ -87,8 +87,8 @@ class HttpServer:
             raise ConfigError("HttpServer(client=...): give an httpx.AsyncClient")
 
     def _checked_identity(self) -> tuple[str, ...]:
-        if isinstance(self.identity, str):
-            raise ConfigError("HttpServer(identity=...) is one string: give a list of header names")
+        if isinstance(self.identity, str) or not isinstance(self.identity, Collection):
+            raise ConfigError("HttpServer(identity=...): give a list of names of headers=")
         headers = self.headers if isinstance(self.headers, Mapping) else {}
         known = {name.lower() for name in headers}
         for name in self.identity:

@@ -22,6 +22,7 @@ import anyio
 
 from ..errors import ConfigError
 from ..protocol.json_pointer import pointer
+from ..runtime.given_path import given_path
 from .memory import JsonRpcError, MemoryServer
 from .recording import FORMAT, digest_of
 
@@ -72,9 +73,8 @@ class _Record:
 
 def _read(path: str | os.PathLike[str]) -> _Record:
     """The requests of a record. A last line that was cut off is left out."""
-    if not isinstance(path, str | os.PathLike):
-        raise ConfigError(f"ReplayServer({path!r}): give the path of a file")
-    where = f"ReplayServer({os.fspath(path)!r})"
+    path = given_path(path, f"ReplayServer({path!r})")
+    where = f"ReplayServer({path!r})"
     try:
         with open(path, "rb") as file:
             data = file.read(_MOST_BYTES + 1)

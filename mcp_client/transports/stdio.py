@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import field
 
 import anyio
@@ -67,12 +67,18 @@ class StdioServer:
             raise ConfigError("StdioServer: every word of the command is text without a NUL")
         object.__setattr__(self, "command", words[0])
         object.__setattr__(self, "args", tuple(words[1:]))
-        pairs = dict(self.env or {})
+        pairs = {} if self.env is None else self.env
+        if not isinstance(pairs, Mapping):
+            raise ConfigError("StdioServer(env=...): give a dict of names and values")
         if not all(isinstance(part, str) for pair in pairs.items() for part in pair):
             raise ConfigError("StdioServer(env=...): names and values are text")
-        object.__setattr__(self, "env", pairs)
-        if isinstance(self.identity, str):
-            raise ConfigError("StdioServer(identity=...) is one string: give a list of names")
+        object.__setattr__(self, "env", dict(pairs))
+        if self.cwd is not None and not isinstance(self.cwd, str | os.PathLike):
+            raise ConfigError(f"StdioServer(cwd={self.cwd!r}): give the path of a folder")
+        if self.stderr is not None and not callable(self.stderr):
+            raise ConfigError("StdioServer(stderr=...): give a function that takes a line")
+        if isinstance(self.identity, str) or not isinstance(self.identity, Collection):
+            raise ConfigError("StdioServer(identity=...): give a list of names of env=")
         for name in self.identity:
             if name not in pairs:
                 raise ConfigError(

@@ -543,6 +543,27 @@ class TestOptions:
                     await anyio.sleep(0.001)
                 token.cancel("I changed my mind")
 
+    async def test_a_call_with_a_token_that_is_cancelled_is_withdrawn_whatever_it_names(
+        self,
+    ) -> None:
+        box, lazy = Toolbox("a"), Toolbox("b")
+        config = ServerConfig(lazy.server, lazy=True)
+        async with host_of({"one": box, "two": config}) as host:
+            token = CancelToken()
+            token.cancel("I changed my mind")
+            for call in (host.call_tool, host.start_tool):
+                for name in ("one__a", "one__x", "two__b"):
+                    with pytest.raises(CallWithdrawn, match="changed my mind"):
+                        await call(name, cancel=token)
+            assert lazy.asked == []
+
+    async def test_its_repr_has_the_number_of_its_servers_and_no_address(self) -> None:
+        made = Host({"one": Toolbox().server, "two": ServerConfig("https://u:pw@x.example?key=k")})
+        assert repr(made) == "<Host, 2 servers, not open>"
+        async with host_of({"one": Toolbox()}) as host:
+            assert repr(host) == "<Host, 1 servers, open>"
+        assert repr(host) == "<Host, 1 servers, closed>"
+
 
 class TestChanges:
     async def test_servers_come_and_go_while_it_runs(self) -> None:
