@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,6 +89,13 @@ def test_what_cannot_be_the_path_of_a_file_is_a_config_error_that_says_so(
     with pytest.raises(ConfigError) as caught:
         make(path)
     assert str(caught.value) == f"{text}{path!r}{')' * (text[-1] == '(')}: give the path of a file"
+
+
+@pytest.mark.parametrize("only", [WRONG, "desk"])
+def test_the_servers_of_a_config_file_are_chosen_by_a_list(only: Any, tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {"desk": {"command": "x"}}}')
+    with pytest.raises(ConfigError, match=r"only=.*give a list of names"):
+        Host.from_config(tmp_path / "mcp.json", only=only)
 
 
 def test_a_path_that_no_file_system_can_have_is_a_config_error() -> None:

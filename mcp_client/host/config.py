@@ -76,6 +76,8 @@ class Config:
 
     def only(self, names: Collection[str]) -> Config:
         """The same with these servers alone. Raises ``ConfigError`` for one that is not there."""
+        if isinstance(names, str) or not isinstance(names, Collection):
+            raise ConfigError(f"only={names!r}: give a list of names")
         for name in names:
             if name not in self.servers:
                 known = ", ".join(safe_text(one, 60) for one in list(self.servers)[:20]) or "none"
