@@ -9,8 +9,10 @@ runs outside the host's own tasks, and ends with its connection.
 Notifications that were sent while no stream was open are lost. So opening one counts as a change
 if an earlier stream was lost or a watch is open, and otherwise for lists that are no longer fresh.
 A stream that is lost, ended or cancelled by the server is opened again after a pause that doubles,
-with jitter. A server that does not know the method, or does not acknowledge what was asked for, is
-not asked again on the same connection; its lists are then fresh for their ``ttlMs`` only.
+with jitter. One that is refused for want of a login is asked for again once somebody has logged in,
+or after an hour: asking may begin a login, for which nobody waits. A server that does not know the
+method, or does not acknowledge what was asked for, is not asked again on the same connection; its
+lists are then fresh for their ``ttlMs`` only.
 
 Each topic has a stream of its own, which the specification allows, so that opening one does not
 interrupt another.
@@ -21,14 +23,14 @@ from __future__ import annotations
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from enum import Enum, auto
 from typing import Any
 
 import anyio
 
 from ..connection.rpc import RpcConnection
-from ..errors import CallTimeout, McpError, ServerError
+from ..errors import AuthError, CallTimeout, McpError, ServerError
 from ..protocol.capabilities import declares
 from ..protocol.jsonrpc import ErrorResponse, InvalidFrame, Notification, Response
 from ..protocol.notifications import ACKNOWLEDGED, CANCELLED, LISTEN, Topic
@@ -41,6 +43,7 @@ __all__ = ["ChangeSignal", "ListSubscription", "Subscription"]
 _log = logging.getLogger("mcp_client")
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
+_WITHOUT_LOGIN = 3_600.0
 _UNSUPPORTED_CODES = frozenset({-32601, -32602})
 
 
@@ -220,11 +223,22 @@ class Subscription(ABC):
                 break
             _log.debug("%s: the notification stream ended (%s)", self._server, end.name)
             if connection.transport.alive:
-                await self._sleep(pause * (0.5 + self._jitter() / 2))
+                await self._pause_before_next(connection, pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
         if connection is self._connection:
             self._listener = None
             self.signal.notify()
+
+    async def _pause_before_next(self, connection: RpcConnection, pause: float) -> None:
+        """Wait until the next attempt."""
+        if not isinstance(self.fault, AuthError):
+            await self._sleep(pause * (0.5 + self._jitter() / 2))
+            return
+        refused, until = await _authorization(connection), connection.now() + _WITHOUT_LOGIN
+        while connection.transport.alive and connection.now() < until:
+            await self._sleep(_LONGEST_PAUSE * (0.5 + self._jitter() / 2))
+            if await _authorization(connection) != refused:
+                return
 
     async def _listen(self, connection: RpcConnection) -> _End:
         until = connection.now() + self._seconds
@@ -318,6 +332,15 @@ def _is_the_end(message: Any) -> bool:
     if type(message) is Notification:
         return message.method == CANCELLED
     return type(message) in (Response, ErrorResponse)
+
+
+async def _authorization(connection: RpcConnection) -> Hashable:
+    """Another value once somebody else is logged in."""
+    credentials = connection.transport.credentials
+    try:
+        return None if credentials is None else await credentials.current()
+    except McpError:
+        return None
 
 
 def _refusal(failure: ErrorResponse, server: str) -> ServerError:

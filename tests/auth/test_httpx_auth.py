@@ -36,9 +36,12 @@ from tests.auth.driving import (
     nobody,
     session_of,
 )
+from tests.clock import Clock
 from tests.server.authorization import World, guarded
 from tests.server.http_apps import Handshake, Legacy, Stateless
 from tests.server.http_server import Reply, Request
+from tests.server.library import Stateless as Library
+from tests.server.library_http import LibraryApp
 
 pytestmark = pytest.mark.usefixtures("http_way")
 
@@ -427,3 +430,47 @@ async def test_private_lists_are_requested_again_after_a_login() -> None:
             assert await credentials() == between
             await session.call_tool("echo", {"text": "hello"})
             assert await credentials() != between
+
+
+async def test_a_stream_begins_one_login_for_which_nobody_waits_and_no_more(clock: Clock) -> None:
+    library = Library()
+    asked: list[str] = []
+    is_there = True
+
+    async def person(url: str) -> str:
+        asked.append(url)
+        if not is_there:
+            raise RuntimeError("nobody is there")
+        return await world.agree(url)
+
+    async def until(true: Callable[[], bool], seconds: float) -> None:
+        """Let some time pass, and then wait; the test as a whole has a bound."""
+        for _ in range(5):
+            if not true():
+                clock.jump(seconds)
+                await anyio.sleep(0.05)
+        while not true():
+            await anyio.sleep(0.05)
+
+    async with guarded(LibraryApp(library)) as world:
+        auth = OAuth(on_url=person)
+        async with (
+            connect(HttpServer(world.url, auth=auth), approval=allow_all) as session,
+            session.subscribe_resource("book:emma") as updates,
+        ):
+            is_there = False
+            await auth.logout(world.url)
+            world.tokens.clear()
+            library.end_streams()
+            await until(lambda: len(asked) == 2 and not library.streams, 1)
+            for _ in range(2):
+                clock.jump(70)
+                await anyio.sleep(0.1)
+            assert len(asked) == 2
+            is_there = True
+            await session.read_resource("book:emma")
+            assert len(asked) == 3
+            await until(lambda: bool(library.streams), 61)
+            library.updated("book:emma")
+            assert (await anext(updates)).uri == "book:emma"
+            assert len(asked) == 3

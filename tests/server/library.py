@@ -166,6 +166,10 @@ class Library:
         params["_meta"] = {ID: id}
         self.streams[id][1]({"jsonrpc": "2.0", "method": f"notifications/{what}", "params": params})
 
+    def end_streams(self) -> None:
+        for id in list(self.streams):
+            self._tell(id, "cancelled", requestId=id)
+
     def write(self, uri: str, text: str) -> None:
         self.books[uri] = text
         self.updated(uri)
