@@ -90,7 +90,8 @@ class Authorization(httpx.Auth):
 
     def lasting_authorization(self, url: str) -> str:
         """Whose tokens those for the server at ``url`` are, as far as that is equal in another
-        process: the authorization server, and the client they are issued to."""
+        process: the authorization server, the client they are issued to, and the person where the
+        tokens are JSON Web Tokens, which say so."""
         manager = self._managers.get(url)
         return f"{type(self).__name__} {'' if manager is None else manager.issued_to}"
 

@@ -133,15 +133,21 @@ class TokenManager:
         self._proven_client: str | None = None
         self._loaded = False
         self._paused_until = -math.inf
+        self._subject = ""
+        """Whose the last token was."""
         self._unrefreshable: str | None = None
         """A refresh token that was refused."""
 
     @property
     def issued_to(self) -> str:
-        """By whom and to which client the tokens are issued; empty before there is one."""
-        return (
-            "" if self._source is None else f"{self._source.key.issuer} {self._source.key.client}"
-        )
+        """By whom, to which client and, where they tell, for whom the tokens are issued; empty
+        before there is one."""
+        if self.token is not None:
+            self._subject = self.token.subject
+        if self._source is None:
+            return ""
+        key = self._source.key
+        return f"{key.issuer} {key.client}{self._subject and f' {self._subject!r}'}"
 
     # -------------------------------------------------------------- before a request
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from typing import Any
@@ -24,6 +25,28 @@ GRANTED = {"access_token": "at-SECRET", "token_type": "Bearer", "expires_in": 36
 def token(now: float = NOW, **changes: Any) -> Token:
     payload = {name: value for name, value in {**GRANTED, **changes}.items() if value is not None}
     return Token.from_response(payload, now, ["asked"])
+
+
+def jwt(**claims: Any) -> str:
+    body = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
+    return f"eyJhbGciOiJub25lIn0.{body}.c2ln"
+
+
+@pytest.mark.parametrize(
+    ("access", "subject"),
+    [
+        (jwt(sub="ana", iss="x"), "ana"),
+        (jwt(sub="ana\u20ac"), "ana\u20ac"),
+        (jwt(iss="x"), ""),
+        (jwt(sub=7), ""),
+        ("opaque", ""),
+        ("a.b.c", ""),
+        ("a.W10.c", ""),
+        (f"a.{'A' * 20_000}.c", ""),
+    ],
+)
+def test_whose_a_token_is_is_known_where_it_says_so(access: str, subject: str) -> None:
+    assert token(access_token=access).subject == subject
 
 
 @pytest.mark.parametrize(

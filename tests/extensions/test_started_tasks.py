@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from collections.abc import Callable
@@ -26,16 +27,20 @@ from mcp_client import (
     InvalidResult,
     JsonRpcError,
     MemoryServer,
+    MemoryTokens,
+    OAuth,
     OutcomeUnknown,
     ServerError,
     Session,
     Task,
+    Token,
     Unanswered,
     UnknownTool,
     allow_all,
     connect,
     verify_audit,
 )
+from mcp_client.auth.tokens import Key, Source
 from tests.server.asking import FORM
 from tests.server.http_server import serving
 from tests.server.tasking import ID, Tasking, TaskingOverHttp, done, working
@@ -414,6 +419,31 @@ async def test_a_task_is_resumed_under_the_same_authorization_only(then: str) ->
                 with pytest.raises(ConfigError, match="another authorization"):
                     await use()
             assert len(app.names) == before
+
+
+@pytest.mark.parametrize("then", ["ana", "bo"])
+async def test_a_task_of_one_person_is_not_resumed_by_another_of_the_same_client(then: str) -> None:
+    app = TaskingOverHttp(Tasking(done()))
+    async with serving(app) as served:
+
+        async def logged_in(person: str, number: int) -> HttpServer:
+            """A login of the person by the same client; each token is another one."""
+            claims = base64.urlsafe_b64encode(json.dumps({"sub": person, "n": number}).encode())
+            source = Source(Key("https://as.example", served.url, "client"), "https://as.example/t")
+            store = MemoryTokens()
+            await store.save(source.key, Token(f"e.{claims.decode().rstrip('=')}.s"))
+            await store.remember(served.url, source)
+            return HttpServer(served.url, auth=OAuth(client_id="client", store=store))
+
+        async with connect(await logged_in("ana", 1), approval=allow_all) as session:
+            text = (await session.start_tool("slow")).to_json()
+        async with connect(await logged_in(then, 2), approval=allow_all) as session:
+            task = session.resume_task(text)
+            if then == "ana":
+                assert (await task.result()).text == "done"
+                return
+            with pytest.raises(ConfigError, match="another authorization"):
+                await task.result()
 
 
 async def test_a_task_is_not_resumed_at_another_address() -> None:
