@@ -44,6 +44,7 @@ from anyio.streams.tls import TLSAttribute, TLSStream
 from ..runtime.event_loop import Backend, Handle, current
 from .http_message import Fields, PooledResponse
 from .http_response import InvalidHttp
+from .http_stock import SIGNS_OF_LIFE
 
 __all__ = ["Body", "HttpPool", "PooledRequest"]
 
@@ -197,6 +198,8 @@ class HttpPool:
             try:
                 raw = plain.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
                 raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                for option in SIGNS_OF_LIFE:
+                    raw.setsockopt(*option)
                 if self._tls is None:
                     return _Connection(self, plain, raw)
                 tls = await TLSStream.wrap(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
@@ -24,7 +25,14 @@ from ..runtime.loopback import is_loopback
 from .http_proxies import proxy_for
 from .http_server import origin_of, shown
 
-__all__ = ["RequestBody", "new_client", "send_logged_safely", "tls_context", "tls_context_for"]
+__all__ = [
+    "SIGNS_OF_LIFE",
+    "RequestBody",
+    "new_client",
+    "send_logged_safely",
+    "tls_context",
+    "tls_context_for",
+]
 
 _sending: ContextVar[bool] = ContextVar("mcp_client.sending", default=False)
 
@@ -64,6 +72,21 @@ async def send_logged_safely(
         _sending.reset(token)
 
 
+SIGNS_OF_LIFE = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, name), value)
+        for name, value in (
+            ("TCP_KEEPIDLE", 60),
+            ("TCP_KEEPALIVE", 60),  # the same on macOS
+            ("TCP_KEEPINTVL", 15),
+            ("TCP_KEEPCNT", 4),
+        )
+        if hasattr(socket, name)
+    ),
+]
+"""Options of a socket: a stream on which nobody speaks ends within two minutes where the machine at
+its other end, or the way to it, is gone. Nothing else would tell."""
 _contexts: dict[tuple[object, ...], ssl.SSLContext] = {}
 
 
@@ -98,11 +121,15 @@ def new_client(url: str, keep: float) -> httpx.AsyncClient:
     proxy = proxy_for(url)
     try:
         return httpx.AsyncClient(
-            verify=tls_context_for(url),
-            proxy=proxy,
+            transport=httpx.AsyncHTTPTransport(
+                verify=tls_context_for(url),
+                proxy=proxy,
+                trust_env=False,
+                limits=httpx.Limits(max_keepalive_connections=20, keepalive_expiry=keep),
+                socket_options=SIGNS_OF_LIFE,
+            ),
             trust_env=False,
             timeout=None,  # noqa: S113 - every wait has a clock of the session's
-            limits=httpx.Limits(max_keepalive_connections=20, keepalive_expiry=keep),
             headers={"User-Agent": "mcp-client"},
         )
     except (ImportError, ValueError) as error:

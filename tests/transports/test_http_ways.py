@@ -284,6 +284,24 @@ async def _trusting(
 
 
 @both
+async def test_a_connection_whose_other_end_is_gone_is_noticed_by_the_system(
+    environment: pytest.MonkeyPatch,
+) -> None:
+    options: list[tuple[Any, ...]] = []
+    real = socket.socket.setsockopt
+
+    def noting(self: socket.socket, *option: Any) -> None:
+        options.append(option)
+        real(self, *option)
+
+    environment.setattr(socket.socket, "setsockopt", noting, raising=False)
+    async with serving(Stateless()) as server, _connect(server.url) as session:
+        await session.call_tool("echo", {})
+    assert (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1) in options
+    assert (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60) in options
+
+
+@both
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 async def test_one_tls_connection_serves_many_calls(
     version: ssl.TLSVersion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
