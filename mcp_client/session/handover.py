@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from weakref import WeakValueDictionary
 
 from ..catalog.tools import Catalog
 from ..connection.connection import Connection
@@ -38,6 +39,8 @@ class Handover:
         self.tasks = TaskCalls(connection, dispatcher, context)
         self._server = setup.name
         self._audit = setup.audit
+        self._held: WeakValueDictionary[tuple[str, str], Task] = WeakValueDictionary()
+        """Tasks by id and salt: one that is taken up again is the same, and is recorded once."""
 
     async def start(self, call: CallState) -> Task:
         """Make a call, and hand over the task that the server makes of it."""
@@ -59,7 +62,7 @@ class Handover:
             name=self._server,
             revision=self._connection.agreed().era.revision,
         )
-        return Task(
+        task = Task(
             self.tasks,
             run,
             call.ending,
@@ -69,12 +72,18 @@ class Handover:
             saved=saved.text,
             outcome=result if run is None else None,
         )
+        self._held[saved.id, saved.salt] = task
+        return task
 
     def resume(self, text: str) -> Task:
-        """The task that another session has saved as ``text``."""
+        """The task that another session has saved as ``text``; one that this session has already
+        is the same object."""
         saved = SavedTask.read(text)
         revision = self._connection.agreed().era.revision
         saved.check_server(self._server, self._connection.transport, revision)
+        held = self._held.get((saved.id, saved.salt))
+        if held is not None and held.tool == saved.tool:
+            return held
         tasks, audit, done = self.tasks, self._audit, saved.result
         ending = ResumedCall(
             saved,
@@ -87,7 +96,7 @@ class Handover:
             read=self._caller.read,
             validation=self._caller.validation,
         )
-        return Task(
+        task = self._held[saved.id, saved.salt] = Task(
             tasks,
             tasks.resumed(saved.id) if done is None else None,
             ending,
@@ -96,3 +105,4 @@ class Handover:
             saved=lambda: text,
             outcome=None if done is None else self._caller.read(done, saved.tool),
         )
+        return task

@@ -3,7 +3,7 @@
 The call that became a task was approved once and has one audit entry, which is closed by whatever
 sees the end: the session that made the call (``StartedCall``), or one that resumed the task,
 perhaps in another process (``ResumedCall``). Either judges the result by the definition that was
-approved.
+approved. Where several sessions resume a task, each that sees the end closes the entry in its log.
 """
 
 from __future__ import annotations

@@ -350,6 +350,28 @@ async def test_a_task_of_another_server_is_refused() -> None:
 
 
 @pytest.mark.one_backend
+@pytest.mark.parametrize("resumed_here", [False, True])
+async def test_a_task_taken_up_twice_in_a_session_is_one_task_with_one_record(
+    resumed_here: bool, tmp_path: Path
+) -> None:
+    server, log = Tasking(done()), tmp_path / "calls.jsonl"
+    async with connect(MemoryServer(server), approval=allow_all, audit=log) as session:
+        started = await session.start_tool("slow")
+        text = started.to_json()
+        if resumed_here:
+            assert session.resume_task(text) is session.resume_task(text) is started
+            assert (await started.result()).text == "done"
+    if not resumed_here:
+        async with connect(MemoryServer(server), approval=allow_all, audit=log) as session:
+            first, second = session.resume_task(text), session.resume_task(text)
+            assert first is second
+            for task in (first, second):
+                assert (await task.result()).text == "done"
+    assert [record["event"] for record in records(log)] == ["opened", "closed"]
+    assert verify_audit(log).open_calls == ()
+
+
+@pytest.mark.one_backend
 @pytest.mark.parametrize("validation", ["strict", "warn"])
 async def test_a_result_is_not_taken_on_the_word_of_a_definition_that_changed(
     validation: Any,
