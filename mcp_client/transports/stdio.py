@@ -28,6 +28,9 @@ __all__ = ["StdioServer", "StdioTransport"]
 
 _VARIABLE = r"\b[A-Z][A-Z0-9_]{2,63}\b"
 _MISSING = r"(?i:KeyError|environ|variable|not set|unset|missing|required|undefined)"
+_MAY_BE_SECRET = re.compile(r"\s+(?:(?:--[\w-]*|-\w)(?=.)|(?=\S*(?:=|://)))")
+"""Up to what follows an option, sets something or is a URL."""
+_LEFT_OUT = " ..."
 _SETTLE = 0.5
 _BACKLOG = 1024 * 1024
 """Bytes a server may leave unread before it is told nothing more that need not be said."""
@@ -51,6 +54,16 @@ class StdioServer:
     cwd: str | os.PathLike[str] | None = None
     stderr: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
     identity: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        shown = f"command={self.shown_command!r}, cwd={self.cwd!r}, identity={self.identity!r}"
+        return f"StdioServer({shown})"
+
+    @property
+    def shown_command(self) -> str:
+        """``command``, up to where a whole command line would have what may be secret."""
+        found = _MAY_BE_SECRET.search(self.command)
+        return self.command if found is None else self.command[: found.end()].rstrip() + _LEFT_OUT
 
     def __post_init__(self) -> None:
         if not isinstance(self.command, str | os.PathLike) or not str(self.command):
@@ -114,7 +127,7 @@ class StdioTransport(Transport):
         cwd = os.path.abspath(server.cwd or ".")
         words = [server.command, *server.args, cwd, *sorted(server.env or {})]
         text = json.dumps([len(server.args), words, *self._named()])
-        return f"{os.path.basename(server.command)} sha256:{sha256(text)}"
+        return f"{os.path.basename(server.shown_command)} sha256:{sha256(text)}"
 
     @property
     def pinned_identity(self) -> str | None:
@@ -153,7 +166,7 @@ class StdioTransport(Transport):
         found = find_executable(server.command, cwd, env)
         if found is None:
             raise ConnectError(
-                f"the command {server.command!r} cannot be run: {_why_not_found(server)}"
+                f"the command {server.shown_command!r} cannot be run: {_why_not_found(server)}"
             )
         return [found, *server.args]
 
@@ -258,7 +271,7 @@ class StdioTransport(Transport):
         )
 
     def _gone(self) -> ConnectError:
-        by_hand = f"run {self._server.command!r} with its arguments by hand to see why"
+        by_hand = f"run {self._server.shown_command!r} with its arguments by hand to see why"
         return ConnectError(
             f"{self._how()}; {self.exit_advice() or by_hand}",
             exit_code=self._exit_code(),
@@ -326,11 +339,12 @@ def _why_not_found(server: StdioServer) -> str:
     except ValueError:
         words = []
     if len(words) > 1:
-        more = ", ..." if server.args else ""
-        args = ", ".join(repr(word) for word in words[1:])
+        plain = server.shown_command.removesuffix(_LEFT_OUT)
+        more = server.args or plain != server.command
+        args = ", ".join([*map(repr, split_words(plain)[1:]), *(["..."] if more else [])])
         return (
             "it is a whole command line; give the command and its arguments apart: "
-            f"StdioServer({words[0]!r}, [{args}{more}])"
+            f"StdioServer({words[0]!r}, [{args}])"
         )
     if os.path.basename(server.command) != server.command:
         return "it is not an executable file; check the path, and that it may be executed"

@@ -63,6 +63,33 @@ def _lives(pid: int) -> bool:
 # ------------------------------------------------------------------------ starting
 
 
+@pytest.mark.parametrize(
+    ("command", "shown", "advice"),
+    [
+        ("no-such-program server.py", "'no-such-program server.py'", "['server.py']"),
+        ("no-such-program a -y", "'no-such-program a -y'", "['a', '-y']"),
+        (
+            "no-such-program a --token=sk-1",
+            "'no-such-program a --token ...'",
+            "['a', '--token', ...]",
+        ),
+        ("no-such-program KEY=sk-1 b", "'no-such-program ...'", "[...]"),
+        ("no-such-program -ksk-1", "'no-such-program -k ...'", "['-k', ...]"),
+        ("no-such-program -k sk-1", "'no-such-program -k ...'", "['-k', ...]"),
+        ("no-such-program https://u:sk-1@h/x", "'no-such-program ...'", "[...]"),
+    ],
+)
+async def test_a_whole_command_line_is_refused_without_what_may_be_secret(
+    command: str, shown: str, advice: str
+) -> None:
+    server = StdioServer(command)
+    with pytest.raises(ConnectError, match="a whole command line; give the command") as caught:
+        await connect(server, approval=allow_all)
+    assert f"the command {shown} cannot be run" in str(caught.value)
+    assert f"StdioServer('no-such-program', {advice})" in str(caught.value)
+    assert "sk-1" not in repr((server, caught.value, caught.value.server))
+
+
 async def test_a_command_that_does_not_exist_says_what_to_do() -> None:
     with pytest.raises(ConnectError, match="not on PATH; install it, or give its full path"):
         await connect(["no-such-command-anywhere"])
