@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from . import windows_command
 
-__all__ = ["environment_of", "find_executable", "inherited", "split_words"]
+__all__ = ["environment_of", "find_executable", "inherited", "shown_words", "split_words"]
 
+_LEFT_OUT = "..."
+_WITHOUT_VALUE = ("-y", "--yes", "-m")
 _INHERITED = (
     "HOME",
     "LANG",
@@ -65,3 +67,24 @@ def split_words(text: str) -> list[str]:
     import shlex  # only for a line
 
     return shlex.split(text)
+
+
+def shown_words(words: Sequence[str]) -> list[str]:
+    """The words of a command with "..." for what may be secret in them: the value of an option or a
+    variable, and where a URL leads. Of those alone, ``-y`` and ``-m`` have none."""
+    shown: list[str] = []
+    is_value = False
+    for word in words:
+        name, equals, _ = word.partition("=")
+        is_option = word.startswith("-")
+        if is_value and not is_option:
+            shown.append(_LEFT_OUT)
+        elif equals:
+            shown.append(f"{name}={_LEFT_OUT}")
+        elif is_option and not word.startswith("--"):
+            shown.append(word if len(word) <= 2 else word[:2] + _LEFT_OUT)
+        else:
+            scheme, leads, _ = word.partition("://")
+            shown.append(f"{scheme}://{_LEFT_OUT}" if leads else word)
+        is_value = is_option and not equals and word not in _WITHOUT_VALUE
+    return shown

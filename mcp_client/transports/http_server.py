@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from ..errors import ConfigError
 from ..protocol.canonical_json import sha256
-from ..runtime.executables import split_words
+from ..runtime.executables import shown_words, split_words
 from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import safe_text
 
@@ -128,7 +128,8 @@ def _check_url(url: Any) -> None:
     except ValueError:
         unusable = True
     if parts is None or parts.scheme.lower() not in _PORTS:
-        raise ConfigError(f"{shown(url)!r} {_url_advice(url)}")
+        first, *rest = _words(url) or [url]
+        raise ConfigError(f"{' '.join([shown(first), *rest])!r} {_url_advice(url)}")
     if unusable:
         raise ConfigError(
             f"{shown(url)!r} is not a valid URL: give one such as https://example.com/mcp"
@@ -157,7 +158,8 @@ def _url_advice(url: str) -> str:
 
 def _words(text: str) -> list[str]:
     try:
-        return [safe_text(word, 80) for word in split_words(text)]
+        command, *args = split_words(text)
+        return [safe_text(word, 80) for word in (command, *shown_words(args))]
     except ValueError:
         return []
 

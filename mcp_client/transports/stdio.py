@@ -17,7 +17,13 @@ from ..errors import ConfigError, ConnectError, ConnectionLost, McpError
 from ..protocol.canonical_json import sha256
 from ..protocol.jsonrpc import Id
 from ..runtime.event_loop import current
-from ..runtime.executables import environment_of, find_executable, inherited, split_words
+from ..runtime.executables import (
+    environment_of,
+    find_executable,
+    inherited,
+    shown_words,
+    split_words,
+)
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.subprocess import Pending, Process, Ring, new_process
 from .base import Transport, TransportContext
@@ -28,9 +34,6 @@ __all__ = ["StdioServer", "StdioTransport"]
 
 _VARIABLE = r"\b[A-Z][A-Z0-9_]{2,63}\b"
 _MISSING = r"(?i:KeyError|environ|variable|not set|unset|missing|required|undefined)"
-_MAY_BE_SECRET = re.compile(r"\s+(?:(?:--[\w-]*|-\w)(?=.)|(?=\S*(?:=|://)))")
-"""Up to what follows an option, sets something or is a URL."""
-_LEFT_OUT = " ..."
 _SETTLE = 0.5
 _BACKLOG = 1024 * 1024
 """Bytes a server may leave unread before it is told nothing more that need not be said."""
@@ -61,9 +64,11 @@ class StdioServer:
 
     @property
     def shown_command(self) -> str:
-        """``command``, up to where a whole command line would have what may be secret."""
-        found = _MAY_BE_SECRET.search(self.command)
-        return self.command if found is None else self.command[: found.end()].rstrip() + _LEFT_OUT
+        """``command``; of a whole command line, which it should not be, nothing that may be
+        secret."""
+        words = self.command.split()
+        shown = words[:1] + shown_words(words[1:])
+        return self.command if shown == words else " ".join(shown)
 
     def __post_init__(self) -> None:
         if not isinstance(self.command, str | os.PathLike) or not str(self.command):
@@ -108,7 +113,7 @@ class StdioTransport(Transport):
         self._process: Process | None = None
         self._over = False
         self._closed = False
-        self.name = name_of_command(server.command, server.args, server.cwd)
+        self.name = name_of_command(server.shown_command, server.args, server.cwd)
 
     def fresh(self) -> StdioTransport:
         return StdioTransport(self._server)
@@ -339,12 +344,11 @@ def _why_not_found(server: StdioServer) -> str:
     except ValueError:
         words = []
     if len(words) > 1:
-        plain = server.shown_command.removesuffix(_LEFT_OUT)
-        more = server.args or plain != server.command
-        args = ", ".join([*map(repr, split_words(plain)[1:]), *(["..."] if more else [])])
+        more = ", ..." if server.args else ""
+        args = ", ".join(map(repr, shown_words(words[1:])))
         return (
             "it is a whole command line; give the command and its arguments apart: "
-            f"StdioServer({words[0]!r}, [{args}])"
+            f"StdioServer({words[0]!r}, [{args}{more}])"
         )
     if os.path.basename(server.command) != server.command:
         return "it is not an executable file; check the path, and that it may be executed"

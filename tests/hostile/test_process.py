@@ -16,6 +16,7 @@ import pytest
 
 from mcp_client import (
     CallTimeout,
+    ConfigError,
     ConnectError,
     ConnectionLost,
     Limits,
@@ -67,16 +68,12 @@ def _lives(pid: int) -> bool:
     ("command", "shown", "advice"),
     [
         ("no-such-program server.py", "'no-such-program server.py'", "['server.py']"),
-        ("no-such-program a -y", "'no-such-program a -y'", "['a', '-y']"),
-        (
-            "no-such-program a --token=sk-1",
-            "'no-such-program a --token ...'",
-            "['a', '--token', ...]",
-        ),
-        ("no-such-program KEY=sk-1 b", "'no-such-program ...'", "[...]"),
-        ("no-such-program -ksk-1", "'no-such-program -k ...'", "['-k', ...]"),
-        ("no-such-program -k sk-1", "'no-such-program -k ...'", "['-k', ...]"),
-        ("no-such-program https://u:sk-1@h/x", "'no-such-program ...'", "[...]"),
+        ("no-such-program a --key=sk-1", "'no-such-program a --key=...'", "['a', '--key=...']"),
+        ("no-such-program KEY=sk-1 b", "'no-such-program KEY=... b'", "['KEY=...', 'b']"),
+        ("no-such-program -ksk-1", "'no-such-program -k...'", "['-k...']"),
+        ("no-such-program -k sk-1 b", "'no-such-program -k ... b'", "['-k', '...', 'b']"),
+        ("no-such-program -y b", "'no-such-program -y b'", "['-y', 'b']"),
+        ("no-such-program https://sk-1@h", "'no-such-program https://...'", "['https://...']"),
     ],
 )
 async def test_a_whole_command_line_is_refused_without_what_may_be_secret(
@@ -87,7 +84,10 @@ async def test_a_whole_command_line_is_refused_without_what_may_be_secret(
         await connect(server, approval=allow_all)
     assert f"the command {shown} cannot be run" in str(caught.value)
     assert f"StdioServer('no-such-program', {advice})" in str(caught.value)
-    assert "sk-1" not in repr((server, caught.value, caught.value.server))
+    with pytest.raises(ConfigError, match="give its words apart") as told:
+        connect(command)
+    assert f"StdioServer('no-such-program', {advice})" in str(told.value)
+    assert "sk-1" not in repr((server, caught.value, caught.value.server, told.value))
 
 
 async def test_a_command_that_does_not_exist_says_what_to_do() -> None:
