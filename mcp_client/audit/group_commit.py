@@ -7,6 +7,7 @@ or raises what prevented that.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -45,12 +46,18 @@ class GroupCommit:
         self._busy = busy
         self._patience = patience
         self._most = most
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
         self._waiting: deque[_Waiting] = deque()
         self._is_writing = False
         self._turns = threading.Condition()
 
     def append(self, records: _Records) -> None:
         """Blocks. Raises what ``write`` raises for these records, or ``busy()``."""
+        if self._process != os.getpid():  # a fork: the threads that wait are not in this process
+            self._begin()
         mine = _Waiting(records, sum(len(str(record)) for record in records))
         until = time.monotonic() + self._patience
         with self._turns:

@@ -34,6 +34,7 @@ import stat
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,6 +118,11 @@ class AuditLog:
 
     def __repr__(self) -> str:
         return f"AuditLog({str(self.path)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy, which another process may get, is a log of its own over the same file.
+        options = {"max_bytes": self._max_bytes, "keep": self._keep}
+        return partial(type(self), self._file, **options, fsync=self.fsync, key=self._key), ()
 
     def append(self, *records: Mapping[str, Any]) -> None:
         """Add a line for each of ``records``, all of them or none. Blocks.

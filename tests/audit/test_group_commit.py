@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import pickle
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -119,6 +121,24 @@ def test_a_thread_waits_for_its_turn_for_a_bounded_time_and_is_not_written_later
     assert line.writer.writes == [[0]]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_process_that_was_forked_meanwhile_does_not_wait_for_the_threads_of_the_other(
+    line: Appending,
+) -> None:
+    line.add(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads
+        child = os.fork()
+    if child == 0:
+        try:
+            line.commit.append([{"n": 2}])
+            os._exit(0 if line.writer.writes == [[2]] else 1)
+        finally:
+            os._exit(2)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
 def test_a_write_takes_no_more_than_it_should() -> None:
     line = Appending(most=4 * len(str({"n": 1})))
     others = [line.add(number) for number in range(1, 11)]
@@ -152,3 +172,15 @@ def test_a_log_waits_for_the_disk_once_for_many_threads(
             assert future.result(BOUND) is None
     assert len(waits) == 3, "the first line, the folder of the new file, and all the others"
     assert verify_audit(log.path).lines == 22
+
+
+def test_a_copy_of_a_log_goes_on_with_the_same_file(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "calls.jsonl", max_bytes=8_192, keep=2, fsync=True, key=b"k" * 16)
+    log.append({"event": "note", "n": 1})
+    copy = pickle.loads(pickle.dumps(log))
+    for n in range(100):
+        (copy, log)[n % 2].append({"event": "note", "n": n, "text": "x" * 200})
+    assert (copy.path, copy.fsync, copy.key) == (log.path, True, b"k" * 16)
+    assert verify_audit(log.path, key=b"k" * 16).lines > 20
+    assert len(list(tmp_path.iterdir())) == 3, "the newest file, and two that are kept"
+    assert log.take_losses() == copy.take_losses() == []
