@@ -12,7 +12,7 @@ WEATHER = StdioServer(sys.executable, [str(Path(__file__).parent / "servers" / "
 
 async def approve(call: ToolCall) -> Allow | Deny:
     print(f"May {call.tool.name} run with {call.arguments_json}?", end=" ")
-    answer = Allow() if call.hints.read_only else Deny("it changes things, and nobody is here")
+    answer = Allow() if call.hints.read_only else Deny("it changes things, and no person was asked")
     print("Yes." if answer == Allow() else "No.")
     return answer
 

@@ -147,7 +147,7 @@ def test_list_and_call_prints_the_weather_and_sounds_no_alarm() -> None:
         'May get_weather run with {"location":"New York"}? Yes.',
         "New York: 22.5 °C, partly cloudy",
         'May set_alarm run with {"location":"New York"}? No.',
-        "weather/set_alarm: not approved: it changes things, and nobody is here",
+        "weather/set_alarm: not approved: it changes things, and no person was asked",
     ]
 
 

@@ -70,7 +70,7 @@ class GroupCommit:
             raise self._busy()
 
     def _take_turn(self, mine: _Waiting, until: float) -> bool:
-        """Wait until nobody writes: True to write now, False where ``mine`` is settled."""
+        """Wait until no thread writes: True to write now, False where ``mine`` is settled."""
         with self._turns:
             while self._is_writing and not mine.is_settled:
                 left = until - time.monotonic()

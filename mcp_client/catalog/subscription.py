@@ -10,7 +10,7 @@ Notifications that were sent while no stream was open are lost. So opening one c
 if an earlier stream was lost or a watch is open, and otherwise for lists that are no longer fresh.
 A stream that is lost, ended or cancelled by the server is opened again after a pause that doubles,
 with jitter. One that is refused for want of a login is asked for again once somebody has logged in,
-or after an hour: asking may begin a login, for which nobody waits. A server that does not know the
+or after an hour: asking may begin a login that no caller waits for. A server that does not know the
 method, or does not acknowledge what was asked for, is not asked again on the same connection; its
 lists are then fresh for their ``ttlMs`` only.
 

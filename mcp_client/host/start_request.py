@@ -194,7 +194,7 @@ _GLUED = {
     "ruby": re.compile(r"-[a-zA-Z]*e."),
     "php": re.compile(r"-r."),
 }
-"""Options with the code in the same word; looked for before the first word that is no option."""
+"""Options with the code in the same word; sought up to the first word that is not an option."""
 _PIPED = re.compile(
     r"\b(curl|wget|fetch|iwr|irm|invoke-webrequest)\b[^|;&]{0,2000}\|\s{0,9}(sudo\s{1,9})?"
     r"(\S{0,99}/)?\w{0,9}(sh|bash|python\d?|node|perl|ruby|iex|invoke-expression)\b"

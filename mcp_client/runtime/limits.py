@@ -53,7 +53,7 @@ Without a field, because no host should want another value::
 **What is not defended.** A stdio server runs with the rights of its user: it is not in a sandbox,
 may read files, use the network, and leave the process group on purpose (``setsid``; on Windows it
 cannot leave its job). What a tool's result says may mislead a model: texts are bounded and marked,
-not judged. A server that is trusted has its annotations believed. Whoever can write the files of
+not judged. A server that is trusted has its annotations believed. Those who can write the files of
 this user can change what is remembered, pinned and recorded, unless the audit log has a key that is
 kept elsewhere. The limits are of one session: a host of a thousand servers may hold a thousand
 times as much. Secrets are recognized by the names of arguments, by ``writeOnly`` and by their look,

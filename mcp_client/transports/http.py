@@ -205,7 +205,7 @@ class HttpExchange:
             raise self._client.lost(transport.closed_because)
         if transport.agreed and not self._body.begun:
             raise self._client.not_connected()
-        await checkpoint()  # or whoever tries again and again would stop the event loop
+        await checkpoint()  # or a caller that tries again and again would stop the event loop
         raise TimeoutError
 
     def interrupt(self) -> None:

@@ -53,7 +53,7 @@ __all__ = ["KEPT_ALIVE", "HttpClient", "RequestBody", "origin_of", "shown"]
 _log = logging.getLogger("mcp_client")
 _HOPS = 5
 _HELD_OPEN = 3
-"""Streams in a row that a server may leave open after their answer until nobody waits any more."""
+"""So many streams in a row left open after their answer: then their ends are not waited for."""
 _ENCODING = {"Accept-Encoding": "gzip, deflate"}
 _DEFAULTS = {"Accept": "*/*", "User-Agent": "mcp-client"}
 _FRAMING = frozenset({"content-length", "transfer-encoding"})

@@ -158,10 +158,10 @@ def _url_advice(url: str) -> str:
 
 def _words(text: str) -> list[str]:
     try:
-        command, *args = split_words(text)
-        return [safe_text(word, 80) for word in (command, *shown_words(args))]
+        words = split_words(text)
     except ValueError:
         return []
+    return [safe_text(word, 80) for word in (shown_words(words) if len(words) > 1 else words)]
 
 
 _Flow = TypeVar("_Flow", bound=Callable[..., Any])

@@ -85,8 +85,8 @@ SIGNS_OF_LIFE = [
         if hasattr(socket, name)
     ),
 ]
-"""Options of a socket: a stream on which nobody speaks ends within two minutes where the machine at
-its other end, or the way to it, is gone. Nothing else would tell."""
+"""Options of a socket: a silent stream ends within two minutes where the machine at its other end,
+or the way to it, is gone. Nothing else would tell."""
 _contexts: dict[tuple[object, ...], ssl.SSLContext] = {}
 
 

@@ -67,8 +67,8 @@ class StdioServer:
         """``command``; of a whole command line, which it should not be, nothing that may be
         secret."""
         words = self.command.split()
-        shown = words[:1] + shown_words(words[1:])
-        return self.command if shown == words else " ".join(shown)
+        shown = shown_words(words)
+        return self.command if len(words) < 2 or shown == words else " ".join(shown)
 
     def __post_init__(self) -> None:
         if not isinstance(self.command, str | os.PathLike) or not str(self.command):
@@ -345,10 +345,11 @@ def _why_not_found(server: StdioServer) -> str:
         words = []
     if len(words) > 1:
         more = ", ..." if server.args else ""
-        args = ", ".join(map(repr, shown_words(words[1:])))
+        command, *rest = shown_words(words)
+        args = ", ".join(map(repr, rest))
         return (
             "it is a whole command line; give the command and its arguments apart: "
-            f"StdioServer({words[0]!r}, [{args}{more}])"
+            f"StdioServer({command!r}, [{args}{more}])"
         )
     if os.path.basename(server.command) != server.command:
         return "it is not an executable file; check the path, and that it may be executed"

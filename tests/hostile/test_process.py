@@ -90,6 +90,17 @@ async def test_a_whole_command_line_is_refused_without_what_may_be_secret(
     assert "sk-1" not in repr((server, caught.value, caught.value.server, told.value))
 
 
+async def test_what_is_set_before_the_command_is_not_shown() -> None:
+    server = StdioServer("KEY=sk-1 npx b")
+    with pytest.raises(
+        ConnectError, match=r"StdioServer\('KEY=\.\.\.', \['npx', 'b'\]\)"
+    ) as caught:
+        await connect(server, approval=allow_all)
+    with pytest.raises(ConfigError, match=r"StdioServer\('KEY=\.\.\.', \['npx', 'b'\]\)") as told:
+        connect("KEY=sk-1 npx b")
+    assert "sk-1" not in repr((server, caught.value, caught.value.server, told.value))
+
+
 async def test_a_command_that_does_not_exist_says_what_to_do() -> None:
     with pytest.raises(ConnectError, match="not on PATH; install it, or give its full path"):
         await connect(["no-such-command-anywhere"])
