@@ -397,6 +397,9 @@ class Host(_Blocking[AsyncHost]):
         except KeyboardInterrupt:
             self.close()
             raise
+        finally:
+            if self._async._closed:
+                self._portal.forget(self._async)
         return self
 
     def __enter__(self) -> Self:

@@ -241,6 +241,18 @@ class TestAHost:
         pid = int(host.call_tool("one__pid").text)
         host.close()
         assert gone(pid)
+        host.close()
+        with pytest.raises(ConfigError, match="make another one"):
+            host.open()
+
+    def test_starts_nothing_after_it_was_closed(self, tmp_path: Path) -> None:
+        starts = tmp_path / "starts"
+        host = sync.Host({"one": scripted("--starts", str(starts))}, approval=allow_all)
+        host.close()
+        with pytest.raises(ConnectError, match="closed before it was opened"), host:
+            raise AssertionError("it was entered")
+        assert not starts.exists()
+        assert host._async not in host._portal._closers
 
 
 class TestThreads:

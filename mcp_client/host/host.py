@@ -161,15 +161,17 @@ class Host(LibraryOfHost):
     async def _open(self) -> Host:
         if self._opened:
             raise ConfigError("a Host can be entered or awaited once; make another one")
+        self._stop_if_closed()
         self._backend = current()
         self._opened = True
         try:
+            for server in self._servers.values():
+                server.open(self._backend)
             if self._options.pins is not None:
                 pinned = await anyio.to_thread.run_sync(self._options.pins.read)
                 for name in self._servers.keys() & pinned.keys():
                     self._tools.directory.know(self._servers[name], pinned[name])
-            for server in self._servers.values():
-                server.open(self._backend)
+            self._stop_if_closed()
             started = [
                 server
                 for server in self._servers.values()
@@ -183,13 +185,17 @@ class Host(LibraryOfHost):
                 if server.session is None:
                     raise server.refusal(final=True)
             await self._tools.take_lists()
-            if self._closed:
-                raise ConnectError("the host was closed while it was being opened")
+            self._stop_if_closed()
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self.aclose()
             raise
         return self
+
+    def _stop_if_closed(self) -> None:
+        if self._closed:
+            opening = "while it was being opened" if self._opened else "before it was opened"
+            raise ConnectError(f"the host was closed {opening}; make another one")
 
     def _register(self, name: object, given: AnyServer | ServerConfig) -> HostedServer:
         if not isinstance(name, str) or not name:

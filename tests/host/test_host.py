@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -700,6 +702,45 @@ class TestEverythingElse:
         async with host:
             with pytest.raises(ConfigError, match="once"):
                 await host
+
+    async def test_nothing_is_started_when_a_closed_host_is_entered(self) -> None:
+        box, lazy = Toolbox("search"), Toolbox("search")
+        servers = {"one": box.server, "two": ServerConfig(lazy.server, lazy=True)}
+        host = host_of(servers, required=["two"])
+        await host.aclose()
+        for _ in range(2):
+            with pytest.raises(ConnectError, match="closed before it was opened"):
+                async with host:
+                    raise AssertionError("it was entered")
+        assert box.asked == lazy.asked == []
+        with pytest.raises(ConnectError, match="closed"):
+            await host.add("three", box.server)
+
+    async def test_nothing_is_started_when_it_is_closed_while_its_pins_are_read(
+        self, tmp_path: Path
+    ) -> None:
+        box = Toolbox("search")
+        reading, go_on = threading.Event(), threading.Event()
+
+        class SlowPins(Pins):
+            def read(self) -> Any:
+                reading.set()
+                assert go_on.wait(10)
+                return super().read()
+
+        host = host_of({"one": box}, pins=SlowPins(tmp_path / "mcp.lock"))
+        async with anyio.create_task_group() as tasks:
+
+            async def close() -> None:
+                await anyio.to_thread.run_sync(reading.wait, 10)
+                await host.aclose()
+                go_on.set()
+
+            tasks.start_soon(close)
+            with pytest.raises(ConnectError, match="closed while it was being opened"):
+                await host
+        assert box.asked == []
+        assert host.status()["one"].state == "closed"
 
     async def test_a_session_that_its_user_closed_is_made_anew(self) -> None:
         box = Toolbox("search")
