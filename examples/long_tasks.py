@@ -21,9 +21,9 @@ async def main() -> None:
 
         task = await session.start_tool("roast", {"beans": "Harrar"})
         print(task)
-        saved = task.to_json()  # with this text, any process may ask for the result
+        saved = task.to_json()  # a dict, which cannot be changed: it is under a MAC
 
-    # Later, perhaps in another process: approval is not asked again, so deny_all does no harm.
+    # Later, in another session: approval is not asked again, so deny_all does no harm.
     async with connect(ROASTER, name="roaster", approval=deny_all) as session:
         result = await session.resume_task(saved).result()
         print(result.text)

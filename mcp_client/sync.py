@@ -126,8 +126,8 @@ class Task(_Blocking[AsyncTask]):
     result = _waits(AsyncTask.result)
     cancel = _waits(AsyncTask.cancel)
 
-    def to_json(self) -> str:
-        """A text from which ``resume_task`` makes this task again, here or in another process."""
+    def to_json(self) -> dict[str, Any]:
+        """What ``resume_task`` makes this task of again: see ``mcp_client.Task``."""
         return self._async.to_json()
 
 
@@ -209,8 +209,8 @@ class Session(_Blocking[AsyncSession]):
     call_tool = _waits(AsyncSession.call_tool)
     start_tool = _gives_a_task(AsyncSession.start_tool)
 
-    def resume_task(self, text: str) -> Task:
-        return Task(self._portal, self._in_loop(self._async.resume_task, text))
+    def resume_task(self, saved: Mapping[str, Any] | str) -> Task:
+        return Task(self._portal, self._in_loop(self._async.resume_task, saved))
 
     resume_task.__doc__ = AsyncSession.resume_task.__doc__
     list_resources = _waits(AsyncSession.list_resources)

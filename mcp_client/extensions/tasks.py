@@ -4,7 +4,7 @@ A server may answer a call with a task (``io.modelcontextprotocol/tasks``, 2026-
 without the request, and its result is asked for later. In 2025-11-25 the client asks for that with
 the call, and must where the tool requires it. ``call_tool`` waits for it (see ``task_run`` and
 ``core_task``). ``start_tool`` returns a ``Task``, which outlives the session and the process:
-``task.to_json()`` is a text for ``session.resume_task`` in another one.
+``task.to_json()`` is for ``session.resume_task`` in another one.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class Task:
         tool: str,
         timeouts: Timeouts,
         on_progress: OnProgress | None = None,
-        saved: Callable[[], str],
+        saved: Callable[[], dict[str, Any]],
         outcome: ToolResult | None = None,
     ) -> None:
         """``run`` and perhaps ``ending`` are None where the tool completed at once, with
@@ -273,12 +273,13 @@ class Task:
             if self._outcome is None and run.over:
                 await self._settle(clocks, None)
 
-    def to_json(self) -> str:
-        """A text from which another session makes this task again, ``resume_task``: in this
-        process or another, for the same server and authorization.
+    def to_json(self) -> dict[str, Any]:
+        """What another session makes this task of again, with ``resume_task``: for the same server
+        and authorization, in this process, or in another one that has the same state.
 
         It has the task's id, the digest of the tool's definition as approved, and what the server
-        is; no credential. The arguments are not in it.
+        is; no credential, no argument and no result. Nothing in it can be changed: it is under a
+        MAC. Of a tool that completed at once keep the result instead.
         """
         return self._saved()
 

@@ -55,7 +55,7 @@ from ..validation.worker_pool import WorkerPool
 from .call_state import CallState
 from .in_force import InForce, changes, check_audience, check_options, is_task
 from .setup import Setup
-from .started import StartedCall
+from .started import EntryOfTask, StartedCall
 from .tool_validation import ToolValidation, log_problem
 
 if TYPE_CHECKING:
@@ -382,7 +382,8 @@ class Caller:
             strictness, seconds = call.validation or "strict", call.timeouts.validation
             return await self.validation.checked(call.plan, result, strictness, seconds)
 
-        return StartedCall(call.entry, judged, partial(self._failed, call, now))
+        call.entry = entry = EntryOfTask(call.entry)
+        return StartedCall(entry, judged, partial(self._failed, call, now))
 
     # ---------------------------------------------------------------- failures
 

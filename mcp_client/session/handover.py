@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
 from weakref import WeakValueDictionary
 
 from ..catalog.tools import Catalog
 from ..connection.connection import Connection
+from ..errors import ConfigError
 from ..extensions.tasks import Task, TaskCalls
 from ..handlers.dispatcher import Dispatcher
 from ..runtime.session_context import SessionContext
@@ -15,7 +20,7 @@ from .call_state import CallState
 from .not_recorded import NotRecorded
 from .saved_task import SavedTask, authorization_of
 from .setup import Setup
-from .started import ResumedCall
+from .started import EntryOfTask, ResumedCall
 
 __all__ = ["Handover"]
 
@@ -39,8 +44,9 @@ class Handover:
         self.tasks = TaskCalls(connection, dispatcher, context)
         self._server = setup.name
         self._audit = setup.audit
-        self._held: WeakValueDictionary[tuple[str, str], Task] = WeakValueDictionary()
-        """Tasks by id and salt: one that is taken up again is the same, and is recorded once."""
+        self._ledger = setup.tasks
+        self._held: WeakValueDictionary[str, Task] = WeakValueDictionary()
+        """Tasks by ``SavedTask.digest``: one that is taken up again is the same."""
 
     async def start(self, call: CallState) -> Task:
         """Make a call, and hand over the task that the server makes of it."""
@@ -54,14 +60,14 @@ class Handover:
             authorization,
             salt,
             id="" if run is None else run.state.id,
-            result=result.raw if run is None else None,
             tool=tool.name,
             definition=tool.fingerprint,
-            has_output=tool._definition.get("outputSchema") is not None,
             call=call.id,
             name=self._server,
             revision=self._connection.agreed().era.revision,
         )
+        if call.ending is not None:
+            call.ending.entry.is_first = partial(self._ledger.close, saved.digest)
         task = Task(
             self.tasks,
             run,
@@ -69,40 +75,48 @@ class Handover:
             tool=tool.name,
             timeouts=call.timeouts,
             on_progress=call.on_progress,
-            saved=saved.text,
+            saved=lambda: saved.to_json(self._ledger.key),
             outcome=result if run is None else None,
         )
-        self._held[saved.id, saved.salt] = task
+        self._held[saved.digest] = task
         return task
 
-    def resume(self, text: str) -> Task:
-        """The task that another session has saved as ``text``; one that this session has already
-        is the same object."""
-        saved = SavedTask.read(text)
+    def resume(self, given: Mapping[str, Any] | str) -> Task:
+        """The task that another session has saved; one that this session has is the same object."""
+        saved = SavedTask.read(given, self._ledger.key)
         revision = self._connection.agreed().era.revision
         saved.check_server(self._server, self._connection.transport, revision)
-        held = self._held.get((saved.id, saved.salt))
-        if held is not None and held.tool == saved.tool:
+        held = self._held.get(saved.digest)
+        if held is not None:
             return held
-        tasks, audit, done = self.tasks, self._audit, saved.result
+        if not saved.id:
+            raise ConfigError(
+                f"the tool {saved.tool!r} completed at once: there is no task to resume, and a "
+                "saved task does not have the result; keep that of task.result() instead",
+                server=self._server,
+                tool=saved.tool,
+            )
+        tasks, audit = self.tasks, self._audit
+        entry = NotRecorded()
+        if audit is not None:
+            entry = EntryOfTask(audit.resumed(saved.call, saved.tool, saved.process))
+            entry.is_first = partial(self._ledger.close, saved.digest)
         ending = ResumedCall(
             saved,
-            NotRecorded()
-            if audit is None
-            else audit.resumed(saved.call, saved.tool, saved.process),
+            entry,
             server=self._server,
             admit=lambda: saved.check_authorization(self._server, self._connection.transport),
             find=self._tools.find,
             read=self._caller.read,
             validation=self._caller.validation,
         )
-        task = self._held[saved.id, saved.salt] = Task(
+        copy = json.loads(given) if isinstance(given, str) else dict(given)
+        task = self._held[saved.digest] = Task(
             tasks,
-            tasks.resumed(saved.id) if done is None else None,
+            tasks.resumed(saved.id),
             ending,
             tool=saved.tool,
             timeouts=tasks.context.timeouts,
-            saved=lambda: text,
-            outcome=None if done is None else self._caller.read(done, saved.tool),
+            saved=lambda: dict(copy),
         )
         return task

@@ -3,24 +3,31 @@
 A saved task belongs to a server and an authorization, as a private list does (2026-07-28
 ``server/utilities/caching``). Both are in it as digests under a key of its own. The id of the task
 stands there as it is, for nothing else finds the task again.
+
+Approval is not asked again for a task, so nothing in it may be changed on its way: all of it is
+under a MAC. The key is that of ``TaskLedger``. The result of a call is never in it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from ..errors import ConfigError
+from ..protocol.canonical_json import canonical
 from ..runtime.keyed_digest import keyed
 from ..transports.base import Transport
 
 __all__ = ["SavedTask", "authorization_of"]
 
 _FORMAT = "mcp-client-task"
-_VERSION = 1
+_VERSION = 2
+_MAC = "mac"
 _STRETCH = 50_000
 """Iterations that a guess at a password takes, for those who read a saved task."""
 _UNKNOWN: Literal[""] = ""
@@ -36,8 +43,6 @@ class SavedTask:
     tool: str
     definition: str
     """The fingerprint of the tool as it was approved."""
-    has_output: bool
-    """Whether that has an output schema."""
     call: str
     """The id of the call in the audit."""
     process: int
@@ -51,8 +56,6 @@ class SavedTask:
     authorization: str | None
     """None where there is none."""
     salt: str = field(repr=False)
-    result: dict[str, Any] | None = field(default=None, repr=False)
-    """Of a tool that completed at once."""
 
     @classmethod
     def of(
@@ -66,44 +69,33 @@ class SavedTask:
             **facts,
         )
 
-    def text(self) -> str:
+    def to_json(self, key: bytes) -> dict[str, Any]:
         authorization = self.authorization and _stretched(self.authorization, self.salt)
-        return json.dumps({_FORMAT: _VERSION, **asdict(self), "authorization": authorization})
+        made = {_FORMAT: _VERSION, **asdict(self), "authorization": authorization}
+        return {**made, _MAC: _mac(made, key)}
 
     @classmethod
-    def read(cls, text: str) -> SavedTask:
-        """From ``text()``; its ``authorization`` is stretched. Raises ``ConfigError``."""
+    def read(cls, given: Mapping[str, Any] | str, key: bytes) -> SavedTask:
+        """From what ``to_json`` made under the same key, or its JSON text; the ``authorization``
+        is stretched. Raises ``ConfigError`` for anything else."""
         try:
-            found = json.loads(text)
-            if found.pop(_FORMAT) != _VERSION:
+            found = dict(json.loads(given) if isinstance(given, str) else given)
+            mac = found.pop(_MAC)
+            whole = hmac.compare_digest(mac, _mac(found, key)) and found.pop(_FORMAT) == _VERSION
+            if not whole or found.keys() != {each.name for each in fields(cls)}:
                 raise ValueError
-            saved = cls(**found)
-            texts = (
-                saved.id,
-                saved.tool,
-                saved.definition,
-                saved.call,
-                saved.name,
-                saved.salt,
-                saved.revision,
-            )
-            optional = saved.server, saved.authorization
-            if (
-                not all(isinstance(one, str) for one in texts)
-                or not all(isinstance(one, str | None) for one in optional)
-                or not isinstance(saved.result, dict | None)
-                or type(saved.process) is not int
-                or type(saved.has_output) is not bool
-                or (saved.result is None) == (saved.id == "")
-            ):
-                raise ValueError
-            bytes.fromhex(saved.salt)
+            return cls(**found)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            # Without the cause, which would quote the text.
+            # Without the cause, which would quote what was given.
             raise ConfigError(
-                "this is not a saved task: give what task.to_json() returned"
+                "this is not a saved task of this process: give what task.to_json() returned, "
+                "unchanged; to resume a task in another process, give both the same state"
             ) from None
-        return saved
+
+    @property
+    def digest(self) -> str:
+        """Tells it from every other task, and tells nothing of its id."""
+        return hashlib.sha256(f"{self.call} {self.salt}".encode()).hexdigest()
 
     def check_server(self, name: str, transport: Transport, revision: str) -> None:
         """Raises ``ConfigError`` where the session called ``name`` is one of another server, or
@@ -151,3 +143,7 @@ def _shown(transport: Transport, salt: bytes) -> str | None:
 def _stretched(digest: str, salt: str) -> str:
     made = hashlib.pbkdf2_hmac("sha256", bytes.fromhex(digest), bytes.fromhex(salt), _STRETCH)
     return made.hex()
+
+
+def _mac(made: Mapping[str, Any], key: bytes) -> str:
+    return hmac.digest(key, f"task {canonical(made)}".encode(), "sha256").hex()

@@ -277,14 +277,15 @@ class Session(LibraryOfSession, SkillsOfSession):
             )
         )
 
-    def resume_task(self, text: str) -> Task:
-        """The task that ``task.to_json()`` was called of, in this process or another one.
+    def resume_task(self, saved: Mapping[str, Any] | str) -> Task:
+        """The task that ``task.to_json()`` was called of, or the JSON text of that.
 
-        Approval is not asked again, and the audit record of the call is closed where its end is
-        seen. Raises ``ConfigError`` for a task of another server; waiting for one of another
+        Approval is not asked again, and the audit record of the call is closed once, where its end
+        is seen first. Raises ``ConfigError`` for what was changed, or saved by a process that does
+        not share this one's state, and for a task of another server; waiting for one of another
         authorization raises it, too.
         """
-        return self._handover.resume(text)
+        return self._handover.resume(saved)
 
     @cached_property
     def _handover(self) -> Handover:

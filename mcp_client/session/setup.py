@@ -10,6 +10,7 @@ from ..protocol.capabilities import ClientDeclaration
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.limits import Limits, Timeouts
 from .retry import Retry
+from .task_ledger import PROCESS_LEDGER, TaskLedger
 from .tool_validation import Strictness
 
 if TYPE_CHECKING:
@@ -37,3 +38,4 @@ class Setup:
     handlers: Handlers | None = None
     audit: Audit | None = None
     retry: Retry | None = None
+    tasks: TaskLedger = PROCESS_LEDGER

@@ -3,7 +3,7 @@
 The call that became a task was approved once and has one audit entry, which is closed by whatever
 sees the end: the session that made the call (``StartedCall``), or one that resumed the task,
 perhaps in another process (``ResumedCall``). Either judges the result by the definition that was
-approved. Where several sessions resume a task, each that sees the end closes the entry in its log.
+approved. Where several sessions see the end, the first of them closes the entry (``TaskLedger``).
 """
 
 from __future__ import annotations
@@ -24,9 +24,29 @@ if TYPE_CHECKING:
     from ..audit import Entry
     from .saved_task import SavedTask
 
-__all__ = ["ResumedCall", "StartedCall"]
+__all__ = ["EntryOfTask", "ResumedCall", "StartedCall"]
 
 _SECONDS = Timeouts().validation
+
+
+class EntryOfTask(NotRecorded):
+    """The audit entry of a call that became a task: closed by the first who sees the end."""
+
+    def __init__(self, entry: Entry | NotRecorded) -> None:
+        self.traffic = entry.traffic
+        self.is_first: Callable[[], Awaitable[bool]] = _always
+        self._entry = entry
+
+    async def done(self, result: ToolResult) -> ToolResult:
+        return await self._entry.done(result) if await self.is_first() else result
+
+    async def failed(self, error: BaseException, cancelled: McpError | None) -> None:
+        if await self.is_first():
+            await self._entry.failed(error, cancelled)
+
+
+async def _always() -> bool:
+    return True
 
 
 class StartedCall:
@@ -34,13 +54,13 @@ class StartedCall:
 
     def __init__(
         self,
-        entry: Entry | NotRecorded,
+        entry: EntryOfTask,
         judged: Callable[[dict[str, Any]], Awaitable[ToolResult]],
         failed: Callable[[BaseException], Awaitable[None]],
     ) -> None:
         self.traffic = entry.traffic
         self.failed = failed
-        self._entry = entry
+        self.entry = entry
         self._judged = judged
 
     async def admit(self) -> None:
@@ -52,7 +72,7 @@ class StartedCall:
         except Exception as error:  # not a cancellation: the result may be asked for again
             await self.failed(error)
             raise
-        return await self._entry.done(result)
+        return await self.entry.done(result)
 
 
 class ResumedCall:
@@ -102,8 +122,6 @@ class ResumedCall:
         await self._entry.failed(error, None)
 
     async def _check(self, result: ToolResult) -> ToolResult:
-        if not self._saved.has_output:
-            return result
         try:
             tool = await self._find(self._saved.tool)
         except McpError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +40,7 @@ from mcp_client import (
     verify_audit,
 )
 from mcp_client.auth.tokens import Key, Source
+from mcp_client.session.task_ledger import PROCESS_LEDGER
 from tests.server.asking import FORM
 from tests.server.http_server import serving
 from tests.server.tasking import ID, Tasking, TaskingOverHttp, done, working
@@ -57,7 +57,7 @@ def records(path: Path) -> list[dict[str, Any]]:
     return [record for record in found if record["event"] in ("opened", "closed")]
 
 
-async def saved(server: Any, **options: Any) -> str:
+async def saved(server: Any, **options: Any) -> dict[str, Any]:
     """A task that was started in a session that has ended."""
     async with connect(server, approval=allow_all, **options) as session:
         return (await session.start_tool("slow")).to_json()
@@ -91,6 +91,11 @@ async def test_a_tool_that_completes_at_once_is_a_finished_task() -> None:
         await task.cancel()
         again = session.resume_task(task.to_json())
         assert (again.status, (await again.result()).text) == ("completed", "at once")
+        assert "at once" not in json.dumps(task.to_json())
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        with pytest.raises(ConfigError, match="completed at once") as caught:
+            session.resume_task(task.to_json())
+    assert caught.value.tool == "quick"
     assert server.methods == ["tools/call"]
 
 
@@ -309,36 +314,98 @@ async def test_a_saved_task_has_its_id_and_no_argument() -> None:
     async with connect(MemoryServer(server), approval=allow_all) as session:
         tool = await session.get_tool("slow")
         task = await session.start_tool("slow", {"password": "hunter2"})
-        found = json.loads(task.to_json())
-    assert "hunter2" not in task.to_json()
+        found = task.to_json()
+    assert "hunter2" not in json.dumps(found)
     assert (found["id"], found["definition"]) == (ID, tool.fingerprint)
 
 
 @pytest.mark.one_backend
 @pytest.mark.parametrize(
-    "change",
-    [
-        lambda text: "",
-        lambda text: "null",
-        lambda text: "[]",
-        lambda text: text[:-1],
-        lambda text: text.replace('"mcp-client-task": 1', '"mcp-client-task": 2'),
-        lambda text: text.replace('"salt": "', '"salt": "x'),
-        lambda text: text.replace('"process": ', '"process": "x", "p": '),
-        lambda text: json.dumps({**json.loads(text), "id": ""}),
-        lambda text: json.dumps({**json.loads(text), "tool": None}),
-        lambda text: json.dumps({**json.loads(text), "more": 1}),
-        lambda text: 7,
-        lambda text: "[" * 100_000,
-    ],
+    "given",
+    ["", "null", "[]", "{}", {}, None, 7, [], "[" * 100_000, {"mcp-client-task": 2, "mac": None}],
 )
-async def test_what_is_no_saved_task_is_refused(change: Callable[[str], Any]) -> None:
-    server = MemoryServer(Tasking())
-    async with connect(server, approval=allow_all) as session:
-        text = (await session.start_tool("slow")).to_json()
-        with pytest.raises(ConfigError, match="not a saved task") as caught:
-            session.resume_task(change(text))
-    assert ID not in str(caught.value)
+async def test_what_is_no_saved_task_is_refused(given: Any) -> None:
+    async with connect(MemoryServer(Tasking()), approval=allow_all) as session:
+        with pytest.raises(ConfigError, match="not a saved task"):
+            session.resume_task(given)
+
+
+CHANGES: dict[str, Any] = {
+    "mcp-client-task": 1,
+    "id": "that-of-another-task",
+    "tool": "quick",
+    "definition": "sha256:0",
+    "has_output": False,
+    "result": {"content": [{"type": "text", "text": "made up"}]},
+    "call": "that-of-another-call",
+    "process": 1,
+    "name": "another",
+    "revision": "2025-11-25",
+    "server": "python sha256:0",
+    "authorization": "0" * 64,
+    "salt": "00",
+    "mac": "0" * 64,
+}
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("member", CHANGES)
+async def test_nothing_of_a_saved_task_can_be_changed(member: str, tmp_path: Path) -> None:
+    server, log = Tasking(done()), tmp_path / "audit.jsonl"
+    whole = await saved(MemoryServer(server), audit=log)
+    before, asked = log.read_text(), len(server.methods)
+    changed = {**whole, member: CHANGES[member]}
+    missing = {name: value for name, value in whole.items() if name != member}
+    async with connect(MemoryServer(server), approval=allow_all, audit=log) as session:
+        for given in (changed, json.dumps(changed), missing):
+            if given == whole:
+                continue  # a member that no saved task has cannot be missing
+            with pytest.raises(ConfigError, match="not a saved task") as caught:
+                session.resume_task(given)
+            assert ID not in str(caught.value)
+        assert (len(server.methods), log.read_text()) == (asked, before)
+        assert (await session.resume_task(json.dumps(whole)).result()).text == "done"
+
+
+@pytest.mark.one_backend
+async def test_a_saved_task_is_good_only_where_its_key_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Tasking(done())
+    whole = await saved(MemoryServer(server))
+    async with connect(MemoryServer(server), approval=allow_all) as session:
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(PROCESS_LEDGER, "key", b"that of another process")
+            with pytest.raises(ConfigError, match="give both the same state"):
+                session.resume_task(whole)
+        assert (await session.resume_task(whole).result()).text == "done"
+
+
+@pytest.mark.parametrize("end", ["ok", "OutcomeUnknown"])
+async def test_a_task_that_several_sessions_see_the_end_of_is_closed_once(
+    end: str, tmp_path: Path
+) -> None:
+    server = Tasking(done() if end == "ok" else {"status": "cancelled"})
+    log = tmp_path / "audit.jsonl"
+
+    async def wait(task: Task) -> None:
+        try:
+            assert (await task.result()).text == "done"
+        except OutcomeUnknown:
+            assert end != "ok"
+
+    async def resume() -> None:
+        async with connect(MemoryServer(server), approval=allow_all, audit=log) as session:
+            await wait(session.resume_task(whole))
+
+    async with connect(MemoryServer(server), approval=allow_all, audit=log) as session:
+        task = await session.start_tool("slow")
+        whole = task.to_json()
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(resume)
+        await wait(task)
+    opened, closed = records(log)
+    assert (opened["event"], closed["outcome"]) == ("opened", end)
+    assert verify_audit(log).open_calls == ()
 
 
 @pytest.mark.one_backend
@@ -429,7 +496,7 @@ async def test_a_task_is_resumed_under_the_same_authorization_only(then: str) ->
         first = HttpServer(url, headers={"Authorization": "Bearer of-ana"})
         async with connect(first, approval=allow_all) as session:
             text = (await session.start_tool("slow")).to_json()
-        assert "of-ana" not in text
+        assert "of-ana" not in json.dumps(text)
         tokens = {"same": "of-ana", "other": "of-bo"}
         given = {"Authorization": f"Bearer {tokens[then]}"} if then in tokens else None
         async with connect(HttpServer(url, headers=given), approval=allow_all) as session:
