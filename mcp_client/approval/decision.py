@@ -10,6 +10,7 @@ from ..catalog.skill_request import SkillRequest
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError
 from ..runtime.frozen import frozen_dataclass
+from ..runtime.safe_text import safe_text
 
 __all__ = [
     "IN_PLACE",
@@ -21,6 +22,7 @@ __all__ = [
     "Remember",
     "Verdict",
     "allow_all",
+    "check_person",
     "deny_all",
     "not_an_answer",
     "not_arguments",
@@ -29,6 +31,7 @@ __all__ = [
 Scope: TypeAlias = Literal["call", "session", "always"]
 _SCOPES = ("call", "session", "always")
 _LONGEST = 1e10
+_LONGEST_PERSON = 200
 
 
 @frozen_dataclass
@@ -95,7 +98,8 @@ class Allow:
     - ``reason``: Why, for the record.
     - ``source``: What kind of approver decided, for the record: "hook", "person", "rule" or
       "memory".
-    - ``by``: Who decided, by the host's own name for them, for the record: ``decision.by``.
+    - ``by``: Who decided, by the host's own name for them, for the record: ``decision.by``. It has
+      at most 200 characters, or ``ConfigError`` is raised.
     - ``expires``: Until when what allows the call holds, for the record: seconds since the
       beginning of 1970. It limits nothing; see ``Remember(seconds=...)`` and ``Rule(expires=...)``.
     """
@@ -107,12 +111,16 @@ class Allow:
     by: str | None = None
     expires: float | None = None
 
+    def __post_init__(self) -> None:
+        if self.by is not None:
+            check_person(self.by)
+
 
 @frozen_dataclass
 class Deny:
     """No, and why; the caller gets the reason in ``CallDenied``. A no is never remembered.
 
-    Raises ``ConfigError`` where the reason is not a text.
+    Raises ``ConfigError`` where the reason is not a text, or ``by`` no name.
 
     - ``source``: What kind of approver decided, as in ``Allow``; "gate" where no answer was usable.
     - ``by``: Who decided, as in ``Allow``; also ``CallDenied.by``.
@@ -125,6 +133,22 @@ class Deny:
     def __post_init__(self) -> None:
         if not isinstance(self.reason, str):
             raise ConfigError(f"Deny({type(self.reason).__name__}): give the reason as a text")
+        if self.by is not None:
+            check_person(self.by)
+
+
+def check_person(by: object) -> str:
+    """The name of who decides, as records show it. Raises ``ConfigError`` for one that is too long,
+    because cut it may be the name of somebody else."""
+    if not isinstance(by, str) or not by:
+        raise ConfigError(f"by={by!r}: give the name of who decides")
+    shown = safe_text(by, len(by))
+    if len(shown) > _LONGEST_PERSON:
+        raise ConfigError(
+            f"by={shown[:20]!r}...: the name of who decides has {len(shown):,} characters; give "
+            f"one of at most {_LONGEST_PERSON}"
+        )
+    return shown
 
 
 def not_an_answer(answer: object) -> str:

@@ -53,9 +53,8 @@ from ..catalog.tool import ToolCall
 from ..errors import CallPending, ConfigError, InvalidArguments
 from ..protocol.canonical_json import NotJson, canonical_of, frozen, plain
 from ..runtime.event_loop import LoopEvent, current
-from ..runtime.safe_text import safe_text
 from ..runtime.signal import Signal
-from .decision import Allow, Answer, Deny, Remember, not_an_answer, not_arguments
+from .decision import Allow, Answer, Deny, Remember, check_person, not_an_answer, not_arguments
 from .pending import DecidedApproval, PendingApproval, PendingChanges
 from .questions import in_thread
 
@@ -181,10 +180,10 @@ class ApprovalQueue:
     def decide(self, ids: str | Iterable[str], answer: Answer, *, by: str | None = None) -> None:
         """Give ``answer`` to one pending call, or to several at once.
 
-        ``by`` is the name of who decides, for the record (``decision.by``). Raises ``NotPending``,
-        a ``LookupError``, where one of them is not pending (any more): then none is decided.
-        Raises ``ConfigError`` for an answer that could not be used, and ``InvalidArguments`` for
-        edited arguments that are not JSON; the call remains pending.
+        ``by`` is the name of who decides, for the record (``decision.by``), of at most 200
+        characters. Raises ``NotPending``, a ``LookupError``, where one of them is not pending (any
+        more): then none is decided. Raises ``ConfigError`` for an answer that could not be used,
+        and ``InvalidArguments`` for edited arguments that are not JSON; the call remains pending.
         """
         wanted = _ids(ids)
         answer = _signed(answer, by)
@@ -311,8 +310,6 @@ def _signed(answer: Any, by: Any) -> Answer:
     decider may change afterwards. Raises ``ConfigError`` and ``InvalidArguments``."""
     if type(answer) not in (Allow, Deny):
         raise ConfigError(f"decide() was given {not_an_answer(answer)}")
-    if by is not None and (not isinstance(by, str) or not by):
-        raise ConfigError(f"decide(by={by!r}): give the name of who decides")
     signed: Answer = answer
     if type(signed) is Allow:
         signed = replace(
@@ -323,7 +320,7 @@ def _signed(answer: Any, by: Any) -> Answer:
     if by is None:
         return signed
     source = "person" if answer.source == "hook" else answer.source
-    return replace(signed, by=safe_text(by, 200), source=source)
+    return replace(signed, by=check_person(by), source=source)
 
 
 def _copied(arguments: Any) -> Any:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from .markup import Html, Part, element, joined
 
-__all__ = ["document", "message", "page_of"]
+__all__ = ["Window", "document", "message", "page_of"]
 
 _TITLE = "Calls that wait for approval"
+
+
+class Window(NamedTuple):
+    """Which of the pending calls stand on a page, the oldest being the first."""
+
+    skip: int
+    most: int
+    all: int
 
 
 def document(body: Part, *, nonce: str | None = None, above: str | None = None) -> Html:
@@ -36,7 +46,7 @@ def message(text: str) -> Html:
     return joined([element("h1", "Not done"), element("p", text)])
 
 
-def page_of(person: str, cards: Html, count: int, decided: Html, token: str) -> Html:
+def page_of(person: str, cards: Html, window: Window, decided: Html, token: str) -> Html:
     """What ``person`` sees: the calls, the bar to decide several at once, and what was decided."""
     return joined(
         [
@@ -52,8 +62,11 @@ def page_of(person: str, cards: Html, count: int, decided: Html, token: str) -> 
                     id="calls",
                     aria_label="Pending calls",
                     tabindex="-1",
+                    data_skip=str(window.skip),
+                    data_most=str(window.most),
                 ),
-                element("p", "Nothing waits for you.", id="empty", hidden=count > 0),
+                _others(window),
+                element("p", "Nothing waits for you.", id="empty", hidden=window.all > 0),
             ),
             element(
                 "aside",
@@ -63,6 +76,29 @@ def page_of(person: str, cards: Html, count: int, decided: Html, token: str) -> 
             ),
             element("p", "", id="said", role="status", class_="spoken"),
         ]
+    )
+
+
+def _others(window: Window) -> Html:
+    """What waits and does not stand on this page."""
+    first, last = window.skip + 1, min(window.skip + window.most, window.all)
+    some = f"These are {first:,} to {last:,} of" if last >= first else "None stands here of"
+    return element(
+        "p",
+        element("span", f"{some} {window.all:,} calls that wait.", id="others-count"),
+        " Others come here as these are decided; to filter and to select are for this page. ",
+        element("a", "The first", href="./", id="others-first", hidden=window.skip == 0),
+        " ",
+        element(
+            "a",
+            "The next",
+            href=f"./?skip={window.skip + window.most}",
+            id="others-next",
+            hidden=window.all <= window.skip + window.most,
+        ),
+        id="others",
+        class_="cut",
+        hidden=window.all <= window.most and window.skip == 0,
     )
 
 

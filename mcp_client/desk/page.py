@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from ..approval.decision import Allow, Answer, Deny
+from ..approval.decision import Allow, Answer, Deny, check_person
 from ..approval.editor import EditorFailed, arguments_of, draft_of
 from ..approval.pending import DecidedApproval, PendingApproval
 from ..approval.questions import in_thread
@@ -42,11 +42,10 @@ from ..catalog.tool import ToolCall
 from ..errors import ConfigError, McpError, NotPending
 from ..protocol.canonical_json import NotJson
 from ..runtime.callbacks import invoke_callback, is_async
-from ..runtime.safe_text import safe_text
 from .asgi import Receive, Refused, Request, Response, Scope, Send, Stream
-from .document import document, message, page_of
+from .document import Window, document, message, page_of
 from .markup import Html, joined
-from .question import card, decided_list, whole
+from .question import card, decided_list, part, whole
 
 __all__ = ["ApprovalPage", "Authorize", "Visible"]
 
@@ -57,7 +56,8 @@ Visible: TypeAlias = Callable[[str, ToolCall], "bool | Awaitable[bool]"]
 """Of a person and a call, or a ``SkillRequest``; one that raises for a skill does not show it."""
 
 _STATIC = {"desk.js": "text/javascript; charset=utf-8", "desk.css": "text/css; charset=utf-8"}
-_NAME = 200
+_CARDS = 50
+"""On one page."""
 _NOT_SHOWN = "visible() raised, so the call is not shown"
 T = TypeVar("T", PendingApproval, DecidedApproval)
 
@@ -77,9 +77,10 @@ class ApprovalPage:
         show_context: bool = False,
         secret: bytes | None = None,
     ) -> None:
-        """``authorize(scope)`` gives the name of the person, which is recorded as who decided;
-        None refuses the request. ``show_context`` shows whose call it is. ``secret`` makes the
-        tokens of forms: give one where several processes serve the page over one store.
+        """``authorize(scope)`` gives the name of the person, of at most 200 characters, which is
+        recorded as who decided; None refuses the request. ``show_context`` shows whose call it is.
+        ``secret`` makes the tokens of forms: give one where several processes serve the page over
+        one store.
 
         Raises ``ConfigError`` for a wrong argument.
         """
@@ -132,7 +133,7 @@ class ApprovalPage:
             return Response(status=405, allow="GET, HEAD")
         match first, rest:
             case "", "":
-                return await self._page(person)
+                return await self._page(person, _whole_number(request, "skip"))
             case "changes", "" if request.method == "GET":
                 return Stream(self._changes(person), self.stream_seconds)
             case "calls", "":
@@ -140,8 +141,7 @@ class ApprovalPage:
             case "decided", "":
                 return Response(decided_list(await self._decided(person)))
             case "call", id:
-                pending = await self._one(person, id)
-                return Response(document(whole(pending, context=self._show_context), above="../"))
+                return await self._whole(request, await self._one(person, id))
             case "draft", id:
                 pending = await self._one(person, id)
                 if isinstance(pending.call, SkillRequest):
@@ -169,7 +169,12 @@ class ApprovalPage:
             )
         if not isinstance(name, str) or not name:
             raise Refused(403, "You are not logged in, or may not decide calls here.")
-        return safe_text(name, _NAME)
+        try:
+            check_person(name)
+        except ConfigError as error:
+            _log.warning("what authorize() returned is refused: %s", error)
+            raise Refused(403, "Your name is too long to decide calls here.") from None
+        return name
 
     async def _seen(self, person: str, calls: Sequence[T]) -> list[T]:
         """Those that this person may see."""
@@ -207,20 +212,32 @@ class ApprovalPage:
                 return pending
         raise Refused(404, "That call is not pending: it was decided, or its caller has gone.")
 
-    async def _page(self, person: str) -> Response:
+    async def _page(self, person: str, skip: int) -> Response:
         pending, decided = await self._pending(person), await self._decided(person)
         token = self._token(person)
         answer = Response()
-        cards = await in_thread(self._cards, pending, token)
-        body = page_of(person, cards, len(pending), decided_list(decided), token)
+        cards = await in_thread(self._cards, pending[skip : skip + _CARDS], token)
+        window = Window(skip, _CARDS, len(pending))
+        body = page_of(person, cards, window, decided_list(decided), token)
         return Response(document(body, nonce=answer.nonce, above=""), nonce=answer.nonce)
+
+    async def _whole(self, request: Request, pending: PendingApproval) -> Response:
+        """All of one call, or what follows of one of its texts."""
+        name = request.query.get("part", [""])[-1]
+        if not name:
+            body: Html | None = await in_thread(lambda: whole(pending, context=self._show_context))
+        else:
+            body = await in_thread(part, pending, name, _whole_number(request, "from"))
+        if body is None:
+            raise Refused(404, "The call has no such part.")
+        return Response(document(body, above="../"))
 
     def _cards(self, pending: Sequence[PendingApproval], token: str) -> Html:
         return joined(card(one, token, context=self._show_context) for one in pending)
 
     async def _calls(self, person: str, ids: list[str]) -> Response:
         wanted = set(",".join(ids).split(","))
-        pending = [one for one in await self._pending(person) if one.id in wanted]
+        pending = [one for one in await self._pending(person) if one.id in wanted][:_CARDS]
         return Response(await in_thread(self._cards, pending, self._token(person)))
 
     async def _changes(self, person: str) -> AsyncGenerator[str]:
@@ -349,6 +366,13 @@ def _refusal(request: Request, refused: Refused) -> Response:
         body = json.dumps({"error": refused.text, **refused.more})
         return Response(body, status=refused.status, type="application/json")
     return Response(document(message(refused.text)), status=refused.status)
+
+
+def _whole_number(request: Request, name: str) -> int:
+    text = request.query.get(name, ["0"])[-1]
+    if not (text.isascii() and text.isdecimal() and len(text) < 12):
+        raise Refused(400, f"Give {name}= as a whole number.")
+    return int(text)
 
 
 def _static(name: str) -> bytes:

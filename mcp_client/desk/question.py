@@ -1,9 +1,14 @@
-"""One call as a person sees it on the page, and what was decided about others."""
+"""One call as a person sees it on the page, and what was decided about others.
+
+A card takes bounded room, whatever is in the call; what is left out is said, and "Show all of it"
+leads to all of it, in parts that are bounded, too.
+"""
 
 from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from ..approval.decision import Allow, Remember
@@ -14,15 +19,15 @@ from ..catalog.drift import Drift
 from ..catalog.fingerprint import fingerprinted
 from ..catalog.skill_request import SkillRequest
 from ..catalog.tool import Tool, ToolCall
-from ..runtime.console_layout import WHOLE, Fold
-from .markup import Html, Part, element, joined, json_block, lines_block
+from ..runtime.console_layout import SHORT, WHOLE, Fold
+from .lines import CARD, PART, PROSE, block, json_lines, prose_lines
+from .markup import Html, Part, element, joined
 
-__all__ = ["card", "decided_list", "whole"]
+__all__ = ["card", "decided_list", "part", "whole"]
 
-_INLINE = 30_000
-"""Characters of arguments that are shown in full beside the other calls."""
-_FOLDED = (Fold(text=2_000, members=100, depth=6),)
+_FOLDS = (*WHOLE, Fold(text=2_000, members=100, depth=6), *SHORT)
 _PROSE = 700
+_FINDINGS = 30
 _DIFF_LINES = 400
 _DIFF_LINE = 2_000
 """Characters of one of them; where two long texts differ is said above them."""
@@ -38,16 +43,16 @@ def card(pending: PendingApproval, token: str, *, context: bool = False) -> Html
     call, id = pending.call, pending.id
     if isinstance(call, SkillRequest):
         return _skill_card(pending, call, token, context)
-    folded = len(call.arguments_json) > _INLINE
+    arguments, folded = _arguments(call)
     return element(
         "article",
         _head(pending),
-        _warnings(call),
+        _warnings(call, _FINDINGS),
         _origin(call),
         _context(call) if context else None,
-        _arguments(call, _FOLDED if folded else WHOLE),
+        arguments,
         _hints(call),
-        _said(call, _PROSE),
+        _said(call),
         element(
             "p",
             element(
@@ -69,31 +74,38 @@ def card(pending: PendingApproval, token: str, *, context: bool = False) -> Html
 
 
 def whole(pending: PendingApproval, *, context: bool = False) -> Html:
-    """The call in full, to be read: nothing is left out. The arguments come before what the server
-    says, so that no description can put them off."""
+    """The call in full, to be read: nothing is left out, but long texts go on at ``part``. The
+    arguments come before what the server says, so that no description can put them off."""
     call = pending.call
-    if isinstance(call, SkillRequest):
-        return _skill_whole(call, context)
+    skill = isinstance(call, SkillRequest)
     return joined(
         [
             element("h1", *_title(call)),
-            _warnings(call),
-            _hints(call),
-            _origin(call),
+            _warnings(call, len(call.findings)),
+            None if isinstance(call, SkillRequest) else _hints(call),
+            None if isinstance(call, SkillRequest) else _origin(call),
             _context(call) if context else None,
-            _arguments(call, WHOLE),
-            _section("The caller's _meta", json_block(call.meta_json, "The caller's _meta"))
-            if call.meta_json is not None
+            _facts(("URI", call.uri), *skill_facts(call))
+            if isinstance(call, SkillRequest)
             else None,
-            _said(call, None),
-            _section(
-                "Input schema", json_block(json.dumps(call.tool.input_schema), "Input schema")
-            ),
+            *(_text(pending.id, name, 0, call) for name in _texts(call)),
             _facts(
-                ("Definition", call.tool.fingerprint), ("This call", call.key), ("Its id", call.id)
+                ("Digest of its files", call.digest or "none: its content is dynamic")
+                if isinstance(call, SkillRequest)
+                else ("Definition", call.tool.fingerprint),
+                ("This load" if skill else "This call", call.key),
+                ("Its id", call.id),
             ),
         ]
     )
+
+
+def part(pending: PendingApproval, name: str, start: int) -> Html | None:
+    """One text of the call, from line ``start``; None if it has no such text."""
+    call = pending.call
+    if name not in _texts(call):
+        return None
+    return joined([element("h1", *_title(call)), _text(pending.id, name, start, call)])
 
 
 def decided_list(decided: list[DecidedApproval]) -> Html:
@@ -112,11 +124,11 @@ def _skill_card(pending: PendingApproval, skill: SkillRequest, token: str, conte
     return element(
         "article",
         _head(pending),
-        _warnings(skill),
+        _warnings(skill, _FINDINGS),
         _context(skill) if context else None,
         _facts(*skill_facts(skill)),
-        element("div", _quote("It says", skill.description, _PROSE), class_="said"),
-        _skill_files(skill, _FILES),
+        element("div", _quote("It says", skill.description), class_="said"),
+        _skill_files(skill),
         element("p", link, class_="all"),
         _form(pending, token),
         class_="call",
@@ -127,31 +139,57 @@ def _skill_card(pending: PendingApproval, skill: SkillRequest, token: str, conte
     )
 
 
-def _skill_whole(skill: SkillRequest, context: bool) -> Html:
-    return joined(
-        [
-            element("h1", *_title(skill)),
-            _warnings(skill),
-            _context(skill) if context else None,
-            _facts(("URI", skill.uri), *skill_facts(skill)),
-            element("div", _quote("It says", skill.description, None), class_="said"),
-            _skill_files(skill, len(skill.files)),
-            _facts(
-                ("Digest of its files", skill.digest or "none: its content is dynamic"),
-                ("This load", skill.key),
-                ("Its id", skill.id),
-            ),
-        ]
-    )
-
-
-def _skill_files(skill: SkillRequest, most: int) -> Html | None:
+def _skill_files(skill: SkillRequest) -> Html | None:
     if not skill.files:
         return None
-    shown = [f"{file.size:,} bytes  {file.path}" for file in skill.files[:most]]
-    left = len(skill.files) - most
+    left = len(skill.files) - _FILES
     more = element("p", f"{left:,} more files", class_="hint") if left > 0 else None
-    return _section("Files", lines_block("\n".join(shown), "Files"), more)
+    listed = prose_lines("\n".join(_file_lines(skill, _FILES)))
+    return _section("Files", block(listed, "Files", PROSE).html, more)
+
+
+def _file_lines(skill: SkillRequest, most: int | None) -> Iterator[str]:
+    return (f"{file.size:,} bytes  {file.path}" for file in skill.files[:most])
+
+
+def _texts(call: ToolCall | SkillRequest) -> dict[str, tuple[str, str, bool]]:
+    """What may be long: by a short name its label, the text, and whether that is JSON."""
+    if isinstance(call, SkillRequest):
+        files = "\n".join(_file_lines(call, None))
+        found = {
+            "description": ("It says", call.description, False),
+            "files": ("Files", files, False),
+        }
+    else:
+        tool = call.tool
+        found = {
+            "arguments": ("Arguments", call.arguments_json, True),
+            "meta": ("The caller's _meta", call.meta_json or "", True),
+            "title": ("Its title", tool.title or "", False),
+            "description": ("It says", tool.description or "", False),
+            "schema": ("Input schema", json.dumps(tool.input_schema), True),
+        }
+    return {name: one for name, one in found.items() if one[1]}
+
+
+def _text(id: str, name: str, start: int, call: ToolCall | SkillRequest) -> Html:
+    label, text, is_json = _texts(call)[name]
+    if text == "{}" and name == "arguments":
+        return _section(label, element("p", "None.", class_="hint"))
+    shown = block(json_lines(text) if is_json else prose_lines(text), label, PART, start)
+    if shown.start == 0 and shown.left <= 0:
+        return _section(label, shown.html)
+    where = f"Lines {shown.start + 1:,} to {shown.end:,} of {shown.lines:,}. "
+    links = [
+        element("a", text, href=f"{id}?part={name}&from={line}")
+        for text, line, there in (
+            ("From the first line", 0, shown.start > 0),
+            (f"On from line {shown.end + 1:,}", shown.end, shown.left > 0),
+        )
+        if there
+    ]
+    remark = element("p", where, links[0], " " if links[1:] else None, *links[1:], class_="cut")
+    return _section(label, remark, shown.html, remark)
 
 
 def _title(call: ToolCall | SkillRequest) -> list[Part]:
@@ -186,15 +224,16 @@ def _time(seconds: float) -> Html:
     return element("time", f"{when:%Y-%m-%d %H:%M:%S} UTC", datetime=f"{when:%Y-%m-%dT%H:%M:%SZ}")
 
 
-def _warnings(call: ToolCall | SkillRequest) -> Html | None:
+def _warnings(call: ToolCall | SkillRequest, most: int) -> Html | None:
     drift = None if isinstance(call, SkillRequest) else call.drift
     if not call.findings and drift is None:
         return None
-    found = element("ul", *(element("li", finding) for finding in call.findings))
+    left = len(call.findings) - most
     return element(
         "section",
         element("h3", "Look at this first"),
-        found,
+        element("ul", *(element("li", finding) for finding in call.findings[:most])),
+        element("p", f"{left:,} more: show all of it", class_="cut") if left > 0 else None,
         None if isinstance(call, SkillRequest) or drift is None else _drift(call.tool, drift),
         class_="findings",
     )
@@ -209,9 +248,13 @@ def _drift(tool: Tool, drift: Drift) -> Html | None:
     start = max(0, next(same, min(len(old), len(new))) - _AROUND)
     end = start + _COMPARED
     lines = list(difflib.unified_diff(old[start:end], new[start:end], lineterm="", n=_AROUND))[3:]
-    shown = [_diff_line(line) for line in lines[:_DIFF_LINES]]
-    if len(lines) > _DIFF_LINES:
-        shown.append(element("span", f"{len(lines) - _DIFF_LINES} more lines", class_="l note"))
+    shown: list[Html] = []
+    for line in lines[:_DIFF_LINES]:
+        shown.append(_diff_line(line))
+        if sum(map(len, shown)) > CARD.markup:
+            break
+    if len(lines) > len(shown):
+        shown.append(element("span", f"{len(lines) - len(shown):,} more lines", class_="l note"))
     if max(len(old), len(new)) > end:
         left = max(len(old), len(new)) - end
         note = f"{left:,} lines further down are not compared: look at the whole call"
@@ -247,24 +290,24 @@ def _diff_line(line: str) -> Html:
     return element("span", spoken, shown, class_=f"l {kind}")
 
 
-def _said(call: ToolCall, most: int | None) -> Html | None:
-    tool, parts = call.tool, list[Part]()
-    if tool.title:
-        parts.append(_quote("Its title", tool.title, most))
-    if tool.description:
-        parts.append(_quote("It says", tool.description, most))
-    return element("div", *parts, class_="said") if parts else None
+def _said(call: ToolCall) -> Html | None:
+    quotes = [
+        _quote(label, text)
+        for label, text in (("Its title", call.tool.title), ("It says", call.tool.description))
+        if text
+    ]
+    return element("div", *quotes, class_="said") if quotes else None
 
 
-def _quote(label: str, text: str, most: int | None) -> Html:
-    left = 0 if most is None else len(text) - most
-    if left > 0:
-        text = text[:most]
+def _quote(label: str, text: str) -> Html:
+    shown = block(prose_lines(text[:_PROSE]), label, PROSE)
+    left = [f"{shown.left:,} more lines"] if shown.left > 0 else []
+    left += [f"{len(text) - _PROSE:,} more characters"] if len(text) > _PROSE else []
     return element(
         "div",
         element("h3", label),
-        lines_block(text, label),
-        element("p", f"{left:,} more characters", class_="hint") if left > 0 else None,
+        shown.html,
+        element("p", " and ".join(left), class_="hint") if left else None,
         class_="quote",
     )
 
@@ -310,15 +353,23 @@ def _facts(*facts: tuple[str, str]) -> Html:
     return element("dl", *rows, class_="facts")
 
 
-def _arguments(call: ToolCall, folds: tuple[Fold, ...]) -> Html:
+def _arguments(call: ToolCall) -> tuple[Html, bool]:
+    """On a card, folded as little as its room allows; and whether anything is left out."""
     text = call.arguments_json
-    size = f"{len(text):,} characters"
     if text == "{}":
-        return _section("Arguments", element("p", "None.", class_="hint"))
-    cut = None
-    if folds is not WHOLE:
-        cut = element("p", f"Not all of it is shown here: {size} in all.", class_="cut")
-    return _section("Arguments", cut, json_block(text, "Arguments", folds))
+        return _section("Arguments", element("p", "None.", class_="hint")), False
+    for fold in _FOLDS:
+        shown = block(json_lines(text, fold), "Arguments", CARD)
+        if shown.left == 0:
+            break
+    folded = fold is not WHOLE[0] or shown.left > 0
+    cut, more = None, None
+    if folded:
+        size = f"{len(text):,} characters in all."
+        cut = element("p", f"Not all of it is shown here: {size}", class_="cut")
+    if shown.left > 0:
+        more = element("p", f"{shown.left:,} more lines", class_="cut")
+    return _section("Arguments", cut, shown.html, more), folded
 
 
 def _section(title: str, *children: Part) -> Html:

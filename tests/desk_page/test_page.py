@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -142,6 +144,96 @@ async def test_arguments_are_shown_in_full_however_large_they_are() -> None:
         assert text in everything.text
         assert call.key in everything.text
         assert (await ana.get(f"draft/{id}")).json() == {"text": text, "path": "/srv"}
+
+
+HUGE: dict[str, Any] = {
+    "line-feeds": {"text": "\n" * 10_000},
+    "backslashes-before-them": {"text": "\\\n" * 10_000},
+    "hidden-characters": {"text": "\u202e" * 130_000},
+    "quotes": {"text": "'<" * 120_000},
+    "members": {"list": [0] * 10_000},
+    "keys": {f"{n}\n{n}": "" for n in range(4_000)},
+    "long-keys": {"\n" * 2_000 + str(n): 0 for n in range(10)},
+    "depth": {"deep": json.loads("[" * 120 + "0" + ",0" * 10_000 + "]" * 120)},
+}
+
+
+@pytest.mark.parametrize("arguments", HUGE.values(), ids=HUGE)
+def test_a_card_is_bounded_and_says_what_it_leaves_out(arguments: dict[str, Any]) -> None:
+    pending = PendingApproval("1", ToolCall.example("write", arguments), 0.0, None)
+    shown = card(pending, "token")
+    assert len(shown) < 50_000
+    assert "Not all of it is shown here" in shown
+    assert 'href="call/1"' in shown
+
+
+def test_a_card_of_what_the_server_says_is_bounded_too() -> None:
+    definition = {"name": "t", "title": "\n" * 700, "description": "\u202e\n" * 50_000}
+    findings = [f"finding {n}" for n in range(10_000)]
+    call = ToolCall.example(definition, findings=findings)
+    shown = card(PendingApproval("1", call, 0.0, None), "token")
+    assert len(shown) < 50_000
+    assert f"{len(call.findings) - 30:,} more: show all of it" in shown
+    assert "more lines and 99,300 more characters" in shown
+    assert "finding 9999" in whole(PendingApproval("1", call, 0.0, None))
+
+
+@pytest.mark.parametrize("arguments", HUGE.values(), ids=HUGE)
+async def test_all_of_a_large_call_can_be_read_in_parts_that_are_bounded(
+    arguments: dict[str, Any],
+) -> None:
+    call = ToolCall.example("write", arguments)
+    async with a_site() as site, site.person() as ana:
+        (id,) = await site.ask(call)
+        address, read, parts = f"call/{id}", "", 0
+        while address:
+            page = (await ana.get(address)).text
+            assert len(page) < 1_100_000
+            read += "".join(
+                re.findall(r'<pre class="block"[^>]*"Arguments">(.*?)</pre>', page, re.S)
+            )
+            parts += 1
+            following = re.search(r'href="([^"]+)">On from line', page)
+            address = f"call/{html.unescape(following[1])}" if following else ""
+    lines = re.findall(r'<span class="l(?: more)?">(.*?)</span>(?=<span class="l|$)', read, re.S)
+    text = re.sub(r'<span class="escape">(.*?)</span>', r"\1", "".join(lines))
+    text = re.sub(r"\\u\{([0-9a-f]+)\}", lambda char: chr(int(char[1], 16)), html.unescape(text))
+    assert json.loads(text) == arguments
+    assert parts > 1
+
+
+async def test_a_part_that_is_not_there_is_refused() -> None:
+    async with a_site() as site, site.person() as ana:
+        (id,) = await site.ask(DELETE)
+        for query, status in (
+            *(("part=nothing", 404), ("part=meta", 404), ("part=arguments&from=-1", 400)),
+            *(("part=arguments&from=1e3", 400), ("part=arguments&from=" + "9" * 5_000, 400)),
+            ("part=arguments&from=99999", 200),
+        ):
+            assert (await ana.get(f"call/{id}?{query}")).status_code == status, query
+
+
+async def test_a_page_has_a_bounded_number_of_calls_and_leads_to_the_others() -> None:
+    async with a_site() as site, site.person() as ana, ana.stream() as events:
+        ids = await site.ask(*(ToolCall.example(f"tool_{n}") for n in range(120)))
+        pages, address = [], ""
+        for _ in range(3):
+            seen = Seen((await ana.get(address)).text)
+            pages.append([one["data-id"] for one in seen.tags("article")])
+            following = [one for one in seen.tags("a") if one.get("id") == "others-next"]
+            address = str(following[0]["href"])
+        assert pages == [ids[:50], ids[50:100], ids[100:]]
+        assert "hidden" in following[0]
+        assert "These are 101 to 120 of 120 calls that wait." in seen.text
+        some = await ana.get(f"calls?ids={','.join(ids)}")
+        assert len(Seen(some.text).tags("article")) == 50
+        async for event in events:
+            if len(event["ids"]) == 120:
+                break
+        assert (await ana.decide(*ids[:100])).status_code == 200
+        assert len(Seen((await ana.get()).text).tags("article")) == 20
+        assert (await ana.get("?skip=-1")).status_code == 400
+        assert "None stands here of 20" in (await ana.get("?skip=100")).text
 
 
 async def test_what_was_decided_lately_says_by_whom_and_why() -> None:
@@ -347,6 +439,34 @@ def raising(scope: Any) -> str:
 async def test_anything_but_a_name_is_refused(who: Any) -> None:
     async with a_site(authorize=who) as site, site.person() as ana:
         assert (await ana.get()).status_code == 403
+
+
+@pytest.mark.parametrize("name", ["x" * 201, "\u202e" * 26], ids=["long", "long-as-it-is-shown"])
+async def test_two_people_are_never_one_because_their_names_are_long(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with a_site(authorize=lambda scope: name) as site, site.person() as ana:
+        await site.ask(DELETE)
+        answer = await ana.get()
+    assert answer.status_code == 403
+    assert "too long" in answer.text
+    assert "characters; give one of at most 200" in caplog.text
+
+
+async def test_visible_hears_of_a_person_by_the_name_that_authorize_gave() -> None:
+    name, heard = "ana\u200b", set[str]()
+
+    def visible(person: str, call: ToolCall) -> bool:
+        heard.add(person)
+        return True
+
+    async with a_site(authorize=lambda scope: name, visible=visible) as site, site.person() as ana:
+        (id,) = await site.ask(DELETE)
+        assert "ana\\u{200b}" in (await ana.get()).text
+        assert (await ana.decide(id)).status_code == 200
+        await until_answered(site, "delete_file")
+    assert heard == {name}
+    assert site.answers["delete_file"].by == "ana\\u{200b}"
 
 
 async def test_what_authorize_should_have_returned_is_said_once(

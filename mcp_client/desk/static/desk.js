@@ -11,6 +11,8 @@
   const policy = window.trustedTypes
     ? window.trustedTypes.createPolicy("desk", { createHTML: (markup) => markup })
     : { createHTML: (markup) => markup };
+  const skip = Number(calls.dataset.skip);
+  const most = Number(calls.dataset.most);
   let token = batch.elements.token.value;
   let decided = null;
   let pending = null;
@@ -51,17 +53,25 @@
     for (const field of document.querySelectorAll("input[name=token]")) field.value = token;
     pending = new Set(state.ids);
     settleGone();
-    const missing = state.ids.filter((id) => !cardOf(id));
-    for (let start = 0; start < missing.length; start += 50) {
-      const some = missing.slice(start, start + 50);
-      insert(calls, await get(`calls?ids=${some.join(",")}`), false);
-    }
+    const room = Math.max(0, most - cards().length);
+    const missing = state.ids.slice(skip).filter((id) => !cardOf(id)).slice(0, room);
+    if (missing.length) insert(calls, await get(`calls?ids=${missing.join(",")}`), false);
+    others(state.ids.length);
     if (missing.length) say(missing.length === 1 ? "A new call waits." : `${missing.length} new calls wait.`);
     if (decided !== null && decided !== state.decided) {
       insert(document.getElementById("decided"), await get("decided"), true);
     }
     decided = state.decided;
     refresh();
+  }
+
+  // A page has room for so many; what waits beside them is counted and linked to.
+  function others(all) {
+    const here = cards().length;
+    show(document.getElementById("others-count"), here < all ? `These are ${here} of ${all} calls that wait.` : "");
+    document.getElementById("others-first").hidden = !skip;
+    document.getElementById("others-next").hidden = all <= skip + most;
+    document.getElementById("others").hidden = here >= all && !skip;
   }
 
   // What this page itself is answering now is told by that answer.
@@ -114,8 +124,8 @@
     every.disabled = !all.length;
     document.getElementById("count").textContent = `${ticked} of ${all.length} selected`;
     for (const button of batch.querySelectorAll("button[name=answer]")) button.disabled = !ticked;
-    empty.hidden = cards().length > 0;
-    const count = cards().length;
+    const count = pending ? pending.size : cards().length;
+    empty.hidden = count > 0 || cards().length > 0;
     document.title = count ? `(${count}) Calls that wait for approval` : "Nothing waits for approval";
     times();
   }
