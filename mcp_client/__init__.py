@@ -17,6 +17,7 @@ One folder a subject; imports go down this list only::
     catalog/     what a server offers: tools, resources, prompts, their changes, trust, pins
     connection/  the live connection: establish it, one request and its response, deadlines
     auth/        OAuth for the HTTP transports: flows as plain generators inside httpx.Auth
+    state/       where decisions, pins and tokens are kept: in memory, in a folder, in a file
     validation/  arguments and results against their JSON Schemas, within bounds
     transports/  how messages travel; knows JSON-RPC, knows no MCP method
     protocol/    what the specification says; nothing there waits
@@ -151,6 +152,9 @@ if TYPE_CHECKING:
     from .session.connect import connect
     from .session.retry import Retry
     from .session.session import Session
+    from .state.base import State
+    from .state.folder import FileState
+    from .state.memory import MemoryState
     from .transports.http import HttpServer
     from .transports.memory import JsonRpcError, MemoryServer
     from .transports.replay import ReplayServer
@@ -203,6 +207,7 @@ __all__ = [
     "EnterpriseAuthorization",
     "Explanation",
     "Extension",
+    "FileState",
     "FileTickets",
     "FileTokens",
     "FormField",
@@ -226,6 +231,7 @@ __all__ = [
     "LogMessage",
     "McpError",
     "MemoryServer",
+    "MemoryState",
     "MemoryTokens",
     "MissingCapability",
     "NegotiationError",
@@ -274,6 +280,7 @@ __all__ = [
     "SkillRequest",
     "StartDenied",
     "StartRequest",
+    "State",
     "StatusWatch",
     "StdioServer",
     "Task",
@@ -315,6 +322,9 @@ __all__ = [
 ]
 
 _LATER = {
+    "state.memory": ("MemoryState",),
+    "state.folder": ("FileState",),
+    "state.base": ("State",),
     "approval.decision": (
         "Allow",
         "ApprovalHook",

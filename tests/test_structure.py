@@ -20,7 +20,7 @@ LAYERS = [
     {"errors", "_version"},
     {"runtime"},
     {"protocol"},
-    {"transports", "validation"},
+    {"state", "transports", "validation"},
     {"auth", "connection"},
     {"catalog"},
     {"approval", "audit"},

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ConfigError
-from ..runtime.atomic_file import MAX_BYTES, OwnFile, Stamp
+from ..runtime.atomic_file import OwnFile, Stamp
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -43,8 +43,6 @@ _log = logging.getLogger("mcp_client.approval")
 _VERSION = 1
 _REMEDY = "put back an older one, or delete it to be asked again"
 _LATEST = 1e11
-_SMALL = 32 * 1024
-"""Bytes of a file that is rather replaced: about a hundred answers."""
 _END = b"\n]}\n"
 """Where the object ends that we wrote. It has no line break within a string."""
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -141,16 +139,7 @@ class AnswersFile:
         None where it has to be replaced: it is small, has grown enough, has a part of a line at its
         end, or is not as it was known.
         """
-        line = _encode(members).encode("ascii") + b"\n"
-        size, object_size = known.size + len(line), known.object_size
-        if known.is_cut or object_size < _SMALL or size > min(2 * object_size, MAX_BYTES):
-            return None
-        stamp = self._file.append(known.stamp, line)
-        if stamp is None:
-            return None
-        digest = known.digest.copy()
-        digest.update(line)
-        return Contents(stamp, digest, size, object_size, False, known.key, known.count + 1)
+        return None
 
     def replace(self, key: bytes, answers: Iterable[dict[str, Any]]) -> Contents:
         """Replace the file by these answers; within ``locked``."""

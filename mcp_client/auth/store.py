@@ -15,35 +15,28 @@ one process saves the others find.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import secrets
-import stat
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio.to_thread
 
-from ..errors import ConfigError
-from ..runtime import atomic_file
-from ..runtime.folder import NO_WAIT, Folder, open_folder
+from ..runtime.atomic_file import OwnFile
 from ..runtime.given_path import given_path
 from ..runtime.process_id import is_alive, process_id
-from ..runtime.safe_text import safe_text
 from ..runtime.strict_json import read_json_object
 from .tokens import Key, Registration, Source, Token
 
 __all__ = ["FileTokens", "MemoryTokens", "TokenFile", "default_directory"]
 
 Result = TypeVar("Result")
-_MAX_BYTES = 16 * 1024 * 1024
 _VERSION = 1
+_REMEDY = "delete it, and log in again"
 _MAX_CLAIM = 600.0
 """Seconds. A mark that ends later was made while the clock was wrong, and is ignored."""
 
@@ -231,6 +224,7 @@ class FileTokens(_TokenFileStore):
         if path is None:
             path = default_directory() / "tokens.json"
         self.path = Path(given_path(path, f"FileTokens({path!r})")).expanduser()
+        self._file = OwnFile(self.path, "token file", _REMEDY, private=True, own_folder=True)
 
     def __repr__(self) -> str:
         return f"FileTokens({str(self.path)!r})"
@@ -242,91 +236,24 @@ class FileTokens(_TokenFileStore):
         return await anyio.to_thread.run_sync(self._change_now, change)
 
     def _read_now(self) -> TokenFile:
-        with self._directory(make=False) as directory:
-            return TokenFile() if directory is None else self._parsed(self._text(directory))
+        found = self._file.read()
+        return TokenFile() if found is None else self._parsed(found[1])
 
     def _change_now(self, change: Callable[[TokenFile], Result]) -> Result:
-        with self._directory(make=True) as directory, atomic_file.in_turn(directory):
-            before = self._text(directory)
-            contents = self._parsed(before)
+        with self._file.locked():
+            found = self._file.read()
+            contents = TokenFile() if found is None else self._parsed(found[1])
             result = change(contents)
             after = contents.to_json()
-            if after != before:
-                atomic_file.sweep(directory, self.path.name)
-                atomic_file.replace(directory, self.path.name, after, 0o600)
+            if found is None or after != found[1]:
+                self._file.replace(after.decode())
             return result
 
-    @contextmanager
-    def _directory(self, *, make: bool) -> Iterator[Any]:
-        """The open directory; None if it does not exist and ``make`` is false."""
-        parent = self.path.parent
-        directory = None
+    def _parsed(self, text: bytes) -> TokenFile:
         try:
-            if make:
-                _make(parent)
-            try:
-                directory = open_folder(parent, follow=False)
-            except FileNotFoundError:
-                if make:
-                    raise
-            else:
-                about = directory.stat()
-                # Reading the names in a directory tells nothing; placing a file there would.
-                self._check(about, f"its directory {parent}", 0o022, "chmod go-w")
-            yield directory
-        except TimeoutError:
-            raise self._unusable(
-                f"another process has been writing it for more than {atomic_file.PATIENCE:g} s"
-            ) from None
-        except OSError as error:
-            raise self._unusable(_why(error)) from None
-        finally:
-            if directory is not None:
-                directory.close()
-
-    def _text(self, directory: Folder) -> bytes | None:
-        """The contents of the file; None if it does not exist."""
-        try:
-            file = directory.open(self.path.name, os.O_RDONLY | NO_WAIT)
-        except FileNotFoundError:
-            return None
-        with open(file, "rb") as stream:
-            about = os.fstat(file)
-            if not stat.S_ISREG(about.st_mode):
-                raise self._unusable("it is not a regular file")
-            self._check(about, "it", 0o077, "chmod 600")
-            text = stream.read(_MAX_BYTES + 1)
-        if len(text) > _MAX_BYTES:
-            raise self._unusable(f"it has more than {_MAX_BYTES} bytes")
-        return text
-
-    def _parsed(self, text: bytes | None) -> TokenFile:
-        try:
-            return TokenFile() if text is None else TokenFile.from_json(text)
+            return TokenFile.from_json(text)
         except ValueError as error:
-            raise self._unusable(f"{error}; delete it, and log in again") from None
-
-    def _check(self, about: os.stat_result, what: str, forbidden: int, remedy: str) -> None:
-        if sys.platform == "win32":
-            return
-        if about.st_uid != os.geteuid():
-            raise self._unusable(f"{what} belongs to another user")
-        if about.st_mode & forbidden:
-            raise self._unusable(
-                f"{what} is open to other users ({stat.filemode(about.st_mode)}): {remedy} it if "
-                "you are sure that it was not read, otherwise delete the file and log in again"
-            )
-
-    def _unusable(self, why: str) -> ConfigError:
-        return ConfigError(f"the token file {safe_text(self.path, 300)} cannot be used: {why}")
-
-
-def _make(directory: Path) -> None:
-    """Create it with its parents, each with mode 0700; ``os.makedirs`` sets only the last one."""
-    if not directory.is_dir():
-        _make(directory.parent)
-        with suppress(FileExistsError):
-            directory.mkdir(mode=0o700)
+            raise self._file.unusable(str(error)) from None
 
 
 def default_directory() -> Path:
@@ -335,11 +262,3 @@ def default_directory() -> Path:
     if not base.is_absolute():  # the XDG specification says to ignore a relative path
         base = Path("~/.local/share").expanduser()
     return base / "mcp-client"
-
-
-def _why(error: OSError) -> str:
-    match error.errno:
-        case errno.ELOOP | errno.ENOTDIR:
-            return "it or its directory is a symbolic link, and links are not followed"
-        case _:
-            return error.strerror or type(error).__name__

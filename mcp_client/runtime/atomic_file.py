@@ -4,15 +4,13 @@ Three rules that every file of this package keeps, each in one place:
 
 - **Access** (``access_problem``): a file that decides or records something is not used where other
   users may change it, and one that holds secrets not where they may read it.
-- **Turns** (``lock``): writers take turns by a lock that ends with the process that holds it.
-  Waiting is bounded, and readers take no lock: every user who may open a file may lock it, so a
-  lock must not be able to stop those who only read.
-- **Replacement** (``replace``): what is written is on the disk before it takes the old file's
-  place, so a reader sees the old file or the new one, also after a crash. A draft that a killed
-  writer left is removed by the next one (``sweep``). Only ``OwnFile.append`` does not replace: a
-  reader may see a part of what it adds, and so may all after a crash.
-
-Writers lock the directory, not the file: a file that is replaced takes its lock with it.
+- **Turns** (``OwnFile.locked``): writers take turns by a lock that ends with the process that holds
+  it. What they lock is a file of its own (``.NAME.lock``), which is replaced by nothing and which
+  only its owner can open: who may read a file could otherwise stop those who write it. Waiting is
+  bounded, and readers take no lock.
+- **Replacement** (``OwnFile.replace``): what is written is on the disk before it takes the old
+  file's place, so a reader sees the old file or the new one, also after a crash. A draft that a
+  killed writer left is removed by the next one.
 
 On Windows access is not checked: a file is as private as the folder that it is in, which in a
 user's profile is for that user alone.
@@ -20,36 +18,28 @@ user's profile is for that user alone.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from stat import S_ISREG
-from typing import TypeAlias
+from stat import S_ISLNK, S_ISREG
+from typing import NamedTuple, TypeAlias
 
 from ..errors import ConfigError
 from .file_lock import lock, unlock
 from .folder import NO_WAIT, Folder, open_folder
 from .given_path import given_path
+from .safe_text import safe_text
 
-__all__ = [
-    "MAX_BYTES",
-    "OwnFile",
-    "Stamp",
-    "access_problem",
-    "in_turn",
-    "lock",
-    "replace",
-    "sweep",
-    "unlock",
-    "wait_for_disk",
-]
+__all__ = ["OwnFile", "Stamp", "access_problem", "lock", "unlock", "wait_for_disk"]
 
 Stamp: TypeAlias = "tuple[int, int, int]"
-"""Equal while a file is the same: it is replaced, or grows, and is not changed in place."""
+"""Equal while a file is the same: it is replaced and not changed in place."""
 
 PATIENCE = 10.0
 """Seconds to wait for a turn; a writer only reads and writes a small file in its own."""
@@ -57,6 +47,7 @@ MAX_BYTES = 64 * 1024 * 1024
 """Of a file that is read."""
 _ANY_USE = 0o077
 _WRITING = 0o022
+_LINKS = (errno.ELOOP, errno.ENOTDIR)
 
 
 def access_problem(stat: os.stat_result, *, private: bool) -> str | None:
@@ -78,151 +69,209 @@ def access_problem(stat: os.stat_result, *, private: bool) -> str | None:
     return None
 
 
+def _folder_problem(stat: os.stat_result) -> str | None:
+    """The same for a folder of ours. Reading the names in it tells nothing; placing a file does."""
+    if sys.platform == "win32":
+        return None
+    if stat.st_uid != os.geteuid():
+        return "belongs to another user"
+    mode = stat.st_mode & 0o7777
+    return f"may be written by others (mode {mode:o}, chmod go-w)" if mode & _WRITING else None
+
+
+class _Place(NamedTuple):
+    folder: Folder
+    name: str
+
+
 class OwnFile:
-    """A small file that is read often and replaced now and then.
+    """A small file that is read often and replaced now and then. Methods raise ``ConfigError``.
 
     ``kind`` is what errors call it, ``remedy`` what they advise where it cannot be used. A
     ``private`` file is made for its owner alone (0600); any other keeps the mode it has. One that
-    others may change (a private one: or read) raises ``ConfigError`` instead of being read.
+    others may change (a private one: or read) is not read. With ``own_folder`` its folder is ours,
+    too: it is made where it is missing, others may not write it, and no link to either is followed.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], kind: str, remedy: str, *, private: bool = False
+        self,
+        path: str | os.PathLike[str],
+        kind: str,
+        remedy: str,
+        *,
+        private: bool = False,
+        own_folder: bool = False,
     ) -> None:
         self.path = Path(given_path(path, f"the {kind} {path!r}"))
         self._kind = kind
         self._remedy = remedy
         self._private = private
+        self._own_folder = own_folder
 
     def read(self) -> tuple[Stamp, bytes] | None:
-        """The file's stamp and content; None where it does not exist. Raises ``ConfigError``."""
-        try:
-            # A pipe in the file's place would make an ordinary open wait for a writer.
-            file = os.open(self.path, os.O_RDONLY | NO_WAIT)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self.unusable(f"it cannot be read ({error.strerror})") from None
-        try:
-            stat = os.fstat(file)
-            self._check(stat)
-            with open(file, "rb", closefd=False) as stream:
-                content = stream.read(MAX_BYTES + 1)
-        except OSError as error:
-            raise self.unusable(f"it cannot be read ({error.strerror})") from None
-        finally:
-            os.close(file)
+        """The file's stamp and content; None where it does not exist."""
+        with self._place("read") as place:
+            if place is None:
+                return None
+            try:
+                # A pipe in the file's place would make an ordinary open wait for a writer.
+                file = place.folder.open(place.name, os.O_RDONLY | NO_WAIT)
+            except FileNotFoundError:
+                return None
+            try:
+                stat = os.fstat(file)
+                self._check(stat)
+                with open(file, "rb", closefd=False) as stream:
+                    content = stream.read(MAX_BYTES + 1)
+            finally:
+                os.close(file)
         if len(content) > MAX_BYTES:
             raise self.unusable(f"it has more than {MAX_BYTES} bytes")
         return _stamp_of(stat), content
 
     def stamp(self) -> Stamp | None:
-        """The file's stamp; None where it does not exist. Raises ``ConfigError``."""
+        """The file's stamp; None where it does not exist."""
         try:
-            stat = os.stat(self.path)
+            stat = os.stat(self.path, follow_symlinks=not self._own_folder)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise self.unusable(f"it cannot be read ({error.strerror})") from None
+            raise self._failed("read", error) from None
         self._check(stat)
         return _stamp_of(stat)
 
     def replace(self, text: str) -> Stamp:
-        """Replace the content by ``text``, which is ASCII. Raises ``ConfigError``.
+        """Replace the content by ``text``, which is ASCII.
 
         To be called within ``locked``: two writers at once would each lose the other's change.
         """
-        try:
-            return self._replace(text)
-        except OSError as error:
-            raise self._unwritable(error) from None
-
-    def append(self, stamp: Stamp, data: bytes) -> Stamp | None:
-        """Add ``data`` to the file with this stamp, and wait until it is on the disk.
-
-        None where the file has another stamp. To be called within ``locked``. Raises
-        ``ConfigError``; then nothing was added, unless the system fails to take it back.
-        """
-        target = Path(os.path.realpath(self.path))
-        try:
-            with closing(open_folder(target.parent)) as directory:
-                file = directory.open(target.name, os.O_WRONLY | os.O_APPEND | NO_WAIT)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._unwritable(error) from None
-        try:
-            stat = os.fstat(file)
-            self._check(stat)
-            if _stamp_of(stat) != stamp:
-                return None
-            _append(file, stat.st_size, data)
-            return _stamp_of(os.fstat(file))
-        except OSError as error:
-            raise self._unwritable(error) from None
-        finally:
-            os.close(file)
+        data = text.encode("ascii")
+        with self._place("written", make=True) as place:
+            assert place is not None
+            mode = 0o600 if self._private else 0o644
+            if not self._private:
+                with suppress(FileNotFoundError):
+                    mode = place.folder.stat(place.name).st_mode & 0o777
+            return _stamp_of(_replace(place, data, mode))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One writer at a time, across processes. Raises ``ConfigError``."""
-        target = Path(os.path.realpath(self.path))
+        """One writer at a time, threads and processes alike."""
+        with self._place("written", make=True) as place:
+            assert place is not None
+            file = self._lock(place)
         try:
-            directory = open_folder(target.parent)
-        except OSError as error:
-            raise self._unwritable(error) from None
-        with ExitStack() as stack:
-            stack.callback(directory.close)
-            try:
-                stack.enter_context(in_turn(directory))
-                sweep(directory, target.name)
-            except TimeoutError:
-                raise ConfigError(
-                    f"the {self._kind} {self.path} is being written by another process for more "
-                    f"than {PATIENCE:g} s"
-                ) from None
-            except OSError as error:
-                raise self._unwritable(error) from None
             yield
+        finally:
+            self._unlock(file)
 
     def unusable(self, why: str) -> ConfigError:
-        return ConfigError(f"the {self._kind} {self.path} cannot be used: {why}; {self._remedy}")
+        return ConfigError(f"{self._named} cannot be used: {why}; {self._remedy}")
 
-    def _replace(self, text: str) -> Stamp:
-        target = Path(os.path.realpath(self.path))
-        mode = 0o600 if self._private else 0o644
-        if not self._private and target.exists():
-            mode = target.stat().st_mode & 0o777
-        directory = open_folder(target.parent)
+    # ------------------------------------------------------------------- its place
+
+    @property
+    def _named(self) -> str:
+        return f"the {self._kind} {safe_text(self.path, 300)}"
+
+    @contextmanager
+    def _place(self, purpose: str, *, make: bool = False) -> Iterator[_Place | None]:
+        """The file's folder, open, and its name there; None where there is no such folder."""
+        path = self.path if self._own_folder else Path(os.path.realpath(self.path))
+        folder = None
         try:
-            return _stamp_of(replace(directory, target.name, text.encode("ascii"), mode))
+            if make and self._own_folder:
+                _make(path.parent)
+            try:
+                folder = open_folder(path.parent, follow=not self._own_folder)
+            except FileNotFoundError:
+                if make:
+                    raise
+            if folder is None:
+                yield None
+                return
+            problem = _folder_problem(folder.stat()) if self._own_folder else None
+            if problem is not None:
+                raise self.unusable(f"its folder {safe_text(path.parent, 300)} {problem}")
+            yield _Place(folder, path.name)
+        except OSError as error:
+            raise self._failed(purpose, error) from None
         finally:
-            directory.close()
+            if folder is not None:
+                folder.close()
 
     def _check(self, stat: os.stat_result) -> None:
+        if S_ISLNK(stat.st_mode):
+            raise self.unusable("it is a symbolic link, and links are not followed")
         if not S_ISREG(stat.st_mode):
             raise self.unusable("it is not a regular file")
         problem = access_problem(stat, private=self._private)
         if problem is not None:
             raise self.unusable(problem)
 
-    def _unwritable(self, error: OSError) -> ConfigError:
-        return ConfigError(f"the {self._kind} {self.path} cannot be written: {error.strerror}")
+    def _failed(self, purpose: str, error: OSError) -> ConfigError:
+        if self._own_folder and error.errno in _LINKS:
+            return self.unusable("it or its folder is a symbolic link, and links are not followed")
+        return ConfigError(f"{self._named} cannot be {purpose}: {error.strerror}")
+
+    # --------------------------------------------------------------------- its lock
+
+    def _lock(self, place: _Place) -> int:
+        """The file that is locked, open."""
+        until = time.monotonic() + PATIENCE
+        name = _lock_name(place.name)
+        while True:
+            file = place.folder.open(name, os.O_RDWR | os.O_CREAT | NO_WAIT)
+            try:
+                problem = access_problem(os.fstat(file), private=True)
+                if problem is not None:
+                    raise self.unusable(f"of the file {name} beside it, {problem}")
+                if not lock(file, max(0.0, until - time.monotonic())):
+                    raise ConfigError(
+                        f"{self._named} is being written by another process for more than "
+                        f"{PATIENCE:g} s"
+                    )
+                if _is_there(place.folder, name, file):
+                    _sweep(place)
+                    return file
+            except BaseException:
+                os.close(file)
+                raise
+            os.close(file)  # whoever held it has removed it
+
+    def _unlock(self, file: int) -> None:
+        try:
+            if sys.platform == "win32":  # which removes no open file
+                return
+            with suppress(ConfigError, OSError), self._place("written") as place:
+                if place is not None and _is_there(place.folder, _lock_name(place.name), file):
+                    place.folder.remove(_lock_name(place.name))
+        finally:
+            os.close(file)
+
+
+def _lock_name(name: str) -> str:
+    return f".{name}.lock"
+
+
+def _is_there(folder: Folder, name: str, file: int) -> bool:
+    """Whether the open ``file`` is the one that has this name."""
+    try:
+        return os.path.samestat(folder.stat(name), os.fstat(file))
+    except FileNotFoundError:
+        return False
+
+
+def _make(folder: Path) -> None:
+    """Create it with its parents, each with mode 0700; ``os.makedirs`` sets only the last one."""
+    if not folder.is_dir():
+        _make(folder.parent)
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
 
 
 def _stamp_of(stat: os.stat_result) -> Stamp:
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
-
-
-def _append(file: int, size: int, data: bytes) -> None:
-    written = 0
-    try:
-        while written < len(data):
-            written += os.write(file, data[written:])
-        wait_for_disk(file)
-    except BaseException:
-        os.ftruncate(file, size)
-        raise
 
 
 def wait_for_disk(file: int) -> None:
@@ -240,36 +289,23 @@ def wait_for_disk(file: int) -> None:
     os.fsync(file)
 
 
-@contextmanager
-def in_turn(directory: Folder) -> Iterator[None]:
-    """One writer at a time, threads and processes alike, in an open directory.
-
-    Raises ``TimeoutError`` after ``PATIENCE`` seconds, else ``OSError``.
-    """
-    if not directory.lock(PATIENCE):
-        raise TimeoutError
-    try:
-        yield
-    finally:
-        directory.unlock()
-
-
-def sweep(directory: Folder, name: str) -> None:
-    """Remove the drafts of the file ``name`` that killed writers left. Only within a turn."""
-    draft = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{16}}")
-    for each in directory.names():
+def _sweep(place: _Place) -> None:
+    """Remove the drafts that killed writers left. Only within a turn."""
+    draft = re.compile(rf"\.{re.escape(place.name)}\.[0-9a-f]{{16}}")
+    for each in place.folder.names():
         if draft.fullmatch(each):
             with suppress(OSError):
-                directory.remove(each)
+                place.folder.remove(each)
 
 
-def replace(directory: Folder, name: str, data: bytes, mode: int) -> os.stat_result:
-    """Write ``data`` to the disk and rename it to ``name``. Raises ``OSError``.
+def _replace(place: _Place, data: bytes, mode: int) -> os.stat_result:
+    """Write ``data`` to the disk and rename it. Raises ``OSError``.
 
     The draft is ``.NAME.`` and 16 hexadecimal digits, readable for its owner only.
     """
+    folder, name = place
     draft = f".{name}.{secrets.token_hex(8)}"
-    file = directory.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    file = folder.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         with open(file, "wb") as stream:
             stream.write(data)
@@ -277,10 +313,20 @@ def replace(directory: Folder, name: str, data: bytes, mode: int) -> os.stat_res
             if sys.platform != "win32":
                 os.fchmod(file, mode)
             wait_for_disk(file)
+            _make_newer(file, folder, name)
             written = os.fstat(file)
-        directory.rename(draft, name)
+        folder.rename(draft, name)
     except BaseException:
-        directory.remove(draft)
+        folder.remove(draft)
         raise
-    directory.sync()
+    folder.sync()
     return written
+
+
+def _make_newer(file: int, folder: Folder, name: str) -> None:
+    """Clocks of file systems tick every few milliseconds, and inodes are used again: without this,
+    the second of two quick changes could get the stamp of the file before the first."""
+    with suppress(FileNotFoundError):
+        before, now = folder.stat(name).st_mtime_ns, os.fstat(file).st_mtime_ns
+        if now <= before and os.utime in os.supports_fd:
+            os.utime(file, ns=(now, before + 1))

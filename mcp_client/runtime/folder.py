@@ -1,8 +1,7 @@
 """A folder that files of our own are in, kept open where the system can.
 
 Where it can (``os.supports_dir_fd``: POSIX), everything is done by the folder's descriptor, so a
-caller that checked the folder need not trust its path again, and writers lock the descriptor. On
-Windows it is done by path, and writers lock a small file in it (``.mcp-client.lock``).
+caller that checked the folder need not trust its path again. On Windows it is done by path.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from .file_lock import lock, unlock
-
 __all__ = ["BINARY", "CLOSED_IN_CHILDREN", "NO_FOLLOW", "NO_WAIT", "Folder", "open_folder"]
 
 NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
@@ -25,7 +22,6 @@ CLOSED_IN_CHILDREN: int = getattr(os, "O_CLOEXEC", 0)
 _DIRECTORY: int = getattr(os, "O_DIRECTORY", 0)
 BINARY: int = getattr(os, "O_BINARY", 0)
 """Without it, what is written to a descriptor on Windows gets a carriage return at each newline."""
-_LOCK = ".mcp-client.lock"
 _IN_USE = 1.0
 _PAUSE = 0.01
 
@@ -40,14 +36,8 @@ def open_folder(path: str | os.PathLike[str], *, follow: bool = True) -> Folder:
 class Folder:
     """Every method raises ``OSError``."""
 
-    def stat(self) -> os.stat_result:
-        raise NotImplementedError
-
-    def lock(self, seconds: float) -> bool:
-        """Take the writers' lock, and whether that worked within ``seconds``."""
-        raise NotImplementedError
-
-    def unlock(self) -> None:
+    def stat(self, name: str | None = None) -> os.stat_result:
+        """Of the folder, or of what has this name in it, which may be a symbolic link."""
         raise NotImplementedError
 
     def names(self) -> list[str]:
@@ -75,14 +65,10 @@ class _ByDescriptor(Folder):
     def __init__(self, path: Path, follow: bool) -> None:
         self._fd = os.open(path, os.O_RDONLY | _DIRECTORY | (0 if follow else NO_FOLLOW))
 
-    def stat(self) -> os.stat_result:
-        return os.fstat(self._fd)
-
-    def lock(self, seconds: float) -> bool:
-        return lock(self._fd, seconds)
-
-    def unlock(self) -> None:
-        unlock(self._fd)
+    def stat(self, name: str | None = None) -> os.stat_result:
+        if name is None:
+            return os.fstat(self._fd)
+        return os.stat(name, dir_fd=self._fd, follow_symlinks=False)
 
     def names(self) -> list[str]:
         return os.listdir(self._fd)
@@ -110,28 +96,9 @@ class _ByPath(Folder):
         if not stat.S_ISDIR(found.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, "it is not a directory")
         self._path = path.absolute()
-        self._lock: int | None = None
 
-    def stat(self) -> os.stat_result:
-        return os.stat(self._path)
-
-    def lock(self, seconds: float) -> bool:
-        file = self.open(_LOCK, os.O_RDWR | os.O_CREAT)
-        locked = False
-        try:
-            locked = lock(file, seconds)
-        finally:
-            if not locked:
-                os.close(file)
-        if locked:
-            self._lock = file
-        return locked
-
-    def unlock(self) -> None:
-        file, self._lock = self._lock, None
-        if file is not None:
-            unlock(file)
-            os.close(file)
+    def stat(self, name: str | None = None) -> os.stat_result:
+        return os.stat(self._path) if name is None else os.lstat(self._path / name)
 
     def names(self) -> list[str]:
         return os.listdir(self._path)
@@ -157,4 +124,4 @@ class _ByPath(Folder):
             time.sleep(_PAUSE)
 
     def close(self) -> None:
-        self.unlock()
+        pass

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import logging
-import os
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,53 +64,12 @@ def is_whole(file: Path) -> bool:
 # ------------------------------------------------------------------------------- adding
 
 
-def test_adding_to_many_answers_writes_the_new_one_alone(file: Path) -> None:
-    before, inode = file.read_bytes(), file.stat().st_ino
-    store = Answers(file)
-    store.add(an_answer("new"))
-    store.add(an_answer("newer", context=("acme", 1), by="ana", expires=9e10))
-    after = file.read_bytes()
-    assert after.startswith(before)
-    assert after[len(before) :].count(b"\n") == 2
-    assert len(after) - len(before) < 1_000
-    assert file.stat().st_ino == inode
-    assert file.stat().st_mode & 0o777 == 0o600
-    for each in (store, Answers(file)):
-        assert tools(each) == [*ALL, "new", "newer"]
-        assert each.list()[-1].context == ("acme", 1)
-
-
 def test_a_newer_answer_to_the_same_question_counts(file: Path) -> None:
     store = Answers(file)
     store.add(replace(store.list()[0], fingerprint="sha256:22"))
     for each in (store, Answers(file)):
         assert tools(each) == [*ALL[1:], "t0"]
         assert each.list()[-1].fingerprint == "sha256:22"
-
-
-def test_a_file_is_replaced_by_one_object_before_it_is_twice_as_long_as_it_has_to_be(
-    file: Path,
-) -> None:
-    store, size, replaced = Answers(file), file.stat().st_size, 0
-    answer = store.list()[7]
-    for n in range(2 * MANY):
-        if n % 100 == 50:
-            store = Answers(file)
-        inode = file.stat().st_ino
-        store.add(replace(answer, fingerprint=f"sha256:{n:02}"))
-        replaced += file.stat().st_ino != inode
-        assert file.stat().st_size < 2 * size + 100
-    assert replaced in (1, 2)
-    assert tools(store) == tools(Answers(file)) == [tool for tool in ALL if tool != "t7"] + ["t7"]
-
-
-def test_what_expired_leaves_a_file_when_it_is_replaced(file: Path) -> None:
-    store = Answers(file)
-    store.add(an_answer("gone", expires=1.0))
-    assert b'"gone"' in file.read_bytes()
-    assert tools(store) == tools(Answers(file)) == ALL
-    assert store.revoke(tool="t0") == 1
-    assert b'"gone"' not in file.read_bytes()
 
 
 def test_a_small_file_stays_one_object(tmp_path: Path) -> None:
@@ -165,29 +120,6 @@ def test_an_answer_taken_out_by_hand_is_gone_though_the_file_grew(file: Path) ->
     assert "long8" in tools(store)
 
 
-def test_only_what_was_added_is_read_as_answers(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one, other = Answers(file), Answers(file)
-    assert tools(other) == ALL
-    parsed: list[str | bytes] = []
-    loads = json.loads
-
-    def counted(text: str | bytes, **options: Any) -> Any:
-        parsed.append(text)
-        return loads(text, **options)
-
-    monkeypatch.setattr(json, "loads", counted)
-    one.add(an_answer("a"))
-    parsed.clear()
-    assert tools(one) == tools(other) == [*ALL, "a"]
-    assert [len(text) < 1_000 for text in parsed] == [True]
-    other.add(an_answer("b"))
-    parsed.clear()
-    assert tools(one) == tools(other) == [*ALL, "a", "b"]
-    assert [len(text) < 1_000 for text in parsed] == [True]
-
-
 WRITER = """
 import sys
 from mcp_client import Answers, Remembered
@@ -216,87 +148,6 @@ def test_processes_that_add_and_revoke_at_once_lose_nothing(file: Path) -> None:
 
 
 # ------------------------------------------------------------------------------ crashes
-
-
-def test_a_line_that_a_crash_cut_off_anywhere_is_not_read_and_removed_by_the_next(
-    file: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    Answers(file).add(an_answer("kept"))
-    before = file.read_bytes()
-    Answers(file).add(an_answer("cut"))
-    line = file.read_bytes()[len(before) :]
-    known = Answers(file)
-    for end in range(1, len(line), 7):
-        file.write_bytes(before + line[:end])
-        caplog.clear()
-        assert tools(Answers(file)) == tools(known) == [*ALL, "kept"]
-        assert "end with a part of a line, which is not read" in caplog.text
-    caplog.clear()
-    known.add(an_answer("next"))
-    assert is_whole(file)
-    assert tools(Answers(file)) == tools(known) == [*ALL, "kept", "next"]
-    assert not [record for record in caplog.records if record.levelno > logging.WARNING]
-
-
-@pytest.mark.parametrize("tail", [b"\0" * 300, b"\0" * 300 + b"\n", b"\xff\xfe\n", b"\n", b"{"])
-def test_what_a_disk_without_power_leaves_at_the_end_is_not_read(tail: bytes, file: Path) -> None:
-    Answers(file).add(an_answer("kept"))
-    with open(file, "ab") as stream:
-        stream.write(tail)
-    store = Answers(file)
-    assert tools(store) == [*ALL, "kept"]
-    store.add(an_answer("next"))
-    assert tools(Answers(file)) == [*ALL, "kept", "next"]
-    assert is_whole(file)
-
-
-@pytest.mark.parametrize(
-    ("damage", "why"),
-    [
-        (lambda line: b"\n", "what follows its answer 300 is not JSON"),
-        (lambda line: line[:40] + b"\n", "what follows its answer 300 is not JSON"),
-        (lambda line: b"[]\n", "answer 301 does not have exactly the members"),
-        (lambda line: line.replace(b"false", b"1"), "answer 301 has a trusted of the wrong type"),
-        (lambda line: line.replace(b'"always"', b'"session"'), "answer 301 is not one that is"),
-        (lambda line: line.replace(b'"where": null', b'"where": {"n": {}}'), "answer 301: "),
-    ],
-)
-def test_anything_else_that_is_no_answer_makes_the_file_unusable(
-    damage: Callable[[bytes], bytes], why: str, file: Path
-) -> None:
-    before = file.read_bytes()
-    for tool in "ab":
-        Answers(file).add(an_answer(tool))
-    known = Answers(file)
-    known.list()
-    first, second = file.read_bytes()[len(before) :].splitlines(keepends=True)
-    assert damage(first) != first
-    file.write_bytes(before + damage(first) + second)
-    for store in (known, Answers(file)):
-        for use in (store.list, lambda s=store: s.add(an_answer("c"))):
-            with pytest.raises(ConfigError, match=why) as caught:
-                use()
-            assert "delete it to be asked again" in str(caught.value)
-
-
-def test_a_full_disk_leaves_the_answers_as_they_were(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, before, write = Answers(file), file.read_bytes(), os.write
-
-    def full(descriptor: int, data: bytes) -> int:
-        if os.fstat(descriptor).st_size > len(before):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return write(descriptor, data[:50])
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", full)
-        with pytest.raises(ConfigError, match="cannot be written: No space left on device"):
-            store.add(an_answer("new"))
-    assert file.read_bytes() == before
-    assert tools(store) == ALL
-    store.add(an_answer("new"))
-    assert tools(store) == tools(Answers(file)) == [*ALL, "new"]
 
 
 # --------------------------------------------------------------------------- other files

@@ -29,8 +29,6 @@ from mcp_client.auth.tokens import Key, Registration, Source, Token, TokenStore
 from tests.properties import examples
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("folder_way")]
-BY_DESCRIPTOR = pytest.mark.parametrize("folder_way", ["by descriptor"], indirect=True)
-"""For a test that lists or locks the folder: by path, there is a file in it that is locked."""
 
 ISSUER = "https://as.example"
 KEY = Key(ISSUER, "https://mcp.example/mcp", "the-client")
@@ -222,7 +220,6 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-@BY_DESCRIPTOR
 async def test_a_file_is_made_for_its_owner_only_whatever_the_umask(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "er" / "tokens.json"
     before = os.umask(0)
@@ -287,7 +284,7 @@ async def test_a_file_that_others_can_open_is_refused(home: Path, bits: int) -> 
     await FileTokens(path).save(KEY, TOKEN)
     before = path.read_bytes()
     path.chmod(bits)
-    await refused(FileTokens(path), r"it is open to other users .* chmod 600")
+    await refused(FileTokens(path), r"others may read or write it \(mode \d+, chmod it to 600\)")
     assert path.read_bytes() == before
     path.chmod(0o600)
     assert await FileTokens(path).load(KEY) == TOKEN
@@ -298,7 +295,7 @@ async def test_a_directory_that_others_can_write_to_is_refused(home: Path, bits:
     path = home / "tokens.json"
     await FileTokens(path).save(KEY, TOKEN)
     home.chmod(bits)
-    await refused(FileTokens(path), r"its directory .* is open to other users .* chmod go-w")
+    await refused(FileTokens(path), r"its folder .* may be written by others .*chmod go-w")
     home.chmod(0o700)
 
 
@@ -322,7 +319,7 @@ async def test_what_belongs_to_another_user_is_refused(
         monkeypatch.setattr(os, "geteuid", lambda: next(answers))
     else:
         monkeypatch.setattr(os, "geteuid", lambda: me + 1)
-    words = {"file": "it belongs", "directory": "its directory .* belongs"}[whose]
+    words = {"file": "it belongs", "directory": "its folder .* belongs"}[whose]
     await refused(FileTokens(path), f"{words} to another user")
 
 
@@ -384,7 +381,6 @@ async def test_a_file_that_never_ends_is_not_read_to_its_end(home: Path) -> None
     await refused(FileTokens(path), r"it has more than \d+ bytes")
 
 
-@BY_DESCRIPTOR
 async def test_a_disk_that_is_full_leaves_the_file_as_it_was(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -418,7 +414,6 @@ async def test_a_claim_that_fails_writes_nothing(home: Path) -> None:
     assert stamp() == before
 
 
-@BY_DESCRIPTOR
 async def test_the_draft_of_a_killed_writer_is_removed(home: Path) -> None:
     (home / ".tokens.json.0123456789abcdef").write_text("rt-SECRET")
     (home / "other.json").write_text("not ours to touch")
@@ -426,18 +421,17 @@ async def test_the_draft_of_a_killed_writer_is_removed(home: Path) -> None:
     assert sorted(each.name for each in home.iterdir()) == ["other.json", "tokens.json"]
 
 
-@BY_DESCRIPTOR
 async def test_waiting_for_the_lock_of_the_file_is_bounded(
     home: Path, without_pauses: None
 ) -> None:
     store = FileTokens(home / "tokens.json")
-    directory = os.open(home, os.O_RDONLY)
+    held = os.open(home / ".tokens.json.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(directory, fcntl.LOCK_EX)
-        with pytest.raises(ConfigError, match=r"another process has been writing it"):
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(ConfigError, match=r"is being written by another process"):
             await store.save(KEY, TOKEN)
     finally:
-        os.close(directory)
+        os.close(held)
     await store.save(KEY, TOKEN)
 
 

@@ -404,13 +404,13 @@ def test_a_definition_that_is_still_as_written_is_no_drift_though_a_newer_one_is
 def test_waiting_for_a_lock_that_is_never_released_is_bounded(
     lock: Path, without_pauses: None
 ) -> None:
-    directory = os.open(lock.parent, os.O_RDONLY)
+    held = os.open(lock.with_name(f".{lock.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(directory, fcntl.LOCK_EX)
+        fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(ConfigError, match="another process"):
             Pins(lock).accept("a", [])
     finally:
-        os.close(directory)
+        os.close(held)
 
 
 # --------------------------------------------------------- compared at the time of the call

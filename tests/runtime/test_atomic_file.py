@@ -12,8 +12,6 @@ from mcp_client import ConfigError
 from mcp_client.runtime.atomic_file import OwnFile, access_problem, lock, unlock
 
 pytestmark = pytest.mark.usefixtures("folder_way")
-BY_DESCRIPTOR = pytest.mark.parametrize("folder_way", ["by descriptor"], indirect=True)
-"""For a test that lists or locks the folder: by path, there is a file in it that is locked."""
 
 
 def own(path: Path, *, private: bool = True) -> OwnFile:
@@ -48,22 +46,6 @@ def test_a_private_file_is_for_its_owner_alone_whatever_the_umask(tmp_path: Path
     finally:
         os.umask(before)
     assert (tmp_path / "f").stat().st_mode & 0o777 == 0o600
-
-
-def test_what_is_added_stands_at_the_end_of_the_file_that_was_meant(tmp_path: Path) -> None:
-    file = own(tmp_path / "f")
-    first = file.replace("one")
-    second = file.append(first, b"two")
-    assert second is not None
-    assert file.read() == (second, b"onetwo")
-    assert file.append(first, b"three") is None
-    assert file.read() == (second, b"onetwo")
-    file.path.chmod(0o640)
-    with pytest.raises(ConfigError, match="others may read or write it"):
-        file.append(second, b"three")
-    file.path.unlink()
-    assert file.append(second, b"three") is None
-    assert not file.path.exists()
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o620, 0o602, 0o777])
@@ -111,7 +93,6 @@ def test_a_file_of_another_user_is_refused_and_roots_only_where_it_is_private() 
         assert problem == "it belongs to another user"
 
 
-@BY_DESCRIPTOR
 def test_what_a_killed_writer_left_is_removed_by_the_next_and_nothing_else(tmp_path: Path) -> None:
     file = own(tmp_path / "f")
     file.replace("text")
@@ -124,16 +105,15 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_and_nothing_else(tmp_p
     assert sorted(tmp_path.iterdir()) == sorted([file.path, *kept])
 
 
-@BY_DESCRIPTOR
 def test_a_link_to_a_file_is_written_in_turn_with_those_who_know_its_place(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "a" / "f")
     own(tmp_path / "a" / "f").replace("text")
-    directory = os.open(tmp_path / "a", os.O_RDONLY)
     with own(tmp_path / "link").locked():
-        assert not lock(directory, 0)
-    assert lock(directory, 0)
-    os.close(directory)
+        held = os.open(tmp_path / "a" / ".f.lock", os.O_RDONLY)
+        assert not lock(held, 0)
+    assert lock(held, 0)
+    os.close(held)
 
 
 def test_a_lock_that_somebody_keeps_does_not_stop_a_reader(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,44 +10,6 @@ import pytest
 from mcp_client.runtime.folder import open_folder
 
 pytestmark = pytest.mark.usefixtures("folder_way")
-
-_HOLD = """
-import os, sys
-if sys.argv[2] == "by path":
-    os.supports_dir_fd = set()
-from mcp_client.runtime.folder import open_folder
-print(open_folder(sys.argv[1]).lock(5), flush=True)
-sys.stdin.read()
-os._exit(0)
-"""
-
-
-def test_writers_of_two_processes_take_turns_and_a_lock_ends_with_its_process(
-    tmp_path: Path, folder_way: str
-) -> None:
-    folder = open_folder(tmp_path)
-    with subprocess.Popen(
-        [sys.executable, "-c", _HOLD, str(tmp_path), folder_way],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"True\n"
-        assert not folder.lock(0.05)
-        other.kill()
-    assert folder.lock(5)
-    folder.unlock()
-    folder.close()
-
-
-def test_writers_of_one_process_take_turns(tmp_path: Path) -> None:
-    first, second = open_folder(tmp_path), open_folder(tmp_path)
-    assert first.lock(1)
-    assert not second.lock(0.01)
-    first.unlock()
-    assert second.lock(1)
-    second.close()
-    first.close()
 
 
 def test_a_link_is_not_opened_as_a_file_or_where_links_are_not_followed(tmp_path: Path) -> None:

@@ -1,0 +1,123 @@
+"""A state in one file: what decisions, pins and tokens are kept in where they have a file alone.
+
+The file is one JSON object, sorted and in ASCII, an object of objects for each kind::
+
+    {
+      "format": "mcp-client decisions",
+      "version": 1,
+      "decisions": {"<key>": {...}},
+      "keys": {"digest": {"key": "<64 hexadecimal digits>"}}
+    }
+
+It is replaced as a whole, see ``runtime.atomic_file``: a crash leaves the old file or the new one.
+A file that this version did not write, and could therefore lose something of, is never replaced:
+one of another format or a newer version, or one that is cut off, is a ``ConfigError``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import ConfigError
+from ..runtime.atomic_file import OwnFile
+from ..runtime.strict_json import read_json_object
+from .base import Change, Object, State
+
+__all__ = ["JsonFile"]
+
+_VERSION = 1
+_DEPTH = 300
+
+
+class JsonFile(State):
+    """Keeps objects of the given ``kinds`` in a file.
+
+    ``what`` is what the file is called in errors and in the file itself, ``remedy`` what is advised
+    where it cannot be used; ``private`` and ``own_folder`` are those of ``OwnFile``.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        what: str,
+        kinds: Sequence[str],
+        remedy: str,
+        *,
+        private: bool = True,
+        own_folder: bool = False,
+    ) -> None:
+        self._file = OwnFile(path, what, remedy, private=private, own_folder=own_folder)
+        self._format = f"mcp-client {what}"
+        self._what = what
+        self._kinds = frozenset(kinds)
+
+    def __repr__(self) -> str:
+        return f"<the {self._what} {self.path}>"
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
+
+    def get(self, kind: str, key: str) -> Object | None:
+        return self._of(self._read()[1], kind).get(key)
+
+    def change(self, kind: str, key: str, function: Change) -> Object | None:
+        with self._file.locked():
+            before, whole = self._read()
+            kept = self._of(whole, kind)
+            changed = function(kept.get(key))
+            if changed is None:
+                kept.pop(key, None)
+            else:
+                kept[key] = changed
+            after = self._text(whole)
+            if after.encode() != before and (before is not None or changed is not None):
+                self._file.replace(after)
+            return changed if changed is None else json.loads(json.dumps(changed))
+
+    def list(self, kind: str) -> dict[str, Object]:
+        return self._of(self._read()[1], kind)
+
+    def stamp(self, kind: str) -> Hashable:
+        return self._file.stamp()
+
+    def unusable(self, kind: str, why: str) -> ConfigError:
+        return self._file.unusable(why)
+
+    def _of(self, whole: dict[str, dict[str, Object]], kind: str) -> dict[str, Object]:
+        if kind not in self._kinds:
+            raise ValueError(f"{self!r} keeps no {kind}")
+        return whole.setdefault(kind, {})
+
+    def _text(self, whole: dict[str, dict[str, Object]]) -> str:
+        kept: dict[str, Any] = {kind: objects for kind, objects in whole.items() if objects}
+        kept |= {"format": self._format, "version": _VERSION}
+        return json.dumps(kept, indent=2, sort_keys=True, allow_nan=False) + "\n"
+
+    def _read(self) -> tuple[bytes | None, dict[str, dict[str, Object]]]:
+        found = self._file.read()
+        if found is None:
+            return None, {}
+        try:
+            whole = read_json_object(found[1], max_depth=_DEPTH)
+        except ValueError as error:
+            raise self._file.unusable(str(error)) from None
+        if whole.pop("format", None) != self._format:
+            raise self._file.unusable(f"it is no file of {self._what} of this package")
+        version = whole.pop("version", None)
+        if type(version) is not int or version != _VERSION:
+            newer = type(version) is int and version > _VERSION
+            why = f"its version is not {_VERSION}" + (
+                ": a newer version of this package wrote it, so use that one" if newer else ""
+            )
+            raise self._file.unusable(why)
+        for kind, objects in whole.items():
+            if kind not in self._kinds:
+                raise self._file.unusable(f"it has {kind[:40]!r}, which is not known here")
+            if type(objects) is not dict or not all(type(o) is dict for o in objects.values()):
+                raise self._file.unusable(f"{kind!r} is not an object of objects")
+        return found[1], whole

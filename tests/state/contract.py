@@ -1,0 +1,322 @@
+"""What every ``State`` is held to. To hold one of your own to it, derive from one of the classes::
+
+    class TestMine(SharedStateContract):
+        opener = "my_package.my_state:open_for_tests"       # called with the text of ``address``
+
+        @pytest.fixture
+        def address(self) -> str: ...
+
+``StateContract`` is for a state of one process: its ``opener`` may give the same object each time.
+``SharedStateContract`` is also for one that several processes open by its ``address``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_client import State
+
+__all__ = ["SharedStateContract", "StateContract", "killed_writers", "open_by_name", "run_together"]
+
+KIND = "things"
+ODD_KEYS = ["", "a", "A", "a/b", "../a", "ä", "\U0001f600", "\ud800", "x" * 2_000, "\0", " a"]
+OBJECTS: list[dict[str, Any]] = [
+    {},
+    {"text": "ü\u202e\ud800\n", "number": 1.5, "whole": -(2**60), "flags": [True, False, None]},
+    {"nested": {"list": [{"": {}}, []]}, "long": "x" * 100_000},
+]
+
+
+class StateContract:
+    opener: Callable[[str], State] | str
+
+    @pytest.fixture
+    def address(self, tmp_path: Path) -> str:
+        return str(tmp_path / "state")
+
+    @pytest.fixture
+    def state(self, address: str) -> State:
+        return self.open(address)
+
+    def open(self, address: str) -> State:
+        opener = self.opener
+        return open_by_name(opener, address) if isinstance(opener, str) else opener(address)
+
+    # -------------------------------------------------------------- get, change, list
+
+    def test_what_is_not_there_is_none_and_asking_changes_nothing(self, state: State) -> None:
+        before = state.stamp(KIND)
+        assert state.get(KIND, "a") is None
+        assert state.list(KIND) == {}
+        assert state.change(KIND, "a", lambda found: found) is None
+        assert state.stamp(KIND) == before
+
+    @pytest.mark.parametrize("key", ODD_KEYS)
+    def test_any_text_is_a_key_and_differs_from_any_other(self, key: str, address: str) -> None:
+        state = self.open(address)
+        for other in ODD_KEYS:
+            if other != key:
+                state.change(KIND, other, lambda found: {"other": True})
+        state.change(KIND, key, lambda found: {"mine": True})
+        again = self.open(address)
+        assert again.get(KIND, key) == {"mine": True}
+        assert set(again.list(KIND)) == set(ODD_KEYS)
+        again.change(KIND, key, lambda found: None)
+        assert state.get(KIND, key) is None
+        assert set(state.list(KIND)) == set(ODD_KEYS) - {key}
+
+    @pytest.mark.parametrize("number", range(len(OBJECTS)))
+    def test_an_object_comes_back_as_it_was_given(self, number: int, address: str) -> None:
+        given = OBJECTS[number]
+        assert self.open(address).change(KIND, "a", lambda found: given) == given
+        state = self.open(address)
+        assert state.get(KIND, "a") == given
+        assert state.list(KIND) == {"a": given}
+        assert json.dumps(state.get(KIND, "a"), sort_keys=True) == json.dumps(given, sort_keys=True)
+
+    def test_a_change_gets_what_is_there_and_puts_what_it_returns(self, state: State) -> None:
+        seen: list[Any] = []
+
+        def count(found: dict[str, Any] | None) -> dict[str, Any]:
+            seen.append(found)
+            return {"n": (found or {"n": 0})["n"] + 1}
+
+        assert [state.change(KIND, "a", count) for _ in range(3)] == [{"n": 1}, {"n": 2}, {"n": 3}]
+        assert seen == [None, {"n": 1}, {"n": 2}]
+        assert state.change(KIND, "a", lambda found: None) is None
+        assert state.get(KIND, "a") is None
+
+    def test_a_change_that_raises_changes_nothing(self, state: State) -> None:
+        state.change(KIND, "a", lambda found: {"n": 1})
+        before = state.stamp(KIND)
+
+        def fail(found: dict[str, Any] | None) -> dict[str, Any]:
+            assert found is not None
+            found["n"] = 2
+            raise LookupError("mine")
+
+        with pytest.raises(LookupError, match="mine"):
+            state.change(KIND, "a", fail)
+        assert state.get(KIND, "a") == {"n": 1}
+        assert state.stamp(KIND) == before
+        assert state.change(KIND, "a", lambda found: {"n": 3}) == {"n": 3}
+
+    @pytest.mark.parametrize("odd", [{"a": float("nan")}, {"a": object()}, {"a": {1, 2}}])
+    def test_what_is_not_json_is_not_kept(self, odd: dict[str, Any], state: State) -> None:
+        state.change(KIND, "a", lambda found: {"n": 1})
+        with pytest.raises((TypeError, ValueError)):
+            state.change(KIND, "a", lambda found: odd)
+        assert state.get(KIND, "a") == {"n": 1}
+
+    def test_what_a_caller_does_to_an_object_it_got_changes_nothing(self, state: State) -> None:
+        given = {"list": [1]}
+        returned = state.change(KIND, "a", lambda found: given)
+        given["list"].append(2)
+        got, listed = state.get(KIND, "a"), state.list(KIND)["a"]
+        for each in (returned, got, listed):
+            assert each == {"list": [1]}
+            each["list"].append(3)
+        assert state.get(KIND, "a") == {"list": [1]}
+
+    def test_kinds_are_apart(self, state: State) -> None:
+        state.change(KIND, "a", lambda found: {"n": 1})
+        before = state.stamp(KIND)
+        state.change("others", "a", lambda found: {"n": 2})
+        assert state.get(KIND, "a") == {"n": 1}
+        assert state.list("others") == {"a": {"n": 2}}
+        state.change("others", "a", lambda found: None)
+        assert state.get(KIND, "a") == {"n": 1}
+        assert state.stamp(KIND) == before
+
+    # ------------------------------------------------------------------------ stamps
+
+    def test_a_stamp_is_the_same_until_something_was_changed_and_never_again(
+        self, state: State
+    ) -> None:
+        seen = []
+        for n in range(30):  # quicker than the clock of a file system ticks
+            seen.append(state.stamp(KIND))
+            assert state.stamp(KIND) == seen[-1]
+            state.get(KIND, "a")
+            state.change(KIND, "a", lambda found: found)
+            assert state.stamp(KIND) == seen[-1]
+            state.change(KIND, "a", lambda found, n=n: {"n": n % 2})  # type: ignore[misc]
+        assert len(set(seen)) == len(seen)
+
+    # ----------------------------------------------------------------------- secrets
+
+    def test_a_secret_is_made_once_and_each_has_its_own(self, address: str) -> None:
+        state = self.open(address)
+        assert state.known_secret("one") is None
+        one = state.secret("one")
+        assert len(one) == 32
+        assert state.secret("two") != one
+        again = self.open(address)
+        assert again.secret("one") == again.known_secret("one") == one
+        assert one.hex() not in repr(state)
+
+    # ----------------------------------------------------------------------- threads
+
+    def test_threads_that_change_one_object_lose_nothing(self, address: str) -> None:
+        states = [self.open(address) for _ in range(4)]
+
+        def write(state: State) -> None:
+            for _ in range(25):
+                state.change(KIND, "a", lambda found: {"n": (found or {"n": 0})["n"] + 1})
+
+        threads = [threading.Thread(target=write, args=[state]) for state in states]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert states[0].get(KIND, "a") == {"n": 100}
+
+
+class SharedStateContract(StateContract):
+    opener: str
+
+    def test_what_one_writes_another_reads(self, address: str) -> None:
+        one, other = self.open(address), self.open(address)
+        stamp = other.stamp(KIND)
+        one.change(KIND, "a", lambda found: {"n": 1})
+        assert other.stamp(KIND) != stamp
+        assert other.get(KIND, "a") == {"n": 1}
+        other.change(KIND, "a", lambda found: None)
+        assert one.list(KIND) == {}
+
+    def test_processes_that_write_at_once_lose_nothing(self, address: str) -> None:
+        run_together(
+            [("tests.state.contract:count_up", self.opener, address, str(n)) for n in range(2)]
+        )
+        state = self.open(address)
+        assert state.get(KIND, "both") == {"n": 100}
+        assert state.list(KIND).keys() == {"both", *(f"{p} {n}" for p in "01" for n in range(50))}
+
+    def test_processes_that_need_a_secret_at_once_get_one(self, address: str) -> None:
+        found = run_together([("tests.state.contract:tell_secret", self.opener, address)] * 3)
+        assert len(set(found)) == 1
+
+    @pytest.mark.slow
+    def test_a_writer_that_is_killed_loses_nothing_that_was_acknowledged(
+        self, address: str
+    ) -> None:
+        opener = self.opener
+        for acknowledged in killed_writers("tests.state.contract:count_on", opener, address):
+            found = open_by_name(opener, address).list(KIND)
+            last = max((each["n"] for each in found.values()), default=0)
+            assert acknowledged <= last <= acknowledged + 1
+
+
+# --------------------------------------------------------------------- other processes
+
+
+def open_by_name(opener: str, *args: str) -> Any:
+    """Call the function that ``opener`` names, as ``package.module:function``."""
+    module, _, name = opener.partition(":")
+    return getattr(importlib.import_module(module), name)(*args)
+
+
+def count_up(opener: str, address: str, name: str) -> None:
+    state = open_by_name(opener, address)
+    for n in range(50):
+        state.change(KIND, "both", lambda found: {"n": (found or {"n": 0})["n"] + 1})
+        state.change(KIND, f"{name} {n}", lambda found, n=n: {"n": n})
+
+
+def tell_secret(opener: str, address: str) -> None:
+    print(open_by_name(opener, address).secret("shared").hex())
+
+
+def count_on(opener: str, address: str) -> Iterator[int]:
+    """Yields each number once it was kept."""
+    state = open_by_name(opener, address)
+    n = max((each["n"] for each in state.list(KIND).values()), default=0)
+    while True:
+        n += 1
+        state.change(KIND, str(n % 7), lambda found, n=n: {"n": n, "more": "x" * 300})
+        yield n
+
+
+_RUN = """
+import sys
+from tests.state.contract import open_by_name
+open_by_name(*sys.argv[1:])
+"""
+_NURSERY = """
+import sys
+from tests.state.contract import nursery
+nursery(*sys.argv[1:])
+"""
+
+
+def _python(code: str, *args: str, **options: Any) -> subprocess.Popen[str]:
+    path = os.pathsep.join([os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *args],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+        **options,
+    )
+
+
+def run_together(calls: list[tuple[str, ...]]) -> list[str]:
+    """Call these functions, each in a process of its own, at the same time. What they print."""
+    running = [_python(_RUN, *call) for call in calls]
+    printed = [process.communicate(timeout=50)[0] for process in running]
+    assert [process.returncode for process in running] == [0] * len(calls)
+    return printed
+
+
+def killed_writers(writer: str, *args: str, kills: int = 300) -> Iterator[int]:
+    """Run ``writer(*args)`` again and again, each in a process that is killed at some moment.
+
+    ``writer`` yields a number after each thing that it has written. Yields the last such number
+    (0 before the first) after each kill, and once more after a last writer wrote three things.
+    """
+    nursery = _python(_NURSERY, writer, str(kills), *args, stdin=subprocess.PIPE)
+    assert nursery.stdin is not None
+    assert nursery.stdout is not None
+    with nursery:
+        for line in nursery.stdout:
+            yield int(line)
+            nursery.stdin.write("\n")  # only now may the next begin
+            nursery.stdin.flush()
+    assert nursery.returncode == 0
+
+
+def nursery(writer: str, kills: str, *args: str) -> None:
+    """Forks the writers, which is far quicker than to start them."""
+    last, moment = 0, random.Random(7)
+    for number in range(int(kills) + 1):
+        is_last = number == int(kills)
+        reader, pipe = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(reader)
+            for count, written in enumerate(open_by_name(writer, *args), 1):
+                os.write(pipe, b"%d\n" % written)
+                if is_last and count == 3:
+                    os._exit(0)
+        os.close(pipe)
+        if not is_last:
+            time.sleep(moment.random() * 0.01)
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        with open(reader) as acknowledged:
+            last = int(([str(last), *acknowledged.read().split()])[-1])
+        print(last, flush=True)
+        sys.stdin.readline()
