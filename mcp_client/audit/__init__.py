@@ -7,9 +7,7 @@
     skill_load.py    the two records of loading a skill
     sinks.py         a file, or a function of the host's
     redaction.py     what a record may show, without secrets and bounded
-    secret_names.py  which names are those of secrets
     secret_text.py   where in a text secrets are
-    encodings.py     the encodings in which a secret may come back
     schema_marks.py  which arguments a tool's schema marks as secret
     log_file.py      the file, to which lines are only ever added
     group_commit.py  threads that wait to write, written for together

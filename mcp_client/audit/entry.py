@@ -25,6 +25,7 @@ from ..errors import (
     OutcomeUnknown,
 )
 from ..protocol.canonical_json import NotJson, canonical
+from ..runtime.known_secrets import KnownSecrets
 from ..runtime.safe_text import safe_text
 from .hash_chain import now, timestamp
 from .redaction import Redaction, Shown, marked
@@ -54,6 +55,8 @@ class Recorder(Protocol):
     def redaction(self) -> Redaction: ...
     @property
     def identity(self) -> str | None: ...
+    @property
+    def secrets(self) -> KnownSecrets: ...
     def shown_name(self, name: str) -> str: ...
     def shown_context(self, context: Hashable) -> Any: ...
 
@@ -283,6 +286,9 @@ class Entry:
         try:
             value = given if text is None else json.loads(text)
             shown = self._audit.redaction.show(value, _marks_of(self._tool))
+            clean = self._audit.secrets.json(shown.value)
+            if clean != shown.value:  # where they stand is not looked for
+                shown.value, shown.pointers = clean, [*shown.pointers, ""]
         except Exception as error:  # noqa: BLE001 - an object of the caller's own may do anything
             shown = Shown(f"[unreadable: {type(error).__name__}]", pointers=[""])
         self._hidden += shown.hidden
@@ -364,7 +370,7 @@ class Entry:
     def _safe(self, text: str, limit: int = 500) -> str:
         if text in _SOURCES:
             return text
-        return self._audit.redaction.about(str(text), limit, self._hidden)
+        return self._audit.redaction.about(self._audit.secrets.text(str(text)), limit, self._hidden)
 
 
 def _is_cancelled(error: BaseException) -> bool:

@@ -73,6 +73,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from ..catalog.call_context import CallOrigin
 from ..errors import ConfigError
+from ..runtime.known_secrets import KnownSecrets
 from ..runtime.safe_text import safe_text
 from .entry import Entry
 from .hash_chain import now, timestamp
@@ -133,6 +134,8 @@ class Audit:
         self.refuses = failure == "refuse"
         self.redaction = Redaction() if redaction is None else redaction
         self.clock = clock
+        self.secrets = KnownSecrets()
+        """What the server was given to keep secret; ``connect`` sets it."""
         self._find_identity: Callable[[], str | None] | None = identity
         self._identity: str | None = None
         self._tool_names: dict[str, str] = {}

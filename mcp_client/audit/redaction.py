@@ -3,11 +3,11 @@
 A value is a secret by the name it goes by, by how it looks, or by the tool's own word:
 
 - **By name.** Any member of an object whose name has one of ``KEYS`` among its words, however it
-  is written (``api_key``, ``API-Key``, ``apiKey``, ``x-api-key``); see ``secret_names``. The whole
-  value is left out, whatever it is; ``true``, ``false``, ``null`` and what is empty are shown. The
-  same names count in pairs (``{"name": "Password", "value": ...}``, ``["Authorization", ...]``,
-  ``["--token", ...]``) and in every string (``password=...``, ``Cookie: ...``): see
-  ``secret_text``.
+  is written (``api_key``, ``API-Key``, ``apiKey``, ``x-api-key``); see ``runtime.secret_names``.
+  The whole value is left out, whatever it is; ``true``, ``false``, ``null`` and what is empty are
+  shown. The same names count in pairs (``{"name": "Password", "value": ...}``,
+  ``["Authorization", ...]``, ``["--token", ...]``) and in every string (``password=...``,
+  ``Cookie: ...``): see ``secret_text``.
 - **By look.** In every string, names of members included, what matches ``PATTERNS``: bearer
   tokens, JSON Web Tokens and other base64 that begins an object, keys with a known prefix
   (``sk-``, ``ghp_``, ``glpat-``, ``xoxb-``, ``AKIA``, ``AIza``, ...), PEM private keys, passwords
@@ -34,9 +34,9 @@ from typing import Any, TypeAlias
 
 from ..errors import ConfigError
 from ..protocol.json_pointer import pointer
-from .encodings import decodings, echoes, texts_of
+from ..runtime.encodings import decodings, echoes, texts_of
+from ..runtime.secret_names import KEYS, SecretNames
 from .schema_marks import applicable, items, marked, members
-from .secret_names import KEYS, SecretNames
 from .secret_text import (
     NAME_KEYS,
     PATTERNS,

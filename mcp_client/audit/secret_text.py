@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .secret_names import SecretNames
+from ..runtime.secret_names import SecretNames
 
 __all__ = [
     "NAME_KEYS",

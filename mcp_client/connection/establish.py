@@ -144,6 +144,7 @@ class ConnectionAttempt:
             self._stats,
             self._watch,
             lambda error: self._ended(transport, error),
+            self._context.secrets,
         )
         await transport.open(link)
 

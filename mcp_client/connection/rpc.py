@@ -39,6 +39,7 @@ from ..protocol.jsonrpc import (
 )
 from ..protocol.notifications import CANCELLED
 from ..runtime.callbacks import ProgressNotifier
+from ..runtime.known_secrets import KnownSecrets
 from ..runtime.limits import Timeouts
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.safe_text import safe_text
@@ -226,7 +227,8 @@ class RpcConnection:
                 await progress.aclose(_LAST_WORDS)
         except InvalidFrame as error:
             raise ProtocolViolation(
-                f"the server's answer cannot be used: {error.reason}; it may have run",
+                "the server's answer cannot be used: "
+                f"{self._context.secrets.text(error.reason)}; it may have run",
                 result=error.raw,
                 server=self.server,
             ) from None
@@ -292,7 +294,8 @@ class RpcConnection:
     def _progress(self, options: CallOptions) -> _Progress:
         limit, on_progress = self._context.limits.notices, options.on_progress
         return _Progress(
-            on_progress and ProgressNotifier(on_progress, self.server, limit, self._stats)
+            on_progress and ProgressNotifier(on_progress, self.server, limit, self._stats),
+            self._context.secrets,
         )
 
     def _expect_silence(self, until: float, deadline: RequestDeadline, timeouts: Timeouts) -> None:
@@ -307,13 +310,17 @@ class RpcConnection:
         deadline.sign(until)
 
     def _read(self, answer: Response | ErrorResponse, method: str) -> Reading:
+        secrets = self._context.secrets
         if type(answer) is ErrorResponse:
-            raise server_error(answer, self.server, self.era)
+            said = answer._replace(
+                message=secrets.text(answer.message), data=secrets.json(answer.data)
+            )
+            raise server_error(said, self.server, self.era)
         try:
             return self.era.read(answer.result, method)  # type: ignore[union-attr]
         except Malformed as error:
             raise ProtocolViolation(
-                str(error),
+                secrets.text(str(error)),
                 result=answer.result,  # type: ignore[union-attr]
                 server=self.server,
             ) from None
@@ -375,10 +382,11 @@ class RpcConnection:
 class _Progress:
     """The progress of one request, once there is any."""
 
-    __slots__ = ("_notifier", "_reached")
+    __slots__ = ("_notifier", "_reached", "_secrets")
 
-    def __init__(self, notifier: ProgressNotifier | None) -> None:
+    def __init__(self, notifier: ProgressNotifier | None, secrets: KnownSecrets) -> None:
         self._notifier = notifier
+        self._secrets = secrets
         self._reached = -math.inf
 
     def has_increased(self, notice: Notification) -> bool:
@@ -392,6 +400,7 @@ class _Progress:
         if self._notifier is None:
             return
         total, text = notice.params.get("total"), notice.params.get("message")
+        text = self._secrets.json(text)
         self._notifier.tell(
             notice.params["progress"],
             total if type(total) in (int, float) else None,

@@ -2,8 +2,8 @@
 
 2025-11-25 and 2026-07-28 ``server/utilities/logging``. The logger is ``mcp_client.server.<name>``
 with the name the host gave. "notice" is between info and warning; levels above critical are logged
-as critical. Texts pass ``safe_text``. Of more than ``Limits.log_lines`` within a second the rest is
-dropped and counted.
+as critical. Texts pass ``safe_text``, and what the server was given to keep secret is hidden in
+them. Of more than ``Limits.log_lines`` within a second the rest is dropped and counted.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class ServerLog:
         self._server = context.server
         self._limits = context.limits
         self._stats = context.stats
+        self._secrets = context.secrets
         self._logger = logging.getLogger(f"mcp_client.server.{context.server}")
         self._queue: CallbackQueue | None = None
         self._second, self._lines = -math.inf, 0
@@ -85,6 +86,8 @@ class ServerLog:
             self._stats.dropped_notices += 1
             return
         from .handlers import LogMessage
+
+        logger, data = self._secrets.json(logger), self._secrets.json(data)
 
         message = LogMessage(self._server, level, logger, data, _line(data))
         prefix = "" if logger is None else safe_text(logger, 80) + ": "

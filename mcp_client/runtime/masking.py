@@ -1,20 +1,27 @@
-"""Hides secrets in text from outside: a server may repeat the credentials that it was sent.
+"""Hides secrets in text from outside: a server may repeat what it was given to keep secret.
 
-The functions here know values, not messages: the caller says what was sent (``secrets_sent``) and
-passes every text that came back through ``mask`` before it is shown, logged or put into an error.
+The functions here know values, not messages: the caller says what was sent (``secrets_sent`` of an
+HTTP request, ``secrets_given`` of a process) and passes every text that came back through ``mask``
+before it is shown, logged, kept or put into an error.
+
+A secret is found as it is and in the spellings of ``encodings``: escaped as in JSON, Python, HTML
+and shells, percent-encoded, in base64 and in hexadecimal. In any other form (reversed, compressed,
+encrypted, in pieces, base32) it is not recognized.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import html
-import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-__all__ = ["MASK", "mask", "mask_json", "secrets_sent"]
+from .encodings import spellings
+from .secret_names import KEYS, SecretNames
+
+__all__ = ["MASK", "Masker", "is_harmless", "mask", "mask_json", "secrets_given", "secrets_sent"]
 
 MASK = "***"
 _CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "dpop"})
@@ -41,24 +48,70 @@ _HARMLESS = frozenset(
 _SHORTEST = 4
 """Characters of a credential: masking shorter ones would spoil every text and hide nothing."""
 _SHORTEST_VALUE = 6
-"""The same for a header or a query parameter that may be no secret."""
+"""The same for a header, a query parameter or a variable that may be no secret."""
 _BEGINNING = 12
 """A text that was cut off may end within a secret: this much of its beginning is hidden as well."""
+_BITS = 256
+_NOTHING = frozenset(
+    "true false null none nil undefined default auto enabled disabled yes no".split()  # noqa: SIM905
+)
+_SETTING = re.compile(r"(?:[A-Za-z]+|[0-9]{1,5})?(?:[-_./\\:,~](?:[A-Za-z]+|[0-9]{1,5})?)*")
+_PATH = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\][\w.+ -]{0,24})+")
+_ADDRESS = re.compile(r"[A-Za-z][\w+.-]{0,20}://[\w.-]+(?::\d{1,5})?(?:/[\w.~-]{0,24})*")
+_PAIR = re.compile(r"(?:^|[;&\s])([\w-]{1,60})=([^;&\s]+)")
+_names = SecretNames(KEYS)
+
+
+class Masker:
+    """Hides the same secrets in any number of texts."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._secrets = frozenset(secret for secret in secrets if len(secret) >= _SHORTEST)
+        forms = {form for secret in self._secrets for form in spellings(secret)}
+        self._forms = sorted(forms, key=len, reverse=True)
+
+    def __bool__(self) -> bool:
+        return bool(self._forms)
+
+    def text(self, text: str) -> str:
+        """``text`` with every occurrence of a secret replaced by ``***``.
+
+        Of a long secret the first characters are enough, because servers and excerpts cut texts
+        off.
+        """
+        return _without(text, self._forms) if len(text) >= _SHORTEST else text
+
+    def json(self, value: Any) -> Any:
+        """A JSON value with the secrets in its strings, numbers and names hidden."""
+        return self._masked(value) if self._forms else value
+
+    def _masked(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {self._masked(name): self._masked(item) for name, item in value.items()}
+        if isinstance(value, list):
+            return [self._masked(item) for item in value]
+        if type(value) is int and value.bit_length() <= _BITS and str(value) in self._secrets:
+            return MASK
+        return value
 
 
 def mask(text: str, secrets: Iterable[str]) -> str:
-    """``text`` with every occurrence of a secret replaced by ``***``.
-
-    Each is found as it is and percent-encoded, escaped as in JSON or in HTML. Of a long secret the
-    first characters are enough, because servers and excerpts cut texts off.
-    """
-    return _without(text, _forms_of(secrets)) if text else text
+    """``Masker(secrets).text(text)``."""
+    return Masker(secrets).text(text) if text else text
 
 
 def mask_json(value: Any, secrets: Iterable[str]) -> Any:
-    """A JSON value with the secrets in its strings and names hidden."""
-    forms = _forms_of(secrets)
-    return _masked(value, forms) if forms else value
+    """``Masker(secrets).json(value)``."""
+    return Masker(secrets).json(value)
+
+
+def is_harmless(header: str) -> bool:
+    """Whether an HTTP header of that name shows nobody who is asking: those of the protocol and
+    those that every client sends. Any name that is not known counts as one of a secret."""
+    name = header.lower()
+    return name in _HARMLESS or name.startswith("mcp-param-")
 
 
 def secrets_sent(url: str, headers: Iterable[tuple[str, str]]) -> set[str]:
@@ -71,7 +124,7 @@ def secrets_sent(url: str, headers: Iterable[tuple[str, str]]) -> set[str]:
         name = name.lower()
         if name in _CREDENTIALS:
             found.update(_credentials(value))
-        elif name not in _HARMLESS and not name.startswith("mcp-param-"):
+        elif not is_harmless(name):
             found.update(word for word in (value, value.rpartition(" ")[2]) if _long(word))
     return found | _secrets_of_url(url)
 
@@ -118,22 +171,52 @@ def _long(value: str) -> bool:
     return len(value) >= _SHORTEST_VALUE
 
 
-def _forms_of(secrets: Iterable[str]) -> list[str]:
-    """How the secrets may be written, the longest first."""
-    forms = {form for secret in secrets if len(secret) >= _SHORTEST for form in _forms(secret)}
-    return sorted(forms, key=len, reverse=True)
+def secrets_given(env: Mapping[str, str], words: Sequence[str] = ()) -> set[str]:
+    """What is secret in the variables and the words of a command that starts a process.
+
+    - The value of a variable whose name ends as that of a secret (``DB_PASSWORD``, ``API_KEY``;
+      see ``secret_names``), from 4 characters on; ``true``, ``none`` and the like never.
+    - Any other value of at least 6 characters that is not plainly a setting: words of letters and
+      numbers of up to 5 digits joined by punctuation (``production``, ``eu-west-1``,
+      ``http://localhost:8080/mcp``), or a path. Where the name has the word of a secret elsewhere
+      (``PASSWORD_FOR_CI``), one word alone is not plainly a setting.
+    - In each: user, password and query of a URL, and ``name=value`` by the same names.
+    - Words of the command by the same names: ``--token X``, ``--token=X``, ``-e TOKEN=X``.
+
+    So a secret that reads like a word, in a variable of which the name says nothing, is not known.
+    """
+    pairs = list(env.items())
+    before = ""
+    for word in words:
+        name, equals, value = word.lstrip("-").partition("=")
+        if equals:
+            pairs.append((name, value))
+        elif before.startswith("-") and not word.startswith("-") and _names.is_secret(before):
+            pairs.append((before, word))
+        before = "" if equals else word
+        if "://" in word:
+            pairs.append(("", word))
+    return {secret for name, value in pairs for secret in _secrets_of_value(name, value)}
 
 
-def _forms(secret: str) -> set[str]:
-    return {
-        secret,
-        quote(secret, safe=""),
-        quote_plus(secret),
-        json.dumps(secret)[1:-1],
-        json.dumps(secret, ensure_ascii=False)[1:-1],
-        json.dumps(secret)[1:-1].replace("/", "\\/"),
-        html.escape(secret),
-    }
+def _secrets_of_value(name: str, value: str) -> Iterator[str]:
+    value = value.strip()
+    if len(value) < _SHORTEST or value.lower() in _NOTHING:
+        return
+    if _names.ends_as_secret(name):
+        yield value
+    elif _long(value):
+        word = value.isalpha() and _names.is_secret(name)
+        if word or not (_SETTING.fullmatch(value) or _PATH.fullmatch(value) or _is_address(value)):
+            yield value
+    if "://" in value:
+        yield from _secrets_of_url(value)
+    yield from (found for key, found in _PAIR.findall(value) if _names.ends_as_secret(key))
+
+
+def _is_address(value: str) -> bool:
+    """Whether ``value`` is a URL without user and query."""
+    return _ADDRESS.fullmatch(value) is not None
 
 
 def _without(text: str, forms: list[str]) -> str:
@@ -141,6 +224,7 @@ def _without(text: str, forms: list[str]) -> str:
     for form in forms:
         if form in text:
             text = text.replace(form, MASK)
+    for form in forms:  # not before: two forms may begin alike
         if len(form) >= 2 * _BEGINNING and form[:_BEGINNING] in text:
             text = _without_beginnings(text, form)
     return text
@@ -158,13 +242,3 @@ def _without_beginnings(text: str, secret: str) -> str:
                 break
             at += 1
     return "".join([*pieces, text[at:]])
-
-
-def _masked(value: Any, forms: list[str]) -> Any:
-    if isinstance(value, str):
-        return _without(value, forms) if len(value) >= _SHORTEST else value
-    if isinstance(value, dict):
-        return {_masked(name, forms): _masked(item, forms) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_masked(item, forms) for item in value]
-    return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from .frozen import frozen_dataclass
+from .known_secrets import KnownSecrets
 from .limits import Limits, Timeouts
 from .stats import Stats
 
@@ -22,3 +23,5 @@ class SessionContext:
     limits: Limits = field(default_factory=Limits)
     stats: Stats = field(default_factory=Stats)
     """Counts what happens on all connections of the session."""
+    secrets: KnownSecrets = field(default_factory=KnownSecrets)
+    """What the server was given to keep secret."""

@@ -90,6 +90,7 @@ class Caller:
         self._gate = setup.gate
         self._pins = setup.pins
         self._audit = setup.audit
+        self._secrets = setup.secrets
         self._retry = setup.retry
         self.validation = ToolValidation(
             setup.argument_validation, setup.validation, setup.limits, workers
@@ -367,6 +368,8 @@ class Caller:
                 call.seconds += rpc.now() - started
 
     def read(self, raw: dict[str, Any], tool: str) -> ToolResult:
+        if raw.get("isError"):  # what a server was given to keep secret is often in these
+            raw = self._secrets.json(raw)
         try:
             return ToolResult.from_wire(raw, self._server, tool, self._origin)
         except ValueError as error:
@@ -390,6 +393,7 @@ class Caller:
     async def _failed(self, call: CallState, now: InForce | None, error: BaseException) -> None:
         """Complete ``error`` with what is known of the call, and close its entry."""
         if isinstance(error, McpError):
+            self._secrets.hide(error)
             error.server = error.server or self._server
             if now is not None:
                 error.tool = error.tool or now.tool.name

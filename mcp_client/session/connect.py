@@ -20,6 +20,7 @@ from ..extensions.extension import Extension, declare
 from ..protocol.canonical_json import sha256
 from ..protocol.capabilities import ClientDeclaration, Implementation
 from ..protocol.versions import HANDSHAKE, STATELESS, is_known
+from ..runtime.known_secrets import KnownSecrets
 from ..runtime.limits import Limits, Timeouts
 from ..transports.base import Transport
 from ..transports.stdio import StdioServer, StdioTransport
@@ -123,7 +124,10 @@ def connect(
     timeouts = timeouts or Timeouts()
     memory = ApprovalMemory(lambda: transport.lasting_identity, Answers.of(answers))
     by_default, name = not name, name or _default_name(transport)
+    secrets = KnownSecrets()
     recorder = _audit(name, transport, audit, audit_failure, redaction)
+    if recorder is not None:
+        recorder.secrets = secrets
     if recorder is not None:
         for store in filter(None, (memory.session, memory.store)):
             store.observers.add(recorder)
@@ -141,6 +145,7 @@ def connect(
         handlers=handlers,
         audit=recorder,
         retry=retry,
+        secrets=secrets,
     )
     session = Session(transport, setup)
     if by_default:

@@ -66,7 +66,9 @@ class Session(LibraryOfSession, SkillsOfSession):
         SkillsOfSession.__init__(self, self._new_skills)
         self.name = setup.name
         """What the host calls the server."""
-        self._context = SessionContext(setup.name, setup.timeouts, setup.limits)
+        self._context = SessionContext(
+            setup.name, setup.timeouts, setup.limits, secrets=setup.secrets
+        )
         self.stats = self._context.stats
         """Counts of what happened on this session's connections."""
         self._setup = setup

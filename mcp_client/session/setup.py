@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ..approval.gate import Gate
 from ..catalog.trust import Trust
 from ..protocol.capabilities import ClientDeclaration
 from ..runtime.frozen import frozen_dataclass
+from ..runtime.known_secrets import KnownSecrets
 from ..runtime.limits import Limits, Timeouts
 from .retry import Retry
 from .task_ledger import PROCESS_LEDGER, TaskLedger
@@ -39,3 +41,5 @@ class Setup:
     audit: Audit | None = None
     retry: Retry | None = None
     tasks: TaskLedger = PROCESS_LEDGER
+    secrets: KnownSecrets = field(default_factory=KnownSecrets)
+    """What the server is given to keep secret; known where records of the session are made."""

@@ -29,6 +29,7 @@ from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 from ..errors import ConnectError, McpError
 from ..protocol.era import Era
 from ..protocol.jsonrpc import ErrorResponse, Id, Notification, Request, Response
+from ..runtime.known_secrets import KnownSecrets
 from ..runtime.limits import Limits, Timeouts
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.stats import Stats
@@ -77,6 +78,8 @@ class TransportContext(NamedTuple):
     ended: Callable[[McpError], None] | None = None
     """Called when a shared line has ended, by itself or because it was closed, maybe more than
     once, with what its requests fail with. Must not wait or raise."""
+    secrets: KnownSecrets | None = None
+    """Is told what the server is given to keep secret."""
 
 
 class AnnouncedSilence(NamedTuple):

@@ -79,6 +79,8 @@ class HttpBasedTransport(Transport):
         self._backend = current()
         self._tasks = BackgroundTasks(self._backend, context.server)
         self._client = HttpClient(self._server, context)
+        if context.secrets is not None:
+            context.secrets.follow(self._client.known_secrets)
 
     def agree(self, era: Era) -> None:
         super().agree(era)

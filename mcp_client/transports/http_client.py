@@ -26,7 +26,7 @@ import httpx
 from ..errors import AuthError, ConnectError, ConnectionLost, McpError
 from ..runtime.event_loop import current
 from ..runtime.loopback import is_loopback
-from ..runtime.masking import secrets_sent
+from ..runtime.masking import is_harmless, secrets_sent
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.safe_text import safe_text
 from .base import TransportContext
@@ -114,6 +114,7 @@ class HttpClient:
         self._retired: HttpPool | None = None
         """The pool that was in use until the server set a cookie."""
         self._client = server.client
+        self._last_request: Any = None
         self._pool = None if _needs_httpx(server) else self._new_pool()
         self._auth: Any = server.auth if isinstance(server.auth, httpx.Auth) else None
         self._credentials = HttpCredentials(
@@ -141,7 +142,13 @@ class HttpClient:
 
     def _warn_of_plain_text(self) -> None:
         scheme, host, _ = self._origin
-        secret = self._server.headers or self._server.auth or "@" in urlsplit(self.url).netloc
+        headers = self._server.headers or ()
+        secret = (
+            callable(headers)
+            or not all(map(is_harmless, headers))
+            or self._server.auth
+            or "@" in urlsplit(self.url).netloc
+        )
         if scheme == "http" and secret and not is_loopback(host):
             _log.warning(
                 "%s: credentials travel unencrypted to %s, and anybody on the way can read and "
@@ -220,6 +227,7 @@ class HttpClient:
             raise connect_failure(
                 error, self.url, self.context.server, self.context.timeouts.connect
             ) from (error if is_foreign(error) else None)
+        self._last_request = response.request
         self._credentials.note(response)
         return HttpResponse(response, self.context.limits, self.lost, self.secrets)
 
@@ -366,8 +374,16 @@ class HttpClient:
         Everything secret in the request as it was sent, in the host's own headers and URL, and
         what the host's ``auth`` keeps to itself.
         """
-        request, server = response.request, self._server
-        found = secrets_sent(str(request.url), request.headers.multi_items())
+        return self._secrets_of(response.request)
+
+    def known_secrets(self) -> set[str]:
+        """The same of the last request that was answered."""
+        return self._secrets_of(self._last_request)
+
+    def _secrets_of(self, request: Any) -> set[str]:
+        server, found = self._server, set[str]()
+        if request is not None:
+            found |= secrets_sent(str(request.url), request.headers.multi_items())
         headers = {} if server.headers is None or callable(server.headers) else server.headers
         found |= secrets_sent(server.url, headers.items())
         kept = getattr(server.auth, "secrets", None)

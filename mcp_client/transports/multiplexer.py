@@ -38,6 +38,7 @@ from ..protocol.jsonrpc import (
     parse,
 )
 from ..runtime.event_loop import Backend, Handle, Waiter
+from ..runtime.known_secrets import KnownSecrets
 from ..runtime.safe_text import safe_text
 from .base import AnnouncedSilence, Owner, Received, TransportContext
 
@@ -138,6 +139,7 @@ class Multiplexer:
         self.stats = context.stats
         self.rings_at = math.inf
         self._context = context
+        self._secrets = context.secrets or KnownSecrets()
         self._owner = owner
         self.exchanges: dict[Id, LineExchange] = {}
         """The requests under way, by their id."""
@@ -278,7 +280,8 @@ class Multiplexer:
     def junk(self, line: bytes, error: InvalidFrame) -> None:
         first = not self.stats.junk_lines
         self.stats.junk_lines += 1
-        self.stats.last_junk = safe_text(line[:80].decode(errors="replace"), 80)
+        error.reason = self._secrets.text(error.reason)
+        self.stats.last_junk = safe_text(self._secrets.text(_beginning(line)), 80)
         _log.log(
             logging.WARNING if first else logging.DEBUG,
             "%s: skipped an invalid message: %s",
@@ -309,3 +312,8 @@ class Multiplexer:
         self.rings_at = math.inf
         if timer is not None:
             timer.cancel()
+
+
+def _beginning(line: bytes) -> str:
+    # More than is shown: a secret that is cut in two may not be known any more.
+    return line[:1024].decode(errors="replace")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -25,6 +26,7 @@ from ..runtime.executables import (
     split_words,
 )
 from ..runtime.frozen import frozen_dataclass
+from ..runtime.known_secrets import KnownSecrets
 from ..runtime.subprocess import Pending, Process, Ring, new_process
 from .base import Transport, TransportContext
 from .default_names import name_of_command
@@ -44,7 +46,11 @@ class StdioServer:
     """A server to be started: ``StdioServer("python", ["server.py"])``.
 
     The ``command`` is looked up on ``PATH`` and run with ``args``, without a shell. ``env`` is
-    added to the few variables every server gets (HOME, PATH, LANG, ...); ``cwd`` is where it runs;
+    added to the few variables every server gets (HOME, PATH, LANG, ...). Should the server repeat
+    a value that may be secret (``runtime.masking.secrets_given`` has the rule: "production" and
+    "8080" are not), it is shown as ``***`` in errors, results that are errors, log lines, records
+    and the audit, in base64 and other usual forms as well; a result that is no error is the
+    caller's as it came. ``cwd`` is where it runs;
     ``stderr`` is called with each line the server writes to its standard error (its end is kept for
     error messages in any case). ``identity`` names variables of ``env`` whose values tell this
     server from others, as its command does (``["PROJECT"]``): remembered answers and pins are for
@@ -154,6 +160,8 @@ class StdioTransport(Transport):
 
     async def open(self, context: TransportContext) -> None:
         self._context = context
+        self._secrets = context.secrets or KnownSecrets()
+        self._secrets.follow(functools.cache(self._given))
         backend = current()
         self._backend = backend
         self._multiplexer = Multiplexer(backend, context, lambda: self.owner)
@@ -322,11 +330,13 @@ class StdioTransport(Transport):
         )
 
     def _tail(self) -> str:
-        tail = self._ring.tail()
-        for value in (self._server.env or {}).values():
-            if len(value) >= 6:  # masking shorter values would spoil the text
-                tail = tail.replace(value, "***")
-        return tail[-4000:]
+        return self._secrets.text(self._ring.tail())[-4000:]
+
+    def _given(self) -> set[str]:
+        from ..runtime.masking import secrets_given  # only where something was given
+
+        server = self._server
+        return secrets_given(server.env, server.args) if server.env or server.args else set()
 
     async def aclose(self) -> None:
         process = self._process

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote_plus
 
-__all__ = ["decodings", "echoes", "texts_of"]
+__all__ = ["decodings", "echoes", "spellings", "texts_of"]
 
 _SHORTEST = 4
 _RECOGNIZED = 12
@@ -42,7 +42,7 @@ def texts_of(value: Any, most: int) -> list[str]:
 
 def echoes(text: str, secret: str) -> Iterator[tuple[int, int]]:
     """Where ``text`` repeats ``secret``, as it is or escaped, to its end or only its beginning."""
-    for spelled in _spellings(secret):
+    for spelled in spellings(secret):
         start = spelled[:_RECOGNIZED]
         at = text.find(start)
         while at >= 0:
@@ -53,7 +53,7 @@ def echoes(text: str, secret: str) -> Iterator[tuple[int, int]]:
             at = text.find(start, end)
 
 
-def _spellings(secret: str) -> list[str]:
+def spellings(secret: str) -> list[str]:
     """``secret`` as it is and in the usual escapes: of JSON, Python, URLs, HTML, base64, hex."""
     dumped = json.dumps(secret)[1:-1]
     plain = json.dumps(secret, ensure_ascii=False)[1:-1]
