@@ -48,7 +48,7 @@ class KnownSecrets:
         return value if masker is None else masker.json(value)
 
     def hide(self, error: BaseException) -> None:
-        """Hide them in the texts and the JSON of ``error``; a ``ToolResult`` in it stays as it came."""
+        """Hide them in the texts and JSON of ``error``. A ``ToolResult`` in it stays as it came."""
         masker = self._update()
         if masker is not None:
             error.args = tuple(masker.json(each) for each in error.args)

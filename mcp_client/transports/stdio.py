@@ -336,7 +336,7 @@ class StdioTransport(Transport):
         from ..runtime.masking import secrets_given  # only where something was given
 
         server = self._server
-        return secrets_given(server.env, server.args) if server.env or server.args else set()
+        return secrets_given(server.env or {}, server.args) if server.env or server.args else set()
 
     async def aclose(self) -> None:
         process = self._process

@@ -664,3 +664,21 @@ async def test_credentials_in_the_clear_are_warned_of(caplog: pytest.LogCaptureF
     with caplog.at_level(logging.WARNING, "mcp_client"), pytest.raises(ConnectError):
         await _connect(server)
     assert "unencrypted" in caplog.text and "s3cret" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("headers", "warns"),
+    [
+        ({"User-Agent": "my-app/1.0"}, False),
+        ({"user-agent": "my-app/1.0", "Accept-Language": "de"}, False),
+        ({"User-Agent": "my-app/1.0", "X-Unknown": "1"}, True),
+        ({}, False),
+        (lambda: {"User-Agent": "my-app/1.0"}, True),
+    ],
+)
+async def test_headers_that_every_client_sends_are_no_credentials_to_warn_of(
+    headers: Any, warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "mcp_client"), pytest.raises(ConnectError):
+        await _connect(HttpServer("http://mcp.invalid/", headers=headers))
+    assert ("unencrypted" in caplog.text) is warns
