@@ -14,7 +14,7 @@ WEATHER = Path(__file__).parent / "servers" / "weather.py"
 async def approve(call: ToolCall) -> Allow | Deny:
     if not call.findings:
         return Allow()
-    print(f"NO to {call.tool.name}:", "\n    ".join(call.findings))
+    print(f"NO to {call.tool.name}:", "\n    ".join(map(str, call.findings)))
     return Deny("look at the lock file")
 
 

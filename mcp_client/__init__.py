@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         WorkloadIdentity,
     )
     from .catalog.drift import Drift
+    from .catalog.finding import Finding
     from .catalog.listed import Listed, Rejected
     from .catalog.pins import Pins
     from .catalog.prompts import PromptResult
@@ -210,6 +211,7 @@ __all__ = [
     "FileState",
     "FileTickets",
     "FileTokens",
+    "Finding",
     "FormField",
     "Handlers",
     "Hints",
@@ -447,6 +449,7 @@ _LATER = {
     "host.host": ("Host",),
     "host.status": ("ServerStatus", "StatusWatch"),
     "catalog.drift": ("Drift",),
+    "catalog.finding": ("Finding",),
     "catalog.pins": ("Pins",),
     "catalog.prompts": ("PromptResult",),
     "protocol.elicitation": ("Choice", "FormField"),

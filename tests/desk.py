@@ -17,7 +17,7 @@ import pexpect  # type: ignore[import-untyped]
 import pyte
 import pytest
 
-from mcp_client import SkillRequest, Tool, ToolCall, ask_on_terminal
+from mcp_client import Finding, SkillRequest, Tool, ToolCall, ask_on_terminal
 from mcp_client.approval.decision import Answer
 from mcp_client.protocol.canonical_json import canonical
 
@@ -56,7 +56,7 @@ def call_of(
         arguments_json=canonical({"path": "/"} if arguments is None else arguments),
         meta_json=None if meta is None else canonical(meta),
         hints=tool.hints,
-        findings=findings,
+        findings=tuple(Finding("odd_name", text) for text in findings),
         generation=1,
     )
 

@@ -228,6 +228,10 @@ class AnswersFile:
             if name in members and not 0 <= members[name] < _LATEST:
                 raise self.unusable(f"answer {number} has a {name} that is not a time")
         kept = members["scope"] == "always" and members.get("origin", "host") in ("host", "app")
-        if not kept or not all(type(one) is str for one in members["findings"]):
+        if not kept or not all(map(_is_pair, members["findings"])):
             raise self.unusable(f"answer {number} is not one that is kept in a file")
         return Entry(number, members)
+
+
+def _is_pair(one: Any) -> bool:
+    return type(one) is list and len(one) == 2 and all(type(text) is str for text in one)

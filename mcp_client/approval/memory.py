@@ -13,7 +13,7 @@ from ..catalog.skill_request import SkillRequest
 from ..catalog.tool import ToolCall
 from ..runtime.safe_text import safe_text
 from .decision import Allow, Remember
-from .remembered import Answers, Remembered, digest_of_call, digest_of_finding
+from .remembered import Answers, Remembered, digest_of_call
 
 __all__ = ["ApprovalMemory"]
 
@@ -85,7 +85,7 @@ class ApprovalMemory:
                 when=float(int(now)),
                 by=None if by is None else safe_text(by, 200),
                 expires=None if remember.seconds is None else now + remember.seconds,
-                findings=tuple({digest_of_finding(finding) for finding in call.findings}),
+                findings=tuple(sorted({finding.known_as for finding in call.findings})),
                 **_subject(call),
             )
         )

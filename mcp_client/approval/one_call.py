@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 from ..catalog.call_context import same_context
+from ..catalog.finding import Finding
 from ..catalog.tool import ToolCall
 from .decision import Allow
 
-__all__ = ["RECONNECTED", "OneCallApproval"]
+__all__ = ["OneCallApproval", "is_known"]
 
-RECONNECTED = "the connection was lost and made again while approval was asked for"
-"""The finding of a call that is otherwise the one that was asked about."""
+
+def is_known(finding: Finding, asked: Iterable[Finding]) -> bool:
+    """Whether a yes given with the findings ``asked`` covers ``finding``: it was among them, or
+    says no more than that the connection is another one."""
+    return finding.kind == "reconnected" or finding.known_as in {one.known_as for one in asked}
 
 
 class OneCallApproval:
@@ -33,7 +38,7 @@ class OneCallApproval:
         old = self.asked
         if old is None or not _same_call(old, call):
             return None
-        if not set(call.findings) <= {*old.findings, RECONNECTED}:
+        if not all(is_known(one, old.findings) for one in call.findings):
             return None
         reason = "this very call was allowed, and the server has not run it"
         arguments = None if self._edited_to is None else json.loads(self._edited_to)

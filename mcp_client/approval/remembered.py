@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from .answers_file import AnswersFile, Contents
     from .constraints import Constraints
 
-__all__ = ["Answers", "Remembered", "digest_of_call", "digest_of_finding"]
+__all__ = ["Answers", "Remembered", "digest_of_call"]
 
 _log = logging.getLogger("mcp_client.approval")
 _PROCESS_KEY = os.urandom(32)
@@ -89,8 +89,8 @@ class Remembered:
     """Who gave the answer, where it named a person."""
     expires: float | None = None
     """When it ends; None where only its scope limits it."""
-    findings: tuple[str, ...] = ()
-    """Digests of what was found when the answer was given."""
+    findings: tuple[tuple[str, str], ...] = ()
+    """What was found when the answer was given: of each finding its kind and ``about``."""
     skill: bool = False
     """Whether it is for loading a skill, and not for calls of a tool."""
     _constraints: Constraints = field(init=False, repr=False, compare=False)
@@ -108,24 +108,24 @@ class Remembered:
         """Whether it allows ``call`` of the server ``identity``; ``key`` is that of its store."""
         if isinstance(call, SkillRequest):
             what = self.skill and self.tool == call.uri and self.fingerprint == call.digest
-            return what and self._holds_for(call, identity, key)
+            return what and self._holds_for(call, identity)
         return (
             not self.skill
             and self.tool == call.tool.name
             and self.trusted is call.trusted
             and self.fingerprint == call.tool.fingerprint
             and self.origin == call.origin
-            and self._holds_for(call, identity, key)
+            and self._holds_for(call, identity)
             and (self.exact is None or self.exact == keyed(digest_of_call(call), key))
             and (not self._constraints or self._constraints.hold(call.arguments) is True)
         )
 
-    def _holds_for(self, call: ToolCall | SkillRequest, identity: str, key: bytes | None) -> bool:
+    def _holds_for(self, call: ToolCall | SkillRequest, identity: str) -> bool:
         return (
             self.server == call.server
             and self.identity == identity
             and same_context(self.context, call.context)
-            and all(keyed(digest_of_finding(one), key) in self.findings for one in call.findings)
+            and all(one.known_as in self.findings for one in call.findings)
             and not self.has_expired
         )
 
@@ -199,10 +199,9 @@ class _Book:
         """``answer`` with digests that only this book's key can make."""
         identity = keyed(answer.identity, self.key)
         exact = answer.exact and keyed(answer.exact, self.key)
-        findings = tuple(sorted([keyed(one, self.key) for one in answer.findings]))
-        if (identity, exact, findings) == (answer.identity, answer.exact, answer.findings):
+        if (identity, exact) == (answer.identity, answer.exact):
             return answer  # it is from a book with this key
-        return replace(answer, identity=identity, exact=exact, findings=findings)
+        return replace(answer, identity=identity, exact=exact)
 
 
 class Answers:
@@ -359,7 +358,7 @@ class Answers:
     def _answer(self, file: AnswersFile, number: int, members: dict[str, Any]) -> Remembered:
         try:
             context = context_from_json(members.get("context"))
-            findings = tuple(members["findings"])
+            findings = tuple((kind, about) for kind, about in members["findings"])
             return Remembered(**{**members, "findings": findings, "context": context})
         except (ConfigError, ValueError) as error:
             raise file.unusable(f"answer {number}: {safe_text(error, 200)}") from None
@@ -374,11 +373,6 @@ class Answers:
             return
         with self._reading:
             self._last = self._file.replace(key, [one.to_json() for one in book.all()]), book
-
-
-def digest_of_finding(finding: str) -> str:
-    # Not the sentence: one about an argument may quote it.
-    return f"sha256:{sha256(finding)}"
 
 
 def digest_of_call(call: ToolCall) -> str:

@@ -57,7 +57,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Literal, TypeAlias, get_args
 
 from ..catalog.call_context import CallOrigin, context_from_json, same_context
-from ..catalog.skill_request import SKILL_FINDING, SkillRequest
+from ..catalog.skill_request import SkillRequest
 from ..catalog.tool import ToolCall
 from ..errors import ConfigError
 from ..runtime.atomic_file import access_problem
@@ -189,7 +189,7 @@ class Rule:
         for name, text in (("server", request.server), ("skill", request.uri)):
             if name in globs and not globs[name](text):
                 return False
-        found = any(one != SKILL_FINDING for one in request.findings)
+        found = any(one.kind != "skill" for one in request.findings)
         if self.outcome == "allow":
             if (fingerprint is None and "skill" not in globs) or (found and not self.findings):
                 return False

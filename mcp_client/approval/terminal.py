@@ -222,7 +222,7 @@ def _arguments(call: ToolCall) -> str:
 def _notes(page: Page, call: ToolCall, text: int, lines: int, notes: int = _MOST_NOTES) -> None:
     label = "Before edit" if call.edited else "Note"
     for finding in call.findings[:notes]:
-        page.quote(label, prose(finding, text), lines)
+        page.quote(label, prose(finding.text, text), lines)
     left = len(call.findings) - notes
     if left > 0:
         page.quote("", [Row(f"{left:,} more notes", ours=True)], 1)

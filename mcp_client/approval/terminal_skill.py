@@ -70,6 +70,6 @@ def skill_question(page: Page, request: SkillRequest, *, whole: bool) -> None:
     if left > 0:
         page.say(f"and {left:,} more files: v shows them", indent=2)
     for finding in request.findings:
-        page.quote("Note", prose(finding, most if whole else 600), most if whole else 8)
+        page.quote("Note", prose(finding.text, most if whole else 600), most if whole else 8)
     if request.digest is not None and whole:
         page.fact("Digest", request.digest)

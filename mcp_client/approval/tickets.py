@@ -22,13 +22,14 @@ from typing import Any, Protocol
 
 from ..catalog.call_context import context_from_json, is_storable
 from ..catalog.drift import Drift
+from ..catalog.finding import Finding
 from ..catalog.skill_request import SkillFile, SkillRequest, digest_of
 from ..catalog.tool import Tool, ToolCall
 from ..errors import ConfigError, NotPending
 from ..protocol.canonical_json import plain
 from ..runtime.atomic_file import OwnFile, Stamp
 from .decision import Allow, Answer, Deny, Remember
-from .one_call import RECONNECTED
+from .one_call import is_known
 
 __all__ = ["FileTickets", "Ticket", "TicketStore", "not_pending"]
 
@@ -54,10 +55,11 @@ class Ticket:
 
     def holds_for(self, call: ToolCall | SkillRequest) -> bool:
         """Whether the answer is one to ``call``, which has the same key."""
-        known = {*self.call.findings, RECONNECTED}
+        if not all(is_known(one, self.call.findings) for one in call.findings):
+            return False
         if isinstance(call, SkillRequest) or isinstance(self.call, SkillRequest):
-            return type(call) is type(self.call) and set(call.findings) <= known
-        return self.call.trusted is call.trusted and set(call.findings) <= known
+            return type(call) is type(self.call)
+        return self.call.trusted is call.trusted
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain JSON, for a store. Raises ``ConfigError`` for a context that cannot
@@ -220,7 +222,7 @@ def _call_to_json(call: ToolCall | SkillRequest) -> dict[str, Any]:
             "description": call.description,
             "files": [[one.uri, one.digest, one.size, one.path] for one in call.files],
             "ignored": list(call.ignored),
-            "findings": list(call.findings),
+            "findings": [one.to_json() for one in call.findings],
             "context": call.context,
             "identity": call._identity,
         }
@@ -232,7 +234,7 @@ def _call_to_json(call: ToolCall | SkillRequest) -> dict[str, Any]:
         "definition": call.tool.raw,
         "arguments": call.arguments_json,
         "meta": call.meta_json,
-        "findings": list(call.findings),
+        "findings": [one.to_json() for one in call.findings],
         "context": call.context,
         "origin": call.origin,
         "identity": None if call._identity is None else call._identity(),
@@ -256,7 +258,7 @@ def _call_from_json(value: Any) -> ToolCall | SkillRequest:
         arguments_json=value["arguments"],
         meta_json=meta,
         hints=tool.hints,
-        findings=tuple(map(_text, value["findings"])),
+        findings=tuple(map(Finding.from_json, value["findings"])),
         generation=0,
         context=context_from_json(value["context"]),
         origin="app" if value.get("origin") == "app" else "host",
@@ -280,7 +282,7 @@ def _skill_from_json(value: Any) -> SkillRequest:
         size=sum(file.size for file in files) if files else None,
         ignored=tuple(map(_text, value["ignored"])),
         digest=digest_of(files) if files else None,
-        findings=tuple(map(_text, value["findings"])),
+        findings=tuple(map(Finding.from_json, value["findings"])),
         context=context_from_json(value["context"]),
         _identity=_optional(value.get("identity")),
     )

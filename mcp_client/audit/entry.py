@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import anyio
 
 from ..catalog.call_context import CallOrigin
+from ..catalog.finding import Finding
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, ToolCall
 from ..connection.rpc import Traffic
@@ -93,7 +94,8 @@ class Entry:
         self._tool: Tool | None = None
         self._revision: str | None = None
         self._call: ToolCall | None = None
-        self._wrong: dict[str, str] = {}
+        self._wrong: Finding | None = None
+        self._place = "the root"
         self._hidden: list[str] = []
         self._first: Record | None = None
         self._opened: list[Sink] = []
@@ -128,11 +130,9 @@ class Entry:
         """The definition in force, and the revision it will be called under."""
         self._tool, self._revision = tool, revision
 
-    def breaks(self, finding: str, path: str) -> None:
-        """``finding`` quotes an argument: the record has its place instead."""
-        self._wrong[finding] = (
-            f"the arguments break the tool's input schema at {path or 'the root'}"
-        )
+    def breaks(self, finding: Finding, path: str) -> None:
+        """What is wrong with the arguments, at ``path``: the record has the place alone."""
+        self._wrong, self._place = finding, path or "the root"
 
     async def open(self, call: ToolCall) -> None:
         """Write that ``call`` will be decided. Raises ``CallDenied`` where that must not be."""
@@ -157,7 +157,7 @@ class Entry:
         self._changed = {
             "fingerprint": call.tool.fingerprint,
             "trusted": call.trusted,
-            "findings": self._shown_findings(call.findings),
+            **self._shown_findings(call.findings),
         }
 
     def asking(self) -> None:
@@ -190,9 +190,7 @@ class Entry:
     async def done(self, result: ToolResult) -> ToolResult:
         """Close it with a result, which is handed over even if the record cannot be written."""
         failure = await self._close("tool_error" if result.is_error else "ok", "answered", None)
-        findings = [loss for sink in self._audit.sinks for loss in sink.losses()]
-        if failure is not None:
-            findings.append(failure)
+        findings = self._not_recorded(failure)
         return replace(result, findings=(*result.findings, *findings)) if findings else result
 
     async def failed(self, error: BaseException, cancelled: McpError | None = None) -> None:
@@ -265,15 +263,29 @@ class Entry:
             **self._shown_arguments(text, self._given),
             "arguments_bytes": None if text is None else _size(text),
         }
-        findings = tuple(self._wrong.values()) if call is None else call.findings
-        record["findings"] = self._shown_findings(findings)
+        wrong = () if self._wrong is None else (self._wrong,)
+        return record | self._shown_findings(wrong if call is None else call.findings)
+
+    def _shown_findings(self, findings: tuple[Finding, ...]) -> Record:
+        record: Record = {"findings": list(map(self._shown_finding, findings[:_FINDINGS]))}
+        if len(findings) > _FINDINGS:
+            record["more_findings"] = len(findings) - _FINDINGS
         return record
 
-    def _shown_findings(self, findings: tuple[str, ...]) -> list[str]:
-        shown = [self._safe(self._wrong.get(each, each)) for each in findings[:_FINDINGS]]
-        if len(findings) > _FINDINGS:
-            shown.append(f"{len(findings) - _FINDINGS} more findings")
-        return shown
+    def _shown_finding(self, finding: Finding) -> Record:
+        about, text = self._safe(finding.about, 200), finding.text
+        if finding.kind == "broken_arguments":  # the sentence quotes an argument
+            text = f"the arguments break the tool's input schema at {self._place}"
+        elif finding.kind == "unchecked_arguments":
+            text = "the arguments could not be checked against the tool's input schema"
+        shown = {"kind": finding.kind, "text": self._safe(text)}
+        return {**shown, "about": about} if about else shown
+
+    def _not_recorded(self, failure: str | None) -> tuple[Finding, ...]:
+        """What of this record and of earlier ones the sinks do not have."""
+        losses = [loss for sink in self._audit.sinks for loss in sink.losses()]
+        texts = losses if failure is None else [*losses, failure]
+        return tuple(Finding("not_recorded", text) for text in texts)
 
     def _shown_arguments(self, text: str | None, given: Any) -> Record:
         """The arguments as they may be shown: of the text that is sent, or of what was given."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from ..catalog.finding import Finding
 from ..catalog.skill_request import SkillRequest
 from ..connection.rpc import Traffic
 from .entry import Entry, Recorder
@@ -46,11 +47,9 @@ class SkillLoad(Entry):
     ) -> None:
         self._allowed(source, reason, by, expires)
 
-    async def loaded(self) -> str | None:
+    async def loaded(self) -> tuple[Finding, ...]:
         """Close it. Returns what could not be recorded, for the caller to be told."""
-        failure = await self._close("ok", "answered", None)
-        losses = [loss for sink in self._audit.sinks for loss in sink.losses()]
-        return "; ".join([*losses, *([] if failure is None else [failure])]) or None
+        return self._not_recorded(await self._close("ok", "answered", None))
 
     def _about(self, event: str) -> Record:
         return {**super()._about(event), "tool": None, "skill": self._name[1]}
@@ -64,5 +63,5 @@ class SkillLoad(Entry):
             "fingerprint": None if request is None else request.digest,
             "files": None if request is None or request.dynamic else len(request.files),
             "bytes": None if request is None else request.size,
-            "findings": self._shown_findings(() if request is None else request.findings),
+            **self._shown_findings(() if request is None else request.findings),
         }

@@ -10,7 +10,8 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from ..protocol.canonical_json import plain
 from ..runtime.safe_text import safe_text
-from .fingerprint import fingerprinted
+from .finding import Finding
+from .fingerprint import fingerprint_of, fingerprinted
 
 __all__ = ["Drift", "DriftKind", "differences"]
 
@@ -67,23 +68,31 @@ class Drift:
             lines += [f"  {place}", f"    was {old}", f"    now {new}"]
         return "\n".join(lines)
 
-    def findings(self, file: str) -> tuple[str, ...]:
-        """The same as sentences."""
+    def findings(self, file: str) -> tuple[Finding, ...]:
+        """The same for a person to look at; ``file`` is the name of the lock file."""
         if self.kind == "new":
-            return (f"this tool is not in {file}: it came after the file was written",)
+            text = f"this tool is not in {file}: it came after the file was written"
+            return (Finding("not_pinned", text, "tool"),)
         if self.kind == "gone":
-            return (f"{file} has this tool, and the server does not offer it any more",)
+            text = f"{file} has this tool, and the server does not offer it any more"
+            return (Finding("gone", text),)
         if self.kind == "unpinned":
-            return (f"{file} does not have this server: it was deleted, changed, or not there",)
+            text = f"{file} does not have this server: it was deleted, changed, or not there"
+            return (Finding("not_pinned", text, "server"),)
         if self.kind == "moved":
-            return (f"{file} has this server's name for another URL or other identity= values",)
-        shown = _sentences(self.differences)
-        return (f"this tool is not what it was when {file} was written", *shown)
+            text = f"{file} has this server's name for another URL or other identity= values"
+            return (Finding("server_moved", text),)
+        first = f"this tool is not what it was when {file} was written"
+        texts = (first, *_sentences(self.differences))
+        return tuple(Finding("definition_changed", text, self.fingerprint or "") for text in texts)
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
-    """How two definitions differ, in sentences that are safe to show."""
-    return _sentences(tuple(_differences("", fingerprinted(old), fingerprinted(new))))
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Finding, ...]:
+    """How two definitions differ."""
+    then, now = fingerprinted(old), fingerprinted(new)
+    about = fingerprint_of(now)
+    shown = _sentences(tuple(_differences("", then, now)))
+    return tuple(Finding("definition_changed", text, about) for text in shown)
 
 
 def _sentences(differences: tuple[tuple[str, str, str], ...]) -> tuple[str, ...]:

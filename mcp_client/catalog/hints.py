@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from ..runtime.frozen import frozen_dataclass
+from .finding import Finding
 
 __all__ = ["HINTS", "HintSource", "Hints", "hint_findings", "hints_from"]
 
@@ -78,25 +79,27 @@ def hints_from(annotations: Any, trusted: bool) -> Hints:
     )
 
 
-def hint_findings(annotations: Any, trusted: bool) -> list[str]:
-    """What is wrong with annotations that count, in sentences.
+def hint_findings(annotations: Any, trusted: bool) -> list[Finding]:
+    """What is wrong with annotations that count.
 
     An untrusted server's annotations must not change what happens to a call, in either direction.
     """
     if annotations is None or not trusted:
         return []
     if type(annotations) is not dict:
-        return ["its annotations are not a JSON object and do not count"]
+        text = "its annotations are not a JSON object and do not count"
+        return [Finding("invalid_hints", text, "annotations")]
     found = [
-        f"its {hint} is neither true nor false and does not count"
+        Finding("invalid_hints", f"its {hint} is neither true nor false and does not count", hint)
         for hint in HINTS
         if hint in annotations and type(annotations[hint]) is not bool
     ]
     if _contradicts(_said(annotations)):
-        found.append(
+        text = (
             "its annotations say that it is read-only and that it is destructive: none of them "
             "counts"
         )
+        found.append(Finding("invalid_hints", text))
     return found
 
 

@@ -5,7 +5,7 @@ reads and a person does not see, escape sequences that a terminal obeys, text th
 orders, names that resemble other names. A tool without findings may be hostile, and one with
 findings harmless. Nothing is rejected for a finding.
 
-Every finding is one sentence that is safe to show: what it quotes went through ``safe_text``.
+Every sentence is safe to show: what it quotes went through ``safe_text``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 from ..runtime.safe_text import is_invisible, safe_text
 from ..validation.schema_shape import add_schema_texts, is_known_dialect
+from .finding import Finding
 
 __all__ = [
     "LookAlikes",
@@ -109,13 +110,13 @@ _ORDERS = (
 
 def definition_findings(
     definition: Mapping[str, Any], name: str, looks_like: str | None
-) -> list[str]:
+) -> list[Finding]:
     """What is suspicious in the definition of one tool, which takes bounded time.
 
     ``looks_like`` is the name of another tool of the list that this one can be taken for.
     """
     texts: list[str] = []
-    found: list[str] = []
+    found: list[Finding] = []
     for member in ("inputSchema", "outputSchema"):
         schema = definition.get(member)
         if schema is None:
@@ -123,12 +124,14 @@ def definition_findings(
         add_schema_texts(schema, texts)
         if not is_known_dialect(schema):
             dialect = safe_text(schema["$schema"], 80)
-            found.append(f"its {member} is in a dialect that cannot be checked: {dialect!r}")
+            text = f"its {member} is in a dialect that cannot be checked: {dialect!r}"
+            found.append(Finding("unknown_dialect", text, member))
     texts += [text for text in map(definition.get, ("title", "description")) if type(text) is str]
     found += text_findings(texts)
     found += name_findings(name)
     if looks_like is not None:
-        found.append(f"its name can be taken for that of '{safe_text(looks_like, 128)}'")
+        other = safe_text(looks_like, 128)
+        found.append(Finding("look_alike", f"its name can be taken for that of '{other}'", other))
     return found
 
 
@@ -137,17 +140,19 @@ def is_ordinary_name(name: str) -> bool:
     return _ORDINARY(name) is not None
 
 
-def name_findings(name: str) -> list[str]:
+def name_findings(name: str) -> list[Finding]:
     """What is unusual about a name that can be used."""
     if is_ordinary_name(name):
         return []
     if len(name) > 128:
-        return [f"its name has {len(name)} characters; a tool's name should have at most 128"]
+        text = f"its name has {len(name)} characters; a tool's name should have at most 128"
+        return [Finding("odd_name", text)]
     odd = safe_text("".join(dict.fromkeys(c for c in name if not _ORDINARY(c))), 40)
-    return [f"its name has characters that a tool's name should not have: {odd!r}"]
+    text = f"its name has characters that a tool's name should not have: {odd!r}"
+    return [Finding("odd_name", text)]
 
 
-def text_findings(texts: Sequence[str]) -> list[str]:
+def text_findings(texts: Sequence[str]) -> list[Finding]:
     """What is suspicious in the texts of one tool: title, descriptions, names of parameters."""
     whole = "\n".join(texts)
     length = len(whole)
@@ -159,9 +164,11 @@ def text_findings(texts: Sequence[str]) -> list[str]:
     if length > LONGEST_TEXT:
         longest = max(map(len, texts))
         if longest > LONGEST_TEXT:
-            found.append(f"one of its texts has {longest} characters: more than a person reads")
+            text = f"one of its texts has {longest} characters: more than a person reads"
+            found.append(Finding("long_text", text))
         if length > _READ:
-            found.append(f"its texts have {length} characters: not all were looked through")
+            text = f"its texts have {length} characters: not all were looked through"
+            found.append(Finding("long_text", text, "not looked through"))
     lowered = whole.lower()
     for word in _TRIGGERS:
         if word in lowered:
@@ -170,10 +177,11 @@ def text_findings(texts: Sequence[str]) -> list[str]:
     return found
 
 
-def _controls(whole: str, texts: Sequence[str]) -> list[str]:
+def _controls(whole: str, texts: Sequence[str]) -> list[Finding]:
     found = []
     if _ESCAPES.search(whole):
-        found.append("its text has terminal escape sequences, which draw instead of being read")
+        text = "its text has terminal escape sequences, which draw instead of being read"
+        found.append(Finding("escape_sequences", text))
     times = Counter(whole)
     hidden = {c: _kind(c) for c in times if c not in _SEEN and is_invisible(c)}
     counts: dict[str, int] = {}
@@ -189,10 +197,9 @@ def _controls(whole: str, texts: Sequence[str]) -> list[str]:
         if kind == "variation selectors" and count < _FEW:
             continue  # a few of them only choose how an emoji looks
         spelled = _smuggled(whole) if kind == "tag characters" else ""
-        found.append(
-            f"its text has {count} {kind}, which a model reads and a person does not see, in "
-            f"'{safe_text(places[kind], 80)}'{spelled}"
-        )
+        place = f"in '{safe_text(places[kind], 80)}'"
+        said = f"its text has {count} {kind}, which a model reads and a person does not see, "
+        found.append(Finding("hidden_text", f"{said}{place}{spelled}", f"{kind} {place}"))
     return found
 
 
@@ -208,7 +215,7 @@ def _kind(char: str) -> str:
     return next((kind for points, kind in _KINDS if point in points), "invisible characters")
 
 
-def _orders(texts: Sequence[str]) -> list[str]:
+def _orders(texts: Sequence[str]) -> list[Finding]:
     left = _READ
     for whole in texts:
         if left <= 0:
@@ -221,7 +228,8 @@ def _orders(texts: Sequence[str]) -> list[str]:
             match = re.search(order, lowered)
             if match:
                 said = safe_text(match[0], 100)
-                return [f"its text seems to give the model orders: '{said}'"]
+                shown = f"its text seems to give the model orders: '{said}'"
+                return [Finding("orders_to_model", shown, said)]
     return []
 
 

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
+from .finding import Finding
 
 __all__ = ["Listed", "Rejected"]
 
@@ -34,7 +35,7 @@ class Listed(Sequence[T], Generic[T]):
         self,
         entries: Sequence[T],
         rejected: Sequence[Rejected] = (),
-        findings: Sequence[str] = (),
+        findings: Sequence[Finding] = (),
     ) -> None:
         self._entries = tuple(entries)
         self.rejected = tuple(rejected)
@@ -42,12 +43,12 @@ class Listed(Sequence[T], Generic[T]):
         self._findings = tuple(findings)
 
     @property
-    def findings(self) -> tuple[str, ...]:
+    def findings(self) -> tuple[Finding, ...]:
         """What a person should look at."""
         return self._findings
 
     @property
-    def own_findings(self) -> tuple[str, ...]:
+    def own_findings(self) -> tuple[Finding, ...]:
         """Those of ``findings`` that are about the list as a whole."""
         return self._findings
 
@@ -64,7 +65,7 @@ class Listed(Sequence[T], Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return iter(self._entries)
 
-    def with_finding(self: L, finding: str) -> L:
+    def with_finding(self: L, finding: Finding) -> L:
         """The same list, with one more thing to look at before the others."""
         return type(self)(self._entries, self.rejected, (finding, *self._findings))
 

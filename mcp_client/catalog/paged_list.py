@@ -30,6 +30,7 @@ from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 from ..runtime.session_context import SessionContext
 from ..transports.base import Credentials
+from .finding import Finding
 from .inspection import text_findings
 from .listed import Listed, Rejected
 from .reading import Page, ReadRequests
@@ -235,10 +236,11 @@ class PagedCache(ABC, Generic[L]):
     def _stale_copy(self, old: L, error: McpError) -> L:
         age, noun = self._now() - self._fetched_at, self.kind.noun
         _log.warning("%s: the list of %s could not be refreshed: %s", self._server, noun, error)
-        return old.with_finding(
+        text = (
             f"this list is {age:.0f} s old and may be out of date, because refreshing it failed: "
             f"{safe_text(error, _SHOWN)}"
         )
+        return old.with_finding(Finding("stale_list", text, noun))
 
     # ----------------------------------------------------------------- loading
 
@@ -372,7 +374,7 @@ class PagedEntries(PagedCache[Listed[T]]):
     async def _sorted_out(self, found: list[Any]) -> Listed[T]:
         entries: dict[str, T] = {}
         rejected: list[Rejected] = []
-        findings: list[str] = []
+        findings: list[Finding] = []
         for number, entry in enumerate(found):
             if number % _AT_ONCE == _AT_ONCE - 1:
                 await checkpoint()  # a long list takes its time: let others run, and stop
@@ -386,7 +388,7 @@ class PagedEntries(PagedCache[Listed[T]]):
                 continue
             entries[key] = read
             texts = self._texts(entry)
-            findings += [f"'{safe_text(key, 128)}': {found}" for found in text_findings(texts)]
+            findings += [found.at(f"'{safe_text(key, 128)}'") for found in text_findings(texts)]
         return Listed(list(entries.values()), rejected, findings)
 
     def _texts(self, entry: dict[str, Any]) -> list[str]:

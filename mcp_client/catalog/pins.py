@@ -48,6 +48,7 @@ from ..runtime.atomic_file import OwnFile, Stamp
 from ..runtime.keyed_digest import keyed
 from ..runtime.safe_text import safe_text
 from .drift import Drift
+from .finding import Finding
 from .fingerprint import covered_before, fingerprint_of, fingerprinted, uncovered_before
 from .tool import Tool, ToolCall
 
@@ -188,7 +189,7 @@ class Pins:
         """Raises ``CallDenied`` where the policy says so."""
         drift = self.drift_of(call.tool) if self.policy == "refuse" else None
         if drift is not None:
-            reason = "; ".join(drift.findings(self.name))
+            reason = "; ".join(map(str, drift.findings(self.name)))
             raise CallDenied(
                 f"refused, for {reason}. If that is right, write it down: Pins.accept(...)",
                 reason=reason,
@@ -233,7 +234,7 @@ class Pins:
 
     # ------------------------------------------------------------------ the list
 
-    def compare(self, server: str, tools: Iterable[Tool]) -> list[str]:
+    def compare(self, server: str, tools: Iterable[Tool]) -> list[Finding]:
         """Compare a list with the file, write down what the policy says, and say what differs."""
         tools = list(tools)
         book = self._book()
@@ -262,19 +263,19 @@ class Pins:
             return server not in book.servers or bool(self._all_drifts(book, server, tools))
         return self.create and server not in book.servers and server not in self._seen
 
-    def _findings(self, book: _Book, server: str, tools: list[Tool]) -> list[str]:
+    def _findings(self, book: _Book, server: str, tools: list[Tool]) -> list[Finding]:
         if server not in book.servers and server not in self._seen and self.create:
             if self.policy != "refuse":
                 return []
             # Perhaps the path or the server's name is mistyped, and nothing is refused at all.
-            finding = (
+            text = (
                 f"{self.name} did not have the server '{safe_text(server, 60)}': its tools were "
                 f"written down unseen ({len(tools)} of them); Pins(create=False) refuses instead"
             )
-            _log.warning("%s: %s (%s)", server, finding, self.path)
-            return [finding]
+            _log.warning("%s: %s (%s)", server, text, self.path)
+            return [Finding("not_pinned", text, "server")]
         return [
-            f"tool '{safe_text(drift.tool, 128)}': {finding}"
+            finding.at(f"tool '{safe_text(drift.tool, 128)}'")
             for drift in self._all_drifts(book, server, tools)
             for finding in drift.findings(self.name)
         ]
@@ -291,7 +292,7 @@ class Pins:
         found = ((self._pin(server, tool.name, known), tool) for tool in tools)
         return [(pin, t) for pin, t in found if pin and pin.is_partial and pin.is_of(t)]
 
-    def _complete(self, server: str, partial: list[tuple[Pin, Tool]]) -> list[str]:
+    def _complete(self, server: str, partial: list[tuple[Pin, Tool]]) -> list[Finding]:
         """Cover all of these tools from now on. Returns what is to be looked at."""
         for pin, tool in partial:
             self._completed[server, tool.name] = pin, Pin.of(tool)
@@ -309,19 +310,21 @@ class Pins:
             _log.warning("%s: what %s did not cover is not kept: %s", server, self.name, error)
         return self._uncovered(partial, is_written)
 
-    def _uncovered(self, partial: list[tuple[Pin, Tool]], is_written: bool) -> list[str]:
+    def _uncovered(self, partial: list[tuple[Pin, Tool]], is_written: bool) -> list[Finding]:
         """What of these tools was not compared with anything, and why."""
         advice = f"now in {self.name}" if is_written else "accept the tool to write them down there"
-        findings = []
+        findings: list[Finding] = []
         for _, tool in partial:
             members = uncovered_before(tool._definition)
             if members:
                 text = json.dumps(members, sort_keys=True, ensure_ascii=False)
-                findings.append(
-                    f"tool '{safe_text(tool.name, 128)}': {self.name} did not cover these members "
-                    f"when it was written, so that they may have changed since; {advice}: "
-                    f"{safe_text(text, _SHOWN)}"
+                finding = Finding(
+                    "not_pinned",
+                    f"{self.name} did not cover these members when it was written, so that they "
+                    f"may have changed since; {advice}: {safe_text(text, _SHOWN)}",
+                    "members",
                 )
+                findings.append(finding.at(f"tool '{safe_text(tool.name, 128)}'"))
                 _log.warning("%s: %s", tool.server, findings[-1])
         return findings
 

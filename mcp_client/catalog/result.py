@@ -15,6 +15,7 @@ from ..protocol.content import ContentBlock, ResourceLink, content_block
 from ..protocol.metadata import brief
 from ..runtime.frozen import frozen_dataclass, maker_of
 from ..runtime.safe_text import safe_text
+from .finding import Finding
 
 __all__ = ["ToolResult"]
 
@@ -34,8 +35,8 @@ class ToolResult:
     """
     is_error: bool
     """Whether the tool ran and reported an error; the reason is in ``text``."""
-    findings: tuple[str, ...] = ()
-    """What is wrong with the result, with ``validation="warn"``."""
+    findings: tuple[Finding, ...] = ()
+    """What is wrong with the result, with ``validation="warn"``, or with its audit record."""
     server: str = ""
     tool: str = ""
     raw: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -90,7 +91,7 @@ class ToolResult:
         if self.is_error:
             parts.append("is_error=True")
         if self.findings:
-            parts.append(f"findings={brief(self.findings)}")
+            parts.append(f"findings={brief([str(one) for one in self.findings])}")
         return f"<ToolResult of {self.server}/{safe_text(self.tool, 64)}: {', '.join(parts)}>"
 
     def raise_for_error(self) -> ToolResult:

@@ -19,8 +19,9 @@ from typing import Any, TypeAlias
 
 from ..errors import CallDenied
 from ..runtime.safe_text import safe_text
+from .finding import Finding
 from .pins import Pins
-from .skill_request import DYNAMIC, SkillFile, SkillRequest, pinned
+from .skill_request import DYNAMIC, SkillFile, SkillRequest, digest_of, pinned
 
 __all__ = ["SkillPins"]
 
@@ -36,8 +37,8 @@ class SkillPins:
         self._seen: set[str] = set()
         """Servers whose skills the file had: if they are gone there, they are not new."""
 
-    def drift_of(self, server: str, uri: str, files: Files) -> tuple[str, ...]:
-        """How a skill differs from the file, in sentences that are safe to show."""
+    def drift_of(self, server: str, uri: str, files: Files) -> tuple[Finding, ...]:
+        """How a skill differs from the file."""
         pins = self._pins
         if pins.policy == "accept":
             return ()
@@ -45,18 +46,20 @@ class SkillPins:
         if known is None:
             if self._may_begin(server):
                 return ()  # none of its skills has been written down yet
-            return (f"{pins.name} does not have the skills of this server",)
+            text = f"{pins.name} does not have the skills of this server"
+            return (Finding("not_pinned", text, "server"),)
         if pins.has_moved(server):
-            return (f"{pins.name} has this server's name for another URL or other identity",)
+            text = f"{pins.name} has this server's name for another URL or other identity"
+            return (Finding("server_moved", text),)
         return self._drift(known, uri, files)
 
-    def compare(self, server: str, skills: Sequence[tuple[str, Files]]) -> list[str]:
+    def compare(self, server: str, skills: Sequence[tuple[str, Files]]) -> list[Finding]:
         """Compare a list with the file, write down what the policy says, and say what differs."""
         pins = self._pins
         known = self._known(server)
         follows = pins.policy == "accept" and (pins.create or known is not None)
         findings = [
-            f"skill '{safe_text(uri, 128)}': {finding}"
+            finding.at(f"skill '{safe_text(uri, 128)}'")
             for uri, files in skills
             for finding in (
                 self._drift(known or {}, uri, files)
@@ -70,18 +73,18 @@ class SkillPins:
         ):
             self._write(server, skills)
             if is_first and pins.policy == "refuse":
-                finding = (
+                text = (
                     f"{pins.name} did not have the skills of '{safe_text(server, 60)}': they were "
                     f"written down unseen ({len(skills)} of them); Pins(create=False) refuses "
                     "instead"
                 )
-                return [finding]
+                return [Finding("not_pinned", text, "server")]
         return findings
 
-    def refuse(self, request: SkillRequest, drift: Sequence[str]) -> None:
+    def refuse(self, request: SkillRequest, drift: Sequence[Finding]) -> None:
         """Raises ``CallDenied`` where the policy says so."""
         if drift and self._pins.policy == "refuse":
-            reason = "; ".join(drift)
+            reason = "; ".join(map(str, drift))
             raise CallDenied(
                 f"the skill {safe_text(request.uri, 200)!r} is refused, for {reason}. If that is "
                 "right, write it down: Pins.accept_skills(...)",
@@ -113,19 +116,22 @@ class SkillPins:
         self._seen.add(server)
         self._pins.write_skills(server, {uri: pinned(files) for uri, files in skills})
 
-    def _drift(self, known: Mapping[str, Any], uri: str, files: Files) -> tuple[str, ...]:
+    def _drift(self, known: Mapping[str, Any], uri: str, files: Files) -> tuple[Finding, ...]:
         old, new, name = known.get(uri), pinned(files), self._pins.name
         if old is None:
-            return (f"this skill is not in {name}: it came after the file was written",)
+            text = f"this skill is not in {name}: it came after the file was written"
+            return (Finding("not_pinned", text, "skill"),)
         if old == new:
             return ()
         if old == DYNAMIC or new == DYNAMIC:
             is_now = "is dynamic now" if new == DYNAMIC else "was dynamic"
-            return (f"this skill has changed since {name} was written: its content {is_now}",)
+            text = f"this skill has changed since {name} was written: its content {is_now}"
+            return (Finding("definition_changed", text, digest_of(files) if files else DYNAMIC),)
         changes = list(_differences(uri, old, new))
         if len(changes) > _SHOWN:
             changes[_SHOWN:] = [f"{len(changes) - _SHOWN} more files differ"]
-        return (f"this skill has changed since {name} was written", *changes)
+        texts = (f"this skill has changed since {name} was written", *changes)
+        return tuple(Finding("definition_changed", text, digest_of(files)) for text in texts)
 
 
 def _differences(uri: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:

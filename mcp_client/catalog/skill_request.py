@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.canonical_json import canonical, sha256
 from ..runtime.frozen import frozen_dataclass
 from .call_context import context_text
+from .finding import Finding
 
 __all__ = ["DYNAMIC", "SKILL_FINDING", "SkillFile", "SkillRequest", "digest_of", "pinned"]
 
 DYNAMIC = "dynamic"
 """What stands for the files of a skill that lists none."""
 
-SKILL_FINDING = (
+SKILL_FINDING = Finding(
+    "skill",
     "this is a skill and not a tool call: its text, which comes from the server and cannot be "
-    "trusted, will be instructions for the model"
+    "trusted, will be instructions for the model",
 )
 """The first finding of every request, so that no hook that allows what has no findings says yes."""
 
@@ -70,9 +72,8 @@ class SkillRequest:
     """Of the set of all (uri, digest): other files, another digest. Rules match it as
     ``fingerprint``, and remembered answers are for it. None where the content is dynamic: then no
     answer is remembered, and what the server sends cannot be verified."""
-    findings: tuple[str, ...]
-    """What a person should know before answering, in sentences safe to show; the first one says
-    that this is a skill."""
+    findings: tuple[Finding, ...]
+    """What a person should know before answering; the first one says that this is a skill."""
     context: Hashable = None
     """The host's own word on whose load it is, from ``load_skill(context=...)``. Never sent."""
     _identity: str | None = field(default=None, repr=False, compare=False)
@@ -105,6 +106,6 @@ def pinned(files: Sequence[SkillFile]) -> Any:
     return {file.uri: file.digest for file in files} or DYNAMIC
 
 
-def digest_of(files: tuple[SkillFile, ...]) -> str:
+def digest_of(files: Sequence[SkillFile]) -> str:
     """The digest of the set of (uri, digest)."""
     return "sha256:" + sha256(canonical(sorted([file.uri, file.digest] for file in files)))

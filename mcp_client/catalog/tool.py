@@ -10,7 +10,7 @@ import inspect
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..errors import ConfigError, UnknownTool
 from ..protocol.canonical_json import NotJson, canonical, frozen, plain, sha256
@@ -18,6 +18,7 @@ from ..protocol.headers import HeaderParam, header_params_of
 from ..runtime.frozen import frozen_dataclass, maker_of
 from ..runtime.safe_text import safe_text
 from .call_context import CallOrigin, context_text
+from .finding import Finding
 from .fingerprint import fingerprint_of, fingerprinted
 from .hints import HINTS, Hints, HintSource, hint_findings, hints_from
 from .inspection import definition_findings
@@ -163,8 +164,8 @@ class Tool:
         return raw
 
     @property
-    def findings(self) -> tuple[str, ...]:
-        """What looks wrong with the definition, in sentences that are safe to show.
+    def findings(self) -> tuple[Finding, ...]:
+        """What looks wrong with the definition.
 
         Looked for when this is first read, so that a list of many tools costs little.
         """
@@ -201,7 +202,7 @@ class Tool:
         return found
 
 
-def _findings_of(tool: Tool) -> tuple[str, ...]:
+def _findings_of(tool: Tool) -> tuple[Finding, ...]:
     definition = tool._definition
     return (
         *definition_findings(definition, tool.name, tool._looks_like),
@@ -231,20 +232,20 @@ class ToolList(Listed[Tool]):
         self,
         tools: Sequence[Tool],
         rejected: Sequence[Rejected] = (),
-        findings: Sequence[str] = (),
+        findings: Sequence[Finding] = (),
     ) -> None:
         super().__init__(tools, rejected, findings)
-        self._all_findings: tuple[str, ...] | None = None
+        self._all_findings: tuple[Finding, ...] | None = None
 
     @property
-    def findings(self) -> tuple[str, ...]:
+    def findings(self) -> tuple[Finding, ...]:
         """What a person should look at: of the list, then of each tool.
 
         The tools are looked through when this is first read.
         """
         if self._all_findings is None:
             of_tools = [
-                f"tool '{safe_text(tool.qualified_name, 128)}': {finding}"
+                finding.at(f"tool '{safe_text(tool.qualified_name, 128)}'")
                 for tool in self
                 for finding in tool.findings
             ]
@@ -270,8 +271,8 @@ class ToolCall:
     meta_json: str | None
     """The caller's own ``_meta``, likewise; None if there was none."""
     hints: Hints
-    findings: tuple[str, ...]
-    """What a person should know before answering, in sentences safe to show."""
+    findings: tuple[Finding, ...]
+    """What a person should know before answering."""
     generation: int
     """Counts the connections of the session: an approval does not outlive its connection."""
     edited: bool = False
@@ -354,7 +355,7 @@ class ToolCall:
         idempotent: bool | None = None,
         open_world: bool | None = None,
         meta: Mapping[str, Any] | None = None,
-        findings: Sequence[str] = (),
+        findings: Sequence[Finding | str] = (),
         context: Hashable = None,
         origin: CallOrigin = "host",
     ) -> ToolCall:
@@ -362,8 +363,8 @@ class ToolCall:
 
         ``tool`` is a name, a definition as servers list it, or a ``Tool``, which has its server and
         trust already. The hints are what the server says of the tool; as they count only where it
-        is trusted, giving one makes it so, unless ``trusted=False``. ``findings`` are added to
-        those of the definition. Raises ``ConfigError`` for what is not JSON.
+        is trusted, giving one makes it so, unless ``trusted=False``. ``findings``, or their kinds,
+        are added to those of the definition. Raises ``ConfigError`` for what is not JSON.
         """
         said = {
             "readOnlyHint": read_only,
@@ -385,7 +386,7 @@ class ToolCall:
                 arguments_json=canonical({} if arguments is None else arguments),
                 meta_json=None if meta is None else canonical(meta),
                 hints=tool.hints,
-                findings=(*findings, *tool.findings),
+                findings=(*map(_example_finding, findings), *tool.findings),
                 generation=1,
                 context=context,
                 origin=origin,
@@ -434,6 +435,10 @@ def _example_of(
     if hints:
         definition["annotations"] = {**(definition.get("annotations") or {}), **hints}
     return definition["name"], server, trusted, definition
+
+
+def _example_finding(one: Finding | str) -> Finding:
+    return one if isinstance(one, Finding) else Finding(cast(Any, one), f"an example: {one}")
 
 
 def _copy(value: Any) -> Any:

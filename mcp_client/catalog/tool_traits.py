@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import invisible, safe_text
+from .finding import Finding
 from .fingerprint import UI_KEYS
 
 __all__ = ["TaskSupport", "ToolUi", "task_support_of", "trait_findings", "ui_of"]
@@ -56,9 +57,9 @@ def task_support_of(definition: Mapping[str, Any]) -> TaskSupport:
     return "optional" if support == "optional" else "forbidden"
 
 
-def trait_findings(definition: Mapping[str, Any]) -> list[str]:
-    """What is wrong with these members, in sentences that are safe to show."""
-    found: list[str] = []
+def trait_findings(definition: Mapping[str, Any]) -> list[Finding]:
+    """What is wrong with these members."""
+    found: list[Finding] = []
     meta = definition.get("_meta")
     if type(meta) is dict:
         found += _ui_findings(meta)
@@ -66,28 +67,35 @@ def trait_findings(definition: Mapping[str, Any]) -> list[str]:
     if execution is not None:
         support = execution.get("taskSupport", "forbidden") if type(execution) is dict else None
         if support not in _SUPPORT:
-            found.append("its execution.taskSupport is unknown: it is not called as a task")
+            text = "its execution.taskSupport is unknown: it is not called as a task"
+            found.append(Finding("invalid_metadata", text, "execution.taskSupport"))
     return found
 
 
-def _ui_findings(meta: Mapping[str, Any]) -> list[str]:
-    found = []
+def _ui_findings(meta: Mapping[str, Any]) -> list[Finding]:
+    found: list[Finding] = []
+
+    def add(text: str, about: str) -> None:
+        found.append(Finding("invalid_metadata", text, about))
+
     ui, flat = meta.get(UI_KEYS[0]), meta.get(UI_KEYS[1])
     uri = None
     if type(ui) is dict:
         uri = ui.get("resourceUri")
         if not _audiences(ui):
-            found.append("its _meta.ui.visibility names neither model nor app: nothing may call it")
+            text = "its _meta.ui.visibility names neither model nor app: nothing may call it"
+            add(text, "_meta.ui.visibility")
         elif not _is_known(ui.get("visibility")):
-            found.append("its _meta.ui.visibility names others than model and app")
+            add("its _meta.ui.visibility names others than model and app", "_meta.ui.visibility")
     elif ui is not None:
-        found.append("its _meta.ui is not a JSON object and does not count")
+        add("its _meta.ui is not a JSON object and does not count", "_meta.ui")
     if flat is not None and uri is not None and flat != uri:
-        found.append("its _meta names two views: _meta.ui counts, and the deprecated key does not")
+        text = "its _meta names two views: _meta.ui counts, and the deprecated key does not"
+        add(text, UI_KEYS[1])
     chosen = flat if uri is None else uri
     if chosen is not None and _usable(chosen) is None:
         quoted = f": {safe_text(chosen, 80)!r}" if type(chosen) is str else ""
-        found.append(f"its view is not a ui:// resource and is not shown{quoted}")
+        add(f"its view is not a ui:// resource and is not shown{quoted}", "_meta.ui.resourceUri")
     return found
 
 

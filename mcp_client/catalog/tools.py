@@ -22,6 +22,7 @@ from ..protocol.headers import InvalidHeaderParam, header_params_of
 from ..runtime.limits import Limits
 from ..runtime.safe_text import invisible, safe_text
 from ..validation.schema_shape import is_known_dialect, listed_schema_fault
+from .finding import Finding
 from .inspection import LookAlikes, is_ordinary_name
 from .listed import Rejected
 from .paged_list import Kind, ListSource, PagedCache
@@ -37,6 +38,11 @@ __all__ = ["Catalog"]
 _log = logging.getLogger("mcp_client")
 _SHOWN = 200
 _NO_SCHEMA = "is not a JSON Schema: "
+_NO_TASKS = Finding(
+    "not_callable",
+    "it has to be called as a task, and the server does not declare tasks.requests.tools.call: it "
+    "cannot be called",
+)
 _AT_ONCE = 25
 _TURN = 0.001
 """Seconds."""
@@ -134,7 +140,7 @@ class Catalog(PagedCache[ToolList]):
             else:
                 rejected.append(Rejected(safe_text(name, 128), fault))
         self._log_rejected(rejected)
-        differences: list[str] = []
+        differences: list[Finding] = []
         if self._pins is not None:
             compare = self._pins.compare
             differences = await anyio.to_thread.run_sync(
@@ -147,8 +153,7 @@ class Catalog(PagedCache[ToolList]):
             tools = [tool for tool, why in pairs if not why]
         if self._source.refuses_tasks():
             differences += [
-                f"tool '{safe_text(tool.name, 128)}': it has to be called as a task, and the "
-                "server does not declare tasks.requests.tools.call: it cannot be called"
+                _NO_TASKS.at(f"tool '{safe_text(tool.name, 128)}'")
                 for tool in tools
                 if tool.task_support == "required"
             ]

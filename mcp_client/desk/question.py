@@ -232,7 +232,7 @@ def _warnings(call: ToolCall | SkillRequest, most: int) -> Html | None:
     return element(
         "section",
         element("h3", "Look at this first"),
-        element("ul", *(element("li", finding) for finding in call.findings[:most])),
+        element("ul", *(element("li", finding.text) for finding in call.findings[:most])),
         element("p", f"{left:,} more: show all of it", class_="cut") if left > 0 else None,
         None if isinstance(call, SkillRequest) or drift is None else _drift(call.tool, drift),
         class_="findings",

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from typing import Any, TypeAlias
 
+from ..catalog.finding import Finding
 from ..catalog.resources import ResourceResult
 from ..catalog.skill_request import SkillFile
 from ..connection.rpc import Traffic
@@ -42,7 +43,7 @@ class Skill:
         """What was approved; every file is compared with it."""
         self.text = text
         """SKILL.md without its front matter."""
-        self.findings: tuple[str, ...] = ()
+        self.findings: tuple[Finding, ...] = ()
         """What could not be recorded of the load, where it has an audit."""
         self._reader = reader
 

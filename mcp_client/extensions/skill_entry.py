@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote
 
+from ..catalog.finding import Finding
 from ..catalog.skill_request import SkillFile, SkillRequest, digest_of
 from ..protocol.resources import usable_uri
 from ..runtime.safe_text import safe_text
@@ -94,7 +95,7 @@ class SkillEntry:
         return tuple(safe_text(name, 64) for name in self.frontmatter if name not in _HARMLESS)
 
     def request(
-        self, id: str, findings: tuple[str, ...], context: Any, identity: str | None = None
+        self, id: str, findings: tuple[Finding, ...], context: Any, identity: str | None = None
     ) -> SkillRequest:
         return SkillRequest(
             id=id,

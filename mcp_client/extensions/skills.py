@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from ..approval.decision import Remember
 from ..approval.gate import Gate
 from ..approval.questions import in_thread, write_down
+from ..catalog.finding import Finding
 from ..catalog.inspection import text_findings
 from ..catalog.listed import Listed
 from ..catalog.paged_list import Kind, ListSource, PagedEntries
@@ -57,8 +58,9 @@ _log = logging.getLogger("mcp_client")
 _KIND = Kind("skills/list", "skills", "skills", lambda skill: skill.uri, "entries")
 _NO_NOTICES = Topic("", "extensions", SKILLS, {})
 """The extension has no notices: a list is fresh for its ``ttlMs``, and until a new connection."""
-_DYNAMIC = (
-    "its content is dynamic: it may be another one each time, and nothing of it can be verified"
+_DYNAMIC = Finding(
+    "dynamic_content",
+    "its content is dynamic: it may be another one each time, and nothing of it can be verified",
 )
 _INVALID_PARAMS = -32602
 _MOST_LEAVES = 1_000
@@ -122,9 +124,7 @@ class Skills:
                 await load.failed(error)
             raise
         if load is not None:
-            finding = await load.loaded()
-            if finding is not None:
-                loaded.findings = (*loaded.findings, finding)
+            loaded.findings = (*loaded.findings, *await load.loaded())
         return loaded
 
     # ----------------------------------------------------------------- one load
@@ -166,7 +166,7 @@ class Skills:
             )
         return Skill(entry, text, reader)
 
-    async def _drift(self, entry: SkillEntry) -> tuple[str, ...]:
+    async def _drift(self, entry: SkillEntry) -> tuple[Finding, ...]:
         assert self._pins is not None
         return await in_thread(self._pins.drift_of, entry.server, entry.uri, entry.files)
 
@@ -264,9 +264,8 @@ def with_same_names(listed: Listed[SkillEntry]) -> Listed[SkillEntry]:
     for entry in listed:
         by_name.setdefault(entry.name, []).append(entry)
     findings = [
-        f"{len(same)} skills are named '{name}': "
-        + ", ".join(
-            f"{safe_text(one.uri, 128)} of '{safe_text(one.server, 60)}'" for one in same[:4]
+        _same_name(
+            name, [f"{safe_text(one.uri, 128)} of '{safe_text(one.server, 60)}'" for one in same]
         )
         for name, same in by_name.items()
         if len({one.server for one in same}) > 1
@@ -274,15 +273,16 @@ def with_same_names(listed: Listed[SkillEntry]) -> Listed[SkillEntry]:
     return Listed(listed, listed.rejected, (*listed.findings, *findings)) if findings else listed
 
 
-def _same_names(listed: Listed[SkillEntry]) -> list[str]:
+def _same_names(listed: Listed[SkillEntry]) -> list[Finding]:
     by_name: dict[str, list[str]] = {}
     for entry in listed:
         by_name.setdefault(entry.name, []).append(safe_text(entry.uri, 128))
-    return [
-        f"{len(uris)} skills are named '{name}': {', '.join(uris[:4])}"
-        for name, uris in by_name.items()
-        if len(uris) > 1
-    ]
+    return [_same_name(name, uris) for name, uris in by_name.items() if len(uris) > 1]
+
+
+def _same_name(name: str, shown: list[str]) -> Finding:
+    text = f"{len(shown)} skills are named '{name}': {', '.join(shown[:4])}"
+    return Finding("same_name", text, name)
 
 
 def _texts(entry: Mapping[str, Any]) -> list[str]:

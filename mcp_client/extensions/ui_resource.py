@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..catalog.finding import Finding
 from ..catalog.resources import ResourceResult
 from ..errors import ProtocolViolation
 from ..protocol.canonical_json import canonical, sha256
@@ -44,7 +45,7 @@ class UiResource:
     """Whether the host should draw a border; None leaves it to the host."""
     domains: tuple[str, ...] = ()
     """The outside domains that ``csp`` lets the view reach: a host should tell the person."""
-    findings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     """What the server asked for and does not get, and what else is wrong: safe to show."""
     server: str = ""
     """The name the host gave the server."""
@@ -74,21 +75,23 @@ class UiResource:
         if not first.uri.startswith(_SCHEME):
             raise _broken(result, f"its uri {safe_text(first.uri, 100)!r} is not a ui:// one")
         html = _html(result, first, most)
-        ui, findings = _ui_of(first, listed)
+        ui, wrong = _ui_of(first, listed)
         policy = policy_of(ui.get("csp"))
         allow, refused = allow_of(ui.get("permissions"))
-        findings += [*policy.findings, *refused]
+        left_out = [*policy.left_out, *refused]
         if first.uri != result.uri:
-            findings.append(f"its contents have another uri: {safe_text(first.uri, 100)!r}")
+            wrong.append(f"its contents have another uri: {safe_text(first.uri, 100)!r}")
         if len(result.contents) + len(result.rejected) > 1:
-            findings.append("it has more than one piece of contents: the first one counts")
+            wrong.append("it has more than one piece of contents: the first one counts")
         domain, border = ui.get("domain"), ui.get("prefersBorder")
         if domain is not None and host_of(domain) is None:
-            findings.append("_meta.ui.domain is not the name of a host: ignored")
+            wrong.append("_meta.ui.domain is not the name of a host: ignored")
             domain = None
         if border is not None and type(border) is not bool:
-            findings.append("_meta.ui.prefersBorder is neither true nor false: ignored")
+            wrong.append("_meta.ui.prefersBorder is neither true nor false: ignored")
             border = None
+        findings = [Finding("left_out", text) for text in left_out]
+        findings += [Finding("invalid_metadata", text) for text in wrong]
         return cls(
             uri=result.uri,
             html=html,

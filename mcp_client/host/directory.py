@@ -14,6 +14,7 @@ from typing import Any
 
 from anyio.lowlevel import checkpoint
 
+from ..catalog.finding import Finding
 from ..catalog.listed import Rejected
 from ..catalog.tool import Tool, ToolList
 from ..errors import UnknownTool
@@ -165,17 +166,18 @@ class Directory:
             return self._listing[1]
         tools: list[Tool] = []
         rejected: list[Rejected] = []
-        findings: list[str] = []
+        findings: list[Finding] = []
         for server in servers:
             shown = safe_text(server.name, 60)
             why = why_missing(server)
             if why is not None:
-                findings.append(f"server '{shown}' is missing: {why}")
+                text = f"server '{shown}' is missing: {why}"
+                findings.append(Finding("missing_server", text, server.name))
             if server.offers_tools and server.name in self._tools:
                 tools += self._tools[server.name]
                 rejected += self._rejected[server.name]
                 source = self._sources[server.name]
-                findings += [f"server '{shown}': {one}" for one in source.own_findings]
+                findings += [one.at(f"server '{shown}'") for one in source.own_findings]
         listing = ToolList(tools, rejected, findings)
         self._listing = key, listing
         return listing

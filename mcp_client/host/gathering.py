@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from ..catalog.finding import Finding
 from ..catalog.listed import Listed, Rejected
 from ..catalog.subscription import ChangeSignal
 from ..errors import McpError
@@ -71,17 +72,18 @@ def _joined(
 ) -> Listed[T]:
     entries: list[T] = []
     rejected: list[Rejected] = []
-    findings: list[str] = []
+    findings: list[Finding] = []
     for server in servers:
         shown = safe_text(server.name, 60)
         why = failed.get(server.name)
         if why is None and not server.is_connected:
             why = why_missing(server)
         if why is not None:
-            findings.append(f"server '{shown}' is missing: {why}")
+            text = f"server '{shown}' is missing: {why}"
+            findings.append(Finding("missing_server", text, server.name))
         listed = found.get(server.name)
         if listed is not None:
             entries += listed
             rejected += [replace(one, server=server.name) for one in listed.rejected]
-            findings += [f"server '{shown}': {one}" for one in listed.findings]
+            findings += [one.at(f"server '{shown}'") for one in listed.findings]
     return Listed(entries, rejected, findings)

@@ -3,7 +3,7 @@
 2026-01-26 ``apps`` (host behavior; content security policy enforcement) of the extension
 ``io.modelcontextprotocol/ui``. The page joins the domains that a server declares; here each one is
 judged first, because a server's text goes into an HTTP header. One that cannot be used is left out,
-which allows the view less, and is named in the findings: a host may be stricter than the page, and
+which allows the view less, and is named in ``left_out``: a host may be stricter than the page, and
 must not be looser.
 """
 
@@ -28,7 +28,7 @@ RESTRICTIVE = (
 _LISTS = ("connectDomains", "resourceDomains", "frameDomains", "baseUriDomains")
 _MOST = 64
 _SHOWN = 100
-_FINDINGS = 16
+_NAMED = 16
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _HOST = rf"(?P<host>{_LABEL}(?:\.{_LABEL})*)"
 _ORIGIN = rf"(?P<scheme>https|wss|http|ws)://(?P<below>\*\.)?{_HOST}(?::(?P<port>[0-9]{{1,5}}))?/?"
@@ -48,7 +48,7 @@ class ContentPolicy:
     """The value of ``Content-Security-Policy``."""
     domains: tuple[str, ...] = ()
     """The outside domains that it allows, each once."""
-    findings: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     """What was left out, and why: sentences that are safe to show."""
 
 
@@ -59,8 +59,8 @@ def policy_of(declared: Any) -> ContentPolicy:
         return ContentPolicy(RESTRICTIVE)
     if type(declared) is not dict:
         return ContentPolicy(RESTRICTIVE, (), ("_meta.ui.csp is not a JSON object: ignored",))
-    findings: list[str] = []
-    connect, resource, frame, base = (_domains(declared, name, findings) for name in _LISTS)
+    left_out: list[str] = []
+    connect, resource, frame, base = (_domains(declared, name, left_out) for name in _LISTS)
     directives = {
         "default-src": ["'none'"],
         "script-src": ["'self'", "'unsafe-inline'", *resource],
@@ -75,11 +75,12 @@ def policy_of(declared: Any) -> ContentPolicy:
     }
     header = "; ".join(f"{name} {' '.join(sources)}" for name, sources in directives.items())
     allowed = tuple(dict.fromkeys([*connect, *resource, *frame, *base]))
-    return ContentPolicy(header, allowed, _few(findings))
+    return ContentPolicy(header, allowed, _few(left_out))
 
 
 def allow_of(declared: Any) -> tuple[str, tuple[str, ...]]:
-    """The ``allow`` attribute of the view's iframe for ``_meta.ui.permissions``, and findings.
+    """The ``allow`` attribute of the view's iframe for ``_meta.ui.permissions``, and what it
+    leaves out.
 
     Features are separated by semicolons, as browsers read that attribute (W3C Permissions Policy).
     """
@@ -88,14 +89,14 @@ def allow_of(declared: Any) -> tuple[str, tuple[str, ...]]:
     if type(declared) is not dict:
         return "", ("_meta.ui.permissions is not a JSON object: ignored",)
     asked = {name: value for name, value in declared.items() if value not in (None, False)}
-    findings = [
+    left_out = [
         f"permission {safe_text(name, _SHOWN)!r} left out: "
         + ("its value is not a JSON object" if name in _PERMISSIONS else "it is unknown")
         for name, value in asked.items()
         if name not in _PERMISSIONS or type(value) is not dict
     ]
     allowed = [said for name, said in _PERMISSIONS.items() if type(asked.get(name)) is dict]
-    return "; ".join(allowed), _few(findings)
+    return "; ".join(allowed), _few(left_out)
 
 
 def host_of(domain: Any) -> str | None:
@@ -140,13 +141,13 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _domains(declared: dict[str, Any], name: str, findings: list[str]) -> list[str]:
+def _domains(declared: dict[str, Any], name: str, left_out: list[str]) -> list[str]:
     """The domains of one list that can be used, each once, in the form browsers compare."""
     listed = declared.get(name)
     if listed is None:
         return []
     if type(listed) is not list:
-        findings.append(f"{name} left out: it is not an array")
+        left_out.append(f"{name} left out: it is not an array")
         return []
     found: dict[str, None] = {}
     for domain in listed:
@@ -157,13 +158,13 @@ def _domains(declared: dict[str, Any], name: str, findings: list[str]) -> list[s
             found[domain.lower().removesuffix("/")] = None
         else:
             shown = repr(safe_text(domain, _SHOWN)) if type(domain) is str else "an entry"
-            findings.append(f"{name}: {shown} left out: {reason}")
+            left_out.append(f"{name}: {shown} left out: {reason}")
     return list(found)
 
 
-def _few(findings: list[str]) -> tuple[str, ...]:
-    more = len(findings) - _FINDINGS
-    return (*findings[:_FINDINGS], *_counted(more))
+def _few(left_out: list[str]) -> tuple[str, ...]:
+    more = len(left_out) - _NAMED
+    return (*left_out[:_NAMED], *_counted(more))
 
 
 def _counted(more: int) -> Iterator[str]:

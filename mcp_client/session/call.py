@@ -56,7 +56,7 @@ from .call_state import CallState
 from .in_force import InForce, changes, check_audience, check_options, is_task
 from .setup import Setup
 from .started import EntryOfTask, StartedCall
-from .tool_validation import ToolValidation, log_problem
+from .tool_validation import ToolValidation, arguments_finding, log_problem
 
 if TYPE_CHECKING:
     from ..extensions.tasks import TaskCalls
@@ -256,10 +256,11 @@ class Caller:
         problem = await self.validation.arguments_problem(call.plan, arguments, seconds)
         if problem is None:
             return frozen
-        finding = problem.of("the arguments", "the tool's input schema")
+        text = problem.of("the arguments", "the tool's input schema")
+        finding = arguments_finding(problem, text, arguments)
         call.entry.breaks(finding, problem.path)
         if self.validation.arguments == "strict":
-            raise InvalidArguments(finding, path=problem.path)
+            raise InvalidArguments(text, path=problem.path)
         log_problem("argument object", frozen.server, frozen.tool.name, problem)
         return replace(frozen, findings=(*frozen.findings, finding))
 

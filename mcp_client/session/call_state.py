@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..approval.one_call import OneCallApproval
 from ..catalog.call_context import CallOrigin
+from ..catalog.finding import Finding
 from ..connection.cancellation import CancelToken
 from ..connection.rpc import OnProgress, Traffic
 from ..connection.tracing import CallSpan
@@ -46,7 +47,7 @@ class CallState:
     id: str = ""
     traffic: Traffic | None = None
     """Counts bytes, where there is an audit or a token that has to know whether any left."""
-    findings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     """How the definition changed while approval was asked for."""
     plan: ToolPlan = field(init=False)
     """Of the definition in force."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..approval.one_call import RECONNECTED
 from ..catalog.call_context import CallOrigin
+from ..catalog.finding import Finding
 from ..catalog.tool import Tool
 from ..connection.cancellation import check_cancel
 from ..connection.rpc import RpcConnection
@@ -92,22 +92,27 @@ class InForce:
     """Whether that list was known to be current. A call may use one that is not."""
 
 
-def changes(then: InForce, now: InForce) -> tuple[str, ...]:
-    """What is not the same any more, as findings; none where the approval still holds."""
-    meanwhile = "while approval was asked for"
-    found: list[str] = []
+def changes(then: InForce, now: InForce) -> tuple[Finding, ...]:
+    """What is not the same any more; nothing where the approval still holds."""
+    found: list[Finding] = []
     if now.tool != then.tool:
         from ..catalog.drift import differences  # only now: few calls need it
 
         found += differences(then.tool._definition, now.tool._definition)
-        old, new = then.tool.hints, now.tool.hints
+        old, new, about = then.tool.hints, now.tool.hints, now.tool.fingerprint
         found += [
-            f"{hint} was {getattr(old, hint)} and is now {getattr(new, hint)}"
+            Finding(
+                "definition_changed",
+                f"{hint} was {getattr(old, hint)} and is now {getattr(new, hint)}",
+                about,
+            )
             for hint in ("read_only", "destructive", "idempotent", "open_world")
             if getattr(old, hint) is not getattr(new, hint)
         ]
     if found or now.tool.trusted is not then.tool.trusted:
-        return (f"the definition of the tool changed {meanwhile}", *found)
+        text = "the definition of the tool changed while approval was asked for"
+        return (Finding("definition_changed", text, now.tool.fingerprint), *found)
     if now.rpc is not then.rpc:
-        return (RECONNECTED,)
+        text = "the connection was lost and made again while approval was asked for"
+        return (Finding("reconnected", text),)
     return ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..catalog.finding import Finding
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, ToolCall
 from ..connection.rpc import Traffic
@@ -20,7 +21,7 @@ class NotRecorded:
 
     def found(self, tool: Tool, revision: str) -> None: ...
 
-    def breaks(self, finding: str, path: str) -> None: ...
+    def breaks(self, finding: Finding, path: str) -> None: ...
 
     async def open(self, call: ToolCall) -> None: ...
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..catalog.finding import Finding
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
 from ..connection.rpc import Traffic
@@ -136,12 +137,13 @@ class ResumedCall:
         return await self._validation.checked(plan, result, self._validation.results, _SECONDS)
 
     def _unchecked(self, result: ToolResult, strictness: Strictness) -> ToolResult:
-        finding = (
+        text = (
             "its result cannot be checked, because the server no longer lists the tool as it was "
             "approved"
         )
         if strictness == "strict":
             raise InvalidResult(
-                f"the tool ran, but {finding}; the whole result is in .result", result=result
+                f"the tool ran, but {text}; the whole result is in .result", result=result
             )
+        finding = Finding("unchecked_result", text)
         return replace(result, findings=(*result.findings, finding))

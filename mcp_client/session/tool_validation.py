@@ -7,18 +7,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
+from ..catalog.finding import Finding, FindingKind
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
 from ..errors import ConfigError, InvalidResult, InvalidSchema
+from ..protocol.canonical_json import sha256
 from ..protocol.headers import HeaderParam
+from ..protocol.json_pointer import parse, resolve
 from ..runtime.limits import Limits
+from ..runtime.safe_text import safe_text
 from ..validation.checker import Checker, Problem, checker_for
 from ..validation.worker_pool import WorkerPool
 
-__all__ = ["Strictness", "ToolPlan", "ToolValidation", "log_problem", "strictness_of"]
+__all__ = [
+    "Strictness",
+    "ToolPlan",
+    "ToolValidation",
+    "arguments_finding",
+    "log_problem",
+    "strictness_of",
+]
 
 Strictness: TypeAlias = Literal["strict", "warn", "off"]
 _log = logging.getLogger("mcp_client")
+_LONGEST_ABOUT = 200
 _MISSING = Problem("", "structuredContent", "none")
 
 
@@ -104,15 +116,16 @@ class ToolValidation:
         problem = await self.result_problem(plan, result.raw, seconds)
         if problem is None:
             return result
-        finding = problem.of("its result", "its output schema")
+        text = problem.of("its result", "its output schema")
         if strictness == "strict":
             raise InvalidResult(
-                f"the tool ran, but {finding}; the whole result is in .result",
+                f"the tool ran, but {text}; the whole result is in .result",
                 path=problem.path,
                 result=result,
             )
         log_problem("result", result.server, result.tool, problem)
-        return replace(result, findings=(finding,))
+        kind: FindingKind = "unchecked_result" if problem.undecided else "broken_result"
+        return replace(result, findings=(Finding(kind, text, problem.path),))
 
     async def result_problem(
         self, plan: ToolPlan, result: dict[str, Any], seconds: float
@@ -131,6 +144,33 @@ class ToolValidation:
         except InvalidSchema as error:
             # The tool ran: this error would say that nothing was sent.
             return Problem("", "", "", str(error))
+
+
+def arguments_finding(problem: Problem, text: str, arguments: dict[str, Any]) -> Finding:
+    """What is wrong with ``arguments``. Its ``about`` has the place and the type of what is there,
+    with the names of its members: another value of that type need not be asked about again."""
+    if problem.undecided:
+        return Finding("unchecked_arguments", text)
+    try:
+        value = resolve(arguments, parse(problem.path))
+    except (LookupError, ValueError):  # the path was shortened
+        return Finding("broken_arguments", text, problem.path)
+    about = f"{problem.path or 'the root'}: {_TYPES.get(type(value), 'number')}"
+    if type(value) is dict:
+        about += f" of {', '.join(sorted(value))}"
+    shown = safe_text(about, _LONGEST_ABOUT)
+    return Finding(
+        "broken_arguments", text, shown if shown == about else f"{shown} {sha256(about)}"
+    )
+
+
+_TYPES: dict[type, str] = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    bool: "boolean",
+    type(None): "null",
+}
 
 
 def log_problem(what: str, server: str, tool: str, problem: Problem) -> None:

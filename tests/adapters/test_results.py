@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import ToolResult
+from mcp_client import Finding, ToolResult
 from mcp_client.adapters.rendering import Media, Part, shortened
 from tests.adapters.schemas import tool_of
 from tests.adapters.shapes import PROVIDERS, Provider
@@ -198,7 +198,14 @@ def test_an_image_is_declared_as_what_it_is() -> None:
 
 @every_provider
 def test_findings_are_for_the_host_and_not_for_the_model(provider: Provider) -> None:
-    result = ToolResult((), {"a": 1}, False, ("its result broke /a",), "desk", "tool")
+    result = ToolResult(
+        (),
+        {"a": 1},
+        False,
+        (Finding("broken_result", "its result broke /a", "/a"),),
+        "desk",
+        "tool",
+    )
     assert read(provider, result) == HEAD + '{"a": 1}'
 
 

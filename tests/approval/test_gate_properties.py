@@ -34,7 +34,6 @@ from mcp_client import (
 from mcp_client.approval.constraints import Constraints
 from mcp_client.approval.gate import Gate, Verdict
 from mcp_client.approval.memory import ApprovalMemory
-from mcp_client.approval.one_call import RECONNECTED
 from mcp_client.catalog.fingerprint import fingerprint_of, fingerprinted
 from mcp_client.protocol.canonical_json import canonical
 from tests.properties import examples
@@ -213,7 +212,8 @@ class World:
             return same
         remember = Remember.of(allow.remember)
         if remember is not None and remember.scope == "call":
-            return same and set(call.findings) <= {*asked.findings, RECONNECTED}
+            new = {one.kind for one in set(call.findings) - set(asked.findings)}
+            return same and new <= {"reconnected"}
         return (
             allow.arguments is None
             and remember is not None

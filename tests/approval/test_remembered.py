@@ -642,7 +642,7 @@ async def test_a_store_in_memory_is_shared_by_the_sessions_that_are_given_it() -
     assert len(server.asked) == 2
 
 
-async def test_nothing_of_the_arguments_or_of_what_was_found_in_them_is_written_down(
+async def test_no_value_of_the_arguments_is_written_down_and_of_what_is_wrong_only_the_place(
     tmp_path: Path,
 ) -> None:
     server, file = Server(), tmp_path / "answers.json"
@@ -651,7 +651,7 @@ async def test_nothing_of_the_arguments_or_of_what_was_found_in_them_is_written_
         await session.call_tool("a", {"n": "s3cret"})
     assert "s3cret" not in file.read_text()
     (entry,) = text_of(file)["answers"]
-    assert [len(digest) for digest in entry["findings"]] == [64]
+    assert entry["findings"] == [["broken_arguments", "/n: string"]]
 
 
 WRITER = """

@@ -19,6 +19,7 @@ from mcp_client import (
     CallDenied,
     ConfigError,
     Deny,
+    Finding,
     MemoryServer,
     Rule,
     Rules,
@@ -51,7 +52,7 @@ def a_call(
         arguments_json=json.dumps(arguments or {}),
         meta_json=None,
         hints=made.hints,
-        findings=findings,
+        findings=tuple(Finding("odd_name", text) for text in findings),
         generation=1,
     )
 

@@ -27,6 +27,7 @@ from mcp_client import (
     ConfigError,
     Deny,
     FileTickets,
+    Finding,
     McpError,
     NotPending,
     NotSent,
@@ -268,7 +269,7 @@ async def test_a_grant_holds_for_no_call_about_which_more_was_found(store: Ticke
         await queue(call)
     queue.decide(caught.value.ticket, Allow())
     with pytest.raises(CallPending) as again:
-        await queue(replace(call, findings=("it has drifted",)))
+        await queue(replace(call, findings=(Finding("definition_changed", "it has drifted"),)))
     assert again.value.ticket != caught.value.ticket
     queue.decide(again.value.ticket, Allow())
     with pytest.raises(CallPending):
@@ -378,7 +379,7 @@ async def test_the_file_is_for_its_owner_and_holds_what_a_person_has_to_see(
         {"n": "\u202e"},
         meta={"a": 1},
         context=("ana", 1),
-        findings=["seen"],
+        findings=["hidden_text"],
     )
     with pytest.raises(CallPending):
         await ApprovalQueue(store=file, wait=0)(call)
@@ -400,7 +401,7 @@ async def test_a_ticket_shows_how_the_tool_differs_from_the_pins(tmp_path: Path)
     assert drift is not None
     assert (drift.kind, drift.pinned) == ("changed", tools[0].raw)
     assert drift.differences == (("description", "'It reads.'", "absent"),)
-    assert any("mcp.lock" in finding for finding in pending.call.findings)
+    assert any("mcp.lock" in str(finding) for finding in pending.call.findings)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from mcp_client import (
     ConnectError,
     ConnectionLost,
     Deny,
+    Finding,
     HttpServer,
     InvalidArguments,
     JsonRpcError,
@@ -447,12 +448,14 @@ async def test_a_definition_that_changed_is_in_the_closing_record() -> None:
     entry = Audit.of("s", book).entry(call.id, "echo", call.arguments)
     entry.found(call.tool, "a revision")
     await entry.open(call)
-    entry.changed(replace(call, findings=(f"was {SECRET}",)))
+    entry.changed(replace(call, findings=(Finding("definition_changed", f"was {SECRET}", SECRET),)))
     await entry.failed(CallDenied("no", reason="no"))
     assert book.pair[1]["changed"] == {
         "fingerprint": call.tool.fingerprint,
         "trusted": False,
-        "findings": ["was [redacted]"],
+        "findings": [
+            {"kind": "definition_changed", "text": "was [redacted]", "about": "[redacted]"}
+        ],
     }
 
 
@@ -486,7 +489,13 @@ async def test_findings_are_recorded_with_the_place_and_not_with_the_value() -> 
     async with Server().connect(book) as session:
         await session.call_tool("echo", {"n": "o1d-s3cret"})
     opened, _ = book.pair
-    assert opened["findings"] == ["the arguments break the tool's input schema at /n"]
+    assert opened["findings"] == [
+        {
+            "kind": "broken_arguments",
+            "text": "the arguments break the tool's input schema at /n",
+            "about": "/n: string",
+        }
+    ]
     assert opened["arguments"] == {"n": "o1d-s3cret"}, "nothing says that this is one"
 
 
@@ -899,7 +908,7 @@ async def test_a_result_whose_record_cannot_be_closed_is_handed_over_and_the_nex
     async with server.connect(broken) as session:
         result = await session.call_tool("echo")
         assert result.text == "ran"
-        assert "could not be closed" in result.findings[0]
+        assert "could not be closed" in str(result.findings[0])
         assert "could not be closed" in caplog.text
         with pytest.raises(CallDenied):
             await session.call_tool("echo")

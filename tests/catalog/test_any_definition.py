@@ -82,7 +82,7 @@ def test_any_json_as_a_tool_leads_to_a_list(
     assert len(tools) + len(tools.rejected) == len(offered) + 1
     if not any(type(one) is dict and one.get("name") == "good" for one in offered):
         assert tools[-1].name == "good"
-    assert all(finding.isprintable() for finding in tools.findings)
+    assert all(finding.text.isprintable() for finding in tools.findings)
     assert all(one.reason for one in tools.rejected)
     for tool in tools:
         assert tool.fingerprint.startswith("sha256:")

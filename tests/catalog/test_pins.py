@@ -65,7 +65,7 @@ class Person:
         self.shown: list[tuple[str, ...]] = []
 
     async def __call__(self, call: ToolCall) -> Allow | Deny:
-        self.shown.append(call.findings)
+        self.shown.append(tuple(map(str, call.findings)))
         return self.answer
 
 
@@ -147,7 +147,7 @@ async def test_the_approver_is_shown_old_beside_new_and_yes_for_always_writes_it
         "description was 'Reads a file.' and is now 'Reads a file and mails it.'",
         'inputSchema/properties was absent and is now {"to": {"type": "string"}}',
     )
-    assert [finding.partition(": ")[2] for finding in listed] == list(first)
+    assert [finding.text.partition(": ")[2] for finding in listed] == list(first)
     assert second == (), "it was approved, and is what the file has"
     assert pins.drift("files") == ()
     assert "mails it" in lock.read_text()
@@ -212,7 +212,7 @@ async def test_a_new_tool_and_one_that_has_gone_are_told(lock: Path) -> None:
     person = Person(Allow())
     server = Server(stays="Stays.", new="New.")
     async with connect(MemoryServer(server), name="files", pins=lock, approval=person) as session:
-        assert (await session.list_tools()).findings == (
+        assert tuple(map(str, (await session.list_tools()).findings)) == (
             "tool 'new': this tool is not in mcp.lock: it came after the file was written",
             "tool 'old': mcp.lock has this tool, and the server does not offer it any more",
         )
@@ -464,7 +464,7 @@ async def test_a_lock_file_deleted_in_mid_session_is_drift(
         lock.unlink()
         if listed_again:
             (finding,) = (await session.list_tools(refresh=True)).findings
-            assert "mcp.lock does not have this server" in finding
+            assert "mcp.lock does not have this server" in str(finding)
         if policy == "refuse":
             with pytest.raises(CallDenied, match=r"mcp\.lock does not have this server"):
                 await session.call_tool("read")
@@ -486,7 +486,8 @@ async def test_refuse_says_once_that_it_wrote_down_what_it_had_not_seen(
         MemoryServer(Server(a="A", b="B")), name="flies", pins=pins, approval=allow_all
     ) as session:
         (finding,) = (await session.list_tools()).findings
-        assert finding == (
+        assert finding.kind == "not_pinned"
+        assert str(finding) == (
             "mcp.lock did not have the server 'flies': its tools were written down unseen "
             "(2 of them); Pins(create=False) refuses instead"
         )
@@ -513,7 +514,7 @@ async def test_without_create_a_server_the_file_does_not_have_is_drift(
     pins = Pins(lock, policy=policy, create=False)
     async with connect(MemoryServer(server), name="flies", pins=pins, approval=person) as session:
         (finding,) = (await session.list_tools()).findings
-        assert "mcp.lock does not have this server" in finding
+        assert "mcp.lock does not have this server" in str(finding)
         if policy == "refuse":
             with pytest.raises(CallDenied, match="does not have this server"):
                 await session.call_tool("read")
@@ -607,10 +608,10 @@ async def test_an_old_file_is_completed_with_a_finding_and_no_call_is_refused(
     pins = Pins(lock, policy=policy)
     async with connect(MemoryServer(server), name="files", pins=pins, approval=person) as session:
         (finding,) = (await session.list_tools()).own_findings
-        assert "'read'" in finding
-        assert "did not cover" in finding
-        assert "ui://view" in finding
-        assert "now in mcp.lock" in finding
+        assert "'read'" in str(finding)
+        assert "did not cover" in str(finding)
+        assert "ui://view" in str(finding)
+        assert "now in mcp.lock" in str(finding)
         await session.call_tool("read")
         await session.call_tool("plain")
         assert (await session.list_tools(refresh=True)).own_findings == ()
@@ -653,7 +654,7 @@ async def test_a_tool_without_those_members_is_completed_too(lock: Path) -> None
         assert (await session.list_tools()).findings == ()
     server.tools[0]["_meta"] = UI
     async with connect(MemoryServer(server), name="files", pins=lock) as session:
-        assert "not what it was" in (await session.list_tools()).findings[0]
+        assert "not what it was" in str((await session.list_tools()).findings[0])
 
 
 async def test_a_tool_that_changed_otherwise_is_drift_and_stays_as_it_is(lock: Path) -> None:
@@ -681,7 +682,7 @@ async def test_what_cannot_be_written_is_remembered_and_said_in_each_run(lock: P
         async with connect(
             MemoryServer(server), name="files", pins=pins, approval=allow_all
         ) as session:
-            assert "accept the tool" in (await session.list_tools()).findings[0]
+            assert "accept the tool" in str((await session.list_tools()).findings[0])
             await session.call_tool("read")
             server.tools[0]["icons"] = ["new"]
             await session.list_tools(refresh=True)
@@ -722,7 +723,7 @@ async def test_other_servers_and_hidden_tools_of_an_old_file_keep_their_old_entr
     assert book["servers"]["other"]["read"]["version"] == 1
     server.tools.append({**hidden, "icons": ["x"]})
     async with connect(MemoryServer(server), name="files", pins=lock) as session:
-        assert any("did not cover" in one for one in (await session.list_tools()).findings)
+        assert any("did not cover" in str(one) for one in (await session.list_tools()).findings)
     async with connect(MemoryServer(server), name="files", pins=lock) as session:
         assert (await session.list_tools()).own_findings == ()
 
@@ -736,6 +737,6 @@ async def test_an_old_file_of_another_url_is_not_completed(lock: Path) -> None:
     pins = Pins(lock, policy="refuse")
     pins.identify("files", lambda: "here")
     tools = [Tool("read", "files", False, server.tools[0])]
-    assert "another URL" in pins.compare("files", tools)[0]
+    assert "another URL" in str(pins.compare("files", tools)[0])
     assert pins.has_drifted(tools[0])
     assert json.loads(lock.read_text())["version"] == 1

@@ -180,7 +180,7 @@ async def test_words_that_give_orders_are_found_in_a_resource_too() -> None:
     entry = {"uri": "a:1", "name": "n", "description": text}
     async with reading(Odd("resources/list", {"resources": [entry]})) as session:
         found = await session.list_resources()
-    assert found.findings and found.findings[0].startswith("'a:1': ")
+    assert found.findings and found.findings[0].text.startswith("'a:1': ")
 
 
 # ---------------------------------------------------------------- who has them

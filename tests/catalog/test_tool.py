@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import ConfigError, Hints, Rejected, Tool, ToolCall, ToolList
+from mcp_client import ConfigError, Finding, Hints, Rejected, Tool, ToolCall, ToolList
 from mcp_client.catalog.fingerprint import covered_before, fingerprint_of
 from mcp_client.protocol.canonical_json import NotJson, canonical
 from tests.desk import call_of
@@ -40,6 +40,8 @@ SINCE = [
     {"_meta": {"ui": None}},
     {"_meta": {"ui/resourceUri": "ui://view"}},
 ]
+
+LOOK = Finding("odd_name", "look")
 
 
 def tool(server: str = "files", trusted: bool = False, **changes: Any) -> Tool:
@@ -189,12 +191,12 @@ def test_a_repr_shows_no_text_of_the_server_but_the_name() -> None:
 
 def test_a_tool_list_is_a_sequence() -> None:
     first, second = tool(), tool(name="b")
-    tools = ToolList([first, second], [Rejected("c", "no reason")], ["look"])
+    tools = ToolList([first, second], [Rejected("c", "no reason")], [LOOK])
     assert (len(tools), tools[0], tools[-1], list(tools)) == (2, first, second, [first, second])
     assert list(tools[:1]) == [first]
     assert first in tools
     assert tools.rejected == (Rejected("c", "no reason"),)
-    assert tools.findings == ("look",)
+    assert tools.findings == (LOOK,)
     assert repr(tools) == "<ToolList of 2: delete, b; 1 rejected>"
 
 
@@ -227,7 +229,7 @@ def test_a_digest_changes_with_whatever_decides_what_happens(changes: dict[str, 
 
 def test_a_digest_does_not_change_with_what_does_not() -> None:
     base = call(arguments={"path": "a"})
-    assert dataclasses.replace(base, id="x-2", findings=("look",)).digest == base.digest
+    assert dataclasses.replace(base, id="x-2", findings=(LOOK,)).digest == base.digest
     assert dataclasses.replace(base, tool=tool(unknown=[])).digest == base.digest
 
 
@@ -262,7 +264,7 @@ def test_the_key_of_a_call_is_equal_for_the_same_call_made_again_and_different_f
     None
 ):
     call = call_of({"n": 1})
-    assert call.key == replace(call, id="2", generation=2, findings=("odd",)).key
+    assert call.key == replace(call, id="2", generation=2, findings=(LOOK,)).key
     assert call.digest != replace(call, generation=2).digest
     others = [
         call_of({"n": 2}),
@@ -366,9 +368,11 @@ def test_the_hints_of_an_example_count_as_those_of_a_trusted_server() -> None:
 
 def test_an_example_may_be_of_a_definition_or_of_a_tool() -> None:
     hidden = {"name": "read", "description": "Reads.\u200b", "inputSchema": {"type": "object"}}
-    call = ToolCall.example(hidden, meta={"a": 1}, findings=["drifted"])
-    assert call.findings[0] == "drifted"
-    assert len(call.findings) == 2
+    call = ToolCall.example(hidden, meta={"a": 1}, findings=["definition_changed", LOOK])
+    assert [one.kind for one in call.findings] == ["definition_changed", "odd_name", "hidden_text"]
+    assert call.findings[1] is LOOK
+    with pytest.raises(ConfigError, match="of the kind 'drifted': give one of hidden_text, "):
+        ToolCall.example(findings=["drifted"])
     assert call.meta_json == '{"a":1}'
     assert ToolCall.example(call.tool).tool is call.tool
     assert ToolCall.example({"name": "a", "annotations": None}, read_only=True).hints.read_only

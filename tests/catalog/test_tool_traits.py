@@ -99,21 +99,21 @@ def test_what_cannot_be_a_view_is_a_finding_and_not_shown(uri: Any) -> None:
     for found in (with_ui({"resourceUri": uri}), tool(_meta={"ui/resourceUri": uri})):
         assert found.ui == ToolUi(None, BOTH)
         (finding,) = found.findings
-        assert "view" in finding
-        assert finding.isprintable()
+        assert "view" in str(finding)
+        assert finding.text.isprintable()
 
 
 @pytest.mark.parametrize("ui", ["x", 7, True, [], ["app"]])
 def test_a_view_that_is_no_object_is_a_finding_and_does_not_count(ui: Any) -> None:
     assert with_ui(ui).ui is None
     assert with_ui(ui).is_for_models
-    assert "not a JSON object" in with_ui(ui).findings[0]
+    assert "not a JSON object" in str(with_ui(ui).findings[0])
 
 
 def test_of_two_different_views_the_newer_form_counts_and_is_a_finding() -> None:
     found = with_ui({"resourceUri": VIEW}, **{"ui/resourceUri": "ui://other"})
     assert found.ui == ToolUi(VIEW, BOTH)
-    assert "two views" in found.findings[0]
+    assert "two views" in str(found.findings[0])
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_whatever_a_server_sends_there_is_read_and_never_raises(
     found = tool(_meta=meta, execution=execution, icons=icons)
     assert found.ui is None or found.ui.visibility <= BOTH
     assert found.task_support in ("forbidden", "optional", "required")
-    assert all(finding.isprintable() for finding in trait_findings(found.raw))
+    assert all(finding.text.isprintable() for finding in trait_findings(found.raw))
     assert found.fingerprint.startswith("sha256:")
     assert isinstance(found.safe_icons, list)
 

@@ -127,7 +127,7 @@ async def test_a_list_that_cannot_be_refreshed_is_served_and_says_so(failure: An
     server.clock += 7
     stale = await server.catalog.tools()
     assert list(stale) == list(first)
-    assert "this list is 7 s old" in stale.findings[0]
+    assert "this list is 7 s old" in str(stale.findings[0])
     server.answers = [page("b")]
     assert (await server.catalog.tools()).findings == ()
 
@@ -351,20 +351,22 @@ async def test_a_tool_left_out_for_its_schema_is_refused_for_its_schema() -> Non
 async def test_a_schema_of_a_dialect_we_do_not_know_leaves_the_tool_usable_with_a_finding() -> None:
     schema = {"$schema": "https://example.com/own", "type": "objekt"}
     found = await Server({"tools": [tool("x", inputSchema=schema)]}).catalog.find("x")
-    assert "dialect" in found.findings[0]
+    assert "dialect" in str(found.findings[0])
 
 
 @pytest.mark.parametrize("hint", ["true", 1, None, {}, "no"])
 async def test_a_hint_that_is_no_boolean_is_dropped_and_the_tool_stays(hint: Any) -> None:
     definition = tool("x", annotations={"readOnlyHint": hint, "destructiveHint": False})
     found = await Server({"tools": [definition]}, trusted=True).catalog.find("x")
-    assert found.findings == ("its readOnlyHint is neither true nor false and does not count",)
+    (finding,) = found.findings
+    assert finding.known_as == ("invalid_hints", "readOnlyHint")
+    assert str(finding) == "its readOnlyHint is neither true nor false and does not count"
 
 
 async def test_annotations_that_are_no_object_are_a_finding() -> None:
     offered = {"tools": [tool("x", annotations=[True])]}
     found = await Server(offered, trusted=True).catalog.find("x")
-    assert "annotations are not a JSON object" in found.findings[0]
+    assert "annotations are not a JSON object" in str(found.findings[0])
 
 
 async def test_odd_annotations_of_an_untrusted_server_count_in_no_way() -> None:
@@ -386,19 +388,19 @@ async def test_findings_are_those_of_the_list_and_of_the_tool_they_belong_to() -
         tool("odd", inputSchema={"dependencies": {"a": ["b"]}, "description": "\x1b[2J"}),
     ]
     tools = await Server({"tools": definitions}).catalog.tools()
-    by_name = {tool.name: " ".join(tool.findings) for tool in tools}
+    by_name = {tool.name: " ".join(map(str, tool.findings)) for tool in tools}
     assert "should not have" in by_name["get weather"]
     assert "orders" in by_name["poisoned"]
     assert "taken for that of 'Fine'" in by_name["fine"]
     assert "escape sequences" in by_name["odd"]
     assert len(tools.findings) == sum(len(tool.findings) for tool in tools) == 5
-    assert tools.findings[1].startswith("tool 'get weather': ")
+    assert tools.findings[1].text.startswith("tool 'get weather': ")
 
 
 async def test_names_inside_a_schema_that_needs_a_full_judgement_are_looked_at_as_well() -> None:
     schema = {"dependencies": {"a": ["b"]}, "properties": {"pa\u200bth": {}}}
     found = await Server({"tools": [tool("x", inputSchema=schema)]}).catalog.find("x")
-    assert "1 zero-width characters" in found.findings[0]
+    assert "1 zero-width characters" in str(found.findings[0])
 
 
 @pytest.mark.parametrize(
@@ -415,7 +417,7 @@ async def test_names_inside_a_schema_that_needs_a_full_judgement_are_looked_at_a
 async def test_texts_inside_the_values_of_a_schema_are_inspected(part: dict[str, Any]) -> None:
     schema = {"type": "object", "properties": {"p": part}}
     found = await Server({"tools": [tool("x", inputSchema=schema)]}).catalog.find("x")
-    assert "1 zero-width characters" in found.findings[0]
+    assert "1 zero-width characters" in str(found.findings[0])
 
 
 async def test_findings_are_shown_to_the_approver_of_a_call() -> None:
@@ -427,7 +429,7 @@ async def test_findings_are_shown_to_the_approver_of_a_call() -> None:
         return {"content": []} if message["method"] == "tools/call" else NotImplemented
 
     async def approve(call: ToolCall) -> Allow:
-        shown.append(call.findings)
+        shown.append(tuple(map(str, call.findings)))
         return Allow()
 
     async with connect(MemoryServer(server), approval=approve) as session:

@@ -23,6 +23,7 @@ from mcp_client import (
     ConfigError,
     Deny,
     Drift,
+    Finding,
     Remember,
     ToolCall,
 )
@@ -169,7 +170,7 @@ def test_a_card_is_bounded_and_says_what_it_leaves_out(arguments: dict[str, Any]
 
 def test_a_card_of_what_the_server_says_is_bounded_too() -> None:
     definition = {"name": "t", "title": "\n" * 700, "description": "\u202e\n" * 50_000}
-    findings = [f"finding {n}" for n in range(10_000)]
+    findings = [Finding("odd_name", f"finding {n}") for n in range(10_000)]
     call = ToolCall.example(definition, findings=findings)
     shown = card(PendingApproval("1", call, 0.0, None), "token")
     assert len(shown) < 50_000
@@ -751,7 +752,11 @@ def test_no_text_of_others_becomes_markup_and_none_is_hidden(
     }
     try:
         call = ToolCall.example(
-            definition, arguments, server=server or "s", findings=[finding], context=finding
+            definition,
+            arguments,
+            server=server or "s",
+            findings=[Finding("other_user", finding)],
+            context=finding,
         )
     except ConfigError:  # a lone surrogate
         return
@@ -773,7 +778,11 @@ def test_no_text_of_others_becomes_markup_and_none_is_hidden(
 
 async def test_a_skill_is_shown_with_its_files_and_decided_as_a_call_is() -> None:
     async with a_site() as site, site.person() as ana:
-        (id,) = await site.ask(request_of(context="bo", findings=("this skill has changed",)))
+        (id,) = await site.ask(
+            request_of(
+                context="bo", findings=(Finding("definition_changed", "this skill has changed"),)
+            )
+        )
         page = Seen((await ana.get()).text).text
         for shown in (
             *("Skill", "pdf", "docs", "Fill in forms", "2 files", "references/FORMS.md"),

@@ -57,7 +57,7 @@ def test_any_contents_are_a_view_with_the_pages_policy_or_one_error(
     assert set(view.allow.split("; ")) <= {"", "camera", "clipboard-write"}
     assert view.domain is None or isinstance(view.domain, str)
     assert view.prefers_border in (None, True, False)
-    assert all(finding.isprintable() for finding in view.findings)
+    assert all(finding.text.isprintable() for finding in view.findings)
     assert view.digest.startswith("sha256:")
 
 

@@ -127,7 +127,7 @@ async def test_skills_of_one_name_are_all_listed_and_named_in_a_finding() -> Non
     async with connect(server.transport, approval=allow_all) as session:
         listed = await session.list_skills()
     assert [entry.uri for entry in listed] == uris
-    assert any("2 skills are named 'refunds'" in finding for finding in listed.findings)
+    assert any("2 skills are named 'refunds'" in str(finding) for finding in listed.findings)
 
 
 @pytest.mark.parametrize("declared", [{}, {EXTENSION: True}, {"io.modelcontextprotocol/x": {}}])
@@ -321,7 +321,7 @@ async def test_a_dynamic_skill_is_asked_about_each_time_and_its_front_matter_is_
     assert error.value.reason == "frontmatter"
     assert len(hook.requests) == 3
     assert (hook.requests[0].digest, hook.requests[0].size) == (None, None)
-    assert any("dynamic" in finding for finding in hook.requests[0].findings)
+    assert any("dynamic" in str(finding) for finding in hook.requests[0].findings)
 
 
 async def test_what_is_read_of_a_dynamic_skill_is_bounded_in_all() -> None:
@@ -547,10 +547,10 @@ async def test_a_skill_that_changed_since_it_was_pinned_is_a_finding(tmp_path: P
         assert (await session.list_skills()).findings == ()
         change(server)
         listed = await session.list_skills(refresh=True)
-        assert "this skill has changed since mcp.lock was written" in listed.findings[0]
+        assert "this skill has changed since mcp.lock was written" in str(listed.findings[0])
         await session.load_skill(PDF)
-    assert hook.requests[0].findings == (
-        SKILL_FINDING,
+    assert tuple(map(str, hook.requests[0].findings)) == (
+        str(SKILL_FINDING),
         "this skill has changed since mcp.lock was written",
         "its file 'references/FORMS.md' has another content",
     )
@@ -582,7 +582,7 @@ async def test_pins_that_refuse_say_that_the_first_list_was_written_down_unseen(
     pins = Pins(tmp_path / "mcp.lock", policy="refuse")
     async with connect(SkillServer().transport, approval=allow_all, pins=pins) as session:
         (finding,) = (await session.list_skills()).findings
-        assert "written down unseen (1 of them)" in finding
+        assert "written down unseen (1 of them)" in str(finding)
         assert (await session.list_skills()).findings == ()
 
 
@@ -592,7 +592,7 @@ async def test_skills_that_are_gone_from_the_lock_file_are_not_new(tmp_path: Pat
         await session.list_skills()
         pins.path.unlink()
         await session.load_skill(PDF)
-    assert "does not have the skills of this server" in hook.requests[0].findings[1]
+    assert "does not have the skills of this server" in str(hook.requests[0].findings[1])
     assert not pins.path.exists()
 
 
@@ -615,7 +615,7 @@ async def test_a_skill_that_is_not_among_the_pinned_ones_is_a_finding(tmp_path: 
         server.files[other] = skill("other")
         server.skills.append(entry_of(other, {other: server.files[other]}))
         await session.load_skill(other)
-    assert "this skill is not in mcp.lock" in hook.requests[0].findings[1]
+    assert "this skill is not in mcp.lock" in str(hook.requests[0].findings[1])
 
 
 def test_pins_of_skills_are_for_the_server_where_it_was(tmp_path: Path) -> None:
@@ -627,7 +627,7 @@ def test_pins_of_skills_are_for_the_server_where_it_was(tmp_path: Path) -> None:
     elsewhere = Pins(path)
     elsewhere.identify("docs", lambda: "https://evil.example.com")
     (finding,) = SkillPins(elsewhere).drift_of("docs", PDF, files)
-    assert "another URL" in finding
+    assert "another URL" in str(finding)
     SkillPins(elsewhere).loaded("docs", PDF, files[:1], for_good=True)
     assert SkillPins(here).drift_of("docs", PDF, files) == ()
 
@@ -636,7 +636,7 @@ async def test_pins_that_are_not_created_name_a_server_they_do_not_have(tmp_path
     path, hook = tmp_path / "mcp.lock", Asked()
     Pins(path).accept("docs", [])
     await load(SkillServer(), Pins(path, create=False), hook)
-    assert "does not have the skills" in hook.requests[0].findings[1]
+    assert "does not have the skills" in str(hook.requests[0].findings[1])
     assert Pins(path).skills("docs") is None
 
 
@@ -702,7 +702,7 @@ async def test_a_load_is_opened_in_the_audit_before_it_is_decided_and_closed_aft
     assert (opened["files"], opened["bytes"]) == (2, len(MAIN) + 11)
     assert opened["fingerprint"].startswith("sha256:")
     assert (opened["context"], opened["revision"]) == ("agent", "2026-07-28")
-    assert opened["findings"] == [SKILL_FINDING]
+    assert opened["findings"] == [SKILL_FINDING.to_json()]
     assert closed["call"] == opened["call"]
     assert (closed["event"], closed["outcome"], closed["delivery"]) == ("closed", "ok", "answered")
     assert (closed["decision"]["answer"], closed["decision"]["by"]) == ("allow", "ana")
@@ -812,7 +812,7 @@ async def test_a_host_lists_the_skills_of_all_servers_and_loads_each_from_its_ow
     async with Host(servers, approval=allow_all) as host:
         listed = await host.list_skills()
         assert [(entry.server, entry.uri) for entry in listed] == [("one", PDF), ("two", PDF)]
-        assert any("2 skills are named 'pdf'" in finding for finding in listed.findings)
+        assert any("2 skills are named 'pdf'" in str(finding) for finding in listed.findings)
         loaded = await host.load_skill(listed[1])
         assert (loaded.server, await loaded.read("references/FORMS.md")) == ("two", b"two")
         assert (await host.load_skill(PDF, server="one")).server == "one"

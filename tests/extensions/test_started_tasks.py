@@ -456,7 +456,7 @@ async def test_a_result_is_not_taken_on_the_word_of_a_definition_that_changed(
                 await task.result()
             assert caught.value.result.structured_content == {"n": 1}
         else:
-            assert "no longer lists" in (await task.result()).findings[0]
+            assert "no longer lists" in str((await task.result()).findings[0])
 
 
 @pytest.mark.one_backend

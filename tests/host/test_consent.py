@@ -116,7 +116,7 @@ async def test_nothing_of_a_project_starts_without_a_yes(project: Project) -> No
         assert isinstance(status.error, StartDenied)
         assert "confirm=" in status.error.message
         assert str(project.path) in status.error.message
-        assert "weather" in (await host.list_tools()).findings[0]
+        assert "weather" in str((await host.list_tools()).findings[0])
         with pytest.raises(ConnectError, match="confirm="):
             await host.session("weather")
     assert project.starts == 0
@@ -165,7 +165,7 @@ async def test_entering_does_not_wait_for_a_person(project: Project) -> None:
     async with project.host(confirm) as host:
         assert host.status()["weather"].state == "idle"
         assert project.starts == 0
-        assert "allowed" in (await host.list_tools()).findings[0]
+        assert "allowed" in str((await host.list_tools()).findings[0])
         answered.set()
         await connected(host)
         assert len(await host.list_tools()) == 2
@@ -222,7 +222,7 @@ async def test_a_servers_no_costs_only_its_own_tools(project: Project) -> None:
         await connected(host, "other")
         tools = await host.list_tools()
         assert {tool.server for tool in tools} == {"other"}
-        assert "weather" in tools.findings[0]
+        assert "weather" in str(tools.findings[0])
     assert project.starts == 1
 
 
@@ -497,7 +497,7 @@ async def test_a_call_says_that_the_server_waits_for_an_answer_and_how_to_wait(
             )
             assert caught.value.retryable
             findings = (await host.list_tools()).findings
-            assert "host.session('weather') waits for the answer" in findings[0]
+            assert "host.session('weather') waits for the answer" in str(findings[0])
             answered.set()
             await host.session("weather")
             result = await host.call_tool("weather__get_weather", {"location": "Oslo"})
@@ -527,8 +527,10 @@ async def test_each_missing_server_has_its_reason(project: Project) -> None:
 
 async def test_that_a_server_was_not_started_is_said_once(project: Project) -> None:
     async with project.host(Asked(False)) as host:
-        assert (await host.list_tools()).findings == (
-            "server 'weather' is missing: it was not started: the answer was no",
+        (finding,) = (await host.list_tools()).findings
+        assert finding.known_as == ("missing_server", "weather")
+        assert str(finding) == (
+            "server 'weather' is missing: it was not started: the answer was no"
         )
         error = host.status()["weather"].error
         assert error is not None

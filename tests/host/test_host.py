@@ -180,8 +180,8 @@ class TestBadServers:
             tools = await host.list_tools()
             assert names(tools) == ["good__search"]
             assert len(tools.findings) == 1
-            assert "server 'bad' is missing" in tools.findings[0]
-            assert "/does/not/exist" in tools.findings[0]
+            assert "server 'bad' is missing" in str(tools.findings[0])
+            assert "/does/not/exist" in str(tools.findings[0])
             status = host.status()["bad"]
             assert status.state == "failed" and status.session is None
             assert isinstance(status.error, ConnectError)
@@ -238,7 +238,7 @@ class TestBadServers:
                 await host.call_tool("one__search")
             assert caught.value.retryable and caught.value.retry_after is not None
             tools = await host.list_tools()
-            assert len(tools) == 0 and "no more" in tools.findings[0]
+            assert len(tools) == 0 and "no more" in str(tools.findings[0])
 
     async def test_a_crash_loop_is_slowed_down_and_disturbs_no_other(self) -> None:
         box, other = Toolbox("search"), Toolbox("search")
@@ -257,7 +257,7 @@ class TestBadServers:
         async with host_of({"one": box, "two": Toolbox("search")}) as host:
             tools = await host.list_tools()
             assert names(tools) == ["two__search"]
-            assert "no list today" in tools.findings[0]
+            assert "no list today" in str(tools.findings[0])
             assert host.status()["one"].state == "connected"
             box.refuse_to_list = None
             assert len(await host.list_tools()) == 2
@@ -273,7 +273,7 @@ class TestBadServers:
         async with host_of({"one": box_server, "two": Toolbox("search")}) as host:
             status = host.status()["one"]
             assert status.state == "needs_login" and status.retry_in is None
-            assert "needs a login" in (await host.list_tools()).findings[0]
+            assert "needs a login" in str((await host.list_tools()).findings[0])
             with pytest.raises(AuthError, match=r"reconnect\('one'\)"):
                 await host.session("one")
             await host.reconnect("one")
@@ -287,7 +287,7 @@ class TestLazyServers:
         async with host_of({"one": ServerConfig(box.server, lazy=True)}) as host:
             assert host.status()["one"].state == "idle"
             tools = await host.list_tools()
-            assert len(tools) == 0 and "lazy" in tools.findings[0]
+            assert len(tools) == 0 and "lazy" in str(tools.findings[0])
             assert box.starts == 0
             session = await host.session("one")
             assert session is host.sessions["one"]
@@ -375,7 +375,7 @@ class TestStartGate:
             assert host.status()["one"].state == "idle"
             tools = await host.list_tools()
             assert names(tools) == ["two__search"]
-            assert "waits to be allowed" in tools.findings[0]
+            assert "waits to be allowed" in str(tools.findings[0])
             assert box.asked == []
             allowed.set()
             assert (await host.session("one")).name == "one"
@@ -392,7 +392,7 @@ class TestStartGate:
             while host.status()["one"].error is None:
                 await anyio.lowlevel.checkpoint()
             assert host.status()["one"].state == "idle"
-            assert "not confirmed" in (await host.list_tools()).findings[0]
+            assert "not confirmed" in str((await host.list_tools()).findings[0])
             await host.session("one")
             assert host.status()["one"].state == "connected"
 

@@ -80,7 +80,7 @@ async def test_a_call_that_finds_the_server_gone_is_how_the_host_learns_of_it() 
         with pytest.raises((ConnectError, OutcomeUnknown)):
             await host.call_tool("far__echo")
         await until(host, "far", "failed")
-        assert "is missing" in (await host.list_tools()).findings[0]
+        assert "is missing" in str((await host.list_tools()).findings[0])
         switch.up = True
         await until(host, "far", "connected")
         assert (await host.call_tool("far__echo")).text == "{}"
@@ -152,7 +152,7 @@ async def test_a_server_that_never_answers_holds_up_no_other(clock: Clock) -> No
             assert host.status()["slow"].state == "connecting"
             tools = await host.list_tools()
             assert names(tools) == ["quick__echo"]
-            assert "still being connected" in tools.findings[0]
+            assert "still being connected" in str(tools.findings[0])
             with anyio.move_on_after(0.1) as scope:
                 await host.session("slow")
             assert scope.cancelled_caught

@@ -651,7 +651,7 @@ async def test_the_caller_is_told_of_lines_that_are_gone(path: Path) -> None:
         assert (await session.call_tool("echo")).findings == ()
         path.unlink()
         (finding,) = (await session.call_tool("echo")).findings
-        assert "was deleted, moved away or emptied while it was written: its line 3" in finding
+        assert "was deleted, moved away or emptied while it was written: its line 3" in str(finding)
         assert (await session.call_tool("echo")).findings == ()
     assert verify_audit(path).lost == 1
 

@@ -315,7 +315,7 @@ async def test_hidden_orders_in_a_description_are_among_the_findings() -> None:
             await session.load_skill(PDF)
     assert len(asked[0].findings) > 1
     assert asked[0].ignored == ("x-more",)
-    assert all(finding.isprintable() for finding in asked[0].findings)
+    assert all(finding.text.isprintable() for finding in asked[0].findings)
 
 
 async def test_a_file_that_is_announced_larger_than_any_skill_is_declined() -> None:

@@ -52,7 +52,7 @@ async def test_the_view_of_a_real_server_is_handed_over_and_may_call_it(
         assert view.allow.endswith("clipboard-write")
         assert view.prefers_border is True
         if peer != "typescript":
-            assert view.findings[0].startswith("frameDomains: '*' left out")
+            assert view.findings[0].text.startswith("frameDomains: '*' left out")
         if peer == "python":  # whose tool looks at what the host declares
             assert (await session.call_tool("show")).text == "a view"
         app = session.app(tool)

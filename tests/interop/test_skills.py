@@ -109,7 +109,7 @@ async def test_a_host_has_the_skills_of_both(folder: Path) -> None:
     async with Host(servers, approval=allow_all) as host:
         listed = await host.list_skills()
         assert [entry.server for entry in listed] == ["typescript", "fastmcp"]
-        assert any("2 skills are named 'pdf-processing'" in one for one in listed.findings)
+        assert any("2 skills are named 'pdf-processing'" in str(one) for one in listed.findings)
         one, other = [await host.load_skill(entry) for entry in listed]
         assert one.text == other.text
         assert {file.digest for file in one.files} == {file.digest for file in other.files}

@@ -65,8 +65,8 @@ async def test_a_host_from_opening_to_closing(era: str, tmp_path: Path) -> None:
             tools = await host.list_tools()
             assert {"scripted__echo", "scripted__kill", "far__echo"} <= set(names(tools))
             assert "scripted__pid" not in names(tools)
-            missing = [finding for finding in tools.findings if "is missing" in finding]
-            assert [finding.split("'")[1] for finding in missing] == ["lazy", "never"]
+            missing = [finding for finding in tools.findings if "is missing" in str(finding)]
+            assert [finding.text.split("'")[1] for finding in missing] == ["lazy", "never"]
 
             result = await host.call_tool("scripted__echo", {"a": 1}, context="ana")
             assert result.text == '{"a": 1}'

@@ -25,7 +25,7 @@ EMPTY_CSP = (
 
 def test_a_view_that_declares_no_domains_gets_the_restrictive_policy() -> None:
     assert policy_of(None).header == NO_CSP
-    assert policy_of(None).findings == ()
+    assert policy_of(None).left_out == ()
 
 
 def test_an_empty_declaration_gets_the_policy_with_every_list_empty() -> None:
@@ -54,7 +54,7 @@ def test_each_list_goes_into_its_directives() -> None:
         "object-src 'none'; "
         "base-uri https://base.example.com"
     )
-    assert policy.findings == ()
+    assert policy.left_out == ()
     assert policy.domains == (
         "https://api.example.com",
         "wss://live.example.com:8443",
@@ -161,7 +161,7 @@ def test_anything_else_is_left_out_and_named(domain: Any) -> None:
         policy = policy_of({name: [domain]})
         assert policy.header == EMPTY_CSP
         assert policy.domains == ()
-        (finding,) = policy.findings
+        (finding,) = policy.left_out
         assert finding.startswith(f"{name}: ")
         assert finding.isprintable()
 
@@ -169,7 +169,7 @@ def test_anything_else_is_left_out_and_named(domain: Any) -> None:
 def test_what_is_left_out_costs_no_other_domain() -> None:
     policy = policy_of({"connectDomains": ["https://a.example", "*", "https://b.example"]})
     assert "connect-src 'self' https://a.example https://b.example;" in policy.header
-    assert len(policy.findings) == 1
+    assert len(policy.left_out) == 1
 
 
 def test_a_domain_that_is_named_twice_counts_once() -> None:
@@ -183,22 +183,22 @@ def test_a_domain_that_is_named_twice_counts_once() -> None:
 def test_a_declaration_that_is_not_an_object_gets_the_restrictive_policy(declared: Any) -> None:
     policy = policy_of(declared)
     assert policy.header == NO_CSP
-    assert len(policy.findings) == 1
+    assert len(policy.left_out) == 1
 
 
 @pytest.mark.parametrize("listed", ["https://a.example", {"0": "https://a.example"}, 5, True])
 def test_a_list_that_is_not_an_array_is_left_out(listed: Any) -> None:
     policy = policy_of({"connectDomains": listed})
     assert policy.header == EMPTY_CSP
-    assert policy.findings == ("connectDomains left out: it is not an array",)
+    assert policy.left_out == ("connectDomains left out: it is not an array",)
 
 
 def test_the_number_of_domains_and_of_findings_is_limited() -> None:
     many = [f"https://h{number}.example" for number in range(10_000)]
     policy = policy_of({"connectDomains": many})
     assert len(policy.domains) == 64
-    assert len(policy.findings) == 17
-    assert policy.findings[-1] == "9920 more were left out"
+    assert len(policy.left_out) == 17
+    assert policy.left_out[-1] == "9920 more were left out"
 
 
 @given(

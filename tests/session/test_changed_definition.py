@@ -146,7 +146,7 @@ async def test_another_definition_is_asked_about_again_with_what_changed(revisio
     assert second.tool.description == "Deletes the report."
     assert first.hints.read_only
     assert not second.hints.read_only
-    found = "\n".join(second.findings)
+    found = "\n".join(map(str, second.findings))
     assert "changed while approval was asked for" in found
     assert "'Reads the report.'" in found
     assert "'Deletes the report.'" in found
@@ -283,7 +283,7 @@ async def test_a_change_of_trust_is_asked_about_again() -> None:
 
     first, second = await _call(server, refreshes, trusted=lambda tool: trusted.pop(0))
     assert (first.trusted, second.trusted) == (True, False)
-    assert "read_only was True and is now False" in second.findings
+    assert "read_only was True and is now False" in map(str, second.findings)
 
 
 async def test_an_approval_does_not_outlive_its_connection() -> None:
@@ -306,7 +306,7 @@ async def test_an_approval_does_not_outlive_its_connection() -> None:
     async with connect(Restarted(server), approval=approve) as session:
         await session.call_tool("run")
     assert [call.generation for call in asked] == [1, 2]
-    assert any("connection" in finding for finding in asked[1].findings)
+    assert any("connection" in str(finding) for finding in asked[1].findings)
     assert len(server.sent) == 1
 
 
@@ -317,7 +317,7 @@ async def test_the_record_has_the_definition_that_was_decided() -> None:
     opened, closed = records
     assert opened["fingerprint"] == first.tool.fingerprint
     assert closed["changed"]["fingerprint"] == second.tool.fingerprint
-    assert any("Deletes" in finding for finding in closed["changed"]["findings"])
+    assert any("Deletes" in finding["text"] for finding in closed["changed"]["findings"])
     assert closed["outcome"] == "ok"
 
 

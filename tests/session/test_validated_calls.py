@@ -130,7 +130,7 @@ async def test_arguments_that_break_their_schema_are_shown_to_the_hook_and_the_c
     async with connect(MemoryServer(server), approval=approve) as session:
         await session.call_tool("t", {"n": None})
     assert server.ran == 1
-    assert "/n: expected integer, got null" in seen[0].findings[0]
+    assert "/n: expected integer, got null" in str(seen[0].findings[0])
 
 
 async def test_strict_arguments_stop_the_call_before_anybody_is_asked() -> None:
@@ -204,7 +204,7 @@ async def test_a_runaway_pattern_ends_with_its_budget_and_the_result_is_kept() -
         with pytest.raises(InvalidResult, match=r"within 0.3 s \(Timeouts.validation\)") as caught:
             await session.call_tool("t")
         finding = (await session.call_tool("t", validation="warn")).findings[0]
-    assert "could not be checked" in finding
+    assert "could not be checked" in str(finding)
     assert caught.value.result.structured_content == {"a": NEVER_ENDS}
     assert lag.worst < 5
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from mcp_client import (
     Allow,
+    Finding,
     InvalidArguments,
     InvalidResult,
     InvalidSchema,
@@ -53,7 +54,7 @@ class Server:
             self.tool["outputSchema"] = output
         self.value = value
         self.called: list[dict[str, Any]] = []
-        self.findings: list[str] = []
+        self.findings: list[Finding] = []
 
     def handle(self, message: dict[str, Any]) -> Any:
         match message["method"]:
@@ -254,14 +255,14 @@ async def test_warn_lets_the_approver_see_what_is_wrong_with_the_arguments() -> 
     server = Server(input=PERSON)
     await server.call({"name": 7})
     (finding,) = server.findings
-    assert "/name" in finding
+    assert "/name" in str(finding)
     assert server.called[0]["arguments"] == {"name": 7}
 
 
 async def test_warn_hands_the_result_over_with_a_finding() -> None:
     result = await Server(output=PERSON, value={"name": 7}).call(validation="warn")
     (finding,) = result.findings
-    assert "/name" in finding
+    assert "/name" in str(finding)
 
 
 async def test_off_does_not_look() -> None:

@@ -1,0 +1,158 @@
+"""A finding: what a person should know before saying yes, or before relying on what came."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
+
+from ..errors import ConfigError
+from ..runtime.frozen import frozen_dataclass
+from ..runtime.safe_text import safe_text
+
+__all__ = ["Finding", "FindingKind"]
+
+FindingKind: TypeAlias = Literal[
+    "hidden_text",
+    "escape_sequences",
+    "orders_to_model",
+    "look_alike",
+    "odd_name",
+    "long_text",
+    "same_name",
+    "unknown_dialect",
+    "invalid_hints",
+    "invalid_metadata",
+    "not_callable",
+    "definition_changed",
+    "not_pinned",
+    "server_moved",
+    "gone",
+    "reconnected",
+    "broken_arguments",
+    "unchecked_arguments",
+    "broken_result",
+    "unchecked_result",
+    "not_recorded",
+    "left_out",
+    "stale_list",
+    "missing_server",
+    "skill",
+    "dynamic_content",
+    "other_user",
+    "runs_code",
+    "deletes_files",
+    "sensitive_place",
+    "outside_project",
+    "loads_code",
+    "suspicious_address",
+    "unencrypted",
+    "from_variable",
+    "ignored_setting",
+]
+
+
+@frozen_dataclass
+class Finding:
+    """What was found, as a kind for programs and a sentence for people: ``str(finding)``.
+
+    Compare ``kind``, and ``about`` where the value matters, never the sentence: that may be worded
+    otherwise in any release. ``Finding.KINDS`` has all kinds:
+
+    Of the texts and the definition of a tool, a skill, a resource or a prompt:
+
+    - ``hidden_text``: characters that a model reads and a person does not see
+    - ``escape_sequences``: sequences that a terminal obeys instead of showing them
+    - ``orders_to_model``: text that seems to give the model orders
+    - ``look_alike``: a name that can be taken for another one of the list
+    - ``odd_name``: a name that does not keep to the rules for names
+    - ``long_text``: more text than a person reads, or than was looked through
+    - ``same_name``: several skills have one name
+    - ``unknown_dialect``: a schema in a dialect that cannot be checked
+    - ``invalid_hints``: annotations that are not valid, or contradict each other, and do not count
+    - ``invalid_metadata``: other members that are not valid and do not count (``_meta``,
+      ``execution``)
+    - ``not_callable``: a tool that cannot be called, because it asks for what the server lacks
+
+    Of what was known before:
+
+    - ``definition_changed``: a tool or a skill is not as in the lock file (``pins``), or the tool
+      changed while approval was asked for
+    - ``not_pinned``: the lock file does not have the tool, the skill, the server, or members of it
+    - ``server_moved``: the lock file has the server's name for another URL or other identity
+    - ``gone``: the lock file has a tool that the server no longer offers
+    - ``reconnected``: the connection was lost and made again while approval was asked for
+
+    Of a call and its result:
+
+    - ``broken_arguments``: the arguments break the tool's input schema
+    - ``unchecked_arguments``: whether they do could not be told
+    - ``broken_result``: the result breaks the tool's output schema
+    - ``unchecked_result``: whether it does could not be told
+    - ``not_recorded``: the audit does not have all of it
+    - ``left_out``: what a view asks for and does not get
+
+    Of a list:
+
+    - ``stale_list``: it could not be fetched again
+    - ``missing_server``: a server's entries are not in it
+
+    Of a skill that is asked about:
+
+    - ``skill``: it is one: its text will be instructions for the model
+    - ``dynamic_content``: the content of a skill can be another one each time
+
+    Of a server that would be started or connected to:
+
+    - ``other_user``: it runs commands with another user's rights, or rights over the machine
+    - ``runs_code``: code stands in its arguments, or is downloaded and run
+    - ``deletes_files``: it deletes files and folders
+    - ``sensitive_place``: it names a place where secrets are kept, or the whole home folder
+    - ``outside_project``: it names a path outside the project
+    - ``loads_code``: a variable can make programs load or run other code
+    - ``suspicious_address``: the address may not be what it looks like, or has a password in it
+    - ``unencrypted``: the connection is not encrypted
+    - ``from_variable``: what is put in from outside the file, where others may see it
+    - ``ignored_setting``: a setting of the config file that does not count
+    """
+
+    KINDS: ClassVar[tuple[str, ...]] = get_args(FindingKind)
+
+    kind: FindingKind
+    text: str
+    """A sentence that is safe to show. Where an argument is wrong it may quote the value."""
+    about: str = ""
+    """What tells two findings of one kind apart: a JSON pointer, a fingerprint, a name. A yes given
+    with one of them does not cover the other. Never the value of an argument."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in self.KINDS:
+            raise ConfigError(
+                f"a finding of the kind {safe_text(repr(self.kind), 60)}: give one of "
+                f"{', '.join(self.KINDS)}"
+            )
+        if not isinstance(self.text, str) or not isinstance(self.about, str):
+            raise ConfigError("the text and about= of a finding are texts")
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def known_as(self) -> tuple[str, str]:
+        """Kind and ``about``: equal for what need not be asked about twice."""
+        return self.kind, self.about
+
+    def at(self, place: str) -> Finding:
+        """The same, said of ``place``: for a list in which there are others."""
+        return Finding(self.kind, f"{place}: {self.text}", self.about)
+
+    def to_json(self) -> dict[str, str]:
+        """``{"kind", "text"}``, and "about" where that is set."""
+        members = {"kind": self.kind, "text": self.text}
+        return {**members, "about": self.about} if self.about else members
+
+    @classmethod
+    def from_json(cls, value: Any) -> Finding:
+        """Raises ``ValueError`` for what ``to_json`` does not give."""
+        try:
+            return cls(value["kind"], value["text"], value.get("about", ""))
+        except (LookupError, TypeError, AttributeError, ConfigError):
+            raise ValueError("it is not a finding: it needs a kind and a text") from None
