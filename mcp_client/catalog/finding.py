@@ -37,6 +37,8 @@ FindingKind: TypeAlias = Literal[
     "missing_server",
     "skill",
     "dynamic_content",
+    "start",
+    "sampling",
     "other_user",
     "runs_code",
     "deletes_files",
@@ -95,10 +97,13 @@ class Finding:
     - ``stale_list``: it could not be fetched again
     - ``missing_server``: a server's entries are not in it
 
-    Of a skill that is asked about:
+    Of what is asked about where that is no tool call, so that no hook that allows what has no
+    findings says yes:
 
-    - ``skill``: it is one: its text will be instructions for the model
-    - ``dynamic_content``: the content of a skill can be another one each time
+    - ``skill``: it is a skill, whose text will be instructions for the model
+    - ``dynamic_content``: the content of the skill can be another one each time
+    - ``start``: it is a server that would be started or connected to
+    - ``sampling``: it is a use of the host's model
 
     Of a server that would be started or connected to:
 
