@@ -34,7 +34,7 @@ from .catalog.tool import Tool, tools_of
 from .errors import ConfigError, InvalidResult, ToolChanged
 from .protocol import json_pointer
 from .runtime.limits import Timeouts
-from .runtime.python_source import LONGEST_NAME, Names, PythonType, docstring, quoted
+from .runtime.python_source import ANY, LONGEST_NAME, Names, PythonType, docstring, quoted, union
 
 if TYPE_CHECKING:
     from .host.host import Host
@@ -181,7 +181,9 @@ def generate(tools: Iterable[Tool]) -> str:
 
     Each tool becomes a method; names that Python does not allow are changed to ones that it does.
     A schema that cannot be said in Python's types becomes ``Any`` at that place: the server's own
-    schema still judges every call. Raises ``ConfigError`` for what is not a list of tools.
+    schema still judges every call. So does one that is too deep or too long, which the method says:
+    the text is at most as long as a multiple of the schemas. Raises ``ConfigError`` for what is not
+    a list of tools.
     """
     by_server: dict[str, list[Tool]] = {}
     for tool in tools_of(tools, "generate()"):
@@ -209,10 +211,16 @@ _RESERVED = frozenset(
 ).union(("bool", "dict", "float", "int", "list", "object", "str"))
 """Names that generated code uses, and that nothing in it may shadow."""
 _MOST_TYPES = 1_000
+_MOST_OPTIONS = 50
 _DEEPEST = 24
+_LONGEST_REFERRED = 240
+"""Characters of a type without a name that a reference leads to: it is written at each reference to
+it, and within another that is written so, too."""
+_LONGEST_KEY = 64
+"""Characters of a member's name that the name of its type is made from, at most."""
+_CUT = "        # Where Any stands, the schema is too deep or too long to be said here."
 
 
-_ANY = PythonType("Any")
 _SIMPLE: dict[Any, PythonType] = {
     "string": PythonType("str"),
     "integer": PythonType("int"),
@@ -229,7 +237,10 @@ class _Module:
     def __init__(self) -> None:
         self.types: list[str] = []
         self._names = Names(_RESERVED)
-        self._known: dict[tuple[int, str], PythonType] = {}
+        self.cut = False
+        """Whether a type became Any because it was too deep or too long, since this was reset."""
+        self._known: dict[int, tuple[PythonType, bool]] = {}
+        """The type of what a reference leads to, and whether it was cut."""
         self._roots: list[Any] = []
         """Kept, so that no other schema gets the ``id`` of one that is known."""
         self._count = 0
@@ -272,8 +283,10 @@ class _Module:
 
     def type_of(self, schema: Any, root: Any, path: _Path, depth: int = 0) -> PythonType:
         """The type of what ``schema`` allows; new types are named by ``path``."""
-        if not isinstance(schema, Mapping) or depth > _DEEPEST:
-            return _ANY
+        if not isinstance(schema, Mapping):
+            return ANY
+        if depth > _DEEPEST:
+            return self._too_much()
         if "$ref" in schema:
             return self._referred(schema["$ref"], root, path, depth)
         if "const" in schema:
@@ -282,8 +295,10 @@ class _Module:
             return _literal(schema["enum"])
         for key in ("anyOf", "oneOf"):
             if isinstance(schema.get(key), list) and "properties" not in schema:
-                options = enumerate(schema[key][:50], 1)
-                return _union(
+                if len(schema[key]) > _MOST_OPTIONS:
+                    return self._too_much()
+                options = enumerate(schema[key], 1)
+                return union(
                     [self.type_of(one, root, (*path, str(n)), depth + 1) for n, one in options]
                 )
         whole = schema.get("allOf")
@@ -291,7 +306,7 @@ class _Module:
             return self.type_of(whole[0], root, path, depth + 1)
         kinds = schema.get("type")
         if isinstance(kinds, list):
-            return _union([self._kind(kind, schema, root, path, depth) for kind in kinds[:10]])
+            return union([self._kind(kind, schema, root, path, depth) for kind in kinds[:10]])
         return self._kind(kinds, schema, root, path, depth)
 
     def _kind(self, kind: Any, schema: Any, root: Any, path: _Path, depth: int) -> PythonType:
@@ -300,9 +315,9 @@ class _Module:
         if kind == "array":
             items = schema.get("items")
             if "prefixItems" in schema or not isinstance(items, Mapping):
-                return PythonType("list", (_ANY,))
+                return PythonType("list", (ANY,))
             return PythonType("list", (self.type_of(items, root, (*path, "Item"), depth + 1),))
-        return _SIMPLE.get(kind, _ANY) if isinstance(kind, str) else _ANY
+        return _SIMPLE.get(kind, ANY) if isinstance(kind, str) else ANY
 
     def _object(self, schema: Any, root: Any, path: _Path, depth: int) -> PythonType:
         properties = schema.get("properties")
@@ -312,7 +327,7 @@ class _Module:
             return PythonType("dict", (PythonType("str"), values))
         self._count += len(properties)
         if self._count > _MOST_TYPES:
-            return PythonType("dict", (PythonType("str"), _ANY))
+            return PythonType("dict", (PythonType("str"), self._too_much()))
         name = self._names.type(*path)
         self._written_as(name, schema, root, path, depth)
         return PythonType(name)
@@ -321,7 +336,7 @@ class _Module:
         required = _required(schema)
         fields: dict[str, PythonType] = {}
         for key, value in schema["properties"].items():
-            kind = self.type_of(value, root, (*path, key), depth + 1)
+            kind = self.type_of(value, root, (*path, key[:_LONGEST_KEY]), depth + 1)
             fields[key] = kind if key in required else PythonType("NotRequired", (kind,))
         if all(map(_is_field_name, fields)):
             lines = [f"    {key}: {kind.lines(4, len(key) + 2, 0)}" for key, kind in fields.items()]
@@ -334,26 +349,39 @@ class _Module:
 
     def _referred(self, ref: Any, root: Any, path: _Path, depth: int) -> PythonType:
         if not isinstance(ref, str) or not ref.startswith("#"):
-            return _ANY
-        key = (id(root), ref)
-        if key in self._known:
-            return self._known[key]
+            return ANY
         try:
-            target = json_pointer.resolve(root, json_pointer.parse(ref[1:]))
+            steps = json_pointer.parse(ref[1:])
+            target = json_pointer.resolve(root, steps)
         except (KeyError, LookupError, ValueError, TypeError):
-            return _ANY
-        self._roots.append(root)
-        self._known[key] = _ANY  # within itself, where it has no name yet
-        named = (path[0], *json_pointer.parse(ref[1:])[-1:])
+            return ANY
+        if id(target) not in self._known:
+            outside, self.cut = self.cut, False
+            self._roots.append(root)
+            self._known[id(target)] = ANY, False  # within itself, where it has no name yet
+            found = self._of_target(target, root, (path[0], *steps[-1:]), depth + 1)
+            self._known[id(target)] = found, self.cut
+            self.cut = outside
+        found, cut = self._known[id(target)]
+        self.cut = self.cut or cut
+        return found
+
+    def _of_target(self, target: Any, root: Any, path: _Path, depth: int) -> PythonType:
+        """The type of what a reference leads to: short, for there may be many references."""
         if isinstance(target, Mapping) and isinstance(target.get("properties"), Mapping):
             self._count += len(target["properties"])
-            if self._count <= _MOST_TYPES and target["properties"]:
-                name = self._names.type(*named)
-                self._known[key] = PythonType(name)
-                self._written_as(name, target, root, named, depth + 1)
-            return self._known[key]
-        found = self._known[key] = self.type_of(target, root, named, depth + 1)
-        return found
+            if not target["properties"] or self._count > _MOST_TYPES:
+                return self._too_much() if target["properties"] else ANY
+            found = PythonType(self._names.type(*path))
+            self._known[id(target)] = found, False
+            self._written_as(found.name, target, root, path, depth)
+            return found
+        found = self.type_of(target, root, path, depth)
+        return found if len(str(found)) <= _LONGEST_REFERRED else self._too_much()
+
+    def _too_much(self) -> PythonType:
+        self.cut = True
+        return ANY
 
 
 class _Method:
@@ -362,6 +390,7 @@ class _Method:
     def __init__(self, module: _Module, tool: Tool, name: str, owner: str) -> None:
         self._tool = tool
         self._name = name
+        module.cut = False
         schema = _resolved(tool.input_schema)
         self._parameters: list[tuple[str, str, PythonType, bool]] = []
         properties = schema.get("properties")
@@ -369,7 +398,8 @@ class _Method:
         required = _required(schema)
         if isinstance(properties, Mapping):
             for key, value in properties.items():
-                kind = module.type_of(value, schema, (owner, tool.name, key))
+                path = (owner, tool.name, key[:_LONGEST_KEY])
+                kind = module.type_of(value, schema, path)
                 self._parameters.append((key, names.variable(key), kind, key in required))
         self._parameters.sort(key=lambda parameter: not parameter[3])
         self._whole = not self._parameters and any(
@@ -380,6 +410,7 @@ class _Method:
         if output is not None:
             result = str(module.type_of(output, output, (owner, tool.name, "Result")))
             self._result = result if len(result) <= LONGEST_NAME else "Any"
+        self._cut = module.cut
 
     def text(self, *, blocking: bool) -> str:
         prefix, waits = ("def", "") if blocking else ("async def", "await ")
@@ -387,7 +418,7 @@ class _Method:
         if self._parameters or self._whole:
             lines.append("        *,")
         for _, name, kind, required in self._parameters:
-            kind = kind if required else _union([kind, PythonType("Unset")])
+            kind = kind if required else union([kind, PythonType("Unset")])
             after = 1 if required else len(" = UNSET,")
             written = kind.lines(8, len(name) + 2, after)
             lines.append(f"        {name}: {written}{'' if required else ' = UNSET'},")
@@ -395,6 +426,7 @@ class _Method:
             lines.append("        arguments: dict[str, Any],")
         lines.append(f"    ) -> {self._result or 'ToolResult'}:")
         lines.append(docstring(self._description(), 8))
+        lines += [_CUT] if self._cut else []
         returned = "return " if self._result is None else "_result = "
         lines.append(f"        {returned}{waits}self._call(")
         lines.append(f"            {quoted(self._tool.name)},")
@@ -456,22 +488,9 @@ def _literal(values: Sequence[Any]) -> PythonType:
     """``Literal[...]``, or the types of values that it cannot hold or that are too many."""
     kinds = {bool: "boolean", int: "integer", str: "string", float: "number", type(None): "null"}
     if any(type(value) not in kinds for value in values) or not values:
-        return _ANY
+        return ANY
     short = all(not isinstance(value, str) or len(value) <= 60 for value in values)
     if float in map(type, values) or len(values) > 100 or not short:
-        return _union([_SIMPLE[kinds[type(value)]] for value in values])
+        return union([_SIMPLE[kinds[type(value)]] for value in values])
     written = [quoted(value) if isinstance(value, str) else repr(value) for value in values]
     return PythonType("Literal", tuple(dict.fromkeys(written)))
-
-
-def _union(options: Sequence[PythonType]) -> PythonType:
-    flat: dict[str, PythonType] = {}
-    for one in options:
-        for part in one.parts if one.name == "Union" else (one,):
-            assert isinstance(part, PythonType)
-            flat.setdefault(str(part), part)
-    if not flat or "Any" in flat:
-        return _ANY
-    return (
-        next(iter(flat.values())) if len(flat) == 1 else PythonType("Union", tuple(flat.values()))
-    )

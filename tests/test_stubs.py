@@ -183,7 +183,87 @@ def is_only_stubs(text: str) -> None:
                 raise AssertionError(ast.unparse(node))
 
 
+def referring(levels: int, name: str, wide: int = 2) -> dict[str, Any]:
+    """Each level refers to the next one ``wide`` times, in forms that are written out in place."""
+    forms = [
+        {"type": "array", "items": {"$ref": "#/$defs/d{}"}},
+        {"type": "object", "additionalProperties": {"$ref": "#/$defs/d{}"}},
+    ]
+    defs: dict[str, Any] = {f"d{levels}": {"enum": [name]}}
+    for level in range(levels):
+        refers = json.loads(json.dumps(forms[:wide]).replace("{}", str(level + 1)))
+        defs[f"d{level}"] = {"anyOf": refers}
+    return {"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": defs}
+
+
+@st.composite
+def webs(draw: st.DrawFn) -> dict[str, Any]:
+    """Schemas of definitions that refer to those after them, themselves, any and the whole."""
+    least = draw(st.integers(0, 12))
+    last = least + draw(st.integers(1, 30))
+    spelled = st.sampled_from(["#/$defs/d{}", "#/$defs/d{}", "#/$defs/d{}/anyOf/0", "#"])
+
+    def referring_to(numbers: Any) -> st.SearchStrategy[Any]:
+        return st.builds(lambda text, number: {"$ref": text.format(number)}, spelled, numbers)
+
+    def forms(number: int) -> st.SearchStrategy[Any]:
+        following = referring_to(st.integers(min(number + 1, last), min(number + 2, last)))
+        one = following | following | referring_to(st.integers(0, last))
+        two = st.tuples(following, following).map(
+            lambda refs: [
+                {"type": "array", "items": refs[0]},
+                {"type": "object", "additionalProperties": refs[1]},
+            ]
+        )
+        twice = two.map(lambda some: {"anyOf": some})
+        if number == last or number < least:
+            return st.just({"enum": ["end"]}) if number == last else twice
+        return st.one_of(
+            twice,
+            st.lists(one, min_size=1, max_size=4).map(lambda some: {"anyOf": some}),
+            st.dictionaries(NAMES, one, max_size=3).map(lambda some: {"properties": some}),
+            st.just({"enum": ["x" * 60] * 3}),
+        )
+
+    first = referring_to(st.just(0))
+    defs = {f"d{number}": draw(forms(number)) for number in range(last + 1)}
+    return {"type": "object", "properties": {"x": draw(first)}, "$defs": defs}
+
+
 class TestWhatIsWritten:
+    @given(webs())
+    @examples(200)
+    def test_is_as_long_as_the_schema_many_times_over_and_no_longer(self, web: Any) -> None:
+        some = [tool("t", web, outputSchema=web)]
+        text = generate(some)
+        is_only_stubs(text)
+        assert len(text) < 3_000 + 60 * len(json.dumps(web))
+        assert generate(some) == text
+
+    @pytest.mark.parametrize("levels", [5, 20, 200])
+    def test_says_where_a_schema_was_too_deep_or_too_long_and_says_any_there(
+        self, levels: int
+    ) -> None:
+        note = "# Where Any stands, the schema is too deep or too long to be said here."
+        plain = {"type": "object", "properties": {"y": {"type": "string"}}}
+        text = generate([tool("t", referring(levels, "end")), tool("u", plain)])
+        is_only_stubs(text)
+        assert len(text) < 20_000
+        assert text.count(note) == 2
+        alone = generate([tool("t", referring(2, "end"))])
+        assert 'dict[str, list[Literal["end"]] | dict[str, Literal["end"]]]' in alone
+        assert note not in alone
+
+    def test_of_a_long_line_of_references_is_no_exception(self) -> None:
+        defs: Any = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(5_000)}
+        schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": defs}
+        assert "x: Any = UNSET" in generate([tool("t", schema)])
+
+    def test_leaves_no_choice_out_of_a_union(self) -> None:
+        many: Any = [{"const": f"c{n}"} for n in range(51)]
+        schema = {"type": "object", "properties": {"x": {"anyOf": many}}}
+        assert "x: Any = UNSET" in generate([tool("t", schema)])
+
     @given(tools())
     @examples(300)
     def test_is_stubs_and_nothing_else_whatever_a_server_wrote(self, some: list[Tool]) -> None:

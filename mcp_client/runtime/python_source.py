@@ -9,12 +9,12 @@ from __future__ import annotations
 import keyword
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from .safe_text import safe_text
 
-__all__ = ["LONGEST_NAME", "Names", "PythonType", "docstring", "quoted"]
+__all__ = ["ANY", "LONGEST_NAME", "Names", "PythonType", "docstring", "quoted", "union"]
 
 _WIDTH = 88
 LONGEST_NAME = 36
@@ -78,6 +78,23 @@ class PythonType:
         ]
         body = "".join(f"{' ' * inner}{text}{comma}\n" for text in written)
         return f"{self.name}[\n{body}{' ' * indent}]"
+
+
+ANY = PythonType("Any")
+
+
+def union(options: Sequence[PythonType]) -> PythonType:
+    """What any of ``options`` says, each of them once."""
+    flat: dict[str, PythonType] = {}
+    for one in options:
+        for part in one.parts if one.name == "Union" else (one,):
+            assert isinstance(part, PythonType)
+            flat.setdefault(str(part), part)
+    if not flat or "Any" in flat:
+        return ANY
+    return (
+        next(iter(flat.values())) if len(flat) == 1 else PythonType("Union", tuple(flat.values()))
+    )
 
 
 def quoted(text: str) -> str:
