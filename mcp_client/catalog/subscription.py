@@ -35,6 +35,7 @@ from ..protocol.capabilities import declares
 from ..protocol.jsonrpc import ErrorResponse, InvalidFrame, Notification, Response
 from ..protocol.notifications import ACKNOWLEDGED, CANCELLED, LISTEN, Topic
 from ..runtime.event_loop import Handle, Waiter, current
+from ..runtime.limits import seconds_text
 from ..runtime.safe_text import safe_text
 from ..transports.base import Exchange
 
@@ -268,7 +269,8 @@ class Subscription(ABC):
         return _End.UNSUPPORTED
 
     def _failed(self, error: Exception) -> _End:
-        timeout = f"the server did not agree within {self._seconds:g} s to send notifications"
+        seconds = seconds_text(self._seconds)
+        timeout = f"the server did not agree within {seconds} (connect clock) to send notifications"
         self.fault = (
             error
             if isinstance(error, McpError)

@@ -108,7 +108,7 @@ class ResourceSubscription(Subscription):
         super().__init__(server, updates_of(uri), timeouts.connect)
         self.uri = uri
         self._was_open = False
-        self._request_timeouts = timeouts.for_call(timeouts.connect)
+        self._request_timeouts = timeouts.for_connecting()
         self._subscribed = False
         """By request, on the present connection."""
         self._on_update: set[Callable[[ResourceUpdate], None]] = set()

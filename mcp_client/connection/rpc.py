@@ -40,7 +40,7 @@ from ..protocol.jsonrpc import (
 from ..protocol.notifications import CANCELLED
 from ..runtime.callbacks import ProgressNotifier
 from ..runtime.known_secrets import KnownSecrets
-from ..runtime.limits import Timeouts
+from ..runtime.limits import Timeouts, seconds_text
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.safe_text import safe_text
 from ..runtime.session_context import SessionContext
@@ -302,8 +302,9 @@ class RpcConnection:
         if not deadline.allows(until):
             raise CallTimeout(
                 "the stream of this request ended before the answer, and the server asks to wait "
-                f"{until - self.now():g} s before the rest is fetched: longer than is left of the "
-                f"total timeout of {timeouts.total:g} s; it may have run",
+                f"{seconds_text(until - self.now())} before the rest is fetched: longer than is "
+                f"left of the total timeout of {seconds_text(timeouts.expired('total')[1])}; it "
+                "may have run",
                 clock="total",
                 server=self.server,
             )
@@ -326,7 +327,8 @@ class RpcConnection:
             ) from None
 
     def _timeout(self, method: str, timeouts: Timeouts, clock: str) -> McpError:
-        seconds = timeouts.total if clock == "total" else timeouts.idle
+        missing = "sign of life" if clock == "idle" else "answer"
+        clock, seconds = timeouts.expired(clock)
         junk = self._stats.junk_lines
         noise = (
             f"; {junk} frames from the server were not JSON-RPC messages, the last began "
@@ -335,8 +337,8 @@ class RpcConnection:
             else ""
         )
         return CallTimeout(
-            f"no {'answer' if clock == 'total' else 'sign of life'} within {seconds:g} s "
-            f"({clock} clock, {method}); it may have run{noise}",
+            f"no {missing} within {seconds_text(seconds)} ({clock} clock, {method}); it may have "
+            f"run{noise}",
             clock=clock,
             server=self.server,
         )

@@ -40,7 +40,7 @@ from ..protocol.era import InputRequired, Malformed
 from ..protocol.jsonrpc import ErrorResponse
 from ..runtime.callbacks import ProgressNotifier
 from ..runtime.event_loop import current
-from ..runtime.limits import Timeouts
+from ..runtime.limits import Timeouts, seconds_text
 from ..runtime.session_context import SessionContext
 from .task_state import (
     COMPLETED,
@@ -227,10 +227,11 @@ class TaskRun:
         """Seconds of the total timeout, more than none. Raises ``CallTimeout``."""
         left = timeouts.total - watch.spent
         if left <= 0:
+            clock, seconds = timeouts.expired("total")
             raise CallTimeout(
-                f"the task did not end within {timeouts.total:g} s (total clock); its status was "
-                f"{self.state.status}, and it may have run",
-                clock="total",
+                f"the task did not end within {seconds_text(seconds)} ({clock} clock); its status "
+                f"was {self.state.status}, and it may have run",
+                clock=clock,
                 server=self._context.server,
             )
         return left
@@ -287,7 +288,7 @@ class TaskRun:
         if error.code == _UNKNOWN:
             self.gone = True
             ttl = self.state.ttl
-            kept = "" if ttl is None else f" (it keeps tasks for {ttl:g} s)"
+            kept = "" if ttl is None else f" (it keeps tasks for {seconds_text(ttl)})"
             text = f"the server no longer knows the task{kept}; it may have run"
         else:
             text = (

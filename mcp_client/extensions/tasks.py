@@ -34,7 +34,7 @@ from ..protocol.jsonrpc import Id
 from ..protocol.metadata import shown
 from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import cancel_requests, current, in_event_loop
-from ..runtime.limits import Timeouts
+from ..runtime.limits import Timeouts, seconds_text
 from ..runtime.session_context import SessionContext
 from .core_task import CoreTaskRun, read_creation
 from .task_run import Stopwatch, TaskRun
@@ -289,7 +289,7 @@ class Task:
             await self._turn.acquire()
             return
         raise CallTimeout(
-            f"the task did not end within {timeouts.total:g} s (total clock); it may have run",
+            f"the task did not end within {seconds_text(timeouts.total)} (total clock); it may have run",
             clock="total",
             server=self.server,
             tool=self.tool,

@@ -16,7 +16,7 @@ from ..connection.cancellation import stop_if_cancelled
 from ..connection.rpc import CallOptions, RpcConnection
 from ..errors import CallTimeout, ConnectError, ConnectionLost, ProtocolViolation, ServerError
 from ..protocol.era import Complete, Era, ExtensionResult, InputRequired
-from ..runtime.limits import Limits, Timeouts
+from ..runtime.limits import Limits, Timeouts, seconds_text
 from .dispatcher import URL_REQUIRED, Dispatcher
 
 if TYPE_CHECKING:
@@ -88,10 +88,11 @@ class InputRequiredLoop:
             await stop_if_cancelled(options.cancel, options.cancel_requests)
             spent = rpc.now() - request.started - request.paused
             if spent >= timeouts.total:
+                clock, seconds = timeouts.expired("total")
                 raise CallTimeout(
-                    f"the server asked back for longer than {timeouts.total:g} s (total clock); "
-                    "it may have run",
-                    clock="total",
+                    f"the server asked back for longer than {seconds_text(seconds)} ({clock} "
+                    "clock); it may have run",
+                    clock=clock,
                 )
             members, left = {**fields, **answers}, timeouts.after(spent)
             try:

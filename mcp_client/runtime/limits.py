@@ -64,12 +64,13 @@ list, not over time. What holds on Windows was tried under Wine only: see ``wind
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields, replace
 
 from ..errors import ConfigError
 from .frozen import frozen_dataclass
 
-__all__ = ["Limits", "Timeouts"]
+__all__ = ["Limits", "Timeouts", "seconds_text"]
 
 
 @frozen_dataclass
@@ -108,17 +109,43 @@ class Timeouts:
 
     def after(self, seconds: float) -> Timeouts:
         """What is left after ``seconds``, which are less than ``total``."""
-        left = self.total - seconds
-        return replace(self, idle=min(self.idle, left), total=left)
+        return _Part(self, self.total - seconds)
+
+    def for_connecting(self) -> Timeouts:
+        """The time limits of a request that is a part of connecting."""
+        return _Part(replace(self, idle=math.inf), self.connect, "connect")
 
     def for_call(self, timeout: float | Timeouts | None) -> Timeouts:
-        """The time limits of one call: a number sets both ``idle`` and ``total``."""
+        """The time limits of one call: a number is its ``total``, and ``idle`` is at most that."""
         if timeout is None:
             return self
         if isinstance(timeout, Timeouts):
             return timeout
         _seconds("timeout", timeout)
-        return replace(self, idle=timeout, total=timeout)
+        return replace(self, idle=min(self.idle, timeout), total=timeout)
+
+    def expired(self, clock: str) -> tuple[str, float]:
+        """Which field is to be raised where the request's "idle" or "total" ``clock`` has run out,
+        and what that is now."""
+        return clock, self.total if clock == "total" else self.idle
+
+
+class _Part(Timeouts):
+    """Those of one request, which has a part of the time that was allowed."""
+
+    __slots__ = ("_clock", "_whole")
+
+    def __init__(self, whole: Timeouts, seconds: float, clock: str | None = None) -> None:
+        """``clock`` names the field of ``whole`` that ``seconds`` is, where it is all of that."""
+        values = {each.name: getattr(whole, each.name) for each in fields(whole)}
+        values |= {"idle": min(whole.idle, seconds), "total": seconds}
+        super().__init__(**values)
+        self._whole, self._clock = whole, clock
+
+    def expired(self, clock: str) -> tuple[str, float]:
+        if self._clock is not None:
+            return self._clock, self.total
+        return self._whole.expired(clock)
 
 
 @frozen_dataclass
@@ -194,6 +221,13 @@ class Limits:
             value = getattr(self, field.name)
             if type(value) is not int or value < 1:
                 raise ConfigError(f"Limits({field.name}={value!r}): give a whole number above 0")
+
+
+def seconds_text(seconds: float) -> str:
+    """``seconds`` for people, such as "0.5 s": rounded to hundredths, or to two digits."""
+    if seconds == math.inf or seconds < 0.1:
+        return f"{seconds:.2g} s"
+    return f"{seconds:.2f}".rstrip("0").rstrip(".") + " s"
 
 
 def _seconds(name: str, value: object) -> None:

@@ -102,8 +102,7 @@ class Incoming:
         level = self._logs.min_level
         if level is None or not _sets_log_level(rpc):
             return
-        timeouts = self._context.timeouts
-        clocks = timeouts.for_call(timeouts.connect)
+        clocks = self._context.timeouts.for_connecting()
         try:
             await rpc.request("logging/setLevel", {"level": level}, clocks)
         except McpError as error:

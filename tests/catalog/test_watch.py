@@ -227,6 +227,17 @@ async def test_a_subscription_that_failed_to_open_holds_nothing(
             await until(lambda: not session._subscriptions._watched[EMMA].in_use)
 
 
+async def test_silence_names_the_clock_that_bounds_it(library: Library, clock: Clock) -> None:
+    def nothing(message: dict[str, Any], say: Callable[[Any], None]) -> None:
+        clock.jump(5.1)
+
+    Unwilling(library).refuses = nothing
+    async with reading(library, timeouts=Timeouts(connect=5, idle=2)) as session:
+        with pytest.raises(CallTimeout, match=r"within 5 s \(connect clock") as caught:
+            await anext(session.subscribe_resource(EMMA))
+        assert caught.value.clock == "connect"
+
+
 class Unwilling:
     """Refuses what it is told to refuse, in either era."""
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_client import ConfigError, Limits, Timeouts
+from mcp_client.runtime.limits import seconds_text
 
 CLOCKS = [field.name for field in fields(Timeouts) if field.name != "ping"]
 CAPS = [field.name for field in fields(Limits)]
@@ -42,12 +43,41 @@ def test_a_cap_takes_a_whole_number_above_zero(name: str, odd: Any) -> None:
         Limits(**{name: odd})
 
 
-def test_one_number_for_a_call_sets_idle_and_total_and_leaves_the_rest() -> None:
+def test_one_number_for_a_call_is_its_total_and_lifts_no_other_bound() -> None:
     base = Timeouts(connect=1, idle=2, total=3, approval=4, close=5)
-    assert base.for_call(9) == Timeouts(connect=1, idle=9, total=9, approval=4, close=5)
+    assert base.for_call(9) == Timeouts(connect=1, idle=2, total=9, approval=4, close=5)
+    assert base.for_call(1) == Timeouts(connect=1, idle=1, total=1, approval=4, close=5)
     assert base.for_call(None) is base
     other = Timeouts(idle=7)
     assert base.for_call(other) is other
+
+
+def test_what_is_left_of_the_time_names_what_was_allowed() -> None:
+    whole = Timeouts(connect=7, idle=60, total=90, approval=3, ping=4)
+    left = whole.after(50).after(15.5)
+    assert (left.idle, left.total, left.connect, left.approval, left.ping) == (24.5, 24.5, 7, 3, 4)
+    assert left.expired("total") == ("total", 90)
+    assert left.expired("idle") == ("idle", 60)
+    connecting = Timeouts(idle=1, connect=20, total=600).for_connecting()
+    assert (connecting.idle, connecting.total) == (20, 20)
+    assert connecting.expired("idle") == connecting.expired("total") == ("connect", 20)
+    assert connecting.after(5).expired("total") == ("connect", 20)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.5, "0.5 s"),
+        (600, "600 s"),
+        (86_400.0, "86400 s"),
+        (1 / 3, "0.33 s"),
+        (2.0, "2 s"),
+        (0.0958714, "0.096 s"),
+        (math.inf, "inf s"),
+    ],
+)
+def test_times_are_rounded_for_people(seconds: float, shown: str) -> None:
+    assert seconds_text(seconds) == shown
 
 
 @pytest.mark.parametrize("odd", [0, -2, True, "9", math.nan, [1]])

@@ -13,10 +13,12 @@ from mcp_client import (
     CallTimeout,
     ConfigError,
     MemoryServer,
+    Timeouts,
     ToolCall,
     allow_all,
     connect,
 )
+from tests.clock import Clock
 
 pytestmark = pytest.mark.one_backend
 
@@ -76,6 +78,53 @@ async def test_all_rounds_of_a_call_share_one_total_clock() -> None:
             await session.call_tool("open", timeout=0.5)
     assert caught.value.clock in ("idle", "total")
     assert len(rounds.sent) < 6, "six rounds of 0.2 s, each within its own clock"
+
+
+class Silent(Rounds):
+    """Asks back as it is told to, each time 0.4 s later, and then says nothing for so long."""
+
+    def __init__(self, clock: Clock, seconds: float, *states: str) -> None:
+        super().__init__(*states)
+        self.clock = clock
+        self.seconds = seconds
+
+    async def called(self, message: dict[str, Any]) -> Any:
+        if message["method"] == "tools/call":
+            if not self.states:
+                self.clock.jump(self.seconds)
+                await anyio.sleep_forever()
+            self.clock.jump(0.4)
+        return self(message)
+
+
+@pytest.mark.both_backends
+@pytest.mark.parametrize(
+    ("given", "timeouts", "silence", "said"),
+    [
+        ({"timeout": 0.5}, Timeouts(), 0.6, "no answer within 0.5 s (total clock"),
+        ({"timeout": 30}, Timeouts(idle=1), 1.1, "no sign of life within 1 s (idle clock"),
+        ({"timeout": Timeouts(idle=9, total=20)}, Timeouts(idle=1), 9.1, "within 9 s (idle clock"),
+        ({}, Timeouts(idle=90, total=25), 25.1, "no answer within 25 s (total clock"),
+    ],
+)
+@pytest.mark.parametrize("states", ["", "a"])
+async def test_a_timeout_names_the_time_allowed_and_a_call_lifts_no_other_clock(
+    states: str,
+    given: dict[str, Any],
+    timeouts: Timeouts,
+    silence: float,
+    said: str,
+    clock: Clock,
+) -> None:
+    server = Silent(clock, silence, *states)
+    clock.stop()
+    async with connect(
+        MemoryServer(server.called), approval=allow_all, timeouts=timeouts
+    ) as session:
+        with pytest.raises(CallTimeout) as caught:
+            await session.call_tool("open", **given)
+    assert said in str(caught.value)
+    assert caught.value.clock in said
 
 
 async def test_the_log_names_the_place_of_a_wrong_argument_and_not_its_value(
