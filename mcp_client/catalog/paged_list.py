@@ -117,6 +117,7 @@ class PagedCache(ABC, Generic[L]):
         self.can_expire = False
         """Whether the list is ``fresh`` for a time, or while a change would be heard."""
         self._fresh_until = -math.inf
+        self._holds_until = math.inf
         self._has_ttl = False
         self._epoch: int | None = None
         self._fetched_at = -math.inf
@@ -155,12 +156,18 @@ class PagedCache(ABC, Generic[L]):
             return True
         return self._epoch is not None and self._epoch == self.subscription.epoch
 
+    @property
+    def _expired(self) -> bool:
+        """Whether the time is over for which the server said that the list holds."""
+        return self._holds_until < math.inf and self._now() >= self._holds_until
+
     def at_hand(self, key: str) -> Any:
         """The entry with this key, if a call may use it without a wait; else None.
 
-        It may be out of date, but the server has not said so, and it was fetched for this user.
+        It may be out of date, but the server has not said so, the time for which the server said
+        that it holds is not over, and it was fetched for this user.
         """
-        if self._seen != self._changes or self._private:
+        if self._seen != self._changes or self._private or self._expired:
             return None
         subscription = self.subscription
         if subscription.is_available and not subscription.is_used:
@@ -264,6 +271,7 @@ class PagedCache(ABC, Generic[L]):
         self._by_key = {key(entry): entry for entry in entries}
         self._seen, self._fetched_at = changes, self._now()
         self._fresh_until, self._has_ttl = fetched.fresh_until, fetched.has_ttl
+        self._holds_until = fetched.holds_until
         self._epoch = epoch
         self.can_expire = fetched.has_ttl or epoch is not None
         self._private = fetched.private and credentials is not None
@@ -276,7 +284,7 @@ class PagedCache(ABC, Generic[L]):
 
     async def _every_page(self) -> _Fetched:
         if not self._source.offers(self.kind.method.partition("/")[0]):
-            return _Fetched([], math.inf, has_ttl=True, private=False)
+            return _Fetched([], math.inf, math.inf, has_ttl=True, private=False)
         try:
             return await self._walk()
         except _CursorGone:
@@ -288,7 +296,8 @@ class PagedCache(ABC, Generic[L]):
         found: list[Any] = []
         cursors: set[str] = set()
         fields: dict[str, Any] = {}
-        fresh_until, has_ttl, private, size = math.inf, True, False, 0
+        fresh_until = holds_until = math.inf
+        has_ttl, private, size = True, False, 0
         for _ in range(limits.pages):
             try:
                 page, bytes = await self._page(fields)
@@ -307,10 +316,12 @@ class PagedCache(ABC, Generic[L]):
                 has_ttl = False
             else:
                 fresh_until = min(fresh_until, self._now() + ttl)
+                if ttl > 0:
+                    holds_until = min(holds_until, self._now() + ttl)
             private = private or page.get("cacheScope") != "public"
             cursor = page.get("nextCursor")
             if cursor is None:
-                return _Fetched(found, fresh_until, has_ttl, private)
+                return _Fetched(found, fresh_until, holds_until, has_ttl, private)
             if type(cursor) is not str:
                 raise self._broken("a nextCursor that is not a string", page)
             if cursor in cursors:
@@ -343,6 +354,8 @@ class _Fetched(NamedTuple):
     entries: list[Any]
     fresh_until: float
     """By the shortest ``ttlMs`` of its pages."""
+    holds_until: float
+    """By the shortest that is above 0."""
     has_ttl: bool
     """Whether every page has one."""
     private: bool

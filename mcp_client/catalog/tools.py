@@ -2,8 +2,10 @@
 
 2026-07-28 ``server/tools``; ``paged_list`` fetches and caches them. An invalid tool is left out and
 named in ``rejected``; it does not affect the others. A call uses the definition at hand, and lists
-the tools only without one, or if it is known to have changed: a ``ttlMs`` of 0 does not cost a
-list per call. Unlike a list, a call never uses a definition that is known to be out of date.
+the tools only without one, if it is known to have changed, or once the ``ttlMs`` that came with it
+is over. One of 0, or none, says nothing about how long a definition holds, and does not cost a list
+per call (``server/utilities/caching``: the client MAY fetch again every time). Unlike a list, a
+call never uses a definition that is known to be out of date.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ class Catalog(PagedCache[ToolList]):
         return await self.all(refresh=refresh)
 
     async def find(self, name: str) -> Tool:
-        """The definition of the tool ``name``, unless it is known to have changed.
+        """The definition of the tool ``name``, unless it is known to have changed or expired.
 
         Raises ``UnknownTool``, or ``InvalidSchema`` where it was rejected for its schema.
         """
@@ -86,12 +88,12 @@ class Catalog(PagedCache[ToolList]):
             raise not_a_name(name, server=self._server)
         if self._private:
             await self._drop_if_credentials_changed()
-        if self._seen == self._changes:
-            tool = self._by_key.get(name)
-            if tool is not None:
-                self.subscription.use()
-                return tool
-        return self._named(name, await self._current(refresh=self._seen == self._changes))
+        known = None if self.outdated else self._by_key.get(name)
+        if known is not None and not self._expired:
+            self.subscription.use()
+            return known
+        refresh = known is None and not self.outdated
+        return self._named(name, await self._current(refresh=refresh))
 
     async def find_current(self, name: str) -> Tool:
         """The same, of a list that is fetched again if it may be out of date."""

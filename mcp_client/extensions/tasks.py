@@ -288,8 +288,9 @@ class Task:
         with anyio.move_on_after(timeouts.total):
             await self._turn.acquire()
             return
+        seconds = seconds_text(timeouts.total)
         raise CallTimeout(
-            f"the task did not end within {seconds_text(timeouts.total)} (total clock); it may have run",
+            f"the task did not end within {seconds} (total clock); it may have run",
             clock="total",
             server=self.server,
             tool=self.tool,

@@ -73,13 +73,17 @@ from .frozen import frozen_dataclass
 __all__ = ["Limits", "Timeouts", "seconds_text"]
 
 
+_IDLE = float("60")
+"""An object of its own: it tells the default from 60 seconds that the host has set."""
+
+
 @frozen_dataclass
 class Timeouts:
     """Time limits in seconds. The time a person takes to answer counts only for ``approval``.
 
     - ``connect``: From starting the server until a revision is agreed.
     - ``idle``: The longest a request may be silent; a progress notification for it restarts this
-      timeout.
+      timeout. Where it is not set, ``timeout=`` of a call is this, too.
     - ``total``: The longest a request may take, progress or not.
     - ``approval``: The longest the approval hook may take, after which the answer is no; and a
       handler of ``Handlers`` for one question. The other timeouts of a call are paused meanwhile,
@@ -94,7 +98,7 @@ class Timeouts:
     """
 
     connect: float = 30.0
-    idle: float = 60.0
+    idle: float = _IDLE
     total: float = 600.0
     approval: float = 3600.0
     close: float = 2.0
@@ -116,13 +120,15 @@ class Timeouts:
         return _Part(replace(self, idle=math.inf), self.connect, "connect")
 
     def for_call(self, timeout: float | Timeouts | None) -> Timeouts:
-        """The time limits of one call: a number is its ``total``, and ``idle`` is at most that."""
+        """The time limits of one call: a number is its ``total``, and ``idle`` where the host has
+        set none. It lifts no clock that the host has set."""
         if timeout is None:
             return self
         if isinstance(timeout, Timeouts):
             return timeout
         _seconds("timeout", timeout)
-        return replace(self, idle=min(self.idle, timeout), total=timeout)
+        idle = timeout if self.idle is _IDLE else min(self.idle, timeout)
+        return replace(self, idle=idle, total=timeout)
 
     def expired(self, clock: str) -> tuple[str, float]:
         """Which field is to be raised where the request's "idle" or "total" ``clock`` has run out,

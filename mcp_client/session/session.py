@@ -188,14 +188,15 @@ class Session(LibraryOfSession, SkillsOfSession):
     ) -> ToolResult:
         """Call a tool, if the approval hook allows it, and return its result.
 
-        ``timeout`` in seconds bounds the call from when it is sent; a ``Timeouts`` sets the clocks
-        one by one. ``on_progress(progress, total, message)`` may be async; a plain function is
-        called in the event loop and must not block. ``meta`` goes into the request's ``_meta``
-        beside the protocol's own members. ``validation`` says for this call what
-        ``connect(validation=...)`` says for all. ``cancel`` is a token whose ``cancel(reason)``
-        cancels the call from any task or thread. ``context`` is the host's own word on whose call
-        it is: any hashable value, which the approval hook finds as ``call.context`` and which is
-        never sent. ``retry`` says for this call what ``connect(retry=...)`` says for all.
+        ``timeout`` in seconds bounds the call from when it is sent, and lifts no clock that was set
+        for the session; a ``Timeouts`` sets the clocks one by one.
+        ``on_progress(progress, total, message)`` may be async; a plain function is called in the
+        event loop and must not block. ``meta`` goes into the request's ``_meta`` beside the
+        protocol's own members. ``validation`` says for this call what ``connect(validation=...)``
+        says for all. ``cancel`` is a token whose ``cancel(reason)`` cancels the call from any task
+        or thread. ``context`` is the host's own word on whose call it is: any hashable value, which
+        the approval hook finds as ``call.context`` and which is never sent. ``retry`` says for this
+        call what ``connect(retry=...)`` says for all.
 
         Where the server makes a task of the call, that is waited for; ``start_tool`` does not.
 

@@ -292,7 +292,9 @@ class HttpSession:
 
     @property
     def notification_epoch(self) -> int | None:
-        return self._listener.epoch
+        # A server without sessions cannot tell whose stream a GET is, and so mostly sends nothing
+        # on it: what does come is heard all the same.
+        return None if self._id is None else self._listener.epoch
 
     # ----------------------------------------------------------------- closing
 

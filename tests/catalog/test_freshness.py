@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 
 from mcp_client import MemoryServer, UnknownTool, allow_all, connect
@@ -127,6 +128,38 @@ class OverHttp(Handshake):
     async def __call__(self, request: Request, reply: Reply) -> None:
         self.lists += request.says == "tools/list"
         await super().__call__(request, reply)
+
+
+class WithoutSessions(OverHttp):
+    """Streamable HTTP without sessions, as FastMCP 2 has it: it declares ``listChanged``, and
+    answers each GET with a stream of nothing."""
+
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        if request.says != "initialize":
+            request.headers["mcp-session-id"] = "every request is one of its own"
+        await super().__call__(request, reply)
+
+    async def say(self, request: Request, reply: Reply, result: Any, **headers: str) -> None:
+        headers.pop("Mcp_Session_Id", None)
+        await super().say(request, reply, result, **headers)
+
+
+async def test_a_server_without_sessions_cannot_tell_of_changes_and_is_asked_again() -> None:
+    app = WithoutSessions()
+    async with serving(app) as server, connect(server.url, approval=allow_all) as session:
+        for _ in range(2):
+            assert [tool.name for tool in await session.list_tools()] == ["echo"]
+        app.tools["new"] = lambda arguments: "new"
+        assert [tool.name for tool in await session.list_tools()] == ["echo", "new"]
+        assert app.lists == 3
+        assert app.listeners, "it takes the stream"
+        for _ in range(2):
+            assert (await session.call_tool("new")).text == "new"
+        assert app.lists == 3
+        await app.listeners[0].event({"jsonrpc": "2.0", "method": CHANGED})
+        with anyio.fail_after(20):
+            while not session._catalog.outdated:
+                await anyio.lowlevel.checkpoint()
 
 
 @pytest.mark.parametrize(("get", "lists"), [(200, 1), (405, 3)])

@@ -310,6 +310,22 @@ async def test_the_shortest_ttl_of_the_pages_counts() -> None:
     assert len(server.asked) == 4
 
 
+async def test_a_call_lists_the_tools_again_once_the_time_that_came_with_them_is_over() -> None:
+    public = {"cacheScope": "public"}
+    first, last = page("a", nextCursor="x", ttlMs=0, **public), page("b", ttlMs=1_000, **public)
+    server = Server(first, last)
+    for _ in range(2):
+        await server.catalog.find("a")
+    assert len(server.asked) == 2
+    server.clock += 0.9
+    assert server.catalog.at_hand("a") is not None
+    server.clock += 0.1
+    assert server.catalog.at_hand("a") is None
+    for _ in range(2):
+        await server.catalog.find("a")
+    assert len(server.asked) == 4
+
+
 @pytest.mark.parametrize("ttl", [0, -1, -(10**30)])
 async def test_a_ttl_of_nothing_costs_every_list_a_fetch_and_no_call_one(ttl: int) -> None:
     server = Server(page("a", ttlMs=ttl))

@@ -52,6 +52,12 @@ def test_one_number_for_a_call_is_its_total_and_lifts_no_other_bound() -> None:
     assert base.for_call(other) is other
 
 
+def test_only_a_silence_that_was_not_set_is_allowed_for_as_long_as_the_call() -> None:
+    assert Timeouts(total=9).for_call(300).idle == 300
+    assert Timeouts(idle=60.0).for_call(300).idle == 60
+    assert Timeouts().for_call(5).idle == 5
+
+
 def test_what_is_left_of_the_time_names_what_was_allowed() -> None:
     whole = Timeouts(connect=7, idle=60, total=90, approval=3, ping=4)
     left = whole.after(50).after(15.5)

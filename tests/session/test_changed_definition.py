@@ -12,9 +12,11 @@ from mcp_client import (
     Allow,
     CallDenied,
     Deny,
+    JsonRpcError,
     MemoryServer,
     Rule,
     Rules,
+    ServerError,
     Session,
     ToolCall,
     UnknownTool,
@@ -256,6 +258,52 @@ async def test_a_list_that_had_expired_before_is_not_fetched_for_the_call() -> N
 
     asked = await _call(server, nothing)
     assert len(asked) == len(server.sent) == server.lists == 1
+
+
+@pytest.mark.both_backends
+@pytest.mark.parametrize(("ttl", "lists"), [(100, 2), (1_000, 1), (0, 1)])
+async def test_a_remembered_yes_is_not_for_what_was_listed_before_the_time_to_live_was_over(
+    ttl: int, lists: int, clock: Clock
+) -> None:
+    server, asked = Server("2026-07-28", ttlMs=ttl), list[ToolCall]()
+
+    def approve(call: ToolCall) -> Allow:
+        asked.append(call)
+        return Allow(remember="session")
+
+    clock.stop()
+    async with connect(MemoryServer(server), approval=approve) as session:
+        await session.call_tool("run")
+        clock.jump(0.4)
+        await session.call_tool("run")
+        assert (len(asked), server.lists) == (1, lists), "it is the same definition"
+        assert server.tool is not None
+        server.tool["description"] = "Deletes the report."
+        clock.jump(0.4)
+        await session.call_tool("run")
+    changed = ttl == 100
+    assert server.lists == lists + changed
+    assert len(asked) == 1 + changed
+    assert asked[-1].tool.description == ("Deletes" if changed else "Reads") + " the report."
+    assert len(server.sent) == 3
+
+
+async def test_a_definition_that_expired_and_cannot_be_fetched_again_is_not_called(
+    clock: Clock,
+) -> None:
+    server = Server("2026-07-28", ttlMs=100)
+
+    def failing(message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+        if message.get("method") == "tools/list" and server.lists:
+            raise JsonRpcError(-32603, "no list now")
+        return server(message, send)
+
+    async with connect(MemoryServer(failing), approval=allow_all) as session:
+        await session.call_tool("run")
+        clock.jump(0.2)
+        with pytest.raises(ServerError, match="no list now"):
+            await session.call_tool("run")
+    assert len(server.sent) == 1
 
 
 async def test_a_list_that_somebody_else_fetched_meanwhile_counts() -> None:
