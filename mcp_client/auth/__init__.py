@@ -17,7 +17,7 @@ the request to the network::
     token_endpoint.py         requests to the token endpoint
     dpop.py, keys.py          proof of possession of the key that a token is bound to
     store.py                  where tokens are kept; keyring_store.py: the system's keyring
-    tokens.py                 tokens, registrations and the protocol of a store
+    tokens.py                 tokens and registrations
     steps.py                  what a flow yields and is sent
     safe_fetch.py             sends a flow's requests, to allowed addresses only
     url_policy.py             which URLs and addresses are allowed
@@ -30,8 +30,8 @@ from .enterprise import EnterpriseAuthorization, IdentityProvider
 from .keyring_store import KeyringTokens
 from .oauth import OAuth
 from .service import ClientCredentials, WorkloadIdentity
-from .store import FileTokens, MemoryTokens
-from .tokens import Token, TokenStore
+from .store import FileTokens, MemoryTokens, TokenStore
+from .tokens import Token
 
 __all__ = [
     "BearerToken",

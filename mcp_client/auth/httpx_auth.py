@@ -25,11 +25,12 @@ from ..protocol.www_authenticate import Challenge, parse_challenges, what_is_wan
 from ..runtime.event_loop import current
 from ..runtime.masking import mask, secrets_sent
 from ..runtime.pausable_clock import PausableClock
+from ..state.base import State
 from ..transports.http_client import HttpClient
 from ..transports.http_server import origin_of, shown, taking_any_request
-from .store import MemoryTokens
+from .store import MemoryTokens, TokenStore
 from .token_manager import Grant, RequestContext, TokenManager
-from .tokens import Token, TokenStore
+from .tokens import Token
 
 __all__ = ["Authorization"]
 
@@ -69,13 +70,14 @@ class Authorization(httpx.Auth):
     def __init__(
         self,
         grant: Grant,
-        store: TokenStore | None = None,
+        store: TokenStore | State | None = None,
         client: httpx.AsyncClient | None = None,
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._grant = grant
-        self._store = MemoryTokens() if store is None else store
+        self._keeps = store is not None
+        self._store = MemoryTokens() if store is None else TokenStore.of(store)
         self._client = client
         self._now = now
         self._managers: dict[str, TokenManager] = {}

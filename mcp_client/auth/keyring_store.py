@@ -1,29 +1,29 @@
 """Tokens in the system's keyring (the extra ``keyring``).
 
-Each token is an entry of its own. A keyring has no atomic "write if absent", so the marks by which
-processes take turns at refreshing, which are not secret, are kept in a file.
+Each token is an entry of its own. The marks by which processes take turns at refreshing, which are
+not secret, are kept in a file.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
-
-import anyio.to_thread
+from typing import TypeVar
 
 from ..errors import ConfigError
-from ..runtime.safe_text import safe_text
 from ..runtime.strict_json import read_json_object
-from .store import FileTokens, default_directory
-from .tokens import Key, Registration, Source, Token
+from ..state.base import Change, Object, State
+from ..state.json_file import JsonFile
+from .store import CLAIMS, KINDS, TokenStore, default_directory
 
 __all__ = ["KeyringTokens", "keyring_secret"]
 
 Value = TypeVar("Value")
+_REMEDY = "delete it, and log in again"
 
 
 def keyring_secret(service: str, user: str) -> str | None:
@@ -42,95 +42,85 @@ def keyring_secret(service: str, user: str) -> str | None:
     return found
 
 
-class KeyringTokens:
+class KeyringTokens(TokenStore):
     """Keeps tokens in the system's keyring: Keychain, Secret Service, Credential Locker.
 
     ``service`` is the service name of the entries. ``claims`` is the file in which processes note
-    that they are refreshing a token; it contains no secrets. Every method raises ``ConfigError``
-    without a keyring, or if it stays locked. If the keyring has to be unlocked, the first use
-    waits for the person.
+    which entries there are and that they are refreshing a token; it contains no secrets. Every
+    method raises ``ConfigError`` without a keyring, or if it stays locked. If the keyring has to be
+    unlocked, the first use waits for the person.
     """
 
     def __init__(
         self, service: str = "mcp-client", *, claims: str | os.PathLike[str] | None = None
     ) -> None:
-        self._service = service
-        self._keyring = _keyring("KeyringTokens")
         path = default_directory() / "claims.json" if claims is None else Path(claims)
-        self._claims = FileTokens(path)
+        super().__init__(_KeyringState(service, path))
+        self._service = service
 
     def __repr__(self) -> str:
         return f"KeyringTokens({self._service!r})"
 
-    async def load(self, key: Key) -> Token | None:
-        return await self._get(_entry(key), Token.from_wire)
 
-    async def save(self, key: Key, token: Token) -> None:
-        await self._set(_entry(key), token.to_wire())
+class _KeyringState(State):
+    """An entry of the keyring for each object, and a file that says which there are.
 
-    async def delete(self, key: Key) -> None:
-        await self._delete(_entry(key))
+    The file is also what writers of an entry lock: a keyring has no way to change one atomically.
+    """
 
-    async def load_registration(
-        self, issuer: str, client_id: str | None = None
-    ) -> Registration | None:
-        newest = await self._get(_name("client", issuer), Registration.from_wire)
-        if client_id is None or (newest is not None and newest.client_id == client_id):
-            return newest
-        return await self._get(_name("client", issuer, client_id), Registration.from_wire)
+    def __init__(self, service: str, index: Path) -> None:
+        self._service = service
+        self._keyring = _keyring("KeyringTokens")
+        self._index = JsonFile(index, "token claims", [*KINDS, "keys"], _REMEDY, own_folder=True)
 
-    async def save_registration(self, registration: Registration) -> None:
-        issuer, entry = registration.issuer, registration.to_wire()
-        await self._set(_name("client", issuer, registration.client_id), entry)
-        await self._set(_name("client", issuer), entry)
+    def __repr__(self) -> str:
+        return f"<the keyring entries of {self._service!r}>"
 
-    async def delete_registration(self, issuer: str, client_id: str | None = None) -> None:
-        newest = await self.load_registration(issuer)
-        if newest is not None and client_id in (None, newest.client_id):
-            await self._delete(_name("client", issuer))
-            client_id = newest.client_id
-        if client_id is not None:
-            await self._delete(_name("client", issuer, client_id))
-
-    async def recall(self, server: str) -> Source | None:
-        return await self._get(_name("server", server), Source.from_wire)
-
-    async def remember(self, server: str, source: Source) -> None:
-        if await self.recall(server) != source:
-            await self._set(_name("server", server), source.to_wire())
-
-    async def claim(self, key: Key, seconds: float) -> str | None:
-        return await self._claims.claim(key, seconds)
-
-    async def release(self, key: Key, mark: str) -> None:
-        await self._claims.release(key, mark)
-
-    async def _get(self, name: str, read: Callable[[Any], Value]) -> Value | None:
-        text: str | None = await self._call(self._keyring.get_password, name)
-        if text is None:
-            return None
+    def get(self, kind: str, key: str) -> Object | None:
+        if kind == CLAIMS:
+            return self._index.get(kind, key)
+        text: str | None = self._call(self._keyring.get_password, _name(kind, key))
         try:
-            return read(read_json_object(text))
+            return None if text is None else read_json_object(text)
         except ValueError as error:
-            raise ConfigError(
-                f"the entry {safe_text(name, 300)} of the system's keyring cannot be used: {error};"
-                " delete it, and log in again"
-            ) from None
+            raise self.unusable(kind, str(error)) from None
 
-    async def _set(self, name: str, wire: dict[str, Any]) -> None:
-        await self._call(self._keyring.set_password, name, json.dumps(wire, allow_nan=False))
+    def change(self, kind: str, key: str, function: Change) -> Object | None:
+        if kind == CLAIMS:
+            return self._index.change(kind, key, function)
+        changed: Object | None = self.get(kind, key)  # before the lock: it may ask a person
 
-    async def _delete(self, name: str) -> None:
-        def delete(service: str, name: str) -> None:
-            if self._keyring.get_password(service, name) is not None:
-                self._keyring.delete_password(service, name)
+        def write(entry: Object | None) -> Object | None:
+            nonlocal changed
+            before = self.get(kind, key)
+            changed = function(before)
+            if changed is None and before is not None:
+                self._call(self._keyring.delete_password, _name(kind, key))
+            elif changed is not None and changed != before:
+                text = json.dumps(changed, allow_nan=False)
+                self._call(self._keyring.set_password, _name(kind, key), text)
+                return {"written": secrets.token_hex(8)}
+            return None if changed is None else entry or {}
 
-        await self._call(delete, name)
+        self._index.change(kind, key, write)
+        return None if changed is None else json.loads(json.dumps(changed))
 
-    async def _call(self, function: Callable[..., Value], *arguments: str) -> Value:
-        """Call it in a thread: it may ask a person. Its errors may quote secrets."""
+    def list(self, kind: str) -> dict[str, Object]:
+        if kind == CLAIMS:
+            return self._index.list(kind)
+        found = {key: self.get(kind, key) for key in self._index.list(kind)}
+        return {key: value for key, value in found.items() if value is not None}
+
+    def stamp(self, kind: str) -> Hashable:
+        return self._index.stamp(kind)
+
+    def unusable(self, kind: str, why: str) -> ConfigError:
+        return ConfigError(f"an entry of the system's keyring cannot be used: {why}; {_REMEDY}")
+
+    def _call(self, function: Callable[..., Value], *arguments: str) -> Value:
+        """What it raises may quote secrets."""
         try:
-            return await anyio.to_thread.run_sync(function, self._service, *arguments)
+            return function(self._service, *arguments)
         except Exception as error:  # noqa: BLE001 - keyring backends raise anything
             raise ConfigError(
                 f"the system's keyring cannot be used ({type(error).__name__}): unlock it or set "
@@ -148,9 +138,5 @@ def _keyring(wanted: str) -> ModuleType:
     return keyring
 
 
-def _entry(key: Key) -> str:
-    return _name("token", key.issuer, key.resource, key.client)
-
-
-def _name(*parts: str) -> str:
-    return json.dumps(parts, ensure_ascii=False)
+def _name(kind: str, key: str) -> str:
+    return json.dumps([kind, key])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
+from ..state.base import State
 from .authorization_request import LoginOptions
 from .browser import Browser, OnUrl
 from .flow import Login, LoginRequest, authorize, client_authentication, refresh, revoke
@@ -14,7 +15,8 @@ from .httpx_auth import Authorization
 from .registration import RegisteredClient
 from .safe_fetch import FetchPolicy
 from .steps import Flow
-from .tokens import Source, Token, TokenStore
+from .store import TokenStore
+from .tokens import Source, Token
 
 if TYPE_CHECKING:
     import httpx
@@ -66,7 +68,7 @@ class OAuth(Authorization):
         issuer: str | None = None,
         client_metadata_url: str | None = None,
         redirect_uri: str | None = None,
-        store: TokenStore | None = None,
+        store: TokenStore | State | None = None,
         on_url: OnUrl | None = None,
         headless: bool = False,
         client: httpx.AsyncClient | None = None,

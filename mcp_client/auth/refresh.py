@@ -18,7 +18,8 @@ import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from ..errors import AuthError, ConfigError
-from .tokens import Key, Token, TokenStore
+from .store import TokenStore
+from .tokens import Key, Token
 
 __all__ = ["refresh_once"]
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
 from ..errors import AuthError, ConfigError
+from ..state.base import State
 from ..transports.http_client import shown
 from .browser import Browser
 from .discovery import DiscoveredServer, ServerMetadata, discover, same_issuer
@@ -33,8 +34,9 @@ from .keys import PrivateKey
 from .registration import scope_field
 from .safe_fetch import FetchPolicy
 from .steps import AskHost, Flow
+from .store import TokenStore
 from .token_endpoint import ClientAuthentication, first_token_request
-from .tokens import Key, Registration, Source, Token, TokenStore
+from .tokens import Key, Registration, Source, Token
 
 if TYPE_CHECKING:
     import httpx
@@ -80,7 +82,7 @@ class ClientOptions(TypedDict, total=False):
     """The only authorization server that may see the credentials."""
     scopes: Iterable[str] | None
     """None for those the server names."""
-    store: TokenStore | None
+    store: TokenStore | State | None
     """None for memory."""
     client: httpx.AsyncClient | None
     """Sends the requests to the authorization server; None for one of our own."""
@@ -292,7 +294,7 @@ class WorkloadIdentity(Authorization):
         assertion: Assertion,
         issuer: str | None = None,
         scopes: Iterable[str] | None = None,
-        store: TokenStore | None = None,
+        store: TokenStore | State | None = None,
         client: httpx.AsyncClient | None = None,
     ) -> None:
         service = ServiceClient.of(client_id or "", issuer=issuer, scopes=scopes)

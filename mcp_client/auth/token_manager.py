@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -40,7 +40,8 @@ from .steps import (
     SaveRegistration,
     TakeTurn,
 )
-from .tokens import Source, Token, TokenStore
+from .store import TokenStore
+from .tokens import Source, Token
 
 if TYPE_CHECKING:
     import httpx
@@ -352,8 +353,7 @@ class TokenManager:
         finally:
             with anyio.move_on_after(_CLEANUP, shield=True):
                 await self._store.delete(source.key)
-                forget = self._store.delete_registration
-                await _of_client(forget, source.key.issuer, source.key.client)
+                await self._store.delete_registration(source.key.issuer, source.key.client)
 
     # ------------------------------------------------------------------------- steps
 
@@ -375,13 +375,13 @@ class TokenManager:
             case LoadToken(key=key):
                 return await self._store.load(key)
             case LoadRegistration(issuer=issuer, client_id=str(client_id)):
-                return await _of_client(self._store.load_registration, issuer, client_id)
+                return await self._store.load_registration(issuer, client_id)
             case LoadRegistration(issuer=issuer):
                 return await self._store.load_registration(issuer)
             case SaveRegistration(registration=registration):
                 return await self._store.save_registration(registration)
             case ForgetRegistration(issuer=issuer, client_id=client_id):
-                return await _of_client(self._store.delete_registration, issuer, client_id)
+                return await self._store.delete_registration(issuer, client_id)
             case AskHost():
                 return await step.carry_out()
         assert interaction is not None
@@ -456,15 +456,6 @@ async def _turn(issuer: str, owner: int) -> AsyncIterator[None]:
     finally:
         if not lock.locked() and not lock.statistics().tasks_waiting:
             locks.pop((issuer, owner), None)
-
-
-def _of_client(
-    method: Callable[..., Awaitable[Any]], issuer: str, client_id: str
-) -> Awaitable[Any]:
-    try:
-        return method(issuer, client_id)
-    except TypeError:  # a store that keeps one client for each issuer
-        return method(issuer)
 
 
 def _new_prover() -> Prover:

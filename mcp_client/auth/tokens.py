@@ -1,4 +1,4 @@
-"""Tokens, client registrations, and the protocol of a store for both.
+"""Tokens and client registrations.
 
 Everything here is a value and does no I/O. Secrets do not appear in reprs.
 """
@@ -10,14 +10,14 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from ..errors import AuthError
 from ..protocol.www_authenticate import scopes_of
 from ..runtime.safe_text import safe_text
 from ..runtime.strict_json import read_json_object
 
-__all__ = ["Key", "Registration", "Source", "Token", "TokenStore"]
+__all__ = ["Key", "Registration", "Source", "Token"]
 
 EARLY = 60.0
 """Seconds before its expiry from which a token counts as stale."""
@@ -300,43 +300,3 @@ class _Reader:
         if type(value) not in (int, float) or not math.isfinite(value):
             raise ValueError(f"the {name} of a {self._what} is not a time")
         return float(value)
-
-
-class TokenStore(Protocol):
-    """Where tokens and registrations are kept. Implement these ten methods for a store of your own.
-
-    Every method is short: none waits for a network or a person. Two processes may share a store.
-    """
-
-    async def load(self, key: Key) -> Token | None: ...
-
-    async def save(self, key: Key, token: Token) -> None: ...
-
-    async def delete(self, key: Key) -> None: ...
-
-    async def load_registration(
-        self, issuer: str, client_id: str | None = None
-    ) -> Registration | None:
-        """The registration of ``client_id`` at ``issuer``, or the one saved last."""
-
-    async def save_registration(self, registration: Registration) -> None:
-        """Keep it under its ``issuer`` and ``client_id``, beside others of the same issuer."""
-
-    async def delete_registration(self, issuer: str, client_id: str | None = None) -> None:
-        """Delete the registration of ``client_id`` at ``issuer``, or all of that issuer."""
-
-    async def recall(self, server: str) -> Source | None:
-        """Where the tokens of the MCP server at this URL came from the last time."""
-
-    async def remember(self, server: str, source: Source) -> None: ...
-
-    async def claim(self, key: Key, seconds: float) -> str | None:
-        """Mark that the caller is about to refresh this token, for at most ``seconds``.
-
-        Returns the mark to give to ``release``, or None while another's mark is valid. A mark is
-        not a lock: nothing is held. It becomes void when its time is over, and should become void
-        when the process that made it has ended.
-        """
-
-    async def release(self, key: Key, mark: str) -> None:
-        """Remove the mark, if it is still the caller's own."""

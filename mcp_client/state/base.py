@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
 
 from ..errors import ConfigError
+from .stores import Stores
 
 __all__ = ["Change", "Object", "State", "state_of"]
 
@@ -24,7 +25,7 @@ _SECRETS = "keys"
 _SECRET = re.compile(r"[0-9a-f]{64}")
 
 
-class State(ABC):
+class State(Stores, ABC):
     """Keeps JSON objects. Every method may be called from any thread, and by many processes that
     share the state; each raises ``ConfigError`` where the state cannot be used.
 

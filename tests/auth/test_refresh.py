@@ -14,8 +14,8 @@ import pytest
 
 from mcp_client import AuthError, ConfigError, HttpServer, OAuth, connect
 from mcp_client.auth.refresh import refresh_once
-from mcp_client.auth.store import FileTokens, MemoryTokens
-from mcp_client.auth.tokens import Key, Token, TokenStore
+from mcp_client.auth.store import FileTokens, MemoryTokens, TokenStore
+from mcp_client.auth.tokens import Key, Token
 from tests.clock import Clock, quickly
 from tests.server.authorization import World, guarded
 from tests.server.http_server import Reply, Request
@@ -203,18 +203,15 @@ async def test_an_ended_grant_costs_one_request_for_all_that_wait(
     assert await store.load(KEY) is None
 
 
-class Claims:
+class Claims(TokenStore):
     """A store that tells when it was found that somebody else is refreshing."""
 
     def __init__(self, store: TokenStore) -> None:
-        self.inner = store
+        super().__init__(store._state)
         self.refused = anyio.Event()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
     async def claim(self, key: Key, seconds: float) -> str | None:
-        mark = await self.inner.claim(key, seconds)
+        mark = await super().claim(key, seconds)
         if mark is None:
             self.refused.set()
         return mark

@@ -10,9 +10,9 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import keyring
@@ -22,13 +22,16 @@ from hypothesis import strategies as st
 from keyring.backend import KeyringBackend
 from keyring.backends.fail import Keyring as NoKeyring
 
-from mcp_client import ConfigError
-from mcp_client.auth.keyring_store import KeyringTokens
-from mcp_client.auth.store import FileTokens, MemoryTokens, TokenFile
-from mcp_client.auth.tokens import Key, Registration, Source, Token, TokenStore
+from mcp_client import ConfigError, FileState, MemoryState, OAuth, State
+from mcp_client.auth.keyring_store import KeyringTokens, _KeyringState
+from mcp_client.auth.store import FileTokens, MemoryTokens, TokenStore
+from mcp_client.auth.tokens import Key, Registration, Source, Token
 from tests.properties import examples
+from tests.state.contract import StateContract
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.usefixtures("folder_way")]
+
+Result = TypeVar("Result")
 
 ISSUER = "https://as.example"
 KEY = Key(ISSUER, "https://mcp.example/mcp", "the-client")
@@ -175,18 +178,36 @@ async def test_no_store_shows_a_secret(store: TokenStore, caplog: pytest.LogCapt
     assert "SECRET" not in caplog.text
 
 
-def test_a_claim_made_while_the_clock_was_wrong_does_not_last_for_ever() -> None:
-    book = TokenFile()
-    assert book.claim(KEY, 60, now=9_000_000.0) is not None
-    assert book.claim(KEY, 60, now=9_000_059.0) is None
-    assert book.claim(KEY, 60, now=1_000_000.0) is not None
+def at(now: float) -> MemoryTokens:
+    store = MemoryTokens()
+    store._clock = lambda: now
+    return store
 
 
-def test_a_claim_ends_at_its_second() -> None:
-    book = TokenFile()
-    assert book.claim(KEY, 60, now=100.0) is not None
-    assert book.claim(KEY, 60, now=159.9) is None
-    assert book.claim(KEY, 60, now=160.0) is not None
+def at_once(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """The result of what waits for nothing."""
+    with pytest.raises(StopIteration) as done:
+        coroutine.send(None)
+    result: Result = done.value.value
+    return result
+
+
+async def test_a_claim_made_while_the_clock_was_wrong_does_not_last_for_ever() -> None:
+    store = at(9_000_000.0)
+    assert await store.claim(KEY, 60) is not None
+    store._clock = lambda: 9_000_059.0
+    assert await store.claim(KEY, 60) is None
+    store._clock = lambda: 1_000_000.0
+    assert await store.claim(KEY, 60) is not None
+
+
+async def test_a_claim_ends_at_its_second() -> None:
+    store = at(100.0)
+    assert await store.claim(KEY, 60) is not None
+    store._clock = lambda: 159.9
+    assert await store.claim(KEY, 60) is None
+    store._clock = lambda: 160.0
+    assert await store.claim(KEY, 60) is not None
 
 
 @given(
@@ -197,19 +218,21 @@ def test_a_claim_ends_at_its_second() -> None:
 )
 @examples(80)
 def test_two_claims_are_never_valid_at_once(steps: list[tuple[bool, int, float, float]]) -> None:
-    book, now = TokenFile(), 1_000.0
+    now = 1_000.0
+    store = at(now)
     given_out: dict[str, float] = {}
     for claims, which, passed, seconds in steps:
         now += passed
+        store._clock = lambda now=now: now  # type: ignore[misc]
         if claims:
-            mark = book.claim(KEY, seconds, now)
+            mark = at_once(store.claim(KEY, seconds))
             good = [each for each, until in given_out.items() if now < until]
             assert (mark is None) == bool(good)
             if mark is not None:
                 given_out[mark] = now + seconds
         elif given_out:
             mark = list(given_out)[which % len(given_out)]
-            book.release(KEY, mark)
+            at_once(store.release(KEY, mark))
             del given_out[mark]
 
 
@@ -341,22 +364,15 @@ async def test_a_file_that_is_not_regular_is_refused_without_waiting_for_it(home
     await refused(FileTokens(home / "dir.json"), "it is not a regular file|Is a directory")
 
 
-WHOSE = {"issuer": "i", "resource": "r", "client": "c"}
-HALF = {"access_token": ["SECRET"]}
 BROKEN = {
     "empty": (b"", "it is not JSON"),
-    "cut off": (b'{"version": 1, "tokens": [', "it is not JSON"),
+    "cut off": (b'{"version": 1, "tokens": {', "it is not JSON"),
     "a list": (b"[]", "it is not a JSON object"),
-    "another version": (b'{"version": 2}', "not a token file of version 1"),
-    "something else": (b'{"name": "SECRET"}', "not a token file of version 1"),
-    "a broken list": (b'{"version": 1, "tokens": {"a": "SECRET"}}', "'tokens' is not a list"),
-    "a broken token": (
-        json.dumps({"version": 1, "tokens": [{**WHOSE, "token": HALF}]}).encode(),
-        "the access_token of a token is not a str",
-    ),
-    "a broken client": (
-        b'{"version": 1, "registrations": [{"client_secret": "SECRET"}]}',
-        "a registration has no client_id",
+    "another version": (b'{"format": "mcp-client tokens", "version": 2}', "its version is not 1"),
+    "something else": (b'{"name": "SECRET"}', "it is no file of tokens"),
+    "a broken list": (
+        b'{"format": "mcp-client tokens", "version": 1, "tokens": ["SECRET"]}',
+        "'tokens' is not an object of objects",
     ),
 }
 
@@ -371,6 +387,39 @@ async def test_a_broken_file_is_an_error_and_is_not_changed(home: Path, case: st
     assert path.read_bytes() == text
     path.unlink()
     await FileTokens(path).save(KEY, TOKEN)
+
+
+@pytest.mark.parametrize(
+    ("kind", "entry", "reason"),
+    [
+        ("tokens", {"access_token": ["SECRET"]}, "the access_token of a token is not a str"),
+        ("clients", {"clients": [{"client_secret": "SECRET"}]}, "a registration has no client_id"),
+        ("clients", {"clients": "SECRET"}, "the clients of an issuer are not a list"),
+        ("token_claims", {"mark": "SECRET"}, "a mark in it is not one"),
+    ],
+)
+async def test_a_broken_entry_spoils_itself_alone_and_is_named_without_a_secret(
+    home: Path, kind: str, entry: dict[str, Any], reason: str
+) -> None:
+    store = FileTokens(home / "tokens.json")
+    name = ISSUER if kind == "clients" else json.dumps([KEY.issuer, KEY.resource, KEY.client])
+    store._state.change(kind, name, lambda found: entry)
+    uses: dict[str, list[Any]] = {
+        "tokens": [lambda: store.load(KEY)],
+        "clients": [
+            lambda: store.load_registration(ISSUER),
+            lambda: store.save_registration(CLIENT),
+            lambda: store.delete_registration(ISSUER),
+        ],
+        "token_claims": [lambda: store.claim(KEY, 60)],
+    }
+    for use in uses[kind]:
+        with pytest.raises(ConfigError, match=f"{reason}; delete it, and log in again") as caught:
+            await use()
+        assert "SECRET" not in str(caught.value)
+    assert store._state.get(kind, name) == entry
+    await store.save(OTHERS[0], TOKEN)
+    assert await store.load(OTHERS[0]) == TOKEN
 
 
 async def test_a_file_that_never_ends_is_not_read_to_its_end(home: Path) -> None:
@@ -478,11 +527,37 @@ async def test_a_keyring_has_one_entry_for_each_value_and_its_claims_hold_no_sec
     await store.save(KEY, TOKEN)
     await store.save(OTHERS[0], TOKEN)
     await store.save_registration(CLIENT)
-    assert len(entries.entries) == 4
+    assert len(entries.entries) == 3
     assert {service for service, _ in entries.entries} == {"my-app"}
     assert not any("SECRET" in name for _, name in entries.entries)
     await store.claim(KEY, 60)
     assert "SECRET" not in (home / "claims.json").read_text()
+    await store.delete(KEY)
+    await store.delete_registration(ISSUER)
+    assert len(entries.entries) == 1
+
+
+async def test_a_doubtful_client_that_no_token_needs_goes_with_the_next_one(
+    store: TokenStore,
+) -> None:
+    needed = Registration("needed", issuer=ISSUER, doubtful=True)
+    await store.save(Key(ISSUER, KEY.resource, "needed"), TOKEN)
+    for client in (needed, Registration("not", issuer=ISSUER, doubtful=True), CLIENT):
+        await store.save_registration(client)
+    assert await store.load_registration(ISSUER, "needed") == needed
+    assert await store.load_registration(ISSUER, "not") is None
+    assert await store.load_registration(ISSUER) == CLIENT
+
+
+class TestKeyringState(StateContract):
+    """What ``KeyringTokens`` keeps its objects in."""
+
+    kind, other = "tokens", "clients"
+
+    @pytest.fixture
+    def address(self, entries: Entries, home: Path) -> str:
+        self.opener = lambda address: _KeyringState("contract", Path(address))
+        return str(home / "claims.json")
 
 
 async def test_a_keyring_that_cannot_be_used_says_what_to_do(home: Path, entries: Entries) -> None:
@@ -514,3 +589,25 @@ def test_without_the_package_the_error_says_which_extra_to_install(
     monkeypatch.setitem(sys.modules, "keyring", None)
     with pytest.raises(ConfigError, match=r"install mcp-client-host\[keyring\]"):
         KeyringTokens()
+
+
+# -------------------------------------------------------------------- any other state
+
+
+@pytest.mark.parametrize("how", ["memory", "folder"])
+async def test_a_state_keeps_tokens_and_hands_out_their_store(how: str, tmp_path: Path) -> None:
+    state: State = MemoryState() if how == "memory" else FileState(tmp_path / "state")
+    await state.tokens.save(KEY, TOKEN)
+    await state.tokens.save_registration(CLIENT)
+    for store in (TokenStore(state), TokenStore.of(state), state.tokens):
+        assert await store.load(KEY) == TOKEN
+        assert await store.load_registration(ISSUER) == CLIENT
+    assert "SECRET" not in repr(state.tokens)
+
+
+@pytest.mark.parametrize("odd", ["tokens.json", 1, MemoryState])
+def test_what_is_no_store_is_refused_by_name(odd: Any) -> None:
+    with pytest.raises(ConfigError, match=r"store=.*: give FileTokens\(\)"):
+        OAuth(store=odd)
+    with pytest.raises(ConfigError, match="give a State"):
+        TokenStore(odd)

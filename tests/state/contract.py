@@ -42,6 +42,8 @@ OBJECTS: list[dict[str, Any]] = [
 
 class StateContract:
     opener: Callable[[str], State] | str
+    kind = KIND
+    other = "others"
 
     @pytest.fixture
     def address(self, tmp_path: Path) -> str:
@@ -58,34 +60,36 @@ class StateContract:
     # -------------------------------------------------------------- get, change, list
 
     def test_what_is_not_there_is_none_and_asking_changes_nothing(self, state: State) -> None:
-        before = state.stamp(KIND)
-        assert state.get(KIND, "a") is None
-        assert state.list(KIND) == {}
-        assert state.change(KIND, "a", lambda found: found) is None
-        assert state.stamp(KIND) == before
+        before = state.stamp(self.kind)
+        assert state.get(self.kind, "a") is None
+        assert state.list(self.kind) == {}
+        assert state.change(self.kind, "a", lambda found: found) is None
+        assert state.stamp(self.kind) == before
 
     @pytest.mark.parametrize("key", ODD_KEYS)
     def test_any_text_is_a_key_and_differs_from_any_other(self, key: str, address: str) -> None:
         state = self.open(address)
         for other in ODD_KEYS:
             if other != key:
-                state.change(KIND, other, lambda found: {"other": True})
-        state.change(KIND, key, lambda found: {"mine": True})
+                state.change(self.kind, other, lambda found: {"other": True})
+        state.change(self.kind, key, lambda found: {"mine": True})
         again = self.open(address)
-        assert again.get(KIND, key) == {"mine": True}
-        assert set(again.list(KIND)) == set(ODD_KEYS)
-        again.change(KIND, key, lambda found: None)
-        assert state.get(KIND, key) is None
-        assert set(state.list(KIND)) == set(ODD_KEYS) - {key}
+        assert again.get(self.kind, key) == {"mine": True}
+        assert set(again.list(self.kind)) == set(ODD_KEYS)
+        again.change(self.kind, key, lambda found: None)
+        assert state.get(self.kind, key) is None
+        assert set(state.list(self.kind)) == set(ODD_KEYS) - {key}
 
     @pytest.mark.parametrize("number", range(len(OBJECTS)))
     def test_an_object_comes_back_as_it_was_given(self, number: int, address: str) -> None:
         given = OBJECTS[number]
-        assert self.open(address).change(KIND, "a", lambda found: given) == given
+        assert self.open(address).change(self.kind, "a", lambda found: given) == given
         state = self.open(address)
-        assert state.get(KIND, "a") == given
-        assert state.list(KIND) == {"a": given}
-        assert json.dumps(state.get(KIND, "a"), sort_keys=True) == json.dumps(given, sort_keys=True)
+        assert state.get(self.kind, "a") == given
+        assert state.list(self.kind) == {"a": given}
+        assert json.dumps(state.get(self.kind, "a"), sort_keys=True) == json.dumps(
+            given, sort_keys=True
+        )
 
     def test_a_change_gets_what_is_there_and_puts_what_it_returns(self, state: State) -> None:
         seen: list[Any] = []
@@ -94,14 +98,18 @@ class StateContract:
             seen.append(found)
             return {"n": (found or {"n": 0})["n"] + 1}
 
-        assert [state.change(KIND, "a", count) for _ in range(3)] == [{"n": 1}, {"n": 2}, {"n": 3}]
+        assert [state.change(self.kind, "a", count) for _ in range(3)] == [
+            {"n": 1},
+            {"n": 2},
+            {"n": 3},
+        ]
         assert seen == [None, {"n": 1}, {"n": 2}]
-        assert state.change(KIND, "a", lambda found: None) is None
-        assert state.get(KIND, "a") is None
+        assert state.change(self.kind, "a", lambda found: None) is None
+        assert state.get(self.kind, "a") is None
 
     def test_a_change_that_raises_changes_nothing(self, state: State) -> None:
-        state.change(KIND, "a", lambda found: {"n": 1})
-        before = state.stamp(KIND)
+        state.change(self.kind, "a", lambda found: {"n": 1})
+        before = state.stamp(self.kind)
 
         def fail(found: dict[str, Any] | None) -> dict[str, Any]:
             assert found is not None
@@ -109,37 +117,35 @@ class StateContract:
             raise LookupError("mine")
 
         with pytest.raises(LookupError, match="mine"):
-            state.change(KIND, "a", fail)
-        assert state.get(KIND, "a") == {"n": 1}
-        assert state.stamp(KIND) == before
-        assert state.change(KIND, "a", lambda found: {"n": 3}) == {"n": 3}
+            state.change(self.kind, "a", fail)
+        assert state.get(self.kind, "a") == {"n": 1}
+        assert state.stamp(self.kind) == before
+        assert state.change(self.kind, "a", lambda found: {"n": 3}) == {"n": 3}
 
     @pytest.mark.parametrize("odd", [{"a": float("nan")}, {"a": object()}, {"a": {1, 2}}])
     def test_what_is_not_json_is_not_kept(self, odd: dict[str, Any], state: State) -> None:
-        state.change(KIND, "a", lambda found: {"n": 1})
+        state.change(self.kind, "a", lambda found: {"n": 1})
         with pytest.raises((TypeError, ValueError)):
-            state.change(KIND, "a", lambda found: odd)
-        assert state.get(KIND, "a") == {"n": 1}
+            state.change(self.kind, "a", lambda found: odd)
+        assert state.get(self.kind, "a") == {"n": 1}
 
     def test_what_a_caller_does_to_an_object_it_got_changes_nothing(self, state: State) -> None:
         given = {"list": [1]}
-        returned = state.change(KIND, "a", lambda found: given)
+        returned = state.change(self.kind, "a", lambda found: given)
         given["list"].append(2)
-        got, listed = state.get(KIND, "a"), state.list(KIND)["a"]
+        got, listed = state.get(self.kind, "a"), state.list(self.kind)["a"]
         for each in (returned, got, listed):
             assert each == {"list": [1]}
             each["list"].append(3)
-        assert state.get(KIND, "a") == {"list": [1]}
+        assert state.get(self.kind, "a") == {"list": [1]}
 
     def test_kinds_are_apart(self, state: State) -> None:
-        state.change(KIND, "a", lambda found: {"n": 1})
-        before = state.stamp(KIND)
-        state.change("others", "a", lambda found: {"n": 2})
-        assert state.get(KIND, "a") == {"n": 1}
-        assert state.list("others") == {"a": {"n": 2}}
-        state.change("others", "a", lambda found: None)
-        assert state.get(KIND, "a") == {"n": 1}
-        assert state.stamp(KIND) == before
+        state.change(self.kind, "a", lambda found: {"n": 1})
+        state.change(self.other, "a", lambda found: {"n": 2})
+        assert state.get(self.kind, "a") == {"n": 1}
+        assert state.list(self.other) == {"a": {"n": 2}}
+        state.change(self.other, "a", lambda found: None)
+        assert state.get(self.kind, "a") == {"n": 1}
 
     # ------------------------------------------------------------------------ stamps
 
@@ -148,12 +154,12 @@ class StateContract:
     ) -> None:
         seen = []
         for n in range(30):  # quicker than the clock of a file system ticks
-            seen.append(state.stamp(KIND))
-            assert state.stamp(KIND) == seen[-1]
-            state.get(KIND, "a")
-            state.change(KIND, "a", lambda found: found)
-            assert state.stamp(KIND) == seen[-1]
-            state.change(KIND, "a", lambda found, n=n: {"n": n % 2})  # type: ignore[misc]
+            seen.append(state.stamp(self.kind))
+            assert state.stamp(self.kind) == seen[-1]
+            state.get(self.kind, "a")
+            state.change(self.kind, "a", lambda found: found)
+            assert state.stamp(self.kind) == seen[-1]
+            state.change(self.kind, "a", lambda found, n=n: {"n": n % 2})  # type: ignore[misc]
         assert len(set(seen)) == len(seen)
 
     # ----------------------------------------------------------------------- secrets
@@ -175,14 +181,14 @@ class StateContract:
 
         def write(state: State) -> None:
             for _ in range(25):
-                state.change(KIND, "a", lambda found: {"n": (found or {"n": 0})["n"] + 1})
+                state.change(self.kind, "a", lambda found: {"n": (found or {"n": 0})["n"] + 1})
 
         threads = [threading.Thread(target=write, args=[state]) for state in states]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert states[0].get(KIND, "a") == {"n": 100}
+        assert states[0].get(self.kind, "a") == {"n": 100}
 
 
 class SharedStateContract(StateContract):

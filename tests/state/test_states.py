@@ -36,12 +36,10 @@ class TestFileState(SharedStateContract):
 class TestJsonFile(SharedStateContract):
     opener = "tests.state.test_states:open_file"
 
-    def test_kinds_are_apart(self, state: State) -> None:
-        state.change(KIND, "a", lambda found: {"n": 1})
-        state.change("others", "a", lambda found: {"n": 2})
-        assert state.get(KIND, "a") == {"n": 1}
-        with pytest.raises(ValueError, match="keeps no cats"):
-            state.get("cats", "a")
+
+def test_a_file_of_some_kinds_keeps_no_other(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="keeps no cats"):
+        open_file(str(tmp_path / "things.json")).get("cats", "a")
 
 
 def test_a_folder_and_its_files_are_for_their_owner_alone_whatever_the_umask(

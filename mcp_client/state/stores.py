@@ -1,0 +1,27 @@
+"""What stands on a state: ``state.tokens`` and its like.
+
+The one file that imports from rooms above its own, and only when an attribute is asked for: a state
+is kept below them, and hands them out.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..auth.store import TokenStore
+
+__all__ = ["Stores"]
+
+
+class Stores:
+    """The attributes that every ``State`` has."""
+
+    @cached_property
+    def tokens(self) -> TokenStore:
+        """Tokens and clients of logins, for ``OAuth(store=...)``."""
+        from ..auth.store import TokenStore
+
+        state: Any = self
+        return TokenStore(state)
