@@ -13,7 +13,7 @@ CONFIG = Path(__file__).with_name("mcp.json")
 def confirm(request: StartRequest) -> bool:  # at a terminal: confirm=mcp_client.confirm_on_terminal
     print("may this run?", request.command, *request.args)
     print("  with", *request.env_names, "from", *request.variables, "- warnings:", request.warnings)
-    return request.command == "python3" and not request.warnings
+    return [request.command, *request.args] == ["python3", "servers/weather.py"]
 
 
 async def main() -> None:

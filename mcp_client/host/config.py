@@ -318,7 +318,7 @@ def _read_inputs(reading: Reading) -> None:
     given = top.get(
         "inputs", top["mcp"].get("inputs") if isinstance(top.get("mcp"), dict) else None
     )
-    values = dict(reading.variables.inputs)
+    defaults: dict[str, str] = {}
     for number, item in enumerate(given if isinstance(given, list) else []):
         path = ("inputs", number)
         name = item.get("id") if isinstance(item, dict) else None
@@ -327,7 +327,7 @@ def _read_inputs(reading: Reading) -> None:
             continue
         reading.inputs[name] = item
         kind = item.get("type")
-        if name in values:
+        if name in reading.variables.inputs:
             continue
         if kind == "command" or kind not in _INPUT_TYPES:
             why = "runs a command of the editor, which is never done here"
@@ -336,5 +336,5 @@ def _read_inputs(reading: Reading) -> None:
             reading.note(path, why)
             reading.unusable_inputs[name] = why
         elif isinstance(item.get("default"), str) and item["default"]:
-            values[name] = item["default"]
-    reading.variables = replace(reading.variables, inputs=values)
+            defaults[name] = item["default"]
+    reading.variables = replace(reading.variables, defaults=defaults)

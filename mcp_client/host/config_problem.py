@@ -175,13 +175,16 @@ class Fields:
         self.wrong(ours, "is not true or false: write one of them, without quotes")
         return None
 
-    def text(self, ours: str) -> Expanded | None:
+    def text(self, ours: str, *, shows_files: bool = False) -> Expanded | None:
         value = self.raw(ours)
-        return None if value is None else self.expanded(value, ours)
+        return None if value is None else self.expanded(value, ours, shows_files=shows_files)
 
-    def texts(self, ours: str) -> tuple[Expanded, ...]:
+    def words(self, ours: str) -> tuple[Expanded, ...]:
+        """Texts that are words of a command: what files bring is shown in them."""
         items = self._array(ours)
-        found = [self.expanded(item, ours, number) for number, item in enumerate(items)]
+        found = [
+            self.expanded(item, ours, number, shows_files=True) for number, item in enumerate(items)
+        ]
         return tuple(item for item in found if item is not None)
 
     def pairs(self, ours: str) -> dict[str, Expanded]:
@@ -224,14 +227,18 @@ class Fields:
         self.reading.note(self.where(ours), "is not a time above 0, and has no effect")
         return None
 
-    def expanded(self, value: Any, ours: str, *parts: str | int) -> Expanded | None:
+    def expanded(
+        self, value: Any, ours: str, *parts: str | int, shows_files: bool = False
+    ) -> Expanded | None:
         """A text with its references put in; None, and a problem, where that cannot be."""
         if not isinstance(value, str):
             self.wrong(ours, "is not a text: write it in double quotes", *parts)
             return None
         reading = self.reading
         try:
-            found = expand(value, reading.program.syntax, reading.variables)
+            found = expand(
+                value, reading.program.syntax, reading.variables, shows_files=shows_files
+            )
         except Unset as error:
             self.wrong(ours, self._why_unset(value, str(error)), *parts)
             return None

@@ -136,8 +136,8 @@ class _Server:
 
     def _stdio(self) -> Launch | None:
         fields = self._fields
-        command = fields.text("command")
-        args = fields.texts("args")
+        command = fields.text("command", shows_files=True)
+        args = fields.words("args")
         env = {**self._forwarded(), **fields.pairs("env")}
         for name in env:
             if not name or "=" in name:
@@ -173,7 +173,7 @@ class _Server:
         if token is not None:
             found = self._from_variable("Authorization", str(token), "bearer_variable")
             headers.update(
-                (name, Expanded(f"Bearer {each.value}", f"Bearer {each.shown}", each.used))
+                (name, each._replace(value=f"Bearer {each.value}", shown=f"Bearer {each.shown}"))
                 for name, each in found.items()
             )
         login = self._login()
@@ -214,16 +214,16 @@ class _Server:
         return {name: Expanded(value, f"${{{variable}}}", (variable,))}
 
     def _folder(self) -> Expanded:
-        given = self._fields.text("cwd")
-        return self._path(given or Expanded("", "", ()))
+        given = self._fields.text("cwd", shows_files=True)
+        return self._path(given or Expanded("", ""))
 
     def _path(self, given: Expanded) -> Expanded:
-        """Absolute; shown as it is written where it has what may be secret in it."""
+        """Absolute; shown as it is written where something from outside the file is in it."""
         path = os.path.abspath(self._fields.reading.base / given.value)
-        return Expanded(path, given.shown if given.used else path, given.used)
+        return given._replace(value=path, shown=given.shown if given.used else path)
 
     def _env_file(self) -> EnvFile | None:
-        given = self._fields.text("env_file")
+        given = self._fields.text("env_file", shows_files=True)
         if given is None:
             return None
         path = self._path(given)

@@ -30,9 +30,12 @@ class Unset(Exception):
 class Expanded(NamedTuple):
     value: str
     shown: str
-    """The same, with what may be secret as it is written in the file: ``--key=${KEY}``."""
-    used: tuple[str, ...]
-    """What was put in: names of variables, ``input:ID``, ``file:PATH``."""
+    """The same, with what comes from outside the file as it is written: ``--key=${KEY}``. A
+    default that the file itself gives is shown as it is put in."""
+    used: tuple[str, ...] = ()
+    """What was put in from outside the file: names of variables, ``input:ID``, ``file:PATH``."""
+    files: tuple[tuple[str, str], ...] = ()
+    """The files that were put in: path and content."""
 
     def __repr__(self) -> str:
         return f"<Expanded, {len(self.used)} references>"
@@ -72,12 +75,14 @@ class Variables:
     folder: Path
     """``${workspaceFolder}``."""
     inputs: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Values of ``${input:ID}``."""
+    """Values of ``${input:ID}`` that the host gave."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     home: Path = field(default_factory=Path.home)
+    defaults: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Values of ``${input:ID}`` that the file itself gives where the host gave none."""
 
-    def variable(self, name: str, default: str | None = None) -> str:
-        value = self.environ.get(name, default)
+    def variable(self, name: str) -> str:
+        value = self.environ.get(name)
         if value is None:
             raise Unset(f"the environment variable {_quoted(name)} is not set: set it")
         return value
@@ -134,45 +139,59 @@ def _is_regular(file: int) -> bool:
     return S_ISREG(os.fstat(file).st_mode)
 
 
-def expand(text: str, syntax: Syntax, variables: Variables) -> Expanded:
-    """``text`` with its references replaced, once. Raises ``Unset``."""
+def expand(
+    text: str, syntax: Syntax, variables: Variables, *, shows_files: bool = False
+) -> Expanded:
+    """``text`` with its references replaced, once. Raises ``Unset``.
+
+    ``shows_files``: the content of a file is ``shown``, for a word of a command.
+    """
     pattern = syntax.pattern
     if pattern is None or "$" not in text:
-        return Expanded(text, text, ())
+        return Expanded(text, text)
     used: list[str] = []
     values: list[str] = []
     shown: list[str] = []
+    files: list[tuple[str, str]] = []
     at = 0
     for match in pattern.finditer(text):
-        value, public, name = _reference(match, syntax, variables)
         between = text[at : match.start()]
+        value, name = _reference(match, syntax, variables)
+        is_shown = name is None
+        if name is not None and match["body"] == name and name.startswith("file:"):
+            files.append((name.removeprefix("file:"), value))
+            is_shown = shows_files
         values += (between, value)
-        shown += (between, value if public else match[0])
+        shown += (between, value if is_shown else match[0])
         if name is not None:
             used.append(name)
         at = match.end()
     rest = text[at:]
-    return Expanded("".join([*values, rest]), "".join([*shown, rest]), tuple(used))
+    return Expanded("".join([*values, rest]), "".join([*shown, rest]), tuple(used), tuple(files))
 
 
 def _reference(
     match: re.Match[str], syntax: Syntax, variables: Variables
-) -> tuple[str, bool, str | None]:
-    """The value, whether it may be shown, and the name of what brought it."""
+) -> tuple[str, str | None]:
+    """The value, and the name of what brought it: None for what the file itself says."""
     if match["open"]:
         raise Unset("a reference '${' does not end, or has another one in it: write them apart")
     bare = match.groupdict().get("bare")
     if bare is not None:
-        return variables.variable(bare), False, bare
-    body = match["body"]
+        return variables.variable(bare), bare
+    body: str = match["body"]
     if syntax.folders and (value := variables.named(body)) is not None:
-        return value, True, None
+        return value, None
     kind, colon, name = body.partition(":")
     if colon and kind in syntax.kinds and name:
-        return _SOURCES[kind](variables, name), False, name if kind == "env" else body
+        if kind == "input" and name not in variables.inputs and name in variables.defaults:
+            return variables.defaults[name], None
+        return _SOURCES[kind](variables, name), name if kind == "env" else body
     found = _WITH_DEFAULT.fullmatch(body) if syntax.braced else None
     if found is not None:
-        return variables.variable(found[1], found[2]), False, found[1]
+        if found[2] is not None and found[1] not in variables.environ:
+            return found[2], None
+        return variables.variable(found[1]), found[1]
     raise Unset(
         f"the reference {safe_text('${' + body + '}', 80)} is not one that can be put in here: "
         "write the value, or use a variable of the environment"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..errors import StartDenied
 from ..runtime.console import Console, open_console, why_no_terminal
@@ -20,8 +20,8 @@ _LONG = 200
 async def confirm_on_terminal(request: StartRequest) -> bool:
     """Ask the person at the terminal whether a server from a config file may be started.
 
-    Shown, whole and made safe to look at, are the command and every argument, the folder, the
-    names of its variables and headers, what is put in from outside the file, and the warnings.
+    Shown, whole and made safe to look at, are its variables and headers, what is put in from
+    outside the file, the warnings, the folder, and last the command and every argument.
     The answers, ended by Enter: ``y`` or ``yes``; anything else three times, nothing, ``n``, Ctrl-C
     and Ctrl-D mean no. Without a terminal the answer is no, and the server's status says so.
     """
@@ -61,6 +61,7 @@ async def _answer(console: Console, request: StartRequest) -> bool:
 
 
 def question(page: Page, request: StartRequest) -> None:
+    """The command or URL stands last, beside the question, whatever the file has of the rest."""
     page.say()
     if request.command is not None:
         page.say("May this program be started? It runs on this machine with all of your rights.")
@@ -70,27 +71,29 @@ def question(page: Page, request: StartRequest) -> None:
     page.quote("From", _whole(str(request.path)), sys.maxsize)
     if request.scope == "project":
         page.fact("", "a file that may have come with a project, not your own settings")
-    if request.command is not None:
-        page.quote("Command", _whole(request.command), sys.maxsize)
-        for number, word in enumerate(request.args, 1):
-            page.quote(f"Argument {number}", _whole(word), sys.maxsize)
-        page.quote("In folder", _whole(request.cwd or ""), sys.maxsize)
-    if request.url is not None:
-        page.quote("URL", _whole(request.url), sys.maxsize)
-    _names(page, "Variables", request.env_names)
+    _values(page, "Variables", request.env_names, request.env)
     if request.env_file is not None:
         page.quote("some from", _whole(request.env_file), sys.maxsize)
-    _names(page, "Headers", request.header_names)
+    _values(page, "Headers", request.header_names, request.headers)
     for name, places in request.variables.items():
         page.quote("Puts in", _whole(f"{name} -> {', '.join(places)}"), sys.maxsize)
     for warning in request.warnings:
         page.quote("Warning", _whole(warning), sys.maxsize)
+    if request.command is not None:
+        page.quote("In folder", _whole(request.cwd or ""), sys.maxsize)
+        page.quote("Command", _whole(request.command), sys.maxsize)
+        for number, word in enumerate(request.args, 1):
+            page.quote(f"Argument {number}", _whole(word), sys.maxsize)
+    if request.url is not None:
+        page.quote("URL", _whole(request.url), sys.maxsize)
 
 
-def _names(page: Page, label: str, names: Iterable[str]) -> None:
-    text = ", ".join(names)
-    if text:
-        page.quote(label, _whole(text), sys.maxsize)
+def _values(page: Page, label: str, names: Iterable[str], values: Mapping[str, str]) -> None:
+    unknown = ", ".join(name for name in names if name not in values)
+    if unknown:
+        page.quote(label, _whole(unknown), sys.maxsize)
+    for name, value in values.items():
+        page.quote(label, _whole(f"{name}={value}"), sys.maxsize)
 
 
 def _whole(text: str) -> list[Row]:

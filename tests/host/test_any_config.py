@@ -94,7 +94,7 @@ def file_of(name: str, content: str) -> Iterator[Path]:
         patch.setenv("HOME", folder)
         patch.setenv("SECRET", SECRET)
         patch.delenv("MISSING", raising=False)
-        Path(folder, "secret").write_text(SECRET)
+        Path(folder, "secret").write_text("shown where it is a word")
         Path(folder, ".env").write_text(f"FROM_FILE={SECRET}")
         path = Path(folder, name)
         path.write_bytes(content.encode("utf-8", "surrogatepass"))

@@ -33,8 +33,8 @@ def variables(folder: Path = Path("/srv/project"), **environ: str) -> Variables:
     [
         ("a ${X} b", BRACED, "a 1 b", "a ${X} b"),
         ("${X}${Y}", BRACED, "12", "${X}${Y}"),
-        ("${NO:-default}", BRACED, "default", "${NO:-default}"),
-        ("${NO:-}", BRACED, "", "${NO:-}"),
+        ("${NO:-default}", BRACED, "default", "default"),
+        ("<${NO:-}>", BRACED, "<>", "<>"),
         ("${X:-default}", BRACED, "1", "${X:-default}"),
         ("${EMPTY:-default}", BRACED, "", "${EMPTY:-default}"),
         ("$X", BRACED, "$X", "$X"),
@@ -89,6 +89,20 @@ def test_a_file_is_put_in_without_its_last_line_break(tmp_path: Path) -> None:
     assert found.value == "Bearer secret"
     assert found.shown == "Bearer ${file:token}"
     assert found.used == ("file:token",)
+    assert found.files == (("token", "secret"),)
+    assert (
+        expand("x ${file:token}", FILES, variables(tmp_path), shows_files=True).shown == "x secret"
+    )
+
+
+def test_a_default_is_put_in_as_it_is_and_what_the_host_gave_goes_before_it() -> None:
+    given = Variables(
+        Path("/srv"), {"a": "host's"}, {}, defaults={"a": "file's", "b": "${input:a}"}
+    )
+    found = expand("${input:a} ${input:b}", EDITOR, given)
+    assert found.value == "host's ${input:a}"
+    assert found.shown == "${input:a} ${input:a}"
+    assert found.used == ("input:a",)
 
 
 def test_a_pipe_a_folder_and_a_large_file_are_not_read(tmp_path: Path) -> None:

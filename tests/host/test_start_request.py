@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import StartDenied, StartRequest, confirm_on_terminal, load_config
+from mcp_client.host.start_warnings import ANYTHING
 from mcp_client.host.terminal import question
 from mcp_client.runtime.console_layout import Page
 from tests.desk import CTRL_C, CTRL_D, Desk, screen_of
@@ -27,6 +29,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("TOKEN", "s3cret-t0ken")
+    monkeypatch.setenv("SHELL", "/bin/bash")
+    monkeypatch.setenv("OPTION", "-xlc")
     return folder
 
 
@@ -36,6 +40,21 @@ def request_of(project: Path, server: dict[str, Any], **options: Any) -> StartRe
     config = load_config(path, **options)
     assert "server" in config.requests, config.problems
     return config.requests["server"]
+
+
+def windsurf(project: Path, server: dict[str, Any]) -> StartRequest:
+    """The only program whose files put in other files."""
+    path = project / "mcp_config.json"
+    path.write_text(json.dumps({"mcpServers": {"server": server}}))
+    config = load_config(path)
+    assert "server" in config.requests, config.problems
+    return config.requests["server"]
+
+
+def warned_of(request: StartRequest) -> tuple[str, ...]:
+    """Besides what is said of everything that a project's file starts."""
+    assert request.command is None or request.warnings[0] == ANYTHING
+    return tuple(warning for warning in request.warnings if warning != ANYTHING)
 
 
 def test_everything_is_in_the_request_and_no_secret(project: Path) -> None:
@@ -58,7 +77,8 @@ def test_everything_is_in_the_request_and_no_secret(project: Path) -> None:
     assert (request.path, request.scope) == (project / "mcp.json", "project")
     assert re.fullmatch(r"sha256:[0-9a-f]{64}", request.digest)
     assert "s3cret" not in f"{request}{request.args}{request.warnings}"
-    assert "literal" not in f"{request}{request.args}"
+    assert request.env == {"KEY": "${env:TOKEN}", "MODE": "literal"}
+    assert "literal" not in f"{request}{request!r}{request.args}"
     hash(request)
 
 
@@ -75,7 +95,8 @@ def test_a_url_is_shown_without_what_may_be_secret(project: Path) -> None:
     assert request.variables == {"TOKEN": ("url", "headers.Authorization")}
     assert any("put into a URL" in warning for warning in request.warnings)
     assert any("user name or password" in warning for warning in request.warnings)
-    assert "1234" not in f"{request}{request.warnings}"
+    assert request.headers == {"Authorization": "Bearer ${TOKEN}", "X-Literal": "1234"}
+    assert "1234" not in f"{request}{request!r}{request.warnings}"
 
 
 def test_folders_with_variables_are_shown_as_they_are_written(project: Path) -> None:
@@ -139,6 +160,23 @@ def test_folders_with_variables_are_shown_as_they_are_written(project: Path) -> 
         ("x", ["--root", "${HOME}"], "home folder or disk: ${HOME}"),
         ("x", ["${TOKEN}"], "TOKEN is put into an argument"),
         ("${HOME}/x", [], "HOME decides which program"),
+        ("sh", ["-" + "e" * 200 + "c", "true"], "a shell runs"),
+        ("python3", ["-" + "B" * 200 + "cprint()"], "python3 runs code"),
+        ("python3", ["-X", "utf8", "-cprint()"], "python3 runs code"),
+        ("npx", ["-y", "-c", "true"], "npx runs code"),
+        ("npm", ["exec", "--call=true"], "npm runs code"),
+        ("ash", ["-c", "true"], "(ash -c)"),
+        ("busybox", ["sh", "-c", "true"], "(sh -c)"),
+        ("awk", ["BEGIN{system(1)}"], "awk runs code"),
+        ("lua5.4", ["-e", "os.execute()"], "lua5.4 runs code"),
+        ("git", ["-c", "alias.x=!sh", "x"], "git runs code"),
+        ("deno", ["run", "-A", "https://e.com/x.ts"], "deno downloads code and runs it: https://e"),
+        ("uvx", ["--from", "git+https://e.com/x", "x"], "uvx downloads code"),
+        ("npx", ["-y", "github:ana/x"], "npx downloads code"),
+        ("pipx", ["run", "--spec=git+https://e.com/x", "x"], "pipx downloads code"),
+        ("ssh", ["-oProxyCommand=true", "x"], "ssh runs code"),
+        ("find", [".", "-exec", "x", ";"], "find runs code"),
+        ("${SHELL}", ["-c", "true"], "a shell runs what stands in its arguments (${SHELL} -c)"),
     ],
 )
 def test_what_looks_dangerous_is_warned_of(
@@ -162,7 +200,80 @@ def test_what_looks_dangerous_is_warned_of(
     ],
 )
 def test_ordinary_servers_are_not_warned_of(project: Path, command: str, args: list[str]) -> None:
-    assert request_of(project, {"command": command, "args": args}).warnings == ()
+    assert warned_of(request_of(project, {"command": command, "args": args})) == ()
+
+
+def test_of_a_word_of_the_hosts_nothing_but_its_name_is_in_a_warning(project: Path) -> None:
+    request = request_of(project, {"command": "sh", "args": ["${OPTION}", "a"]})
+    assert "a shell runs what stands in its arguments (sh ${OPTION})" in request.warnings
+    assert "xlc" not in f"{request}"
+
+
+def test_a_command_that_is_not_known_is_said_to_be_able_to_do_anything(project: Path) -> None:
+    request = request_of(project, {"command": "never-heard-of-it", "args": ["--run=rot13(evil)"]})
+    assert request.warnings == (ANYTHING,)
+
+
+def test_a_default_of_the_files_own_is_shown_and_judged_as_it_runs(project: Path) -> None:
+    code = "-cimport os; os.system('evil')"
+    path = project / ".vscode" / "mcp.json"
+    path.parent.mkdir()
+    content = {
+        "inputs": [{"type": "promptString", "id": "mode", "default": code}],
+        "servers": {"server": {"command": "python3", "args": ["${input:mode}", "srv.py"]}},
+    }
+    path.write_text(json.dumps(content))
+    request = load_config(path).requests["server"]
+    assert request.args == (code, "srv.py")
+    assert request.variables == {}
+    assert any("python3 runs code" in each for each in request.warnings)
+    given = load_config(path, inputs={"mode": "-u"}).requests["server"]
+    assert given.args == ("${input:mode}", "srv.py")
+    assert given.variables == {"input:mode": ("args[0]",)}
+    assert not any("runs code" in each for each in given.warnings)
+
+
+def test_a_default_of_a_variable_is_shown_and_judged_as_it_runs(project: Path) -> None:
+    server = {"command": "${UNSET_PROGRAM:-sh}", "args": ["${UNSET_ARGS:--c}", "evil"]}
+    request = request_of(project, server)
+    assert (request.command, request.args) == ("sh", ("-c", "evil"))
+    assert any("a shell runs" in each for each in request.warnings)
+
+
+def test_a_file_that_is_a_word_of_the_command_is_shown_judged_and_covered(project: Path) -> None:
+    server = {"command": "${file:program}", "args": ["${file:entry.txt}"]}
+    (project / "program").write_text("python3\n")
+    (project / "entry.txt").write_text("server.py")
+    first = windsurf(project, server)
+    assert (first.command, first.args) == ("python3", ("server.py",))
+    assert not any("runs code" in each for each in first.warnings)
+    (project / "entry.txt").write_text("-cevil")
+    second = windsurf(project, server)
+    assert second.args == ("-cevil",)
+    assert any("python3 runs code" in each for each in second.warnings)
+    assert second.digest != first.digest
+
+
+def test_a_file_that_is_put_in_elsewhere_is_covered_and_not_shown(project: Path) -> None:
+    for server in (
+        {"command": "x", "env": {"KEY": "${file:token}"}},
+        {"serverUrl": "https://e.com/mcp", "headers": {"X-Key": "Bearer ${file:token}"}},
+        {"serverUrl": "https://e.com/${file:token}"},
+    ):
+        (project / "token").write_text("one-s3cret")
+        first = windsurf(project, server)
+        (project / "token").write_text("other-s3cret")
+        second = windsurf(project, server)
+        assert first.digest != second.digest
+        assert second == replace(first, digest=second.digest)
+        assert "s3cret" not in f"{first} {first!r} {first.env} {first.headers}"
+
+
+def test_a_users_own_values_are_not_in_the_request(project: Path) -> None:
+    server = {"command": "x", "env": {"KEY": "1234"}}
+    request = request_of(project, server, scope="user")
+    assert (request.env_names, request.env) == (("KEY",), {})
+    assert ANYTHING not in request.warnings
 
 
 def test_the_folder_of_a_users_own_servers_is_not_warned_of(project: Path) -> None:
@@ -234,11 +345,13 @@ def test_an_ordinary_host_is_not_warned_of(project: Path, url: str) -> None:
     [
         *("LD_PRELOAD", "NODE_OPTIONS", "PATH", "PYTHONPATH", "BASH_ENV", "UV_EXTRA_INDEX_URL"),
         *("PIP_EXTRA_INDEX_URL", "UV_INDEX", "npm_config_registry", "PYTHONBREAKPOINT", "HOME"),
-        *("GIT_CONFIG_COUNT", "JDK_JAVA_OPTIONS", "DOCKER_HOST", "BROWSER"),
+        *("GIT_CONFIG_COUNT", "JDK_JAVA_OPTIONS", "DOCKER_HOST", "BROWSER", "BASH_FUNC_ls%%"),
+        *("GOFLAGS", "KUBECONFIG", "JAVA_OPTS", "CMAKE_CXX_FLAGS", "RUSTC_WRAPPER", "MANPAGER"),
+        *("LESSOPEN", "SOMEBODYS_OWN_OPTS", "some_plugin_path"),
     ],
 )
 def test_variables_that_load_code_are_warned_of(project: Path, name: str) -> None:
-    (warning,) = request_of(project, {"command": "x", "env": {name: "1"}}).warnings
+    (warning,) = warned_of(request_of(project, {"command": "x", "env": {name: "1"}}))
     assert name in warning
 
 
@@ -324,11 +437,26 @@ async def test_the_whole_command_is_shown_and_what_it_hides_is_seen(
     assert "Argument 1   | -c" in screen
     assert "Argument 2   | echo\\u{a}\\u{1b}[2Jhi \\u{202e}" in screen
     assert "Argument 3   | --key=${TOKEN}" in screen
-    assert "Variables    | KEY" in screen
+    assert "Variables    | KEY=${TOKEN}" in screen
     assert "Puts in      | TOKEN -> args[2], env.KEY" in screen
     assert "Warning      | a shell runs what stands in its arguments (sh -c)" in screen
     assert "s3cret" not in text
     assert screen[-1] == "Start it? [y/N] n"
+    assert [line.partition(" ")[0] for line in screen[-5:-1]] == ["Command"] + ["Argument"] * 3
+
+
+@needs_a_terminal
+async def test_the_command_stands_beside_the_question_below_any_number_of_names(
+    project: Path, desk: Desk
+) -> None:
+    env = {f"NAME_{number}": "x" for number in range(60)}
+    request = request_of(project, {"command": "evil", "args": ["now"], "env": env})
+    assert await asked(desk, request, "n") is False
+    assert (await desk.screen())[-3:] == [
+        "Command      | evil",
+        "Argument 1   | now",
+        "Start it? [y/N] n",
+    ]
 
 
 @needs_a_terminal

@@ -1,0 +1,394 @@
+"""What looks dangerous in a server that a config file names, in sentences for a person.
+
+No list of dangers is complete, so what is not known here is not thereby harmless: a project's file
+is always said to be able to do anything, first of all. The words are judged as they will be run,
+with everything put in; what comes from the host's environment is named as it is written.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from ..protocol.consent_url import host_warnings
+from ..runtime.loopback import is_loopback
+from ..runtime.safe_text import invisible, safe_text
+from ..transports.http_server import shown
+from .config_launch import Launch
+from .config_places import Scope
+from .interpolation import Expanded
+
+__all__ = ["ANYTHING", "warnings_of"]
+
+ANYTHING = (
+    "it can do anything that its words, its variables and the files of its folder make it do: say "
+    "yes only if you know this project and can tell what every word below does"
+)
+"""Of each program that a project's file names."""
+
+_OTHER_USERS = frozenset({"sudo", "doas", "su", "pkexec", "runas"})
+_SHELLS = frozenset(
+    """
+    sh ash bash csh dash elvish fish hush ion ksh mksh nu pdksh rbash tcsh xonsh yash zsh
+    cmd powershell pwsh
+    """.split()  # noqa: SIM905 - a list of words is read as words
+)
+_SHELL_CODE = re.compile(r"-(?=[abd-z]*c)[a-z]+|/[ck]|-(enc|e|ec|encodedcommand|command)", re.I)
+_INLINE = {
+    "python": re.compile(r"-[abd-zA-Z]*c"),
+    "pypy": re.compile(r"-[abd-zA-Z]*c"),
+    "node": re.compile(r"-[ep]|-pe|--eval|--print|-r|--require|--import|--loader"),
+    "bun": re.compile(r"-[ep]|--eval|--print"),
+    "deno": re.compile(r"eval"),
+    "perl": re.compile(r"-[a-zA-Z]*[eE]"),
+    "ruby": re.compile(r"-[a-zA-Z]*e"),
+    "php": re.compile(r"-[rBRE]|--run"),
+    "lua": re.compile(r"-e"),
+    "luajit": re.compile(r"-e"),
+    "julia": re.compile(r"-[eE]|--eval|--print"),
+    "rscript": re.compile(r"-e"),
+    "elixir": re.compile(r"-e|--eval|--rpc-eval"),
+    "erl": re.compile(r"-eval|-run|-s"),
+    "groovy": re.compile(r"-e"),
+    "scala": re.compile(r"-e"),
+    "guile": re.compile(r"-c"),
+    "expect": re.compile(r"-c"),
+    "osascript": re.compile(r"-e"),
+    "git": re.compile(r"-c|--config-env|--exec-path|--upload-pack|--receive-pack"),
+    "find": re.compile(r"-exec|-execdir|-ok|-okdir"),
+    "tar": re.compile(r"--to-command|--checkpoint-action|-I|--use-compress-program"),
+    "gdb": re.compile(r"-i?ex|--eval-command|--init-eval-command"),
+    "emacs": re.compile(r"-?-eval|--execute|-l|--load|-f|--funcall"),
+    "vim": re.compile(r"-c|--cmd|-S|\+.*", re.DOTALL),
+    "nvim": re.compile(r"-c|--cmd|-S|-l|\+.*", re.DOTALL),
+    "ssh": re.compile(r"(proxy|local|knownhosts)command[= ].*", re.I | re.DOTALL),
+    "make": re.compile(r"--eval"),
+}
+_GLUED = {
+    "python": re.compile(r"-[bBdEhiIOPqsSuvVx]*c(?!\Z)"),
+    "pypy": re.compile(r"-[bBdEhiIOPqsSuvVx]*c(?!\Z)"),
+    "node": re.compile(r"--(eval|print|require|import|loader|experimental-loader)="),
+    "bun": re.compile(r"--(eval|print|preload|require|import)="),
+    "npx": re.compile(r"-c|--call"),
+    "npm": re.compile(r"-c|--call"),
+    "pnpm": re.compile(r"-c|--shell-mode"),
+    "yarn": re.compile(r"-c|--call"),
+    "perl": re.compile(r"-[a-zA-Z]*[eE](?!\Z)"),
+    "ruby": re.compile(r"-[a-zA-Z]*e(?!\Z)"),
+    "php": re.compile(r"-[rBRE](?!\Z)"),
+    "lua": re.compile(r"-e(?!\Z)"),
+    "luajit": re.compile(r"-e(?!\Z)"),
+    "julia": re.compile(r"-[eE](?!\Z)|--(eval|print)="),
+    "git": re.compile(r"--(config-env|exec-path|upload-pack)="),
+    "tar": re.compile(r"--(to-command|checkpoint-action|use-compress-program)="),
+    "ssh": re.compile(r"-o(proxy|local|knownhosts)command[= ]", re.I),
+    "make": re.compile(r"--eval="),
+}
+"""How options begin that have the code in the same word, or that only count here: sought up to the
+first word that is not an option."""
+_AWK = frozenset({"awk", "gawk", "mawk", "nawk", "original-awk"})
+_AWK_FILE = re.compile(r"-f|--file|-E|--exec|-f.*|--file=.*", re.DOTALL)
+_FETCHERS = frozenset(
+    """
+    deno bun bunx npx pnpx npm pnpm yarn uv uvx pipx pip go cargo nix gem
+    """.split()  # noqa: SIM905
+)
+"""Programs that download what they run."""
+_SUBCOMMANDS = frozenset({"run", "tool", "exec", "x", "dlx", "install", "add", "create", "serve"})
+_FROM = frozenset({"--from", "--with", "--package", "-p", "--with-editable", "--spec", "--git"})
+_WITH_VALUE = _FROM | {"-X", "-W"}
+_SOURCE = re.compile(
+    r"(https?|git|ssh|file|data|blob)(\+\w+)?:|git\+|github:|gitlab:|bitbucket:", re.I
+)
+_KNOWN = _SHELLS | _INLINE.keys() | _GLUED.keys() | _AWK | _FETCHERS
+_PIPED = re.compile(
+    r"\b(curl|wget|fetch|iwr|irm|invoke-webrequest)\b[^|;&]{0,2000}\|\s{0,9}(sudo\s{1,9})?"
+    r"(\S{0,99}/)?\w{0,9}(sh|bash|python\d?|node|perl|ruby|iex|invoke-expression)\b"
+    r"|(\$\(|`|<\()\s{0,9}(curl|wget)\b",
+    re.I,
+)
+_DELETES = re.compile(
+    r"\brm\s{1,9}(-\w{1,20}\s{1,9}){0,5}-(\w{0,20}[rR]\w{0,20}f|\w{0,20}f\w{0,20}[rR]|-recursive)"
+)
+_LONGEST = 50_000
+"""Characters of a command that these patterns look through: they take time."""
+_SHOWN_OPTION = 40
+_LONGEST_PATH = 4_096
+_SENSITIVE = re.compile(
+    r"(^|[/\\=:~])(\.ssh|\.aws|\.gnupg|\.kube|\.netrc|\.docker|\.config/gcloud|id_(rsa|ed25519|ecdsa)"
+    r"|etc/(shadow|passwd|sudoers))($|[/\\:.])"
+)
+_PRIVILEGED = re.compile(r"--privileged|--pid=host|--net(work)?=host|docker\.sock")
+_LOADERS = re.compile(
+    r"LD_(PRELOAD|LIBRARY_PATH|AUDIT)|DYLD_\w+|GCONV_PATH|OPENSSL_(CONF|MODULES)|PATH|HOME"
+    r"|XDG_(CONFIG|DATA)_(HOME|DIRS)"
+    r"|PYTHON(PATH|STARTUP|HOME|USERBASE|BREAKPOINT|WARNINGS|PLATLIBDIR|PYCACHEPREFIX|EXECUTABLE)"
+    r"|NODE_(OPTIONS|PATH|REPL_EXTERNAL_MODULE|TLS_REJECT_UNAUTHORIZED|EXTRA_CA_CERTS)"
+    r"|BASH_ENV|ENV|SHELL|PROMPT_COMMAND|IFS|SHELLOPTS|PERL5(OPT|LIB|DB)|RUBY(OPT|LIB)"
+    r"|(JAVA_TOOL|_JAVA|JDK_JAVA)_OPTIONS|CLASSPATH|DOTNET_STARTUP_HOOKS|CORECLR_\w+"
+    r"|GIT_(SSH(_COMMAND)?|CONFIG\w*|EXEC_PATH|PROXY_COMMAND|ASKPASS|EXTERNAL_DIFF|PAGER|EDITOR)"
+    r"|BROWSER|EDITOR|VISUAL|PAGER|DOCKER_(HOST|CONFIG|CONTEXT)"
+    r"|(npm|pnpm|uv|pip|pipx|bun)_config_\w+|yarn_\w*registry\w*|cargo_(home|registr\w+)"
+    r"|(uv|pip|pipx)_(index|(extra_)?index_url|default_index|find_links|override|constraint|python)"
+    r"|(HTTPS?|ALL)_PROXY|SSL_CERT_(FILE|DIR)|(REQUESTS|CURL)_CA_BUNDLE"
+    r"|BASH_FUNC_.*|KUBECONFIG|GO(ROOT|PATH|PROXY|ENV|BIN|NOSUMDB|PRIVATE)|CC|CXX|LD|AR|MAKE"
+    r"|LESS(OPEN|CLOSE)|COMSPEC|PATHEXT|PSMODULEPATH|ZDOTDIR|INPUTRC|TERMINFO|\w*PAGER|\w*EDITOR"
+    r"|RUSTC|LUA_(C?PATH|INIT)\w*|PHP(RC|_INI_SCAN_DIR)|R_(PROFILE|ENVIRON)\w*|JULIA_\w+|DENO_\w+"
+    r"|\w*(OPTS|OPTIONS|FLAGS|PRELOAD|WRAPPER|_HOOKS?|RUNNER|_CONFIG_FILE|_CONFIG_HOME)"
+    r"|\w*(LIBRARY_PATH|PLUGIN_PATH|MODULE_PATH|RSH|ASKPASS)",
+    re.I | re.DOTALL,
+)
+_SYSTEM = ("/usr/", "/bin/", "/sbin/", "/opt/homebrew/", "/nix/store/", "/snap/")
+
+
+class _Word(NamedTuple):
+    """One word of a command."""
+
+    value: str
+    """As it will be run."""
+    shown: str
+    """As it may be shown."""
+    program: str
+    """What it is called if it is a program: without folder and ending."""
+
+    @classmethod
+    def of(cls, value: str, shown: str) -> _Word:
+        name = re.split(r"[/\\]", value)[-1].lower()
+        return cls(value, shown, name.removesuffix(".exe").removesuffix(".cmd"))
+
+    @property
+    def name(self) -> str:
+        """The program, to be named in a warning."""
+        return self.program if self.value == self.shown else _short(self.shown)
+
+    def named(self, option: str) -> str:
+        """The ``option`` that it is, or begins with."""
+        return safe_text(option if self.value == self.shown else self.shown, _SHOWN_OPTION)
+
+
+def warnings_of(
+    launch: Launch, variables: Mapping[str, tuple[str, ...]], scope: Scope, folder: Path
+) -> Iterator[str]:
+    if launch.command is not None:
+        if scope == "project":
+            yield ANYTHING
+        words = [launch.command, *launch.args]
+        yield from launch.remarks
+        yield from _of_words(_split(words))
+        yield from _of_hosts(word.shown for word in words)
+        yield from _of_paths(launch, scope, folder)
+        yield from _of_environment(launch)
+    if launch.url is not None:
+        yield from launch.remarks
+        yield from _of_url(launch.url.shown)
+    yield from _of_variables(variables)
+
+
+def _of_words(words: list[_Word]) -> Iterator[str]:
+    names = (word.program for word in words)
+    for name in dict.fromkeys(name for name in names if name in _OTHER_USERS):
+        yield f"it uses {name}, which runs commands with another user's rights"
+    first: dict[str, int] = {}
+    for at, word in enumerate(words):
+        first.setdefault(word.program.rstrip("0123456789."), at)
+    for base in (base for base in first if base in _KNOWN):
+        yield from _of_program(base, words[first[base]], words[first[base] + 1 :])
+    whole = " ".join(word.value for word in words)
+    if len(whole) > _LONGEST:
+        yield f"it has {len(whole):,} characters, and the end was not looked through for dangers"
+    whole = whole[:_LONGEST]
+    if _PIPED.search(whole):
+        yield "it downloads something and runs it (curl | sh)"
+    if _DELETES.search(whole):
+        yield "it deletes files and folders (rm -rf)"
+    if any(_PRIVILEGED.search(word.value) for word in words):
+        yield "it asks for a container with rights over this machine"
+    if any(invisible(word.value) for word in words):
+        yield "it contains characters that cannot be seen"
+
+
+def _of_program(base: str, program: _Word, rest: list[_Word]) -> Iterator[str]:
+    """What ``program``, known as ``base``, is made to do by the words after it."""
+    inline = _SHELL_CODE if base in _SHELLS else _INLINE.get(base)
+    matches = () if inline is None else ((word, inline.fullmatch(word.value)) for word in rest)
+    found = next((word.named(match[0]) for word, match in matches if match), None)
+    found = found or _glued(base, rest)
+    if found is not None and base in _SHELLS:
+        yield f"a shell runs what stands in its arguments ({program.name} {found})"
+    elif found is not None:
+        yield f"{program.name} runs code that stands in its arguments ({found})"
+    elif base in _AWK and not any(_AWK_FILE.fullmatch(word.value) for word in rest):
+        yield f"{program.name} runs code that stands in its arguments"
+    if base in _FETCHERS and (source := _source(rest)) is not None:
+        yield f"{program.name} downloads code and runs it: {_short(source.shown)}"
+
+
+def _source(rest: list[_Word]) -> _Word | None:
+    """The word that says from where code is downloaded, if that is no name of a package."""
+    previous = ""
+    for word in rest:
+        value = word.value
+        option, _, given = value.partition("=")
+        if previous in _FROM and _SOURCE.match(value):
+            return word
+        if option in _FROM and _SOURCE.match(given):
+            return word
+        if not value.startswith("-") and previous not in _FROM and value not in _SUBCOMMANDS:
+            return word if _SOURCE.match(value) else None
+        previous = value
+    return None
+
+
+def _split(words: list[Expanded]) -> list[_Word]:
+    """With what ``env -S`` takes apart taken apart."""
+    whole = [_Word.of(word.value, word.shown) for word in words]
+    if whole[0].program != "env":
+        return whole
+    found: list[_Word] = []
+    left = _LONGEST
+    for word in whole:
+        left -= len(word.value)
+        option, _, rest = (
+            word.value.partition("=") if word.value.startswith("--split") else ("", "", word.value)
+        )
+        try:
+            parts = shlex.split(rest) if left >= 0 else [rest]
+        except ValueError:
+            parts = [rest]
+        is_shown = word.value == word.shown
+        parts = [*([option] if option else []), *parts]
+        found += (_Word.of(part, part if is_shown else word.shown) for part in parts)
+    return found
+
+
+def _glued(program: str, words: list[_Word]) -> str | None:
+    """The option of ``program`` that has code in its own word, without the code."""
+    pattern = _GLUED.get(program)
+    if pattern is None:
+        return None
+    for word in _leading(words):
+        match = pattern.match(word.value)
+        if match is not None:
+            return word.named(match[0])
+    return None
+
+
+def _leading(words: list[_Word]) -> Iterator[_Word]:
+    """The options before the first word that is neither an option nor the value of one."""
+    is_value = False
+    for word in words:
+        if word.value.startswith("-"):
+            yield word
+        elif not is_value and word.value not in _SUBCOMMANDS:
+            return
+        is_value = word.value in _WITH_VALUE
+
+
+def _of_hosts(words: Iterable[str]) -> Iterator[str]:
+    """What URLs in them hide of where they lead: many commands only connect to one."""
+    for word in words:
+        start = word.find("://")
+        scheme = re.search(r"[A-Za-z][A-Za-z0-9+.-]{0,40}\Z", word[max(0, start - 41) : start])
+        if start < 0 or scheme is None:
+            continue
+        url = scheme[0] + word[start : start + _LONGEST_PATH]
+        if _is_international(url):
+            yield from _of_host(url)
+
+
+def _is_international(url: str) -> bool:
+    host = url.partition("://")[2].partition("/")[0].lower()
+    return not host.isascii() or any(part.startswith("xn--") for part in re.split(r"[.@]", host))
+
+
+def _of_host(url: str) -> Iterator[str]:
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        host = ""
+    if not host or any(sign in host for sign in "${}%"):  # a variable, of which there is a warning
+        if _is_international(url):
+            yield f"{_short(shown(url))}: letters outside ASCII stand in its host"
+        return
+    for warning in host_warnings(host):
+        yield f"{_short(shown(url))}: {_short(warning)}"
+
+
+def _of_paths(launch: Launch, scope: Scope, folder: Path) -> Iterator[str]:
+    """Judged by what they are, and named as they are written."""
+    home = str(Path.home())
+    env_file = None if launch.env_file is None else launch.env_file.path
+    cwd = None if launch.cwd is None or launch.cwd.value == str(folder) else launch.cwd
+    places = [launch.command, *launch.args, cwd, env_file]
+    for number, each in enumerate(each for each in places if each is not None):
+        word, name = each.value, _short(each.shown)
+        if _SENSITIVE.search(word):
+            yield f"it names a place where secrets are kept: {name}"
+        path = word.rpartition("=")[2] if word.startswith("-") else word
+        whole = path.rstrip("/\\") or path
+        if whole in (home, "~", "$HOME", "${HOME}", "%USERPROFILE%", "/", "C:"):
+            yield f"it names your whole home folder or disk: {name}"
+        elif scope == "project" and _is_outside(path, folder, is_command=number == 0):
+            yield f"it names a path outside the project: {name}"
+
+
+def _is_outside(path: str, folder: Path, *, is_command: bool) -> bool:
+    if path.startswith("~"):
+        return True
+    if not (os.path.isabs(path) or ".." in re.split(r"[/\\]", path)) or "://" in path:
+        return False
+    if is_command and path.startswith(_SYSTEM):
+        return False
+    if len(path) > _LONGEST_PATH:
+        return True
+    written, base = os.path.abspath(folder / path), os.path.abspath(folder)
+    # Only a path that looks like one of the project's is looked up: it may be a link.
+    return not _within(written, base) or not _within(
+        os.path.realpath(written), os.path.realpath(base)
+    )
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _of_environment(launch: Launch) -> Iterator[str]:
+    names = [*launch.env, *(launch.env_file.values if launch.env_file else ())]
+    for name in dict.fromkeys(names):
+        if _LOADERS.fullmatch(name):
+            yield f"the variable {_short(name)} can make programs load or run other code"
+
+
+def _of_url(url: str) -> Iterator[str]:
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return
+    yield from _of_host(url)
+    if parts.scheme.lower() == "http" and not is_loopback(host):
+        yield "the connection is not encrypted (http)"
+    if parts.username or parts.password:
+        yield "the URL has a user name or password in it"
+
+
+def _of_variables(variables: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    for name, places in variables.items():
+        shown_name = _short(name)
+        if name.startswith("file:"):
+            yield f"the content of a file is put in: {_short(name[5:])}"
+        if "command" in places:
+            yield f"the variable {shown_name} decides which program is run"
+        if any(place.startswith("args[") for place in places):
+            yield f"the variable {shown_name} is put into an argument, where other programs see it"
+        if "url" in places:
+            yield f"the variable {shown_name} is put into a URL, where it may be recorded"
+
+
+def _short(text: str) -> str:
+    return safe_text(text, 200)
