@@ -167,7 +167,10 @@ class PagedCache(ABC, Generic[L]):
         It may be out of date, but the server has not said so, the time for which the server said
         that it holds is not over, and it was fetched for this user.
         """
-        if self._seen != self._changes or self._private or self._expired:
+        if self._seen != self._changes or self._private:
+            return None
+        until = self._holds_until
+        if until is not math.inf and self._now() >= until:
             return None
         subscription = self.subscription
         if subscription.is_available and not subscription.is_used:

@@ -50,6 +50,7 @@ class Handover:
 
     async def start(self, call: CallState) -> Task:
         """Make a call, and hand over the task that the server makes of it."""
+        await self._ledger.prepare()
         transport, salt = self._connection.transport, os.urandom(16)
         authorization = await authorization_of(transport, salt)
         call.hands_over = True
@@ -75,7 +76,7 @@ class Handover:
             tool=tool.name,
             timeouts=call.timeouts,
             on_progress=call.on_progress,
-            saved=lambda: saved.to_json(self._ledger.key),
+            saved=lambda: saved.to_json(self._ledger.key()),
             outcome=result if run is None else None,
         )
         self._held[saved.digest] = task
@@ -83,7 +84,7 @@ class Handover:
 
     def resume(self, given: Mapping[str, Any] | str) -> Task:
         """The task that another session has saved; one that this session has is the same object."""
-        saved = SavedTask.read(given, self._ledger.key)
+        saved = SavedTask.read(given, self._ledger.key())
         revision = self._connection.agreed().era.revision
         saved.check_server(self._server, self._connection.transport, revision)
         held = self._held.get(saved.digest)

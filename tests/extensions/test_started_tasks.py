@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +21,20 @@ from mcp_client import (
     ConfigError,
     ConnectionLost,
     Deny,
+    FileState,
     Handlers,
     Host,
     HttpServer,
     InvalidResult,
     JsonRpcError,
     MemoryServer,
+    MemoryState,
     MemoryTokens,
     OAuth,
     OutcomeUnknown,
     ServerError,
     Session,
+    State,
     Task,
     Token,
     Unanswered,
@@ -40,7 +44,7 @@ from mcp_client import (
     verify_audit,
 )
 from mcp_client.auth.tokens import Key, Source
-from mcp_client.session.task_ledger import PROCESS_LEDGER
+from mcp_client.session.task_ledger import PROCESS_LEDGER, ProcessLedger, StateLedger
 from tests.server.asking import FORM
 from tests.server.http_server import serving
 from tests.server.tasking import ID, Tasking, TaskingOverHttp, done, working
@@ -373,10 +377,61 @@ async def test_a_saved_task_is_good_only_where_its_key_is(monkeypatch: pytest.Mo
     whole = await saved(MemoryServer(server))
     async with connect(MemoryServer(server), approval=allow_all) as session:
         with monkeypatch.context() as elsewhere:
-            elsewhere.setattr(PROCESS_LEDGER, "key", b"that of another process")
+            elsewhere.setattr(PROCESS_LEDGER, "_key", b"that of another process")
             with pytest.raises(ConfigError, match="give both the same state"):
                 session.resume_task(whole)
         assert (await session.resume_task(whole).result()).text == "done"
+
+
+def shares(session: Session, state: State | None) -> None:
+    """As in a process of its own that has ``state``, or none."""
+    session._handover._ledger = ProcessLedger() if state is None else StateLedger(state)
+
+
+async def test_a_task_is_resumed_in_another_process_that_has_the_same_state(tmp_path: Path) -> None:
+    server, log = Tasking(done()), tmp_path / "audit.jsonl"
+    async with connect(MemoryServer(server), approval=allow_all, audit=log) as session:
+        shares(session, FileState(tmp_path / "state"))
+        whole = (await session.start_tool("slow")).to_json()
+    async with connect(MemoryServer(server), approval=allow_all, audit=log) as session:
+        for other in (None, FileState(tmp_path / "another")):
+            shares(session, other)
+            with pytest.raises(ConfigError, match="give both the same state"):
+                session.resume_task(whole)
+    for _ in range(2):
+        async with connect(MemoryServer(server), approval=allow_all, audit=log) as session:
+            shares(session, FileState(tmp_path / "state"))
+            assert (await session.resume_task(whole).result()).text == "done"
+    assert [record["event"] for record in records(log)] == ["opened", "closed"]
+
+
+@pytest.mark.one_backend
+async def test_the_ends_of_tasks_are_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = MemoryState()
+    ledger = StateLedger(state)
+    assert [await ledger.close(task) for task in ("a", "a", "b")] == [True, False, True]
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 100 * 86_400)
+    for number in range(1_000):
+        assert await ledger.close(f"c{number}")
+        if "a" not in state.list("tasks"):
+            break
+    assert set(state.list("tasks")) == {f"c{n}" for n in range(number + 1)}
+
+
+@pytest.mark.one_backend
+async def test_a_state_that_fails_at_the_end_of_a_task_takes_no_result(tmp_path: Path) -> None:
+    class Failing(MemoryState):
+        def change(self, kind: str, key: str, function: Any) -> Any:
+            if kind == "tasks":
+                raise ConfigError("the disk is full")
+            return super().change(kind, key, function)
+
+    server, log = Tasking(done()), tmp_path / "audit.jsonl"
+    async with connect(MemoryServer(server), approval=allow_all, audit=log) as session:
+        shares(session, Failing())
+        assert (await (await session.start_tool("slow")).result()).text == "done"
+    assert [record["event"] for record in records(log)] == ["opened", "closed"]
 
 
 @pytest.mark.parametrize("end", ["ok", "OutcomeUnknown"])
