@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from ..protocol.versions import is_known
 from ..runtime.safe_text import invisible, safe_text
 from .config_launch import EnvFile, Launch, Login
 from .config_problem import Fields, Reading, listed
-from .config_text import KeyPath
+from .config_text import KeyPath, OutOfRange
 from .interpolation import Expanded, Unset, file_text
 
 __all__ = ["read_server"]
@@ -73,6 +73,11 @@ def read_server(reading: Reading, path: KeyPath, members: Any) -> Launch | None:
             left_out=True,
         )
         return None
+    if (where := _out_of_range(members)) is not None:
+        reading.note(
+            (*path, *where), "is a number out of range; the server is left out", left_out=True
+        )
+        return None
     grants = [each for each in members if _GRANTS.fullmatch(each)]
     fields = Fields(reading, path, members, reading.program.fields)
     fields.report_unknown(
@@ -81,6 +86,22 @@ def read_server(reading: Reading, path: KeyPath, members: Any) -> Launch | None:
     for grant in grants:
         _refuse_grant(fields, grant, members[grant])
     return _Server(fields, name, members).launch()
+
+
+def _out_of_range(value: Any) -> KeyPath | None:
+    """Where a number stands in ``value`` that is too large to be read."""
+    if isinstance(value, OutOfRange):
+        return ()
+    items: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    for part, each in items:
+        found = _out_of_range(each)
+        if found is not None:
+            return (part, *found)
+    return None
 
 
 def _refuse_grant(fields: Fields, name: str, value: Any) -> None:

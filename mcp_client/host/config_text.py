@@ -11,14 +11,17 @@ Files are from repositories, so their size and depth are limited before and whil
 from __future__ import annotations
 
 import json
+import math
 import re
+import secrets
 import tomllib
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, TypeAlias
 
-__all__ = ["Document", "KeyPath", "NotReadable", "read_json", "read_toml"]
+__all__ = ["Document", "KeyPath", "NotReadable", "OutOfRange", "read_json", "read_toml"]
 
 KeyPath: TypeAlias = "tuple[str | int, ...]"
 
@@ -33,7 +36,11 @@ _MAX_DOTS = 256
 _NOTHING_SEEN = re.compile(r"[ \t\r\n]*")
 _COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
 _NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_MAX_DIGITS = 1_000
+_MAX_DIGITS = 300
+"""Of a whole number: a float can be no larger, and Python reads at most 4,300 digits."""
+_LONG_NUMBER = re.compile(rf"(?<![\w.])[0-9][0-9_]{{{_MAX_DIGITS},}}(?![\w.])", re.ASCII)
+_MAX_BITS = 1_000
+_PLACEHOLDER = re.compile(r"[1-9][0-9]{30}")
 _CONSTANTS = {"true": True, "false": False, "null": None}
 _WORD = re.compile(r"[A-Za-z]+")
 _TOML_LINE = re.compile(r"at line ([0-9]+), column [0-9]+")
@@ -47,6 +54,14 @@ class NotReadable(Exception):
     def __init__(self, why: str, line: int | None = None) -> None:
         super().__init__(why)
         self.line = line
+
+
+class OutOfRange(float):
+    """Stands for a number that is too large to be one here: it spoils what it is written in, and
+    nothing else of the file."""
+
+    def __new__(cls) -> OutOfRange:
+        return super().__new__(cls, "inf")
 
 
 @dataclass(slots=True)
@@ -161,14 +176,10 @@ class _JsonReader:
 
     def _number(self, match: re.Match[str]) -> int | float:
         whole, fraction, exponent = match.groups()
-        if len(match[0]) > _MAX_DIGITS:
-            raise self._wrong("a number is too long", match.start())
         if fraction is None and exponent is None:
-            return int(whole)
+            return int(whole) if len(whole) <= _MAX_DIGITS else OutOfRange()
         number = float(match[0])
-        if number - number != 0:
-            raise self._wrong("a number is too large", match.start())
-        return number
+        return number if math.isfinite(number) else OutOfRange()
 
     def _blank(self, at: int) -> int:
         """Past white space, and comments where they are allowed."""
@@ -208,8 +219,9 @@ def read_toml(text: str) -> Document:
     for number, line in enumerate(lines, 1):
         if line.count(".") > _MAX_DOTS:
             raise NotReadable(f"it has more than {_MAX_DOTS} dots", number)
+    readable, long = _without_long_numbers(text)
     try:
-        value = tomllib.loads(text)
+        value = tomllib.loads(readable)
     except tomllib.TOMLDecodeError as error:
         why = str(error)
         place = _TOML_LINE.search(why)
@@ -219,7 +231,38 @@ def read_toml(text: str) -> Document:
         raise NotReadable("it is nested too deep") from None
     if _depth(value) > _MAX_DEPTH:
         raise NotReadable(f"it is nested deeper than {_MAX_DEPTH} levels")
-    return Document(value, _toml_lines(lines))
+    return Document(_in_range(value, long), _toml_lines(lines))
+
+
+def _without_long_numbers(text: str) -> tuple[str, dict[str, str]]:
+    """The text with short numbers for the long ones, which Python refuses to read; and by each of
+    those what stands there. Such digits may as well be part of a text or a name."""
+    start = 0
+    while not start or str(start)[:20] in text:
+        start = (10**19 + secrets.randbelow(9 * 10**19)) * 10**11
+    shorter: dict[str, str] = {}
+
+    def replaced(match: re.Match[str]) -> str:
+        return shorter.setdefault(match[0], str(start + len(shorter)))
+
+    return _LONG_NUMBER.sub(replaced, text), {short: long for long, short in shorter.items()}
+
+
+def _in_range(value: Any, long: Mapping[str, str]) -> Any:
+    """With what was replaced put back, and ``OutOfRange`` for the numbers that are."""
+    match value:
+        case bool():
+            return value
+        case int():
+            too_large = value.bit_length() > _MAX_BITS or str(abs(value)) in long
+            return OutOfRange() if too_large else value
+        case str() if long:
+            return _PLACEHOLDER.sub(lambda match: long.get(match[0], match[0]), value)
+        case dict():
+            return {_in_range(name, long): _in_range(each, long) for name, each in value.items()}
+        case list():
+            return [_in_range(each, long) for each in value]
+    return value
 
 
 def _toml_lines(lines: list[str]) -> dict[KeyPath, int]:

@@ -193,12 +193,47 @@ def test_any_toml_is_read_or_refused(value: Any) -> None:
         checked(path, "codex")
 
 
-@given(st.binary(max_size=60), st.sampled_from(["mcp.json", "config.toml"]))
-@examples(100)
-def test_any_bytes_are_read_or_refused(content: bytes, name: str) -> None:
-    with file_of(name, "") as path:
+@given(st.binary(max_size=60), st.sampled_from(sorted(PROGRAMS)))
+@examples(200)
+def test_any_bytes_are_read_or_refused(content: bytes, program: str) -> None:
+    with file_of("file", "") as path:
         path.write_bytes(content)
-        checked(path, "codex" if name.endswith("toml") else "vscode")
+        checked(path, program)
+
+
+_CODEX = """[mcp_servers.bad]
+command = "x"
+{field} = {number}
+env = {{ A = {number} }}
+[mcp_servers.good]
+command = "y"
+"""
+_JSON_FILE = """{{"{top}": {{
+  "bad": {{"command": "x", "{field}": {number}, "env": {{"A": {number}}}}},
+  "good": {{"command": "y"}}}}}}"""
+_NUMBER_FIELDS = ["timeout", "startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec", "odd"]
+
+
+@given(
+    st.sampled_from(sorted(PROGRAMS)),
+    st.sampled_from(_NUMBER_FIELDS),
+    st.sampled_from(["", "-"]),
+    st.sampled_from(["{}", "1e{}", "{}.5", "0.{}", "{}e9"]),
+    st.integers(0, 6_000),
+)
+@examples(300)
+def test_a_number_of_any_size_costs_its_own_server_at_most(
+    program: str, field: str, sign: str, form: str, digits: int
+) -> None:
+    number = sign + form.format("9" * (digits + 1))
+    text = _CODEX if PROGRAMS[program].toml else _JSON_FILE
+    content = text.format(top=PROGRAMS[program].servers, field=field, number=number)
+    with file_of("file", content) as path:
+        config = checked(path, program)
+    assert config is not None
+    assert "good" in config.servers
+    for problem in config.problems:
+        assert problem.key.startswith(f"{PROGRAMS[program].servers}.bad"), problem
 
 
 _USABLE: dict[str, Callable[[str], Any]] = {
