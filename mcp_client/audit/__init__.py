@@ -7,6 +7,8 @@
     skill_load.py    the two records of loading a skill
     sinks.py         a file, or a function of the host's
     redaction.py     what a record may show, without secrets and bounded
+    redaction_function.py  the same by a function of the host's
+    session_record.py      what the record of a whole session shows
     secret_text.py   where in a text secrets are
     schema_marks.py  which arguments a tool's schema marks as secret
     log_file.py      the file, to which lines are only ever added

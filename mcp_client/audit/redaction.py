@@ -28,7 +28,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -55,6 +55,8 @@ _BUDGET = 8_192
 """Characters shown of all arguments together."""
 _STRING = 1_000
 _DEEPEST = 24
+_DEEPEST_WHOLE = 256
+_UNBOUNDED = 1 << 62
 _BITS = 256
 _WINDOW = 4_096
 """Characters looked at beyond those that are shown."""
@@ -91,6 +93,14 @@ class Shown:
     count: int = 0
     """How many were left out."""
     left: int = _BUDGET
+    whole: bool = False
+    """Whether all of it is shown, however much that is."""
+    answer: bool = False
+    """Whether what stands for a secret has its type."""
+
+    def inner(self) -> Shown:
+        """For a value within a text."""
+        return Shown(left=_UNBOUNDED, whole=True) if self.whole else Shown()
 
     def hide(self, secret: Any, path: _Path) -> None:
         self.count += 1
@@ -135,7 +145,17 @@ class Redaction:
 
         ``value`` need not be JSON: what is not is named by its type.
         """
-        shown = Shown()
+        return self._shown(Shown(), value, schema)
+
+    def whole(self, value: Any, schema: Any = None, *, answer: bool = False) -> Shown:
+        """``value``, which is JSON, all of it but for what is secret; no deeper than 256 levels.
+
+        ``answer``: what a server said, whose shape stays.
+        """
+        shown = Shown(left=_UNBOUNDED, whole=True, answer=answer)
+        return self._shown(shown, value, schema)
+
+    def _shown(self, shown: Shown, value: Any, schema: Any) -> Shown:
         schemas, secret = ((), False) if schema is None else applicable(schema, [schema])
         if secret:
             shown.value = self._hide(value, None, shown)
@@ -165,16 +185,19 @@ class Redaction:
             return value
         shown.left -= len(REDACTED)
         shown.hide(value, path)
-        return REDACTED
+        return _stand_in(value) if shown.answer else REDACTED
 
     def _string(self, text: str, path: _Path, shown: Shown, depth: int) -> str:
-        limit = max(min(_STRING, shown.left), 0)
-        if 2 <= len(text) <= _JSON and text.lstrip()[:1] in ("{", "["):
+        limit = len(text) if shown.whole else max(min(_STRING, shown.left), 0)
+        if 2 <= len(text) <= max(_JSON, limit) and text.lstrip()[:1] in ("{", "["):
             clean = self._json(text, 0, shown, path, depth)
             if clean is not None:
                 return self._charged(clean[2], limit, len(text), shown)
         window = text[: limit + _WINDOW]
-        result, secrets = self._cut(window, limit, len(text), (), depth)
+        if shown.whole:
+            result, secrets = self._clean(text, (), depth, shown)
+        else:
+            result, secrets = self._cut(window, limit, len(text), (), depth)
         if secrets:
             shown.hide([secret for secret in secrets if len(secret) > _SHORTEST], path)
         shown.left -= len(result)
@@ -196,7 +219,7 @@ class Redaction:
         return clean if whole <= limit else f"{clean}… ({whole} characters)", secrets
 
     def _clean(
-        self, text: str, edits: Iterable[_Edit] = (), depth: int = 0
+        self, text: str, edits: Iterable[_Edit] = (), depth: int = 0, about: Shown | None = None
     ) -> tuple[str, list[str]]:
         """``text`` without its secrets, and those."""
         edits, secrets = list(edits), list[str]()
@@ -207,14 +230,14 @@ class Redaction:
             edits += self._by_look(text)
             if self._names.keys and may_have_names(text):
                 edits += ((*span, REDACTED) for span in find_named(text, self._names))
-                inside = Shown()
+                inside = Shown() if about is None else about.inner()
                 edits += self._embedded(text, depth, inside)
                 secrets += inside.hidden
         clean, found = _edited(text, edits)
         secrets += found
         if depth < _DEEPEST:
             for start, end, decoded in decodings(clean):
-                inner, found = self._clean(decoded, (), depth + 8)
+                inner, found = self._clean(decoded, (), depth + 8, about)
                 if found:
                     whole = start == 0 and end == len(clean)
                     clean = inner if whole else _edited(clean, [(start, end, REDACTED)])[0]
@@ -267,7 +290,7 @@ class Redaction:
             return None
         if whole and text[end:].strip():
             return None
-        inner = Shown()
+        inner = shown.inner()
         clean = _Walk(self, None, inner).value(value, (), path, depth + 1)
         if not inner.count:
             return None if whole else (start, end, "")
@@ -297,10 +320,10 @@ class _Walk:
             return self._redaction._string(value, path, shown, depth)
         if isinstance(value, int):
             bits = value.bit_length()
-            return int(value) if bits <= _BITS else f"[a number of {bits} bits]"
+            return int(value) if bits <= _BITS or shown.whole else f"[a number of {bits} bits]"
         if isinstance(value, float):
             return float(value) if abs(value) < float("inf") else f"[{float(value)}]"
-        if depth >= _DEEPEST:
+        if depth >= (_DEEPEST_WHOLE if shown.whole else _DEEPEST):
             return "[left out: nested too deep]"
         if isinstance(value, Mapping):
             return self._object(value, schemas, path, depth)
@@ -392,42 +415,14 @@ class _Walk:
         return self._names.is_secret(before)
 
 
-class _Custom(Redaction):
-    """A function of the host's decides; what it lets through is shown as it is, and bounded.
-
-    It is called with the arguments, and with each text about them. What it left out of the
-    arguments is left out of those texts, too.
-    """
-
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        super().__init__()
-        self._function = function
-        self._bounds = Redaction(keys=(), patterns=())
-
-    def show(self, value: Any, schema: Any = None) -> Shown:
-        before = texts_of(value, _SECRETS)
-        try:
-            shown = self._bounds.show(self._function(value))
-            after = texts_of(shown.value, 4 * _SECRETS)
-        except Exception as error:  # noqa: BLE001 - the host's function may raise anything
-            return Shown(f"[unreadable: {type(error).__name__}]", before)
-        shown.hidden = [text for text in before if not any(text in other for other in after)]
-        return shown
-
-    def about(self, text: str, limit: int, hidden: Iterable[str]) -> str:
-        try:
-            own = self._function(text)
-        except Exception:  # noqa: BLE001 - many functions take arguments only
-            own = None
-        return super().about(own if isinstance(own, str) else text, limit, hidden)
-
-
 def redaction_of(redaction: Any) -> Redaction:
     """A ``Redaction``, or one made of a function from arguments to what may be shown of them."""
     if isinstance(redaction, Redaction):
         return redaction
     if callable(redaction):
-        return _Custom(redaction)
+        from .redaction_function import RedactionFunction
+
+        return RedactionFunction(redaction)
     raise ConfigError(f"redaction={redaction!r}: give Redaction(keys=..., patterns=...)")
 
 
@@ -456,6 +451,17 @@ def _edited(text: str, edits: Iterable[_Edit]) -> tuple[str, list[str]]:
     return "".join((*parts, text[at:])), [
         text[start:end] for start, end, new in merged if new == REDACTED
     ]
+
+
+def _stand_in(value: Any) -> Any:
+    """What stands for a secret, of the same type."""
+    if isinstance(value, Mapping):
+        return {f"{REDACTED} {count}": _stand_in(each) for count, each in enumerate(value.values())}
+    if isinstance(value, list | tuple):
+        return [_stand_in(each) for each in value]
+    if isinstance(value, bool | None) or not isinstance(value, int | float):
+        return value if isinstance(value, bool | None) else REDACTED
+    return type(value)(0)
 
 
 def _kind(names: SecretNames, name: str) -> str:

@@ -1,10 +1,17 @@
 """What the record of a session leaves out: see ``mcp_client.transports.recording``.
 
-Arguments of calls by the names of their members, by look, and by what the tool's schema marks;
-results and everything else by look alone, so that what is replayed still has its shape. What a
-server lists is kept as it is: a definition with a word missing would be another one. The id of
-a task is all that is needed to get its result: ``[task 1]`` stands for it wherever it occurs, so
-that the client that a record is replayed to asks about that.
+One redaction goes over every part of every message (see ``redaction``): members by their names,
+strings and names by look, JSON within strings, and what a tool's input schema marks in the
+arguments of its calls. Schemas alone are kept as they are. Beside that is left out, wherever and in
+whatever usual spelling it comes back, what was left out of the arguments of a request before, and
+what the server was given to keep secret (``env=``, headers, tokens).
+
+In an answer a stand-in has the type of what it stands for (``"[redacted]"``, 0), so that what is
+replayed still has its shape. The id of a task is all that is needed to get its result:
+``[task 1]`` stands for it wherever it occurs, so that the client that a record is replayed to asks
+about that.
+
+What neither a name, a look nor a mark tells to be a secret stands in the record.
 """
 
 from __future__ import annotations
@@ -13,7 +20,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..protocol.metadata import related_task
-from .redaction import Redaction
+from ..runtime.known_secrets import KnownSecrets
+from .redaction import REDACTED, Redaction
 
 __all__ = ["SessionRecord"]
 
@@ -21,6 +29,9 @@ _SHORTEST = 4
 """Characters of an id. A shorter one hides nothing, and would spoil every text."""
 _MOST = 1_024
 """Tasks of one session that are known again."""
+_SCHEMAS = frozenset({"inputSchema", "outputSchema", "requestedSchema", "progressToken"})
+"""Members of the protocol in which names are not those of secrets."""
+_PARTS = _SCHEMAS | {"tools", "inputRequests", "params"}
 
 
 class SessionRecord:
@@ -28,9 +39,15 @@ class SessionRecord:
 
     def __init__(self, redaction: Redaction) -> None:
         self._redaction = redaction
+        self._given = KnownSecrets(REDACTED)
+        self._left_out = KnownSecrets(REDACTED)
         self._schemas: dict[str, Any] = {}
         self._tasks: dict[str, str] = {}
         """By the id of a task, what stands for it."""
+
+    def follow(self, secrets: KnownSecrets) -> None:
+        """``secrets`` is what the server is given to keep secret."""
+        self._given.follow(secrets.values)
 
     def stand_ins(self, value: Any) -> Any:
         if not self._tasks:
@@ -46,12 +63,19 @@ class SessionRecord:
         return value
 
     def request(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        shown = {key: value for key, value in params.items() if key not in ("_meta", "arguments")}
-        shown = {key: self.value(value) for key, value in shown.items()}
+        rest = {key: value for key, value in params.items() if key not in ("_meta", "arguments")}
+        shown = self._redaction.whole(rest, answer=True)
+        found = dict(shown.value)
+        self._left_out.add(shown.hidden)
         if "arguments" in params:
             schema = self._schemas.get(str(params.get("name")))
-            shown["arguments"] = self._redaction.show(params["arguments"], schema).value
-        return shown
+            shown = self._redaction.whole(params["arguments"], schema)
+            found["arguments"] = shown.value
+            self._left_out.add(shown.hidden)
+        clean: dict[str, Any] = self._given.json(self._left_out.json(found))
+        if "name" in params:  # it says what is called, and may be like an argument left out
+            clean["name"] = self._given.json(found.get("name"))
+        return clean
 
     def result(self, method: str, result: Any) -> Any:
         if isinstance(result, dict):
@@ -63,25 +87,36 @@ class SessionRecord:
         for tool in tools if isinstance(tools, list) else ():
             if isinstance(tool, dict) and isinstance(tool.get("name"), str):
                 self._schemas[tool["name"]] = tool.get("inputSchema")
-        return result
-
-    def _note_task(self, said: Any) -> None:
-        id = said.get("taskId") if isinstance(said, dict) else None
-        if isinstance(id, str) and len(id) >= _SHORTEST and len(self._tasks) < _MOST:
-            self._tasks.setdefault(id, f"[task {len(self._tasks) + 1}]")
+        return self._given.json(self._whole(result))
 
     def value(self, value: Any) -> Any:
         if isinstance(value, dict):  # notices of a task may come before the answer that creates it
             self._note_task(value)
             id = related_task(value)
             self._note_task(None if id is None else {"taskId": id})
-        return self._redacted(self.stand_ins(value))
+        return self._given.json(self._left_out.json(self._whole(self.stand_ins(value))))
 
-    def _redacted(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self._redaction.text(value, len(value))
-        if isinstance(value, dict):
-            return {key: self._redacted(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self._redacted(item) for item in value]
-        return value
+    # ------------------------------------------------------------------- private
+
+    def _note_task(self, said: Any) -> None:
+        id = said.get("taskId") if isinstance(said, dict) else None
+        if isinstance(id, str) and len(id) >= _SHORTEST and len(self._tasks) < _MOST:
+            self._tasks.setdefault(id, f"[task {len(self._tasks) + 1}]")
+
+    def _whole(self, message: Any) -> Any:
+        """A part of the protocol that may have schemas in it, which stay as they are."""
+        if not isinstance(message, dict):
+            return self._redaction.whole(message, answer=True).value
+        parts: dict[str, Any] = {}
+        for name in _PARTS & message.keys():
+            part = message[name]
+            if name in _SCHEMAS:
+                parts[name] = part
+            elif name == "tools" and isinstance(part, list):
+                parts[name] = [self._whole(tool) for tool in part]
+            elif name == "inputRequests" and isinstance(part, dict):
+                parts[name] = {self._whole(key): self._whole(each) for key, each in part.items()}
+            elif name == "params":
+                parts[name] = self._whole(part)
+        rest = {name: part for name, part in message.items() if name not in parts}
+        return {**self._redaction.whole(rest, answer=True).value, **parts}

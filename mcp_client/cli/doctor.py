@@ -51,7 +51,7 @@ class _Timeline(Recorder):
     def _now(self) -> float:
         return time.monotonic() - self._began
 
-    def open(self, server: str) -> None:
+    def open(self, server: str, secrets: object = None) -> None:
         self._report.steps.append(Step("start", self._now(), outcome="began"))
 
     def close(self) -> None:

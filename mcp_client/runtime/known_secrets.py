@@ -10,15 +10,15 @@ if TYPE_CHECKING:
 
 __all__ = ["KnownSecrets"]
 
-_MOST = 1_024
-"""Secrets of one session."""
+_MOST = 512
 
 
 class KnownSecrets:
-    """The secrets of one session, on all its connections. ``masking`` says in which spellings they
-    are found."""
+    """The secrets of one session, on all its connections: the first 512, each shown as ``mark``.
+    ``masking`` says in which spellings they are found."""
 
-    def __init__(self) -> None:
+    def __init__(self, mark: str = "***") -> None:
+        self._mark = mark
         self._values: set[str] = set()
         self._source: Callable[[], Iterable[str]] | None = None
         self._masker: Masker | None = None
@@ -34,8 +34,14 @@ class KnownSecrets:
         if new and len(self._values) < _MOST:
             from .masking import Masker  # only now: most sessions have no secrets
 
-            self._values.update(sorted(new)[: _MOST - len(self._values)])
-            self._masker = Masker(self._values)
+            new = set(sorted(new)[: _MOST - len(self._values)])
+            self._values |= new
+            self._masker = self._masker or Masker(mark=self._mark)
+            self._masker.add(new)
+
+    def values(self) -> Iterable[str]:
+        self._update()
+        return self._values
 
     def text(self, text: str) -> str:
         """``text`` without them."""

@@ -63,23 +63,27 @@ _names = SecretNames(KEYS)
 
 
 class Masker:
-    """Hides the same secrets in any number of texts."""
+    """Hides the same secrets in any number of texts: ``mark`` stands for each."""
 
-    def __init__(self, secrets: Iterable[str]) -> None:
-        self._secrets = frozenset(secret for secret in secrets if len(secret) >= _SHORTEST)
-        forms = {form for secret in self._secrets for form in spellings(secret)}
-        self._forms = sorted(forms, key=len, reverse=True)
+    def __init__(self, secrets: Iterable[str] = (), mark: str = MASK) -> None:
+        self._mark = mark
+        self._secrets: set[str] = set()
+        self._forms: list[str] = []
+        self.add(secrets)
 
-    def __bool__(self) -> bool:
-        return bool(self._forms)
+    def add(self, secrets: Iterable[str]) -> None:
+        new = {each for each in secrets if len(each) >= _SHORTEST} - self._secrets
+        self._secrets |= new
+        forms = {form for secret in new for form in spellings(secret)}
+        self._forms = sorted({*self._forms, *forms}, key=len, reverse=True)
 
     def text(self, text: str) -> str:
-        """``text`` with every occurrence of a secret replaced by ``***``.
+        """``text`` with every occurrence of a secret replaced.
 
         Of a long secret the first characters are enough, because servers and excerpts cut texts
         off.
         """
-        return _without(text, self._forms) if len(text) >= _SHORTEST else text
+        return _without(text, self._forms, self._mark) if len(text) >= _SHORTEST else text
 
     def json(self, value: Any) -> Any:
         """A JSON value with the secrets in its strings, numbers and names hidden."""
@@ -93,7 +97,7 @@ class Masker:
         if isinstance(value, list):
             return [self._masked(item) for item in value]
         if type(value) is int and value.bit_length() <= _BITS and str(value) in self._secrets:
-            return MASK
+            return self._mark
         return value
 
 
@@ -219,23 +223,23 @@ def _is_address(value: str) -> bool:
     return _ADDRESS.fullmatch(value) is not None
 
 
-def _without(text: str, forms: list[str]) -> str:
+def _without(text: str, forms: list[str], mark: str) -> str:
     # A server may send a text of any length, made of our secrets: the time must be linear in it.
     for form in forms:
         if form in text:
-            text = text.replace(form, MASK)
+            text = text.replace(form, mark)
     for form in forms:  # not before: two forms may begin alike
         if len(form) >= 2 * _BEGINNING and form[:_BEGINNING] in text:
-            text = _without_beginnings(text, form)
+            text = _without_beginnings(text, form, mark)
     return text
 
 
-def _without_beginnings(text: str, secret: str) -> str:
+def _without_beginnings(text: str, secret: str, mark: str) -> str:
     start, rest = secret[:_BEGINNING], secret[_BEGINNING:]
     pieces: list[str] = []
     at = 0
     while (found := text.find(start, at)) >= 0:
-        pieces += text[at:found], MASK
+        pieces += text[at:found], mark
         at = found + len(start)
         for char in rest:
             if at >= len(text) or text[at] != char:

@@ -1,11 +1,13 @@
 """A transport that writes down what passes through another: ``connect(..., record=path)``.
 
-A record is a file of JSON lines. The first says which format it is and holds the key of the
-digests; each other one is a message, in the order it passed:
+A record is a file of JSON lines. The first says which format it is; each other one is a message, in
+the order it passed, with ``[redacted]`` for each secret (``mcp_client.audit.session_record`` says
+what counts as one):
 
-- ``{"request": 3, "method": ..., "params": ..., "digest": ...}``: what we asked. ``params`` is for
-  reading, without secrets; ``digest`` is a keyed one of what was really sent, so that a replay
-  knows a request again whose password does not stand here.
+- ``{"request": 3, "method": ..., "params": ..., "secrets": [1, 1, 2]}``: what we asked. ``secrets``
+  says which of the values left out of the requests were equal: each new one has the next number.
+  Nothing in the file is made of such a value, so that even a PIN of four digits cannot be found by
+  trying. What that costs is said in ``mcp_client.transports.replay``.
 - ``{"answer": 3, "result": ...}`` or ``{"answer": 3, "error": ...}``, ``{"failed": 3, ...}`` where
   the request ended without an answer.
 - ``{"notice": 3, ...}`` and ``{"question": 3, ...}``: what the server said and asked meanwhile;
@@ -18,11 +20,9 @@ said in the log, and ends no call.
 
 from __future__ import annotations
 
-import hmac
 import json
 import logging
 import os
-import secrets
 from collections.abc import Hashable, Mapping
 from typing import Any, Protocol
 
@@ -30,6 +30,7 @@ from ..errors import ConfigError, ConnectError, McpError
 from ..protocol.era import Era
 from ..protocol.jsonrpc import ErrorResponse, Id, Notification, Request, Response, dump
 from ..runtime.folder import BINARY, CLOSED_IN_CHILDREN, NO_FOLLOW
+from ..runtime.known_secrets import KnownSecrets
 from .base import (
     AnnouncedSilence,
     Credentials,
@@ -38,8 +39,9 @@ from .base import (
     Transport,
     TransportContext,
 )
+from .record_match import SecretNumbers, captured, matchable
 
-__all__ = ["FORMAT", "Recorder", "RecordingTransport", "Redact", "digest_of"]
+__all__ = ["FORMAT", "Recorder", "RecordingTransport", "Redact"]
 
 FORMAT = 1
 _log = logging.getLogger("mcp_client")
@@ -47,6 +49,9 @@ _log = logging.getLogger("mcp_client")
 
 class Redact(Protocol):
     """What a record leaves out."""
+
+    def follow(self, secrets: KnownSecrets) -> None:
+        """What the server is given to keep secret is to be left out, too."""
 
     def stand_ins(self, value: Any) -> Any:
         """``value`` with what stands in the record for names that the server has given and that
@@ -62,13 +67,6 @@ class Redact(Protocol):
         """Anything else."""
 
 
-def digest_of(key: bytes, method: str, params: Mapping[str, Any]) -> str:
-    """The same for requests that ask for the same; ``_meta`` does not count."""
-    asked = {name: value for name, value in params.items() if name != "_meta"}
-    text = json.dumps([method, asked], sort_keys=True, separators=(",", ":"))
-    return hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256").hex()
-
-
 class Recorder:
     """One record, for all the connections of a session."""
 
@@ -78,19 +76,20 @@ class Recorder:
         self._file: int | None = None
         self._users: int | None = None
         """How many connections write; None before the first."""
-        self._key = secrets.token_bytes(16)
+        self._numbers = SecretNumbers()
         self._requests = 0
         self._under_way: list[int] = []
 
-    def open(self, server: str) -> None:
-        """One more connection writes. The first replaces the file; raises ``ConfigError`` where
-        that cannot be done."""
+    def open(self, server: str, secrets: KnownSecrets | None = None) -> None:
+        """One more connection writes, to a server that is given ``secrets``. The first replaces the
+        file; raises ``ConfigError`` where that cannot be done."""
+        if secrets is not None:
+            self._redact.follow(secrets)
         if self._file is None:
             began = self._users is not None
             self._file = self._opened(os.O_APPEND if began else os.O_CREAT | os.O_EXCL)
             if not began:
-                head = {"mcp-client-record": FORMAT, "server": server, "key": self._key.hex()}
-                self._write(head)
+                self._write({"mcp-client-record": FORMAT, "server": server})
         self._users = (self._users or 0) + 1
 
     def _opened(self, how: int) -> int:
@@ -126,13 +125,16 @@ class Recorder:
         self._requests += 1
         number = self._requests
         self._under_way.append(number)
+        asked = {name: value for name, value in params.items() if name != "_meta"}
+        shown = matchable(self._redact.request(method, params), asked)
+        numbers = self._numbers.of(captured(shown, asked) or [])
         self._write(
             {
                 "request": number,
                 "id": message["id"],
                 "method": method,
-                "params": self._redact.request(method, params),
-                "digest": digest_of(self._key, method, params),
+                "params": shown,
+                **({"secrets": numbers} if numbers else {}),
             }
         )
         return number
@@ -305,7 +307,7 @@ class RecordingTransport(Transport):
     # ---------------------------------------------------------------- messages
 
     async def open(self, context: TransportContext) -> None:
-        self._recorder.open(context.server)
+        self._recorder.open(context.server, context.secrets)
         self._writing = True
         unasked = context.unasked
 

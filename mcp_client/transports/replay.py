@@ -3,7 +3,16 @@
 It gives the same answers to the same requests, in any order, without the server that was
 recorded: for bug reports, and for tests of an agent. Requests are the same if method and parameters
 are, ``_meta`` aside; ``initialize`` and ``server/discover`` go by their method alone, and ``ping``
-is always answered. A request that was made several times is answered in turn as it was, and then
+is always answered.
+
+The record does not have what was left out of a request, nor anything made of it. So the first
+value that comes in such a place is taken to be the one that was recorded, and from then on another
+value differs, and one that was recorded as another is that one. Two requests that differ only in
+what is left out are told apart where they come in the order in which they were recorded; in another
+order each has the answer of the other. Give values of your own, or those that a replayed answer
+has: ``[redacted]`` is the same as what it stands for.
+
+A request that was made several times is answered in turn as it was, and then
 as it was last. What the server said and asked during a request comes again before its answer.
 Notifications that belonged to no request do not.
 
@@ -14,6 +23,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,9 +32,11 @@ import anyio
 
 from ..errors import ConfigError
 from ..protocol.json_pointer import pointer
+from ..runtime.folder import BINARY, CLOSED_IN_CHILDREN
 from ..runtime.given_path import given_path
 from .memory import JsonRpcError, MemoryServer
-from .recording import FORMAT, digest_of
+from .record_match import LEFT_OUT, SecretNumbers, captured, text_of
+from .recording import FORMAT
 
 __all__ = ["ReplayServer"]
 
@@ -32,7 +44,6 @@ _BY_METHOD = frozenset({"initialize", "server/discover", "logging/setLevel"})
 _MOST_BYTES = 256 * 1024 * 1024
 _MISSING = object()
 _NO_ANSWER = -32001
-_LEFT_OUT = "[redacted]"
 _OWN_IDS = ("progressToken", "io.modelcontextprotocol/subscriptionId")
 
 
@@ -43,8 +54,9 @@ class _Recorded:
     line: int
     id: Any
     method: str
-    params: dict[str, Any]
-    digest: str
+    params: dict[str, Any] | str
+    secrets: list[int]
+    """Which of the values left out were equal; see ``record_match``."""
     before: list[dict[str, Any]] = field(default_factory=list)
     """Notifications and questions that came before its answer."""
     result: Any = _MISSING
@@ -65,43 +77,51 @@ class ReplayServer(MemoryServer):
         return ReplayServer(self._path)
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
-    key: bytes
-    requests: list[_Recorded]
-
-
-def _read(path: str | os.PathLike[str]) -> _Record:
+def _read(path: str | os.PathLike[str]) -> list[_Recorded]:
     """The requests of a record. A last line that was cut off is left out."""
     path = given_path(path, f"ReplayServer({path!r})")
     where = f"ReplayServer({path!r})"
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{where}: {error.strerror or error}") from None
-    if len(data) > _MOST_BYTES:
-        raise ConfigError(f"{where}: the record is larger than {_MOST_BYTES} bytes")
-    lines = data.decode("utf-8", "surrogatepass" if _is_utf8(data) else "replace").split("\n")
-    complete = lines[:-1]
+    data = _content(path, where)
+    complete = data.decode("utf-8", "surrogatepass" if _is_utf8(data) else "replace").split("\n")
+    complete.pop()
     head = _parsed(complete[0], where, 1) if complete else {}
     if head.get("mcp-client-record") != FORMAT:
         raise ConfigError(
             f"{where}: it is not a record of this version: give a file that connect(record=...) "
             "wrote"
         )
-    requests: dict[Any, _Recorded] = {}
+    if "key" in head:
+        raise ConfigError(
+            f"{where}: it was written by an earlier version, and what it leaves out can be found "
+            "with the key in its line 1: delete it, and record again"
+        )
+    requests: dict[int, _Recorded] = {}
     for number, line in enumerate(complete[1:], 2):
-        entry = _parsed(line, where, number)
         try:
-            _take(requests, entry, number)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ConfigError(f"{where}: line {number} is not of a record: {error!r}") from None
+            _take(requests, _parsed(line, where, number), number)
+        except _NotOfARecord as error:
+            raise ConfigError(f"{where}: line {number} is not of a record: {error}") from None
+    return list(requests.values())
+
+
+def _content(path: str, where: str) -> bytes:
+    how = os.O_RDONLY | CLOSED_IN_CHILDREN | BINARY | getattr(os, "O_NONBLOCK", 0)
     try:
-        key = bytes.fromhex(head["key"])
-    except (KeyError, ValueError, TypeError):
-        raise ConfigError(f"{where}: line 1 has no key") from None
-    return _Record(key, list(requests.values()))
+        file = os.open(path, how)
+    except OSError as error:
+        raise ConfigError(f"{where}: {error.strerror or error}") from None
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise ConfigError(f"{where}: it is not a regular file")
+        with open(file, "rb", closefd=False) as stream:
+            data = stream.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{where}: {error.strerror or error}") from None
+    finally:
+        os.close(file)
+    if len(data) > _MOST_BYTES:
+        raise ConfigError(f"{where}: the record is larger than {_MOST_BYTES} bytes")
+    return data
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -114,7 +134,8 @@ def _is_utf8(data: bytes) -> bool:
 
 def _parsed(line: str, where: str, number: int) -> dict[str, Any]:
     try:
-        entry = json.loads(line)
+        entry = json.loads(line, parse_constant=_refused)
+        json.dumps(entry)  # what can be read and not be written, such as an integer of many digits
     except (ValueError, RecursionError):
         entry = None
     if not isinstance(entry, dict):
@@ -122,38 +143,99 @@ def _parsed(line: str, where: str, number: int) -> dict[str, Any]:
     return entry
 
 
-def _take(requests: dict[Any, _Recorded], entry: dict[str, Any], line: int) -> None:
+def _refused(name: str) -> Any:
+    raise ValueError(name)
+
+
+class _NotOfARecord(Exception):
+    """Why a line cannot be of a record."""
+
+
+def _take(requests: dict[int, _Recorded], entry: dict[str, Any], line: int) -> None:
     if "request" in entry:
-        requests[entry["request"]] = _Recorded(
-            line, entry["id"], entry["method"], dict(entry["params"]), entry["digest"]
+        recorded = _Recorded(
+            line,
+            _member(entry, "id", int, str),
+            _member(entry, "method", str),
+            _params(entry),
+            _member({"secrets": [], **entry}, "secrets", list),
         )
+        if not all(type(number) is int for number in recorded.secrets):
+            raise _NotOfARecord("secrets is not a list of integers")
+        requests[_member(entry, "request", int)] = recorded
     elif "answer" in entry:
-        recorded = requests[entry["answer"]]
+        recorded = _request_of(requests, entry, "answer")
         if "error" in entry:
-            recorded.error = dict(entry["error"])
+            recorded.error = _member(entry, "error", dict)
+            _member(recorded.error, "code", int)
+            _member(recorded.error, "message", str)
         else:
-            recorded.result = entry["result"]
+            recorded.result = _member(entry, "result", dict, list, str, int, float, bool, _Null)
     elif "failed" in entry:
-        requests[entry["failed"]].failed = f"{entry['error']}: {entry['message']}"
+        recorded = _request_of(requests, entry, "failed")
+        recorded.failed = f"{_member(entry, 'error', str)}: {_member(entry, 'message', str)}"
     elif entry.get("notice") is not None:
-        requests[entry["notice"]].before.append(
-            {"method": entry["method"], "params": dict(entry["params"])}
-        )
+        said = {"method": _member(entry, "method", str), "params": _member(entry, "params", dict)}
+        _request_of(requests, entry, "notice").before.append(said)
     elif entry.get("question") is not None:
-        requests[entry["question"]].before.append(
-            {"id": entry["id"], "method": entry["method"], "params": dict(entry["params"])}
-        )
+        said = {"method": _member(entry, "method", str), "params": _member(entry, "params", dict)}
+        said["id"] = _member(entry, "id", int, str)
+        _request_of(requests, entry, "question").before.append(said)
+
+
+_Null = type(None)
+
+
+def _member(entry: dict[str, Any], name: str, *types: type) -> Any:
+    if name not in entry or type(entry[name]) not in types:
+        raise _NotOfARecord(f"{name} is missing, or not what it is in one")
+    return entry[name]
+
+
+def _params(entry: dict[str, Any]) -> dict[str, Any] | str:
+    params: dict[str, Any] | str = _member(entry, "params", dict, str)
+    if isinstance(params, str) and params != LEFT_OUT:
+        raise _NotOfARecord("params is not an object")
+    return params
+
+
+def _request_of(requests: dict[int, _Recorded], entry: dict[str, Any], name: str) -> _Recorded:
+    recorded = requests.get(_member(entry, name, int))
+    if recorded is None:
+        raise _NotOfARecord(f"no request before it has the number of its {name}")
+    return recorded
+
+
+@dataclass(slots=True)
+class _Same:
+    """Requests of the record that are the same, and how often they were answered."""
+
+    first: _Recorded
+    all: list[_Recorded] = field(default_factory=list)
+    answered: int = 0
+
+    def next(self) -> _Recorded:
+        number = min(self.answered, len(self.all) - 1)
+        self.answered += 1
+        return self.all[number]
 
 
 class _Player:
     """Answers requests from a record."""
 
-    def __init__(self, record: _Record) -> None:
-        self._key = record.key
-        self._all = record.requests
-        self._left: dict[str, list[_Recorded]] = {}
-        for recorded in record.requests:
-            self._left.setdefault(_place(recorded.method, recorded.digest), []).append(recorded)
+    def __init__(self, requests: list[_Recorded]) -> None:
+        self._all = requests
+        self._numbers = SecretNumbers()
+        self._shown: dict[str, _Same] = {}
+        """By method and parameters, the requests that the record has all of."""
+        self._left_out: dict[str, dict[str, _Same]] = {}
+        """By method, and by parameters and numbers, the others."""
+        for one in requests:
+            place = _place(one.method, one.params)
+            same = self._shown
+            if one.secrets and one.method not in _BY_METHOD:
+                same, place = self._left_out.setdefault(one.method, {}), f"{place}{one.secrets}"
+            same.setdefault(place, _Same(one)).all.append(one)
         self._asked: dict[str, anyio.Event] = {}
         """Set once the client has answered the question of that id."""
         self._questions = 0
@@ -167,11 +249,9 @@ class _Player:
         if message["method"] == "ping":
             return {}
         method, params = message["method"], message.get("params") or {}
-        place = _place(method, digest_of(self._key, method, params))
-        left = self._left.get(place)
-        if not left:
+        recorded = self._recorded(method, params)
+        if recorded is None:
             raise JsonRpcError(_NO_ANSWER, self._difference(method, params))
-        recorded = left.pop(0) if len(left) > 1 else left[0]
         for said in recorded.before:
             told = {"jsonrpc": "2.0", **said, "params": _renumbered(said["params"], message["id"])}
             if "id" not in said:
@@ -195,17 +275,30 @@ class _Player:
             f"replay: {method} had no answer when it was recorded (line {recorded.line}): {reason}",
         )
 
+    def _recorded(self, method: str, params: dict[str, Any]) -> _Recorded | None:
+        """The request of the record that this one is."""
+        asked = {name: value for name, value in params.items() if name != "_meta"}
+        same = self._shown.get(_place(method, asked))
+        if same is not None:
+            return same.next()
+        for same in self._left_out.get(method, {}).values():
+            numbers, values = same.first.secrets, captured(same.first.params, asked)
+            if values is not None and self._numbers.fits(numbers, values):
+                self._numbers.bind(numbers, values)
+                return same.next()
+        return None
+
     def _difference(self, method: str, params: dict[str, Any]) -> str:
         """In which way a request differs from those of the record."""
-        name = params.get("name", params.get("uri"))
+        name = _name(params)
         what = method if name is None else f"{method} of {name!r}"
         same = [one for one in self._all if one.method == method]
         if not same:
             methods = ", ".join(dict.fromkeys(one.method for one in self._all))
             return f"replay: {what} is not in the record, which has: {methods or 'nothing'}"
-        named = [one for one in same if one.params.get("name", one.params.get("uri")) == name]
+        named = [one for one in same if _name(one.params) == name]
         if not named:
-            names = (one.params.get("name", one.params.get("uri")) for one in same)
+            names = (_name(one.params) for one in same)
             known = ", ".join(dict.fromkeys(repr(one) for one in names))
             return f"replay: {what} is not in the record, which has {method} of: {known}"
         nearest = min(named, key=lambda one: len(_differences(one.params, params, ())))
@@ -216,8 +309,12 @@ class _Player:
         return f"replay: {what} is in the record (line {nearest.line}), but it differs in {listed}"
 
 
-def _place(method: str, digest: str) -> str:
-    return method if method in _BY_METHOD else digest
+def _place(method: str, params: dict[str, Any] | str) -> str:
+    return method if method in _BY_METHOD else text_of([method, params])
+
+
+def _name(params: dict[str, Any] | str) -> Any:
+    return params if isinstance(params, str) else params.get("name", params.get("uri"))
 
 
 def _renumbered(params: Mapping[str, Any], id: Any) -> dict[str, Any]:
@@ -248,5 +345,5 @@ def _differences(was: Any, now: Any, path: tuple[object, ...]) -> list[tuple[str
         ]
     if was == now and type(was) is type(now):
         return []
-    hidden = isinstance(was, str) and _LEFT_OUT in was
+    hidden = isinstance(was, str) and LEFT_OUT in was
     return [(pointer(path) or "everything", not hidden)]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcp_client import (
     Accept,
@@ -29,7 +33,7 @@ from mcp_client import (
     connect,
 )
 from tests.server.http_apps import Handshake, Stateless
-from tests.server.http_server import serving
+from tests.server.http_server import Reply, Request, serving
 from tests.server.start import scripted
 
 SERVER = Path(__file__).parents[1] / "server" / "asking_stdio.py"
@@ -75,6 +79,35 @@ async def recorded(path: Path, *calls: dict[str, Any]) -> list[str]:
 
 
 class TestARecord:
+    async def test_of_two_pins_is_the_same_so_that_neither_can_be_found_in_it(
+        self, tmp_path: Path, anyio_backend: str
+    ) -> None:
+        path = tmp_path / "r.jsonl"
+        kept = []
+        for pin, code in [("123456", 4711), ("654321", 1147)]:
+            shared = {"password": code, "place": f"otp={pin}"}
+            await recorded(path, {"pin": pin, **shared}, {"pin": pin, "place": "x"}, shared)
+            kept.append(path.read_bytes())
+        assert kept[0] == kept[1]
+
+    async def test_leaves_out_what_a_server_repeats_of_arguments_that_were_left_out(
+        self, tmp_path: Path, anyio_backend: str
+    ) -> None:
+        path = tmp_path / "r.jsonl"
+        echo = base64.b64encode(b"you said " + PASSWORD.encode()).decode()
+
+        def server(message: dict[str, Any]) -> Any:
+            if message["method"] == "tools/list":
+                return {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+            if message["method"] == "tools/call":
+                return {"content": [{"type": "text", "text": f"not {PASSWORD}, nor {echo}"}]}
+            return NotImplemented
+
+        async with connect(MemoryServer(server), approval=allow_all, record=path) as session:
+            await session.call_tool("echo", {"password": PASSWORD})
+        assert PASSWORD not in path.read_text()
+        assert echo[16:32] not in path.read_text()
+
     async def test_is_for_its_owner_only_and_says_its_format(
         self, tmp_path: Path, anyio_backend: str
     ) -> None:
@@ -166,7 +199,71 @@ class TestARecord:
         assert [one.message for one in caplog.records if "ends here" in one.message]
 
 
+RECORD = [
+    {"mcp-client-record": 1, "server": "s"},
+    {"request": 1, "id": 1, "method": "tools/call", "params": {"a": "[redacted]"}, "secrets": [1]},
+    {"notice": 1, "method": "notifications/progress", "params": {"progressToken": 1}},
+    {"question": 1, "id": 7, "method": "elicitation/create", "params": {}},
+    {"reply": 7, "result": {"action": "decline"}},
+    {"answer": 1, "result": {"content": []}},
+    {"request": 2, "id": 2, "method": "ping", "params": {}},
+    {"answer": 2, "error": {"code": -1, "message": "no", "data": {"a": [1]}}},
+    {"request": 3, "id": 3, "method": "tools/list", "params": {}},
+    {"failed": 3, "error": "CallTimeout", "message": "late"},
+]
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=5,
+)
+
+
+def _mutated(record: list[dict[str, Any]], draw: Any) -> bytes:
+    """A record with a member of a line replaced or left out, or with bytes replaced."""
+    lines = json.loads(json.dumps(record))
+    for _ in range(draw(st.integers(1, 3))):
+        holder = draw(st.sampled_from(lines))
+        for _ in range(draw(st.integers(0, 2))):
+            inner = [each for each in holder.values() if isinstance(each, dict) and each]
+            holder = draw(st.sampled_from(inner)) if inner else holder
+        name = draw(st.sampled_from(sorted(holder) or ["a"]))
+        if draw(st.booleans()):
+            holder.pop(name, None)
+        else:
+            holder[name] = draw(JUNK)
+    data = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+    if draw(st.booleans()):
+        at = draw(st.integers(0, len(data)))
+        data = data[:at] + draw(st.binary(max_size=4)) + data[at + draw(st.integers(0, 9)) :]
+    return data
+
+
 class TestAReplay:
+    async def test_tells_values_apart_that_are_left_out_by_the_order_they_come_in(
+        self, tmp_path: Path, anyio_backend: str
+    ) -> None:
+        path = tmp_path / "r.jsonl"
+        given = [{"pin": "111111"}, {"pin": "222222"}, {"pin": "111111"}]
+        await recorded(path, *given)
+        async with connect(ReplayServer(path), approval=allow_all) as session:
+            texts = [(await session.call_tool("open", each)).text[:6] for each in given]
+            with pytest.raises(ServerError, match="/arguments/pin"):
+                await session.call_tool("open", {"pin": "333333"})
+            again = await session.call_tool("open", {"pin": "[redacted]"})
+        assert texts == ["call 1", "call 2", "call 3"]
+        assert again.text.startswith("call 3")
+
+    async def test_knows_what_is_around_a_secret_in_a_text(
+        self, tmp_path: Path, anyio_backend: str
+    ) -> None:
+        path = tmp_path / "r.jsonl"
+        await recorded(path, {"place": f"curl -H 'Authorization: Bearer {TOKEN}' x"})
+        async with connect(ReplayServer(path), approval=allow_all) as session:
+            place = "curl -H 'Authorization: Bearer {}' {}"
+            with pytest.raises(ServerError, match="/arguments/place"):
+                await session.call_tool("open", {"place": place.format(TOKEN, "y")})
+            assert (await session.call_tool("open", {"place": place.format("mine", "x")})).text
+
     async def test_answers_the_same_requests_in_any_order(
         self, tmp_path: Path, anyio_backend: str
     ) -> None:
@@ -264,18 +361,30 @@ class TestAReplay:
 
     def test_of_what_is_no_record_is_a_config_error(self, tmp_path: Path) -> None:
         path = tmp_path / "r.jsonl"
-        head = '{"mcp-client-record":1,"server":"s","key":"00"}\n'
+        head = '{"mcp-client-record":1,"server":"s"}\n'
+        request = '{"request":1,"id":1,"method":"m","params":{}}\n'
         for text in [
             "",
             "\n",
             "[]\n",
             "{}\n",
-            '{"mcp-client-record":99,"key":"00"}\n',
-            '{"mcp-client-record":1,"key":"zz"}\n',
+            '{"mcp-client-record":99}\n',
+            '{"mcp-client-record":1,"key":"00"}\n',
             head + "nonsense\n",
             head + '{"request":1}\n',
             head + '{"answer":1,"result":{}}\n',
-            head + '{"request":1,"id":1,"method":"m","params":3,"digest":""}\n',
+            head + '{"answer":[],"result":{}}\n',
+            head + '{"request":1,"id":1,"method":"m","params":3}\n',
+            head + '{"request":1,"id":1,"method":"m","params":"text"}\n',
+            head + '{"request":1,"id":1,"method":"m","params":{},"secrets":["1"]}\n',
+            head + '{"request":[],"id":1,"method":"m","params":{}}\n',
+            head + '{"request":1,"id":{},"method":3,"params":{}}\n',
+            head + request + '{"answer":1,"error":"no"}\n',
+            head + request + '{"answer":1,"error":{"code":"1","message":"x"}}\n',
+            head + request + '{"answer":1,"result":NaN}\n',
+            head + request + '{"notice":1,"method":"m","params":[1]}\n',
+            head + request + '{"question":1,"id":1,"method":"m","params":"ab"}\n',
+            head + request + '{"failed":1,"error":3,"message":"x"}\n',
         ]:
             path.write_text(text)
             with pytest.raises(ConfigError, match="ReplayServer"):
@@ -285,6 +394,27 @@ class TestAReplay:
             ReplayServer(path)
         with pytest.raises(ConfigError, match="No such file"):
             ReplayServer(tmp_path / "missing")
+
+    async def test_of_what_is_no_regular_file_is_refused_at_once(
+        self, tmp_path: Path, anyio_backend: str
+    ) -> None:
+        os.mkfifo(tmp_path / "fifo")
+        writer = os.open(tmp_path / "fifo", os.O_RDWR)  # its end ends a thread that reads
+        try:
+            for path in (tmp_path / "fifo", tmp_path, Path("/dev/zero")):
+                with anyio.fail_after(5), pytest.raises(ConfigError, match="ReplayServer"):
+                    await anyio.to_thread.run_sync(ReplayServer, path, abandon_on_cancel=True)
+        finally:
+            os.close(writer)
+
+    @given(data=st.data())
+    def test_of_a_record_that_was_changed_is_a_config_error_or_a_server(
+        self, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        path = tmp_path_factory.getbasetemp() / "mutated.jsonl"
+        path.write_bytes(_mutated(RECORD, data.draw))
+        with suppress(ConfigError):
+            ReplayServer(path)
 
 
 @pytest.mark.parametrize("sse", [False, True])
@@ -303,3 +433,28 @@ async def test_a_session_over_http_is_recorded_and_replayed(
             assert (await session.call_tool("echo", {"n": 1})).text == first
     assert TOKEN not in path.read_text()
     assert PASSWORD.replace(" ", "-") not in path.read_text()
+
+
+async def test_a_bearer_token_that_a_list_repeats_is_not_in_the_record(
+    tmp_path: Path, anyio_backend: str
+) -> None:
+    path, token = tmp_path / "r.jsonl", "abcdEFGH0123-token-of-mine"
+    app = Stateless()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.method != "POST" or request.message.get("method") != "tools/list":
+            await app(request, reply)
+            return
+        said = request.headers.get("authorization")
+        schema = {"type": "object", "properties": {"a": {"default": said, "enum": [said]}}}
+        tool = {"name": "t", "description": f"sent with {said}", "inputSchema": schema}
+        result = {"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        await reply.json({"jsonrpc": "2.0", "id": request.message["id"], "result": result})
+
+    async with serving(handler) as served:
+        server = HttpServer(served.url, auth=lambda: token)
+        async with connect(server, approval=allow_all, record=path) as session:
+            (tool,) = await session.list_tools()
+    assert token in str(tool.description)
+    assert '"description":"sent with Bearer [redacted]"' in path.read_text()
+    assert token not in path.read_text()

@@ -1,0 +1,53 @@
+"""A redaction that is a function of the host's, from arguments to what may be shown of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..runtime.encodings import texts_of
+from .redaction import Redaction, Shown
+
+__all__ = ["RedactionFunction"]
+
+_SECRETS = 256
+"""Texts of one call of which it is seen whether they were left out."""
+
+
+class RedactionFunction(Redaction):
+    """A function of the host's decides; what it lets through is shown as it is, and bounded.
+
+    It is called with the arguments, and with each text about them. What it left out of the
+    arguments is left out of those texts, too. The rest of a session's record, which is not for it
+    to decide, is shown as ``Redaction()`` does.
+    """
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._function = function
+        self._bounds = Redaction(keys=(), patterns=())
+
+    def show(self, value: Any, schema: Any = None) -> Shown:
+        return self._decided(value, self._bounds.show)
+
+    def whole(self, value: Any, schema: Any = None, *, answer: bool = False) -> Shown:
+        if answer:
+            return super().whole(value, schema, answer=True)
+        return self._decided(value, self._bounds.whole)
+
+    def _decided(self, value: Any, show: Callable[[Any], Shown]) -> Shown:
+        before = texts_of(value, _SECRETS)
+        try:
+            shown = show(self._function(value))
+            after = texts_of(shown.value, 4 * _SECRETS)
+        except Exception as error:  # noqa: BLE001 - the host's function may raise anything
+            return Shown(f"[unreadable: {type(error).__name__}]", before)
+        shown.hidden = [text for text in before if not any(text in other for other in after)]
+        return shown
+
+    def about(self, text: str, limit: int, hidden: Iterable[str]) -> str:
+        try:
+            own = self._function(text)
+        except Exception:  # noqa: BLE001 - many functions take arguments only
+            own = None
+        return super().about(own if isinstance(own, str) else text, limit, hidden)
