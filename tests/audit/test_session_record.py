@@ -103,7 +103,7 @@ class Speaker:
             case "error of a tool":
                 return {"content": [text], "isError": True}
             case "error":
-                return send({"jsonrpc": "2.0", "id": id, "error": error})  # type: ignore[func-returns-value]
+                return send({"jsonrpc": "2.0", "id": id, "error": error})
             case "notices":
                 token = message["params"]["_meta"]["progressToken"]
                 log = {"level": "info", "data": shape}
