@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -65,8 +65,15 @@ class HttpResponse:
         self.retry_after = retry_after_seconds(response.headers.get("retry-after"))
         self.events = EventStream(self._read, limits.message_bytes)
         self._cap = limits.message_bytes
-        self._raw: Any = response.aiter_raw()
-        self._inflater = _inflater(response.headers.get("content-encoding", ""))
+        read: Any = response if getattr(response, "is_stream_consumed", False) else None
+        if read is not None:
+            # It was made of a whole body, as for httpx.MockTransport, or a hook of the host's own
+            # client read it: httpx has all of it, unpacked.
+            self._raw: Any = _once(read.content)
+            self._inflater = None
+        else:
+            self._raw = response.aiter_raw()
+            self._inflater = _inflater(response.headers.get("content-encoding", ""))
 
     @property
     def ok(self) -> bool:
@@ -187,6 +194,10 @@ class HttpResponse:
             page = self.mask(self.html_page(body))
             return f"{page} and not MCP: perhaps a login page, or not the URL of the MCP endpoint"
         return f"of content type {self.mask(self.kind)[:60]!r} and not JSON or an event stream"
+
+
+async def _once(data: bytes) -> AsyncIterator[bytes]:
+    yield data
 
 
 class _Inflater:

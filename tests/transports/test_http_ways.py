@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import logging
 import os
 import random
@@ -24,6 +26,7 @@ from mcp_client import (
     ConnectError,
     ConnectionLost,
     HttpServer,
+    Limits,
     NotSent,
     ServerError,
     Timeouts,
@@ -455,3 +458,89 @@ async def test_no_call_is_lost_or_sent_twice_while_connections_are_cut() -> None
 
 if __name__ == "__main__":
     anyio.run(soak, int(sys.argv[1]), 7)
+
+
+class Imitated:
+    """A server that a user's own test makes of ``httpx.MockTransport``."""
+
+    def __init__(self, revision: str, *, sse: bool, packed: bool) -> None:
+        self.revision, self.sse, self.packed = revision, sse, packed
+        self.client = httpx.AsyncClient(transport=httpx.MockTransport(self._respond))
+
+    def _respond(self, request: httpx.Request) -> httpx.Response:
+        if request.method != "POST":
+            return httpx.Response(405 if request.method == "GET" else 200)
+        asked = json.loads(request.content)
+        if "id" not in asked:
+            return httpx.Response(202)
+        result = self._result(asked["method"])
+        reply = {"jsonrpc": "2.0", "id": asked["id"]}
+        if result is None:
+            reply["error"] = {"code": -32601, "message": "no such method"}
+            return httpx.Response(404, json=reply)
+        reply["result"] = result
+        if not self.sse:
+            return httpx.Response(200, json=reply, headers={"Mcp-Session-Id": "7"})
+        headers = {"Content-Type": "text/event-stream"}
+        content = f"event: message\ndata: {json.dumps(reply)}\n\n".encode()
+        if self.packed:
+            headers["Content-Encoding"] = "gzip"
+            content = gzip.compress(content)
+        return httpx.Response(200, content=content, headers=headers)
+
+    def _result(self, method: str) -> dict[str, Any] | None:
+        offers = {"capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
+        is_stateless = self.revision == "2026-07-28"
+        results: dict[str, dict[str, Any]] = {
+            "server/discover" if is_stateless else "initialize": {
+                **({"supportedVersions": [self.revision]} if is_stateless else {}),
+                **({} if is_stateless else {"protocolVersion": self.revision}),
+                **offers,
+            },
+            "tools/list": {"tools": [{"name": "greet", "inputSchema": {"type": "object"}}]},
+            "tools/call": {"content": [{"type": "text", "text": "hello"}]},
+        }
+        found = results.get(method)
+        return None if found is None else {"resultType": "complete", **found}
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize(
+    ("sse", "packed"), [(False, False), (True, False), (True, True)], ids=["json", "sse", "gzip"]
+)
+async def test_a_test_may_make_a_server_of_a_mock_transport(
+    revision: str, sse: bool, packed: bool
+) -> None:
+    server = Imitated(revision, sse=sse, packed=packed)
+    async with (
+        server.client,
+        _connect(HttpServer("http://mcp.example/mcp", client=server.client)) as session,
+    ):
+        assert session.protocol_version == revision
+        assert (await session.call_tool("greet")).text == "hello"
+
+
+async def test_a_hook_of_ones_own_client_may_read_the_response() -> None:
+    seen: list[str] = []
+
+    async def read(response: httpx.Response) -> None:
+        await response.aread()
+        seen.append(response.text)
+
+    async with (
+        serving(Stateless()) as server,
+        httpx.AsyncClient(event_hooks={"response": [read]}) as client,
+        _connect(HttpServer(server.url, client=client)) as session,
+    ):
+        assert (await session.call_tool("echo", {"a": 1})).text == "{'a': 1}"
+    assert any("echo" in text for text in seen)
+
+
+async def test_the_cap_on_a_message_holds_for_a_response_that_was_read_before() -> None:
+    def respond(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={"padding": " " * 300})
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(respond)) as client:
+        server = HttpServer("http://mcp.example/mcp", client=client)
+        with pytest.raises(ConnectError, match="longer than 300 bytes"):
+            await _connect(server, limits=Limits(message_bytes=300))
