@@ -75,6 +75,9 @@ class ViewedServer(Protocol):
     name: str
     _limits: Limits
 
+    @property
+    def _is_local(self) -> bool: ...
+
     async def list_resources(self, *, refresh: bool = False) -> Listed[Resource]: ...
 
     async def read_resource(
@@ -106,7 +109,8 @@ async def read_ui(tool: Tool, server: ViewedServer, timeout: float | Timeouts | 
             _log.debug("%s: the rights of a view could not be listed: %s", server.name, error)
         else:
             listed = next((one for one in resources if one.uri == uri), None)
-    view = UiResource.from_result(result, listed, most=server._limits.view_bytes)
+    most = server._limits.view_bytes
+    view = UiResource.from_result(result, listed, most=most, local=server._is_local)
     shown = safe_text(uri, 200)
     _log.info("%s: %s: Content-Security-Policy: %s", server.name, shown, view.csp)
     if view.domains:

@@ -60,11 +60,17 @@ class UiResource:
 
     @classmethod
     def from_result(
-        cls, result: ResourceResult, listed: Resource | None = None, *, most: int
+        cls,
+        result: ResourceResult,
+        listed: Resource | None = None,
+        *,
+        most: int,
+        local: bool = False,
     ) -> UiResource:
         """From the result of reading it; ``listed`` is its entry in the server's list, which counts
-        where the contents have no ``_meta.ui``. Raises ``ProtocolViolation``, for one of more than
-        ``most`` bytes too.
+        where the contents have no ``_meta.ui``. ``local`` is whether the server is on this machine,
+        of which no other server's view may reach anything. Raises ``ProtocolViolation``, for one of
+        more than ``most`` bytes too.
         """
         first = _first(result)
         if first.mime_type != MIME_TYPE:
@@ -76,7 +82,7 @@ class UiResource:
             raise _broken(result, f"its uri {safe_text(first.uri, 100)!r} is not a ui:// one")
         html = _html(result, first, most)
         ui, wrong = _ui_of(first, listed)
-        policy = policy_of(ui.get("csp"))
+        policy = policy_of(ui.get("csp"), local=local)
         allow, refused = allow_of(ui.get("permissions"))
         left_out = [*policy.left_out, *refused]
         if first.uri != result.uri:

@@ -32,6 +32,7 @@ _NAMED = 16
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _HOST = rf"(?P<host>{_LABEL}(?:\.{_LABEL})*)"
 _ORIGIN = rf"(?P<scheme>https|wss|http|ws)://(?P<below>\*\.)?{_HOST}(?::(?P<port>[0-9]{{1,5}}))?/?"
+_UNSPECIFIED = "0.0.0.0"  # noqa: S104 - connecting to it reaches this machine
 _NUMBER = r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)"
 _PERMISSIONS = {
     "camera": "camera",
@@ -52,15 +53,19 @@ class ContentPolicy:
     """What was left out, and why: sentences that are safe to show."""
 
 
-def policy_of(declared: Any) -> ContentPolicy:
+def policy_of(declared: Any, *, local: bool = False) -> ContentPolicy:
     """The policy for ``_meta.ui.csp``, exactly as the page builds it of the domains that can be
-    used; the restrictive one where it is absent or not an object."""
+    used; the restrictive one where it is absent or not an object.
+
+    ``local`` is whether the server is on this machine. The view of another one reaches no address
+    of this machine, where services trust whoever can reach them.
+    """
     if declared is None:
         return ContentPolicy(RESTRICTIVE)
     if type(declared) is not dict:
         return ContentPolicy(RESTRICTIVE, (), ("_meta.ui.csp is not a JSON object: ignored",))
     left_out: list[str] = []
-    connect, resource, frame, base = (_domains(declared, name, left_out) for name in _LISTS)
+    connect, resource, frame, base = (_domains(declared, name, left_out, local) for name in _LISTS)
     directives = {
         "default-src": ["'none'"],
         "script-src": ["'self'", "'unsafe-inline'", *resource],
@@ -107,11 +112,12 @@ def host_of(domain: Any) -> str | None:
     return None if match is None or len(match["host"]) > 253 else match["host"].lower()
 
 
-def usable_domain(domain: Any) -> str | None:
+def usable_domain(domain: Any, *, local: bool = False) -> str | None:
     """Why a declared domain cannot be a source of the policy; None where it can.
 
     It is an origin: ``https`` or ``wss``, a host name or ``*.`` before one of two labels at least,
-    and perhaps a port; ``http`` and ``ws`` are for this machine only.
+    and perhaps a port; ``http`` and ``ws`` are for this machine only, and this machine is for the
+    views of its own servers (``local``) only.
     """
     if type(domain) is not str:
         return "it is not a string"
@@ -126,6 +132,8 @@ def usable_domain(domain: Any) -> str | None:
         return "its host is a number that is not an IPv4 address"
     if match["below"] and (is_number or "." not in host):
         return "a wildcard must stand before a host name of two labels or more"
+    if not local and (is_loopback(host) or host == _UNSPECIFIED):
+        return "it is this machine, and the server is not on it"
     if match["scheme"].lower() in ("http", "ws") and not (is_loopback(host) and not match["below"]):
         return "it is neither https, wss, nor on this machine"
     return None
@@ -141,7 +149,7 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _domains(declared: dict[str, Any], name: str, left_out: list[str]) -> list[str]:
+def _domains(declared: dict[str, Any], name: str, left_out: list[str], local: bool) -> list[str]:
     """The domains of one list that can be used, each once, in the form browsers compare."""
     listed = declared.get(name)
     if listed is None:
@@ -151,7 +159,7 @@ def _domains(declared: dict[str, Any], name: str, left_out: list[str]) -> list[s
         return []
     found: dict[str, None] = {}
     for domain in listed:
-        reason = usable_domain(domain)
+        reason = usable_domain(domain, local=local)
         if reason is None and len(found) == _MOST:
             reason = f"{_MOST} others stand before it"
         if reason is None:

@@ -217,6 +217,10 @@ class Session(LibraryOfSession, SkillsOfSession):
 
     # ------------------------------------------------------------- views of tools
 
+    @property
+    def _is_local(self) -> bool:
+        return self._connection.transport.is_local
+
     async def read_ui(self, tool: Tool, *, timeout: float | Timeouts | None = None) -> UiResource:
         """The view of a tool (MCP Apps): its document, and the rights to show it with.
 

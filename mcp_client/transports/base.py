@@ -31,6 +31,7 @@ from ..protocol.era import Era
 from ..protocol.jsonrpc import ErrorResponse, Id, Notification, Request, Response
 from ..runtime.known_secrets import KnownSecrets
 from ..runtime.limits import Limits, Timeouts
+from ..runtime.loopback import is_loopback
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.stats import Stats
 
@@ -198,6 +199,12 @@ class Transport(ABC):
     def origin(self) -> tuple[str, str, int] | None:
         """Scheme, host and port of the server's URL, in lower case; None where it has none."""
         return None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the server is on this machine, as far as the way to it tells."""
+        origin = self.origin
+        return not self.is_remote if origin is None else is_loopback(origin[1])
 
     @property
     def credentials(self) -> Credentials | None:

@@ -274,6 +274,10 @@ class RecordingTransport(Transport):
         return self._inner.pinned_identity
 
     @property
+    def is_local(self) -> bool:
+        return self._inner.is_local
+
+    @property
     def origin(self) -> tuple[str, str, int] | None:
         return self._inner.origin
 

@@ -76,6 +76,11 @@ class ReplayServer(MemoryServer):
     def fresh(self) -> ReplayServer:
         return ReplayServer(self._path)
 
+    @property
+    def is_local(self) -> bool:
+        """False: a record may be of any server."""
+        return False
+
 
 def _read(path: str | os.PathLike[str]) -> list[_Recorded]:
     """The requests of a record. A last line that was cut off is left out."""

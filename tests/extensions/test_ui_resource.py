@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import base64
+import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from mcp_client import (
     Apps,
+    HttpServer,
     InvalidArguments,
     Limits,
     ProtocolViolation,
+    ReplayServer,
     ServerError,
     Session,
     UiResource,
@@ -237,3 +242,60 @@ async def test_a_view_that_the_server_does_not_have_is_its_error(views: Views) -
     async with showing(views) as session:
         with pytest.raises(ServerError, match=r"no resource 'ui://views/none\.html'"):
             await session.read_ui(await session.get_tool("show"))
+
+
+def at(url: str, views: Views) -> HttpServer:
+    """The server as one at ``url``."""
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        if request.method != "POST":
+            return httpx.Response(405)
+        answer = views.reply(json.loads(request.content), lambda message: None)
+        return httpx.Response(202) if answer is None else httpx.Response(200, json=answer)
+
+    return HttpServer(url, client=httpx.AsyncClient(transport=httpx.MockTransport(respond)))
+
+
+@pytest.mark.parametrize(
+    ("url", "is_local"),
+    [
+        ("https://views.example/mcp", False),
+        ("http://10.0.0.1/mcp", False),
+        ("http://127.0.0.1:9/mcp", True),
+        ("https://localhost/mcp", True),
+    ],
+)
+async def test_a_view_reaches_this_machine_only_if_its_server_is_on_it(
+    views: Views, url: str, is_local: bool
+) -> None:
+    there = "http://127.0.0.1:3000"
+    views.document["_meta"] = {"ui": {"csp": {"connectDomains": [there, "https://a.example"]}}}
+    server = at(url, views)
+    assert server.client is not None
+    async with (
+        server.client,
+        connect(server, name="clock", approval=allow_all, extensions=[Apps()]) as session,
+    ):
+        shown = await session.read_ui(await session.get_tool("show"))
+    assert (there in shown.csp) is is_local
+    assert (there in shown.domains) is is_local
+    assert "https://a.example" in shown.csp
+    refused = "connectDomains: 'http://127.0.0.1:3000' left out: it is this machine"
+    assert any(refused in str(one) for one in shown.findings) is not is_local
+
+
+async def test_a_view_of_a_program_or_of_this_process_may_reach_this_machine_and_of_a_record_not(
+    views: Views, tmp_path: Path
+) -> None:
+    record, csps = tmp_path / "record.jsonl", list[str]()
+    ways: list[tuple[Any, dict[str, Any]]] = [
+        (lambda: in_memory(views), {"record": record}),
+        (lambda: ReplayServer(record), {}),
+    ]
+    views.document["_meta"] = {"ui": {"csp": {"connectDomains": ["http://localhost:3000"]}}}
+    for server, options in ways:
+        async with connect(
+            server(), name="clock", approval=allow_all, extensions=[Apps()], **options
+        ) as session:
+            csps.append((await session.read_ui(await session.get_tool("show"))).csp)
+    assert ["http://localhost:3000" in csp for csp in csps] == [True, False]

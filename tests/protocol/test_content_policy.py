@@ -82,7 +82,25 @@ def test_each_list_goes_into_its_directives() -> None:
     ],
 )
 def test_an_origin_can_be_used(domain: str) -> None:
-    assert usable_domain(domain) is None
+    assert usable_domain(domain, local=True) is None
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        *("http://localhost", "https://localhost:8443", "http://app.localhost", "WSS://LOCALHOST"),
+        *("http://127.0.0.1:3000", "https://127.0.0.1", "ws://127.9.9.9", "https://0.0.0.0:1"),
+        "https://*.app.localhost",
+    ],
+)
+def test_this_machine_is_for_views_of_its_own_servers_only(domain: str) -> None:
+    for name in ("connectDomains", "resourceDomains", "frameDomains", "baseUriDomains"):
+        policy = policy_of({name: [domain, "https://a.example"]})
+        assert policy.domains == ("https://a.example",)
+        (finding,) = policy.left_out
+        assert "this machine, and the server is not on it" in finding
+    if "0.0.0.0" not in domain:
+        assert usable_domain(domain, local=True) is None
 
 
 @pytest.mark.parametrize(
@@ -156,9 +174,9 @@ def test_an_origin_can_be_used(domain: str) -> None:
     ],
 )
 def test_anything_else_is_left_out_and_named(domain: Any) -> None:
-    assert usable_domain(domain) is not None
+    assert usable_domain(domain, local=True) is not None
     for name in ("connectDomains", "resourceDomains", "frameDomains", "baseUriDomains"):
-        policy = policy_of({name: [domain]})
+        policy = policy_of({name: [domain]}, local=True)
         assert policy.header == EMPTY_CSP
         assert policy.domains == ()
         (finding,) = policy.left_out
