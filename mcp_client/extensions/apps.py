@@ -33,6 +33,7 @@ from ..connection.rpc import OnProgress
 from ..errors import (
     CallDenied,
     CallTimeout,
+    ConfigError,
     InvalidArguments,
     McpError,
     NotSent,
@@ -128,6 +129,12 @@ class App:
 
     def __init__(self, tool: Tool, server: ViewedServer, context: Hashable = None) -> None:
         _check(tool, server.name)
+        if tool.ui is None or tool.ui.uri is None:
+            raise ConfigError(
+                "the tool has no view (tool.ui.uri), so there is nothing to act for",
+                server=server.name,
+                tool=tool.name,
+            )
         self.tool = tool
         """The tool whose view it is."""
         self.context = context

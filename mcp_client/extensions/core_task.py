@@ -34,7 +34,14 @@ from ..protocol.metadata import RELATED_TASK, related_task
 from ..runtime.limits import Timeouts
 from ..runtime.safe_text import safe_text
 from .task_run import Stopwatch, TaskRun
-from .task_state import COMPLETED, FAILED, INPUT_REQUIRED, TaskState, read_status
+from .task_state import (
+    COMPLETED,
+    FAILED,
+    INPUT_REQUIRED,
+    TaskState,
+    is_call_result,
+    read_status,
+)
 
 __all__ = ["CoreTaskRun", "asking", "creation", "read_creation"]
 
@@ -47,9 +54,17 @@ def asking(timeouts: Timeouts) -> dict[str, Any]:
 
 
 def creation(result: dict[str, Any]) -> Complete | ExtensionResult:
-    """The answer to a call that asked for a task: that, or the result of the call at once."""
-    is_task = "task" in result and "content" not in result
-    return ExtensionResult("task", result) if is_task else Complete(result)
+    """The answer to a call that asked for a task: that, or the result of the call at once. Raises
+    ``ProtocolViolation`` for what is neither."""
+    if "task" in result and "content" not in result:
+        return ExtensionResult("task", result)
+    if not is_call_result(result):
+        raise ProtocolViolation(
+            "the answer to a call that asked for a task is neither a task nor a result; the tool "
+            "may have run",
+            result=result,
+        )
+    return Complete(result)
 
 
 def read_creation(result: Mapping[str, Any]) -> TaskState:
@@ -142,6 +157,12 @@ class CoreTaskRun(TaskRun):
         if result is None:
             return super()._outcome()
         if self.state.status != FAILED:
+            if not is_call_result(result):
+                raise ProtocolViolation(
+                    "the answer to tasks/result is not the result of a call",
+                    result=result,
+                    server=self._context.server,
+                )
             return result
         if "content" in result:
             return {**result, "isError": True}

@@ -28,6 +28,7 @@ __all__ = [
     "WORKING",
     "TaskState",
     "hide_id",
+    "is_call_result",
     "read_status",
     "read_task",
 ]
@@ -93,8 +94,17 @@ def read_task(said: Mapping[str, Any], expected: str | None = None) -> TaskState
     if member == "inputRequests":
         return replace(state, is_whole=True, questions=found)
     if member == "result":
+        if not is_call_result(found):
+            raise Malformed("the result of a task that is completed is not the result of a call")
         return replace(state, is_whole=True, result=found)
     return replace(state, is_whole=True, error=found)
+
+
+def is_call_result(found: Mapping[str, Any]) -> bool:
+    """Whether a server can have meant it as the result of a call: another kind of answer, and one
+    that says nothing, would be an empty success."""
+    says = any(member in found for member in ("content", "structuredContent", "isError"))
+    return says and found.get("resultType", "complete") == "complete"
 
 
 def read_status(

@@ -236,7 +236,8 @@ class Session(LibraryOfSession, SkillsOfSession):
         """What the view of a tool may do with this server: call tools through the approval hook,
         and read resources. ``context`` is whose view it is, as in ``call_tool``.
 
-        Raises ``InvalidArguments`` for a tool of another server.
+        Raises ``ConfigError`` for a tool without a view, and ``InvalidArguments`` for one of
+        another server.
         """
         from ..extensions.apps import App
 

@@ -91,6 +91,30 @@ async def test_without_a_total_timeout_the_server_chooses_how_long_to_keep_it() 
     assert server.all("tools/call")[0]["task"] == {}
 
 
+EMPTY: list[Any] = [{}, {"_meta": {}}, {"resultType": "task"}, {"taskId": ID, "status": "working"}]
+
+
+@pytest.mark.parametrize("answer", EMPTY)
+async def test_an_answer_that_is_neither_a_task_nor_a_result_is_no_empty_success(
+    answer: Any,
+) -> None:
+    server = CoreTasking()
+    server.created = answer
+    async with session_of(server) as session:
+        with pytest.raises(ProtocolViolation, match="neither a task nor a result") as caught:
+            await session.call_tool("slow")
+    assert caught.value.result == answer
+    assert (caught.value.tool, server.methods) == ("slow", ["tools/call"])
+
+
+@pytest.mark.parametrize("result", EMPTY)
+async def test_a_task_whose_result_is_none_of_a_call_is_no_empty_success(result: Any) -> None:
+    server = CoreTasking("completed")
+    server.result = result
+    with pytest.raises(ProtocolViolation, match="not the result of a call"):
+        await called(server)
+
+
 @pytest.mark.parametrize("support", ["optional", "forbidden", "always", None])
 async def test_any_other_tool_is_called_plainly(support: str | None) -> None:
     server = CoreTasking(support=support)

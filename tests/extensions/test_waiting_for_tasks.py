@@ -234,6 +234,25 @@ async def test_polls_keep_to_the_newest_interval_that_the_server_asks_for(clock:
     assert outcome[0].text == "done"
 
 
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    "result",
+    [
+        {},
+        {"resultType": "task"},
+        {"resultType": "task", "content": []},
+        {"resultType": "input_required", "inputRequests": {}},
+        {"resultType": 7, "content": []},
+    ],
+)
+async def test_a_completed_task_without_the_result_of_a_call_is_no_empty_success(
+    result: Any,
+) -> None:
+    with pytest.raises(ProtocolViolation, match="not the result of a call") as caught:
+        await call(Tasking({"status": "completed", "result": result}))
+    assert ID not in str(caught.value)
+
+
 @pytest.mark.parametrize("said", [0, 1, -5, "fast", True, 1e300])
 async def test_a_strange_interval_makes_no_busy_loop(said: Any, clock: Clock) -> None:
     server = Tasking(working(pollIntervalMs=said), created={"pollIntervalMs": said})
