@@ -13,7 +13,7 @@ CONFIG = Path(__file__).with_name("mcp.json")
 def confirm(request: StartRequest) -> bool:  # at a terminal: confirm=mcp_client.confirm_on_terminal
     print("may this run?", request.command, *request.args)
     print("  with", dict(request.env))  # what the file itself says; ${NAME} comes from the host
-    print(*request.warnings, sep="\n")
+    print(*request.findings, sep="\n")
     return [request.command, *request.args] == ["python3", "servers/weather.py"]
 
 

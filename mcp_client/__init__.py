@@ -40,9 +40,14 @@ if TYPE_CHECKING:
         PendingChanges,
     )
     from .approval.remembered import Answers, Remembered
+    from .approval.request import ApprovalRequest, Fact
     from .approval.rules import Explanation, Rule, Rules
+    from .approval.sampling_request import SamplingMessage, SamplingRequest
+    from .approval.skill_request import SkillRequest
+    from .approval.start_request import StartRequest
     from .approval.terminal import ask_on_terminal
     from .approval.tickets import FileTickets, Ticket, TicketStore
+    from .approval.tool_call import ToolCall
     from .approval.turns import one_at_a_time
     from .audit import AuditLog, AuditSink, OpenCall, Redaction, Verified, verify_audit
     from .auth import (
@@ -65,8 +70,8 @@ if TYPE_CHECKING:
     from .catalog.prompts import PromptResult
     from .catalog.resources import ResourceResult
     from .catalog.result import ToolResult
-    from .catalog.skill_request import SkillFile, SkillRequest
-    from .catalog.tool import Hints, Tool, ToolCall, ToolList
+    from .catalog.skill_file import SkillFile
+    from .catalog.tool import Hints, Tool, ToolList
     from .catalog.tool_traits import ToolUi
     from .catalog.watch import ListChanges, ListWatch, ResourceWatch, ToolChanges, ToolWatch
     from .connection.cancellation import CancelToken
@@ -118,8 +123,6 @@ if TYPE_CHECKING:
         LogMessage,
         Root,
         RootsRequest,
-        SamplingMessage,
-        SamplingRequest,
         SamplingResult,
     )
     from .handlers.terminal import elicit_on_terminal
@@ -131,7 +134,6 @@ if TYPE_CHECKING:
     from .host.confirmations import Confirmations, ConfirmationStore, Confirmed
     from .host.host import Host
     from .host.server_config import ServerConfig
-    from .host.start_request import StartRequest
     from .host.status import ServerStatus, StatusWatch
     from .host.terminal import confirm_on_terminal
     from .protocol.capabilities import Implementation
@@ -170,6 +172,7 @@ __all__ = [
     "ApprovalHook",
     "ApprovalPage",
     "ApprovalQueue",
+    "ApprovalRequest",
     "Apps",
     "AudioContent",
     "AuditError",
@@ -208,6 +211,7 @@ __all__ = [
     "EnterpriseAuthorization",
     "Explanation",
     "Extension",
+    "Fact",
     "FileState",
     "FileTickets",
     "FileTokens",
@@ -345,7 +349,6 @@ _LATER = {
     "catalog.tool": (
         "Hints",
         "Tool",
-        "ToolCall",
         "ToolList",
     ),
     "connection.cancellation": ("CancelToken",),
@@ -384,7 +387,7 @@ _LATER = {
     "extensions.extension": ("Extension",),
     "extensions.skill": ("Skill",),
     "extensions.skill_entry": ("SkillEntry",),
-    "catalog.skill_request": ("SkillFile", "SkillRequest"),
+    "catalog.skill_file": ("SkillFile",),
     "extensions.ui_resource": ("UiResource",),
     "extensions.tasks": ("Task",),
     "protocol.capabilities": ("Implementation",),
@@ -434,8 +437,6 @@ _LATER = {
         "LogMessage",
         "Root",
         "RootsRequest",
-        "SamplingMessage",
-        "SamplingRequest",
         "SamplingResult",
     ),
     "host.config": ("Config", "load_config"),
@@ -443,7 +444,6 @@ _LATER = {
     "host.config_problem": ("ConfigProblem",),
     "host.confirmations": ("ConfirmationStore", "Confirmations", "Confirmed"),
     "host.server_config": ("ServerConfig",),
-    "host.start_request": ("StartRequest",),
     "host.terminal": ("confirm_on_terminal",),
     "host.changes": ("HostToolWatch",),
     "host.host": ("Host",),
@@ -456,6 +456,11 @@ _LATER = {
     "protocol.prompts": ("Completion", "Prompt", "PromptArgument", "PromptMessage"),
     "protocol.resources": ("Resource", "ResourceContents", "ResourceTemplate", "ResourceUpdate"),
     "catalog.resources": ("ResourceResult",),
+    "approval.request": ("ApprovalRequest", "Fact"),
+    "approval.sampling_request": ("SamplingMessage", "SamplingRequest"),
+    "approval.skill_request": ("SkillRequest",),
+    "approval.start_request": ("StartRequest",),
+    "approval.tool_call": ("ToolCall",),
     "approval.rules": ("Explanation", "Rule", "Rules"),
     "approval.terminal": ("ask_on_terminal",),
     "approval.tickets": ("FileTickets", "Ticket", "TicketStore"),

@@ -189,9 +189,10 @@ def test_from_config_starts_what_was_confirmed_and_asks_once() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[:2] == ["may this run? python3 servers/weather.py", "  with {'UNITS': 'metric'}"]
-    assert lines[2].startswith("it can do anything that its words")
-    assert lines[3].startswith("mcp.json:10: mcpServers.docs.url: the environment variable 'DOCS")
-    assert lines[4:] == ["['weather__get_weather']", "Oslo: 22.5 °C, partly cloudy"]
+    assert lines[2].startswith("a program would be started")
+    assert lines[3].startswith("it can do anything that its words")
+    assert lines[4].startswith("mcp.json:10: mcpServers.docs.url: the environment variable 'DOCS")
+    assert lines[5:] == ["['weather__get_weather']", "Oslo: 22.5 °C, partly cloudy"]
 
 
 def test_record_and_replay_answers_what_was_recorded_and_names_what_differs() -> None:

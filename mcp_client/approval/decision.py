@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from ..catalog.skill_request import SkillRequest
-from ..catalog.tool import ToolCall
 from ..errors import ConfigError
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
+from .request import ApprovalRequest, Choice
+from .tool_call import ToolCall
 
 __all__ = [
+    "CHOICES",
     "IN_PLACE",
     "Allow",
     "Answer",
@@ -87,7 +88,29 @@ class Remember:
         """From what ``Allow(remember=...)`` may be given. Raises ``ConfigError``."""
         if value is None or type(value) is cls:
             return value
+        if type(value) is str and value in CHOICES:
+            return CHOICES[value].remember
         return cls(value)
+
+
+@frozen_dataclass
+class HowFar:
+    """One way how far a yes can go."""
+
+    label: str
+    """As a person reads it."""
+    remember: Remember | None
+
+
+CHOICES: Mapping[str, HowFar] = {
+    "once": HowFar("This once", None),
+    "session": HowFar("Until the session ends", Remember("session")),
+    "hour": HowFar("For one hour", Remember("session", seconds=3_600)),
+    "always": HowFar("Always", Remember("always")),
+    "exact": HowFar("Always, for exactly these arguments", Remember("always", exact=True)),
+}
+"""By the names that ``ApprovalRequest.choices()`` gives: one list for hooks, rules, the terminal
+and the page."""
 
 
 @frozen_dataclass
@@ -105,7 +128,7 @@ class Allow:
     """
 
     arguments: Mapping[str, Any] | None = None
-    remember: Scope | Remember | None = None
+    remember: Scope | Choice | Remember | None = None
     reason: str | None = None
     source: str = "hook"
     by: str | None = None
@@ -184,9 +207,9 @@ class Verdict:
 
 
 Answer: TypeAlias = Allow | Deny
-ApprovalHook: TypeAlias = Callable[[ToolCall], Answer | Awaitable[Answer]]
-"""Asked about each tool call; and about each skill to be loaded, with a ``SkillRequest``, which has
-none of the attributes that say what a call does: a hook that looks at these refuses skills."""
+ApprovalHook: TypeAlias = Callable[[Any], Answer | Awaitable[Answer]]
+"""Asked with an ``ApprovalRequest``: a ``ToolCall``, or one of its three siblings. A hook that
+looks at what only calls have refuses the others."""
 
 
 @runtime_checkable
@@ -194,27 +217,26 @@ class Policy(Protocol):
     """Decides calls without waiting; ``Rules`` is one, and a host may write its own.
 
     ``connect(approval=...)`` takes any object with these two members. Unlike a hook, a policy is
-    asked before remembered answers, and again about arguments that the approver edited. It is
-    asked about skills, too, with a ``SkillRequest``.
+    asked before remembered answers, and again about arguments that the approver edited.
     """
 
     @property
     def ask(self) -> ApprovalHook | None:
         """The hook for calls the policy leaves open; None for the person at the terminal."""
 
-    def decide(self, call: ToolCall) -> Answer | None:
-        """The answer to ``call``; None leaves it to remembered answers and then to ``ask``."""
+    def decide(self, request: Any, /) -> Answer | None:
+        """The answer to ``request``; None leaves it to remembered answers and then to ``ask``."""
 
 
 _ALLOWED = Allow()
 
 
-def allow_all(call: ToolCall | SkillRequest) -> Answer:
-    """Yes to everything, skills included. For tests, and for servers that cannot do harm."""
+def allow_all(request: ApprovalRequest) -> Answer:
+    """Yes to everything, of all four kinds. For tests, and for servers that cannot do harm."""
     return _ALLOWED
 
 
-def deny_all(call: ToolCall | SkillRequest) -> Answer:
+def deny_all(request: ApprovalRequest) -> Answer:
     """No to everything: tools can be looked at, not run."""
     return Deny("deny_all refuses every call")
 

@@ -29,8 +29,6 @@ from typing import Any, TypeAlias
 import anyio
 from anyio.lowlevel import checkpoint
 
-from ..catalog.skill_request import SkillRequest
-from ..catalog.tool import ToolCall
 from ..connection.cancellation import stop_if_cancelled
 from ..errors import CallDenied, CallPending, ConfigError, InvalidArguments, McpError
 from ..protocol.canonical_json import NotJson
@@ -53,6 +51,9 @@ from .decision import (
 from .memory import ApprovalMemory
 from .one_call import OneCallApproval
 from .questions import Question, current_question, in_thread, invoke_hook, write_down
+from .request import ApprovalRequest
+from .skill_request import SkillRequest
+from .tool_call import ToolCall
 
 __all__ = [
     "Allow",
@@ -268,7 +269,7 @@ class Gate:
                 return safe_text(error, 500)
             case McpError():
                 return f"it raised {type(error).__name__}: {safe_text(error, 500)}"
-            case AttributeError(obj=SkillRequest()):
+            case AttributeError(obj=ApprovalRequest()):
                 return f"it raised AttributeError: {error}"
         return f"it raised {type(error).__name__}"
 

@@ -9,11 +9,11 @@ from functools import cache
 from typing import Any
 
 from ..catalog.call_context import is_storable
-from ..catalog.skill_request import SkillRequest
-from ..catalog.tool import ToolCall
 from ..runtime.safe_text import safe_text
 from .decision import Allow, Remember
 from .remembered import Answers, Remembered, digest_of_call
+from .skill_request import SkillRequest
+from .tool_call import ToolCall
 
 __all__ = ["ApprovalMemory"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from ..catalog.call_context import same_context
 from ..catalog.finding import Finding
-from ..catalog.tool import ToolCall
 from .decision import Allow
+from .tool_call import ToolCall
 
 __all__ = ["OneCallApproval", "is_known"]
 

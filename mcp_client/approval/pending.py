@@ -9,13 +9,13 @@ from typing import Self, TypeAlias
 
 from anyio.lowlevel import checkpoint
 
-from ..catalog.skill_request import SkillRequest
-from ..catalog.tool import ToolCall
 from ..errors import ConfigError
 from ..runtime.event_loop import in_event_loop
 from ..runtime.signal import Signal
 from .decision import Answer
 from .questions import in_thread
+from .skill_request import SkillRequest
+from .tool_call import ToolCall
 
 __all__ = ["DecidedApproval", "PendingApproval", "PendingChanges"]
 

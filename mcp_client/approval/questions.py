@@ -19,10 +19,10 @@ from typing import Any, Protocol, TypeVar
 import anyio
 from anyio.lowlevel import RunVar
 
-from ..catalog.skill_request import SkillRequest
-from ..catalog.tool import ToolCall
 from ..runtime.callbacks import invoke_callback
 from .decision import Allow, ApprovalHook
+from .skill_request import SkillRequest
+from .tool_call import ToolCall
 
 __all__ = [
     "Question",

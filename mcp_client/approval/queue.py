@@ -48,8 +48,6 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..catalog.call_context import same_context
-from ..catalog.skill_request import SkillRequest
-from ..catalog.tool import ToolCall
 from ..errors import CallPending, ConfigError, InvalidArguments
 from ..protocol.canonical_json import NotJson, canonical_of, frozen, plain
 from ..runtime.event_loop import LoopEvent, current
@@ -57,6 +55,8 @@ from ..runtime.signal import Signal
 from .decision import Allow, Answer, Deny, Remember, check_person, not_an_answer, not_arguments
 from .pending import DecidedApproval, PendingApproval, PendingChanges
 from .questions import in_thread
+from .skill_request import SkillRequest
+from .tool_call import ToolCall
 
 if TYPE_CHECKING:
     from .tickets import Ticket, TicketStore

@@ -41,12 +41,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakSet
 
 from ..catalog.call_context import CallOrigin, context_from_json, context_key, same_context
-from ..catalog.skill_request import SkillRequest
-from ..catalog.tool import ToolCall
 from ..errors import ConfigError
 from ..protocol.canonical_json import canonical_of, plain, sha256
 from ..runtime.keyed_digest import keyed
 from ..runtime.safe_text import safe_text
+from .skill_request import SkillRequest
+from .tool_call import ToolCall
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -57,14 +57,14 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Literal, TypeAlias, get_args
 
 from ..catalog.call_context import CallOrigin, context_from_json, same_context
-from ..catalog.skill_request import SkillRequest
-from ..catalog.tool import ToolCall
 from ..errors import ConfigError
 from ..runtime.atomic_file import access_problem
 from ..runtime.given_path import given_path
 from ..runtime.safe_text import safe_text
 from .constraints import Constraints, glob
 from .decision import Allow, Answer, ApprovalHook, Deny
+from .skill_request import SkillRequest
+from .tool_call import ToolCall
 
 __all__ = ["Explanation", "Outcome", "Rule", "Rules"]
 

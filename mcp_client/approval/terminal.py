@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import sys
 
-from ..catalog.skill_request import SkillRequest
-from ..catalog.tool import ToolCall
 from ..protocol.canonical_json import NotJson
 from ..runtime.console import Console, open_console, why_no_terminal
 from ..runtime.console_layout import SHORT, WHOLE, Page, Row, prose
@@ -14,7 +12,9 @@ from ..runtime.safe_text import safe_text
 from .decision import Allow, Answer, Deny, Remember
 from .editor import EditorFailed, arguments_of, draft_of, edited, editor
 from .questions import in_thread, remembered_meanwhile
+from .skill_request import SkillRequest
 from .terminal_skill import decided_skill
+from .tool_call import ToolCall
 from .wording import HINTS, ORIGINS, SOURCES
 
 __all__ = ["ask_on_terminal", "everything", "question"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from ..catalog.skill_request import SkillRequest
 from ..runtime.console import Console
 from ..runtime.console_layout import Page, prose
 from .decision import Allow, Answer, Deny, Remember
+from .skill_request import SkillRequest
 from .wording import skill_facts
 
 __all__ = ["decided_skill", "skill_question"]

@@ -23,13 +23,15 @@ from typing import Any, Protocol
 from ..catalog.call_context import context_from_json, is_storable
 from ..catalog.drift import Drift
 from ..catalog.finding import Finding
-from ..catalog.skill_request import SkillFile, SkillRequest, digest_of
-from ..catalog.tool import Tool, ToolCall
+from ..catalog.skill_file import SkillFile, digest_of
+from ..catalog.tool import Tool
 from ..errors import ConfigError, NotPending
 from ..protocol.canonical_json import plain
 from ..runtime.atomic_file import OwnFile, Stamp
 from .decision import Allow, Answer, Deny, Remember
 from .one_call import is_known
+from .skill_request import SkillRequest
+from .tool_call import ToolCall
 
 __all__ = ["FileTickets", "Ticket", "TicketStore", "not_pending"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..catalog.skill_request import SkillRequest
-from ..catalog.tool import ToolCall
 from ..errors import ConfigError
 from ..runtime.cross_loop_lock import CrossLoopLock
 from .decision import Answer, ApprovalHook, Policy
 from .questions import invoke_hook, remembered_meanwhile
+from .skill_request import SkillRequest
+from .tool_call import ToolCall
 
 __all__ = ["OneAtATime", "one_at_a_time"]
 

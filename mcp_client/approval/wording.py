@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..catalog.skill_request import SkillRequest
-from ..catalog.tool import ToolCall
 from .decision import Remember
+from .skill_request import SkillRequest
+from .tool_call import ToolCall
 
 __all__ = ["HINTS", "ORIGINS", "SOURCES", "choices", "coverage", "skill_facts"]
 

@@ -11,10 +11,11 @@ from typing import Any, Protocol
 
 import anyio
 
+from ..approval.tool_call import ToolCall
 from ..catalog.call_context import CallOrigin
 from ..catalog.finding import Finding
 from ..catalog.result import ToolResult
-from ..catalog.tool import Tool, ToolCall
+from ..catalog.tool import Tool
 from ..connection.rpc import Traffic
 from ..errors import (
     CallDenied,

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from ..approval.skill_request import SkillRequest
 from ..catalog.finding import Finding
-from ..catalog.skill_request import SkillRequest
 from ..connection.rpc import Traffic
 from .entry import Entry, Recorder
 from .sinks import Record

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from ..runtime.frozen import frozen_dataclass
 from .finding import Finding
 
-__all__ = ["HINTS", "HintSource", "Hints", "hint_findings", "hints_from"]
+__all__ = ["HINTS", "WORST", "HintSource", "Hints", "hint_findings", "hints_from"]
 
 HintSource: TypeAlias = Literal["server", "assumed", "contradiction"]
 
@@ -56,7 +56,8 @@ class Hints:
         }
 
 
-_WORST = Hints()
+WORST = Hints()
+"""What is assumed where no word of a trusted server says otherwise."""
 
 
 def hints_from(annotations: Any, trusted: bool) -> Hints:
@@ -67,9 +68,9 @@ def hints_from(annotations: Any, trusted: bool) -> Hints:
     """
     said = _said(annotations) if trusted else {}
     if not said:
-        return _WORST
+        return WORST
     if _contradicts(said):
-        return replace(_WORST, contradicted=frozenset(said))
+        return replace(WORST, contradicted=frozenset(said))
     return Hints(
         read_only=said.get("read_only", False),
         destructive=said.get("destructive", not said.get("read_only")),

@@ -50,7 +50,7 @@ from ..runtime.safe_text import safe_text
 from .drift import Drift
 from .finding import Finding
 from .fingerprint import covered_before, fingerprint_of, fingerprinted, uncovered_before
-from .tool import Tool, ToolCall
+from .tool import Tool
 
 __all__ = ["Pins", "Policy"]
 
@@ -185,16 +185,16 @@ class Pins:
         found = self._drifts_in(self._book(), tool.server, [tool])
         return found[0] if found else None
 
-    def refuse(self, call: ToolCall) -> None:
+    def refuse(self, tool: Tool) -> None:
         """Raises ``CallDenied`` where the policy says so."""
-        drift = self.drift_of(call.tool) if self.policy == "refuse" else None
+        drift = self.drift_of(tool) if self.policy == "refuse" else None
         if drift is not None:
             reason = "; ".join(map(str, drift.findings(self.name)))
             raise CallDenied(
                 f"refused, for {reason}. If that is right, write it down: Pins.accept(...)",
                 reason=reason,
-                server=call.server,
-                tool=call.tool.name,
+                server=tool.server,
+                tool=tool.name,
             )
 
     def has_drifted(self, tool: Tool) -> bool:
@@ -213,7 +213,7 @@ class Pins:
 
     def accept_skills(self, server: str, skills: Iterable[Any]) -> None:
         """Write down these entries of ``list_skills()``: from now on none of it is drift."""
-        from .skill_request import pinned
+        from .skill_file import pinned
 
         self.write_skills(server, {skill.uri: pinned(skill.files) for skill in skills})
 

@@ -21,7 +21,7 @@ from ..errors import CallDenied
 from ..runtime.safe_text import safe_text
 from .finding import Finding
 from .pins import Pins
-from .skill_request import DYNAMIC, SkillFile, SkillRequest, digest_of, pinned
+from .skill_file import DYNAMIC, SkillFile, digest_of, pinned
 
 __all__ = ["SkillPins"]
 
@@ -81,15 +81,15 @@ class SkillPins:
                 return [Finding("not_pinned", text, "server")]
         return findings
 
-    def refuse(self, request: SkillRequest, drift: Sequence[Finding]) -> None:
+    def refuse(self, server: str, uri: str, drift: Sequence[Finding]) -> None:
         """Raises ``CallDenied`` where the policy says so."""
         if drift and self._pins.policy == "refuse":
             reason = "; ".join(map(str, drift))
             raise CallDenied(
-                f"the skill {safe_text(request.uri, 200)!r} is refused, for {reason}. If that is "
+                f"the skill {safe_text(uri, 200)!r} is refused, for {reason}. If that is "
                 "right, write it down: Pins.accept_skills(...)",
                 reason=reason,
-                server=request.server,
+                server=server,
             )
 
     def loaded(self, server: str, uri: str, files: Files, *, for_good: bool) -> None:

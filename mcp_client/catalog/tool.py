@@ -1,4 +1,4 @@
-"""A tool, and a call of it: frozen values.
+"""A tool: a frozen value.
 
 2026-07-28 ``server/tools`` (data types). What a server sent is kept complete and private;
 attributes are copies, so that changing one does not change the definition in force.
@@ -7,17 +7,14 @@ attributes are copies, so that changing one does not change the definition in fo
 from __future__ import annotations
 
 import inspect
-import json
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import ConfigError, UnknownTool
-from ..protocol.canonical_json import NotJson, canonical, frozen, plain, sha256
 from ..protocol.headers import HeaderParam, header_params_of
 from ..runtime.frozen import frozen_dataclass, maker_of
 from ..runtime.safe_text import safe_text
-from .call_context import CallOrigin, context_text
 from .finding import Finding
 from .fingerprint import fingerprint_of, fingerprinted
 from .hints import HINTS, Hints, HintSource, hint_findings, hints_from
@@ -27,16 +24,13 @@ from .tool_traits import TaskSupport, ToolUi, task_support_of, trait_findings, u
 
 if TYPE_CHECKING:
     from ..protocol.icons import Origin
-    from .drift import Drift
 
 __all__ = [
     "HintSource",
     "Hints",
     "Rejected",
     "Tool",
-    "ToolCall",
     "ToolList",
-    "new_call",
     "new_tool",
     "not_a_name",
     "tools_of",
@@ -253,148 +247,6 @@ class ToolList(Listed[Tool]):
         return self._all_findings
 
 
-@frozen_dataclass
-class ToolCall:
-    """A call as it will be sent, if it is approved: nothing in it can be changed.
-
-    An approval is good for this value, once. ``digest`` covers everything that decides what
-    happens: server (its name, and what is run or where it is), connection, the tool's definition,
-    the arguments and the caller's ``_meta``, and whether the host makes the call or a view.
-    """
-
-    id: str
-    server: str
-    """The name the host gave the server, never the server's own claim."""
-    tool: Tool
-    arguments_json: str
-    """The arguments as the very text that will be sent, in canonical form."""
-    meta_json: str | None
-    """The caller's own ``_meta``, likewise; None if there was none."""
-    hints: Hints
-    findings: tuple[Finding, ...]
-    """What a person should know before answering."""
-    generation: int
-    """Counts the connections of the session: an approval does not outlive its connection."""
-    edited: bool = False
-    """Whether these are not the caller's arguments but the approver's."""
-    context: Hashable = None
-    """The host's own word on whose call it is, from ``call_tool(context=...)``. Never sent."""
-    origin: CallOrigin = "host"
-    """Where the call comes from: "host" for ``call_tool`` of sessions and hosts, be it for a model,
-    a person or a program; "app" for the view of a tool (``session.app``), which is code of the
-    server's own."""
-    drift: Drift | None = field(default=None, repr=False, compare=False)
-    """How the tool differs from the ``pins``, which is among the findings, too."""
-    _identity: Callable[[], str | None] | None = field(default=None, repr=False, compare=False)
-    """Gives what the server is, as the digests have it; None where that cannot be told."""
-    _arguments: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
-
-    @property
-    def trusted(self) -> bool:
-        return self.tool.trusted
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments, deeply immutable."""
-        if not self._arguments:
-            self._arguments.append(frozen(json.loads(self.arguments_json)))
-        arguments: dict[str, Any] = self._arguments[0]
-        return arguments
-
-    @property
-    def digest(self) -> str:
-        bound = [
-            self.server,
-            self.generation,
-            self.tool.fingerprint,
-            self.arguments_json,
-            self.meta_json,
-            *self._not_the_host,
-            *self._of_one_server,
-        ]
-        return "sha256:" + sha256(canonical(bound))
-
-    @property
-    def key(self) -> str:
-        """Digest of server, definition, arguments, ``_meta``, context and origin: equal for the
-        same call made again, also after a reconnect; never for that of a server which only has the
-        same name, and is another command or at another URL.
-
-        Also in another process where the context is text, a number, a boolean or a tuple of them;
-        any other context only in this one.
-        """
-        same = [self.server, self.tool.fingerprint, self.arguments_json, self.meta_json]
-        whose = [context_text(self.context), *self._not_the_host, *self._of_one_server]
-        return "sha256:" + sha256(canonical([*same, *whose]))
-
-    @property
-    def _not_the_host(self) -> list[str]:
-        """The origin, in digests of calls that the host does not make."""
-        return [] if self.origin == "host" else [self.origin]
-
-    @property
-    def _of_one_server(self) -> list[Any]:
-        """What the server is, in digests of calls of servers that can be told apart."""
-        identity = None if self._identity is None else self._identity()
-        return [] if identity is None else [{"identity": identity}]
-
-    def with_arguments(self, arguments: Any) -> ToolCall:
-        """The same call with other arguments, marked as edited. Raises ``NotJson``."""
-        return replace(self, arguments_json=canonical(arguments), edited=True)
-
-    @classmethod
-    def example(
-        cls,
-        tool: str | Mapping[str, Any] | Tool = "example",
-        arguments: Mapping[str, Any] | None = None,
-        *,
-        server: str = "example",
-        trusted: bool | None = None,
-        read_only: bool | None = None,
-        destructive: bool | None = None,
-        idempotent: bool | None = None,
-        open_world: bool | None = None,
-        meta: Mapping[str, Any] | None = None,
-        findings: Sequence[Finding | str] = (),
-        context: Hashable = None,
-        origin: CallOrigin = "host",
-    ) -> ToolCall:
-        """A call for testing hooks and policies: ``Rules.explain(ToolCall.example(...))``.
-
-        ``tool`` is a name, a definition as servers list it, or a ``Tool``, which has its server and
-        trust already. The hints are what the server says of the tool; as they count only where it
-        is trusted, giving one makes it so, unless ``trusted=False``. ``findings``, or their kinds,
-        are added to those of the definition. Raises ``ConfigError`` for what is not JSON.
-        """
-        said = {
-            "readOnlyHint": read_only,
-            "destructiveHint": destructive,
-            "idempotentHint": idempotent,
-            "openWorldHint": open_world,
-        }
-        hints = {name: value for name, value in said.items() if value is not None}
-        try:
-            if not isinstance(tool, Tool):
-                trusted = bool(hints) if trusted is None else trusted
-                tool = Tool(*_example_of(tool, hints, server, trusted))
-            elif hints or trusted is not None:
-                raise ConfigError("ToolCall.example(): a Tool has its hints and its trust already")
-            return cls(
-                id="example-1",
-                server=tool.server,
-                tool=tool,
-                arguments_json=canonical({} if arguments is None else arguments),
-                meta_json=None if meta is None else canonical(meta),
-                hints=tool.hints,
-                findings=(*map(_example_finding, findings), *tool.findings),
-                generation=1,
-                context=context,
-                origin=origin,
-            )
-        except NotJson as error:
-            raise ConfigError(f"ToolCall.example(): {error}") from None
-
-
 def tools_of(tools: Any, where: str) -> list[Tool]:
     """``tools`` as a list. Raises ``ConfigError`` for what is not a list of tools, in ``where``."""
     if inspect.isawaitable(tools):
@@ -417,28 +269,7 @@ def not_a_name(name: object, attribute: str = "name", *, server: str | None = No
     return UnknownTool(f"the name of a tool is a {type(name).__name__}: {advice}", server=server)
 
 
-new_tool, new_call = maker_of(Tool), maker_of(ToolCall)
-
-
-def _example_of(
-    tool: str | Mapping[str, Any], hints: dict[str, bool], server: str, trusted: bool
-) -> tuple[str, str, bool, dict[str, Any]]:
-    if not isinstance(tool, str | Mapping):
-        raise ConfigError(
-            f"ToolCall.example(): the tool is a {type(tool).__name__}: give a name, a definition "
-            "or a Tool"
-        )
-    definition: dict[str, Any] = plain({"name": tool} if isinstance(tool, str) else tool)
-    if not isinstance(definition.get("name"), str):
-        raise ConfigError("ToolCall.example(): the definition of the tool has no name")
-    definition.setdefault("inputSchema", {"type": "object"})
-    if hints:
-        definition["annotations"] = {**(definition.get("annotations") or {}), **hints}
-    return definition["name"], server, trusted, definition
-
-
-def _example_finding(one: Finding | str) -> Finding:
-    return one if isinstance(one, Finding) else Finding(cast(Any, one), f"an example: {one}")
+new_tool = maker_of(Tool)
 
 
 def _copy(value: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from ..approval.decision import Allow, Answer, Deny
-from ..catalog.tool import ToolCall
+from ..approval.tool_call import ToolCall
 from ..errors import StartDenied
 from ..runtime.limits import Timeouts
 from ..session.connect import connect

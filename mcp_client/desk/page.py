@@ -36,9 +36,9 @@ from ..approval.editor import EditorFailed, arguments_of, draft_of
 from ..approval.pending import DecidedApproval, PendingApproval
 from ..approval.questions import in_thread
 from ..approval.queue import ApprovalQueue
+from ..approval.skill_request import SkillRequest
+from ..approval.tool_call import ToolCall
 from ..approval.wording import choices
-from ..catalog.skill_request import SkillRequest
-from ..catalog.tool import ToolCall
 from ..errors import ConfigError, McpError, NotPending
 from ..protocol.canonical_json import NotJson
 from ..runtime.callbacks import invoke_callback, is_async

@@ -13,12 +13,13 @@ from datetime import UTC, datetime
 
 from ..approval.decision import Allow, Remember
 from ..approval.pending import DecidedApproval, PendingApproval
+from ..approval.skill_request import SkillRequest
+from ..approval.tool_call import ToolCall
 from ..approval.wording import HINTS, ORIGINS, SOURCES, choices, coverage, skill_facts
 from ..catalog.call_context import is_storable
 from ..catalog.drift import Drift
 from ..catalog.fingerprint import fingerprinted
-from ..catalog.skill_request import SkillRequest
-from ..catalog.tool import Tool, ToolCall
+from ..catalog.tool import Tool
 from ..runtime.console_layout import SHORT, WHOLE, Fold
 from .lines import CARD, PART, PROSE, block, json_lines, prose_lines
 from .markup import Html, Part, element, joined

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from ..catalog.finding import Finding
 from ..catalog.resources import ResourceResult
-from ..catalog.skill_request import SkillFile
+from ..catalog.skill_file import SkillFile
 from ..connection.rpc import Traffic
 from ..errors import InvalidArguments, ProtocolViolation, SkillError
 from ..protocol.resources import usable_uri

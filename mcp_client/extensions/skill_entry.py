@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote
 
+from ..approval.skill_request import SkillRequest
 from ..catalog.finding import Finding
-from ..catalog.skill_request import SkillFile, SkillRequest, digest_of
+from ..catalog.skill_file import SkillFile, digest_of
 from ..protocol.resources import usable_uri
 from ..runtime.safe_text import safe_text
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from ..approval.decision import Remember
 from ..approval.gate import Gate
 from ..approval.questions import in_thread, write_down
+from ..approval.skill_request import SKILL_FINDING
 from ..catalog.finding import Finding
 from ..catalog.inspection import text_findings
 from ..catalog.listed import Listed
@@ -34,7 +35,6 @@ from ..catalog.paged_list import Kind, ListSource, PagedEntries
 from ..catalog.reading import ReadRequests
 from ..catalog.resources import ResourceResult, read, uri_of
 from ..catalog.skill_pins import SkillPins
-from ..catalog.skill_request import SKILL_FINDING
 from ..catalog.subscriptions import Subscriptions
 from ..connection.rpc import Traffic
 from ..errors import ConfigError, InvalidArguments, NotSent, ServerError, SkillError
@@ -147,7 +147,7 @@ class Skills:
         if load is not None:
             await load.open_load(request)
         if self._pins is not None:
-            self._pins.refuse(request, drift)
+            self._pins.refuse(request.server, request.uri, drift)
         if load is not None:
             load.asking()
         answer = await self._gate.approve_skill(request)

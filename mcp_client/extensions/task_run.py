@@ -53,7 +53,7 @@ from .task_state import (
 )
 
 if TYPE_CHECKING:
-    from ..catalog.tool import ToolCall
+    from ..approval.tool_call import ToolCall
 
 __all__ = ["Stopwatch", "TaskRun"]
 

@@ -41,7 +41,7 @@ from .task_run import Stopwatch, TaskRun
 from .task_state import WORKING, TaskState, read_task
 
 if TYPE_CHECKING:
-    from ..catalog.tool import ToolCall
+    from ..approval.tool_call import ToolCall
 
 __all__ = ["Ending", "Task", "TaskCalls"]
 

@@ -49,7 +49,7 @@ from ..transports.base import Transport
 from .question_limits import LIMIT_EXCEEDED, QuestionLimits
 
 if TYPE_CHECKING:
-    from ..catalog.tool import ToolCall
+    from ..approval.tool_call import ToolCall
     from .handlers import Handlers, SamplingRequest
     from .wire_format import HandlerRequest, RequestRefused
 

@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..approval.gate import Allow, Deny
+from ..approval.sampling_request import SamplingMessage, SamplingRequest
 from ..errors import ConfigError
 from ..protocol.consent_url import address_of
-from ..protocol.content import ContentBlock
 from ..protocol.elicitation import Form, FormField
 from ..protocol.notifications import LOG_LEVELS
 
 if TYPE_CHECKING:
-    from ..catalog.tool import ToolCall
+    from ..approval.tool_call import ToolCall
 
 __all__ = [
     "Accept",
@@ -117,43 +117,6 @@ class Cancel:
 
 
 # --------------------------------------------------------------------------------- sampling
-
-
-@dataclass(frozen=True, slots=True)
-class SamplingMessage:
-    """One message of the conversation that the model is to continue."""
-
-    role: str
-    content: tuple[ContentBlock, ...]
-    """Content blocks. ``tool_use`` and ``tool_result`` are ``UnknownContent``, complete in its
-    ``raw``."""
-    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class SamplingRequest:
-    """A server asks for a model's answer. ``client/sampling``; deprecated as of 2026-07-28.
-
-    The prompts are the server's texts and may try to mislead the model. ``max_tokens`` is binding,
-    the other parameters are hints.
-    """
-
-    server: str
-    messages: tuple[SamplingMessage, ...]
-    max_tokens: int
-    system_prompt: str | None = None
-    model_preferences: Mapping[str, Any] | None = None
-    include_context: str | None = None
-    temperature: float | None = None
-    stop_sequences: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] | None = None
-    tools: tuple[Mapping[str, Any], ...] = ()
-    """Tools of the server's that the model may ask for. Only the server runs them."""
-    tool_choice: Mapping[str, Any] | None = None
-    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    """The request's parameters, unchanged."""
-    call: ToolCall | None = field(default=None, repr=False, compare=False)
-    """The tool call that led to it, if known."""
 
 
 @dataclass(frozen=True, slots=True)

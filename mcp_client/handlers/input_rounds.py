@@ -20,7 +20,7 @@ from ..runtime.limits import Limits, Timeouts, seconds_text
 from .dispatcher import URL_REQUIRED, Dispatcher
 
 if TYPE_CHECKING:
-    from ..catalog.tool import ToolCall
+    from ..approval.tool_call import ToolCall
 
 __all__ = ["InputRequest", "InputRequiredLoop"]
 

@@ -14,7 +14,7 @@ from ..runtime.limits import Limits
 from ..runtime.rate_limit import RateLimit
 
 if TYPE_CHECKING:
-    from ..catalog.tool import ToolCall
+    from ..approval.tool_call import ToolCall
 
 __all__ = ["LIMIT_EXCEEDED", "QuestionLimits"]
 

@@ -14,7 +14,6 @@ from urllib.parse import unquote, urlsplit
 from ..approval.gate import Deny
 from ..protocol.canonical_json import NotJson, plain
 from ..protocol.consent_url import NotOpenable, address_of
-from ..protocol.content import content_block
 from ..protocol.elicitation import Form, NotAForm, Wrong, form_of
 from ..runtime.safe_text import safe_text
 from .handlers import (
@@ -24,7 +23,6 @@ from .handlers import (
     ElicitRequest,
     Root,
     RootsRequest,
-    SamplingMessage,
     SamplingRequest,
     SamplingResult,
 )
@@ -200,26 +198,14 @@ def _sampling_request(
     max_tokens = params.get("maxTokens")
     if type(max_tokens) is not int or max_tokens < 1:
         raise RequestRefused(INVALID_PARAMS, "maxTokens is not a whole number above 0")
-    return SamplingRequest(
-        server,
-        _messages(params.get("messages"), full),
-        max_tokens,
-        _of(str, params.get("systemPrompt")),
-        _of(dict, params.get("modelPreferences")),
-        _of(str, params.get("includeContext")),
-        _of((int, float), params.get("temperature")),
-        tuple(word for word in _of(list, params.get("stopSequences")) or () if _of(str, word)),
-        _of(dict, params.get("metadata")),
-        tuple(tools or ()),
-        _of(dict, choice),
-        params,
-    )
+    _check_messages(params.get("messages"), full)
+    return SamplingRequest.of(params, server)
 
 
-def _messages(messages: object, full: bool) -> tuple[SamplingMessage, ...]:
+def _check_messages(messages: object, full: bool) -> None:
     if not isinstance(messages, list) or not messages:
         raise RequestRefused(INVALID_PARAMS, "messages is not a list, or is empty")
-    parsed, pending = [], set[str]()
+    pending = set[str]()
     for message in messages:
         role = message.get("role") if isinstance(message, dict) else None
         if role not in ("user", "assistant"):
@@ -229,10 +215,8 @@ def _messages(messages: object, full: bool) -> tuple[SamplingMessage, ...]:
         if not blocks or not all(isinstance(block, dict) for block in blocks):
             raise RequestRefused(INVALID_PARAMS, "the content of a message is not a content block")
         pending = _pending_tool_uses(role, blocks, pending)
-        parsed.append(SamplingMessage(role, tuple(map(content_block, blocks)), message))
     if pending:
         raise RequestRefused(INVALID_PARAMS, "Tool result missing in request")
-    return tuple(parsed)
 
 
 def _pending_tool_uses(role: str, blocks: list[dict[str, Any]], pending: set[str]) -> set[str]:

@@ -26,6 +26,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from ..approval.start_request import StartRequest
 from ..errors import ConfigError
 from ..runtime.given_path import given_path
 from ..runtime.safe_text import safe_text
@@ -45,7 +46,7 @@ from .config_server import read_server
 from .config_text import Document, KeyPath, NotReadable, read_json, read_toml
 from .interpolation import Unset, Variables, file_text
 from .server_config import ServerConfig
-from .start_request import StartRequest, start_request
+from .start_request import start_request
 
 __all__ = ["Config", "ConfigFile", "ConfigProblem", "find_configs", "load_config"]
 

@@ -10,11 +10,11 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
+
+from ..approval.start_request import Scope
 
 __all__ = ["ConfigFile", "Scope", "find_configs", "folder_of", "guess_program", "user_place"]
-
-Scope: TypeAlias = Literal["user", "project"]
 
 _IN_A_FOLDER = {".vscode": "vscode", ".cursor": "cursor", ".lmstudio": "lmstudio"}
 _BY_NAME = {

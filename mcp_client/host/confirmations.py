@@ -5,8 +5,8 @@ Host.from_config(".mcp.json", confirm=confirm_on_terminal, confirmations="confir
 ```
 
 A yes is for one server of one file, by the digest of everything that was shown and of what the
-file says of it (``StartRequest.digest``). If any of that changes, the server is asked about again,
-and the new yes replaces the old one. A no is not kept.
+file says of it (``StartRequest.fingerprint``). If any of that changes, the server is asked about
+again, and the new yes replaces the old one. A no is not kept.
 
 The file is JSON, readable and writable by its owner only (0600). It is replaced atomically, and
 processes that write it take turns. It contains the paths of config files and the names of servers;
@@ -30,11 +30,11 @@ from typing import Any, Protocol
 
 import anyio
 
+from ..approval.start_request import StartRequest
 from ..errors import ConfigError
 from ..runtime.atomic_file import OwnFile
 from ..runtime.keyed_digest import keyed
 from ..runtime.strict_json import read_json_object
-from .start_request import StartRequest
 
 __all__ = ["ConfirmationStore", "Confirmations", "Confirmed"]
 
@@ -53,7 +53,7 @@ class ConfirmationStore(Protocol):
     """Where a yes to a ``StartRequest`` is kept. Neither method waits for a person."""
 
     async def is_confirmed(self, request: StartRequest) -> bool:
-        """Whether there was a yes to exactly this: same ``path``, ``server`` and ``digest``."""
+        """Whether there was a yes to this: the same ``path``, ``server`` and ``fingerprint``."""
 
     async def confirm(self, request: StartRequest) -> None:
         """Keep the yes, in place of an older one for this server of this file."""
@@ -134,7 +134,7 @@ class Confirmations:
 
     def _covers(self, request: StartRequest) -> bool:
         key, confirmed = self._read()
-        digest = keyed(request.digest, key)
+        digest = keyed(request.fingerprint, key)
         return any(
             (one.path, one.server, one.digest) == (str(request.path), request.server, digest)
             for one in confirmed
@@ -160,7 +160,7 @@ class Confirmations:
         after = tuple(one for one in before if not is_unwanted(one))
         dropped = len(before) - len(after)
         if request is not None:
-            digest = keyed(request.digest, key)
+            digest = keyed(request.fingerprint, key)
             now = float(int(time.time()))
             after += (Confirmed(str(request.path), request.server, digest, now),)
         if self._file is None:

@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import anyio
 
 from ..approval.questions import invoke_hook
+from ..approval.start_request import StartRequest
 from ..errors import ConfigError, McpError, StartDenied
 from ..runtime.limits import Timeouts
 from ..runtime.safe_text import safe_text
@@ -27,7 +28,6 @@ from .config_places import Scope
 from .config_problem import ConfigProblem
 from .confirmations import Confirmations, ConfirmationStore
 from .server_config import StartGate
-from .start_request import StartRequest
 
 __all__ = ["Confirm", "check_start", "host_from_config"]
 

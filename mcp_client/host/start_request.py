@@ -15,100 +15,21 @@ variables are not in it: a token that is renewed does not ask again.
 from __future__ import annotations
 
 import json
-import shlex
-import sys
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from ..approval.start_request import CONNECTS, STARTS, Scope, StartRequest
 from ..protocol.canonical_json import sha256
-from ..runtime.safe_text import safe_text
 from ..transports.http_server import shown
 from .config_launch import Launch
-from .config_places import Scope
 from .interpolation import Expanded
 from .start_warnings import warnings_of
 
-__all__ = ["StartRequest", "start_request"]
+__all__ = ["start_request"]
 
 _VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class StartRequest:
-    """A server that would be started, or connected to. Values of the host's variables are not in
-    it; those that a project's file has itself are, in ``env`` and ``headers``, for a person to see.
-    """
-
-    server: str
-    """The name the file gives it."""
-    command: str | None
-    """What is run, without a shell; None for a server at a URL."""
-    args: tuple[str, ...] = field(repr=False)
-    """All of them, whole. What a variable of the host brings is shown as in the file:
-    ``--key=${KEY}``."""
-    env_names: tuple[str, ...]
-    """The variables the server gets besides HOME, PATH and the like."""
-    cwd: str | None
-    """The folder it runs in."""
-    url: str | None
-    """Without user, password and query."""
-    header_names: tuple[str, ...]
-    warnings: tuple[str, ...]
-    """What looks dangerous, in sentences that are safe to show."""
-    variables: Mapping[str, tuple[str, ...]] = field(hash=False)
-    """What is put in from outside the file, by name, and where it goes:
-    ``{"TOKEN": ("headers.Authorization",)}``. Inputs are ``input:ID``, files ``file:PATH``."""
-    digest: str
-    """Changes whenever what is asked about changes."""
-    path: Path
-    """The config file."""
-    scope: Scope
-    """"project" for a file that may have come with a repository, "user" for the person's own."""
-    env_file: str | None = None
-    """The file that some of ``env_names`` come from."""
-    env: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
-    """Of a project's file: the values it has itself, with ``${NAME}`` for what comes from the host.
-    They may be secrets of the file: show them to the person who decides, and keep them nowhere."""
-    headers: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
-    """Likewise."""
-
-    def __str__(self) -> str:
-        """All of it but ``env`` and ``headers`` in one line that is safe to show and to keep: the
-        whole command, each word quoted where a shell would need that, then names, places and
-        warnings."""
-        return "; ".join(_parts(self))
-
-
-def _parts(request: StartRequest) -> Iterator[str]:
-    place = "a project's file" if request.scope == "project" else "a file of your own"
-    yield f"server {_word(request.server)} from {_word(str(request.path))} ({place})"
-    if request.command is not None:
-        yield f"command: {_words([request.command, *request.args])}"
-    if request.cwd is not None:
-        yield f"in folder: {_word(request.cwd)}"
-    if request.url is not None:
-        yield f"url: {_word(request.url)}"
-    if request.env_names:
-        some = "" if request.env_file is None else f" (some from {_word(request.env_file)})"
-        yield f"variables: {_words(request.env_names)}{some}"
-    if request.header_names:
-        yield f"headers: {_words(request.header_names)}"
-    for name, places in request.variables.items():
-        yield f"puts in: {_word(name)} -> {_words(places)}"
-    for warning in request.warnings:
-        yield f"warning: {safe_text(warning, sys.maxsize)}"
-
-
-def _words(words: Iterable[str]) -> str:
-    return " ".join(map(_word, words))
-
-
-def _word(text: str) -> str:
-    """Whole, and quoted so that it cannot be taken for anything else in the line."""
-    return shlex.quote(safe_text(text, sys.maxsize))
 
 
 def start_request(
@@ -127,9 +48,12 @@ def start_request(
         cwd=launch.cwd and launch.cwd.shown,
         url=None if launch.url is None else shown(launch.url.shown),
         header_names=tuple(launch.headers),
-        warnings=tuple(dict.fromkeys(warnings_of(launch, variables, scope, folder))),
+        findings=(
+            CONNECTS if command is None else STARTS,
+            *dict.fromkeys(warnings_of(launch, variables, scope, folder)),
+        ),
         variables=MappingProxyType(variables),
-        digest=_digest(launch, path, scope, inputs),
+        fingerprint=_digest(launch, path, scope, inputs),
         path=path,
         scope=scope,
         env_file=None if launch.env_file is None else launch.env_file.path.shown,

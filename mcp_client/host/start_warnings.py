@@ -1,4 +1,4 @@
-"""What looks dangerous in a server that a config file names, in sentences for a person.
+"""What looks dangerous in a server that a config file names, as findings.
 
 No list of dangers is complete, so what is not known here is not thereby harmless: a project's file
 is always said to be able to do anything, first of all. The words are judged as they will be run,
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from ..catalog.finding import Finding
 from ..protocol.consent_url import host_warnings
 from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import invisible, safe_text
@@ -25,9 +26,11 @@ from .interpolation import Expanded
 
 __all__ = ["ANYTHING", "warnings_of"]
 
-ANYTHING = (
+ANYTHING = Finding(
+    "start",
     "it can do anything that its words, its variables and the files of its folder make it do: say "
-    "yes only if you know this project and can tell what every word below does"
+    "yes only if you know this project and can tell what every word below does",
+    "anything",
 )
 """Of each program that a project's file names."""
 
@@ -173,26 +176,28 @@ class _Word(NamedTuple):
 
 def warnings_of(
     launch: Launch, variables: Mapping[str, tuple[str, ...]], scope: Scope, folder: Path
-) -> Iterator[str]:
+) -> Iterator[Finding]:
     if launch.command is not None:
         if scope == "project":
             yield ANYTHING
         words = [launch.command, *launch.args]
-        yield from launch.remarks
+        yield from (Finding("ignored_setting", text, text) for text in launch.remarks)
         yield from _of_words(_split(words))
         yield from _of_hosts(word.shown for word in words)
         yield from _of_paths(launch, scope, folder)
         yield from _of_environment(launch)
     if launch.url is not None:
-        yield from launch.remarks
+        yield from (Finding("ignored_setting", text, text) for text in launch.remarks)
         yield from _of_url(launch.url.shown)
     yield from _of_variables(variables)
 
 
-def _of_words(words: list[_Word]) -> Iterator[str]:
+def _of_words(words: list[_Word]) -> Iterator[Finding]:
     names = (word.program for word in words)
     for name in dict.fromkeys(name for name in names if name in _OTHER_USERS):
-        yield f"it uses {name}, which runs commands with another user's rights"
+        yield Finding(
+            "other_user", f"it uses {name}, which runs commands with another user's rights", name
+        )
     first: dict[str, int] = {}
     for at, word in enumerate(words):
         first.setdefault(word.program.rstrip("0123456789."), at)
@@ -200,32 +205,51 @@ def _of_words(words: list[_Word]) -> Iterator[str]:
         yield from _of_program(base, words[first[base]], words[first[base] + 1 :])
     whole = " ".join(word.value for word in words)
     if len(whole) > _LONGEST:
-        yield f"it has {len(whole):,} characters, and the end was not looked through for dangers"
+        yield Finding(
+            "long_text",
+            f"it has {len(whole):,} characters, and the end was not looked through for dangers",
+        )
     whole = whole[:_LONGEST]
     if _PIPED.search(whole):
-        yield "it downloads something and runs it (curl | sh)"
+        yield Finding("runs_code", "it downloads something and runs it (curl | sh)", "download")
     if _DELETES.search(whole):
-        yield "it deletes files and folders (rm -rf)"
+        yield Finding("deletes_files", "it deletes files and folders (rm -rf)")
     if any(_PRIVILEGED.search(word.value) for word in words):
-        yield "it asks for a container with rights over this machine"
+        yield Finding(
+            "other_user", "it asks for a container with rights over this machine", "container"
+        )
     if any(invisible(word.value) for word in words):
-        yield "it contains characters that cannot be seen"
+        yield Finding("hidden_text", "it contains characters that cannot be seen")
 
 
-def _of_program(base: str, program: _Word, rest: list[_Word]) -> Iterator[str]:
+def _of_program(base: str, program: _Word, rest: list[_Word]) -> Iterator[Finding]:
     """What ``program``, known as ``base``, is made to do by the words after it."""
     inline = _SHELL_CODE if base in _SHELLS else _INLINE.get(base)
     matches = () if inline is None else ((word, inline.fullmatch(word.value)) for word in rest)
     found = next((word.named(match[0]) for word, match in matches if match), None)
     found = found or _glued(base, rest)
     if found is not None and base in _SHELLS:
-        yield f"a shell runs what stands in its arguments ({program.name} {found})"
+        yield Finding(
+            "runs_code",
+            f"a shell runs what stands in its arguments ({program.name} {found})",
+            f"{program.name} {found}",
+        )
     elif found is not None:
-        yield f"{program.name} runs code that stands in its arguments ({found})"
+        yield Finding(
+            "runs_code",
+            f"{program.name} runs code that stands in its arguments ({found})",
+            f"{program.name} {found}",
+        )
     elif base in _AWK and not any(_AWK_FILE.fullmatch(word.value) for word in rest):
-        yield f"{program.name} runs code that stands in its arguments"
+        yield Finding(
+            "runs_code", f"{program.name} runs code that stands in its arguments", program.name
+        )
     if base in _FETCHERS and (source := _source(rest)) is not None:
-        yield f"{program.name} downloads code and runs it: {_short(source.shown)}"
+        yield Finding(
+            "runs_code",
+            f"{program.name} downloads code and runs it: {_short(source.shown)}",
+            _short(source.shown),
+        )
 
 
 def _source(rest: list[_Word]) -> _Word | None:
@@ -289,7 +313,7 @@ def _leading(words: list[_Word]) -> Iterator[_Word]:
         is_value = word.value in _WITH_VALUE
 
 
-def _of_hosts(words: Iterable[str]) -> Iterator[str]:
+def _of_hosts(words: Iterable[str]) -> Iterator[Finding]:
     """What URLs in them hide of where they lead: many commands only connect to one."""
     for word in words:
         start = word.find("://")
@@ -306,20 +330,28 @@ def _is_international(url: str) -> bool:
     return not host.isascii() or any(part.startswith("xn--") for part in re.split(r"[.@]", host))
 
 
-def _of_host(url: str) -> Iterator[str]:
+def _of_host(url: str) -> Iterator[Finding]:
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:
         host = ""
     if not host or any(sign in host for sign in "${}%"):  # a variable, of which there is a warning
         if _is_international(url):
-            yield f"{_short(shown(url))}: letters outside ASCII stand in its host"
+            yield Finding(
+                "suspicious_address",
+                f"{_short(shown(url))}: letters outside ASCII stand in its host",
+                _short(shown(url)),
+            )
         return
     for warning in host_warnings(host):
-        yield f"{_short(shown(url))}: {_short(warning)}"
+        yield Finding(
+            "suspicious_address",
+            f"{_short(shown(url))}: {_short(warning)}",
+            f"{_short(shown(url))}: {_short(warning)}",
+        )
 
 
-def _of_paths(launch: Launch, scope: Scope, folder: Path) -> Iterator[str]:
+def _of_paths(launch: Launch, scope: Scope, folder: Path) -> Iterator[Finding]:
     """Judged by what they are, and named as they are written."""
     home = str(Path.home())
     env_file = None if launch.env_file is None else launch.env_file.path
@@ -328,13 +360,17 @@ def _of_paths(launch: Launch, scope: Scope, folder: Path) -> Iterator[str]:
     for number, each in enumerate(each for each in places if each is not None):
         word, name = each.value, _short(each.shown)
         if _SENSITIVE.search(word):
-            yield f"it names a place where secrets are kept: {name}"
+            yield Finding(
+                "sensitive_place", f"it names a place where secrets are kept: {name}", name
+            )
         path = word.rpartition("=")[2] if word.startswith("-") else word
         whole = path.rstrip("/\\") or path
         if whole in (home, "~", "$HOME", "${HOME}", "%USERPROFILE%", "/", "C:"):
-            yield f"it names your whole home folder or disk: {name}"
+            yield Finding(
+                "sensitive_place", f"it names your whole home folder or disk: {name}", name
+            )
         elif scope == "project" and _is_outside(path, folder, is_command=number == 0):
-            yield f"it names a path outside the project: {name}"
+            yield Finding("outside_project", f"it names a path outside the project: {name}", name)
 
 
 def _is_outside(path: str, folder: Path, *, is_command: bool) -> bool:
@@ -357,14 +393,18 @@ def _within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
-def _of_environment(launch: Launch) -> Iterator[str]:
+def _of_environment(launch: Launch) -> Iterator[Finding]:
     names = [*launch.env, *(launch.env_file.values if launch.env_file else ())]
     for name in dict.fromkeys(names):
         if _LOADERS.fullmatch(name):
-            yield f"the variable {_short(name)} can make programs load or run other code"
+            yield Finding(
+                "loads_code",
+                f"the variable {_short(name)} can make programs load or run other code",
+                name,
+            )
 
 
-def _of_url(url: str) -> Iterator[str]:
+def _of_url(url: str) -> Iterator[Finding]:
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -372,22 +412,36 @@ def _of_url(url: str) -> Iterator[str]:
         return
     yield from _of_host(url)
     if parts.scheme.lower() == "http" and not is_loopback(host):
-        yield "the connection is not encrypted (http)"
+        yield Finding("unencrypted", "the connection is not encrypted (http)")
     if parts.username or parts.password:
-        yield "the URL has a user name or password in it"
+        yield Finding("suspicious_address", "the URL has a user name or password in it", "password")
 
 
-def _of_variables(variables: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+def _of_variables(variables: Mapping[str, tuple[str, ...]]) -> Iterator[Finding]:
     for name, places in variables.items():
         shown_name = _short(name)
         if name.startswith("file:"):
-            yield f"the content of a file is put in: {_short(name[5:])}"
+            yield Finding(
+                "from_variable", f"the content of a file is put in: {_short(name[5:])}", name
+            )
         if "command" in places:
-            yield f"the variable {shown_name} decides which program is run"
+            yield Finding(
+                "from_variable",
+                f"the variable {shown_name} decides which program is run",
+                f"command {name}",
+            )
         if any(place.startswith("args[") for place in places):
-            yield f"the variable {shown_name} is put into an argument, where other programs see it"
+            yield Finding(
+                "from_variable",
+                f"the variable {shown_name} is put into an argument, where other programs see it",
+                f"argument {name}",
+            )
         if "url" in places:
-            yield f"the variable {shown_name} is put into a URL, where it may be recorded"
+            yield Finding(
+                "from_variable",
+                f"the variable {shown_name} is put into a URL, where it may be recorded",
+                f"url {name}",
+            )
 
 
 def _short(text: str) -> str:

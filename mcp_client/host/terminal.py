@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
 
+from ..approval.start_request import StartRequest
 from ..errors import StartDenied
 from ..runtime.console import Console, open_console, why_no_terminal
 from ..runtime.console_layout import Page, Row
-from .start_request import StartRequest
 
 __all__ = ["confirm_on_terminal"]
 
@@ -63,38 +62,6 @@ async def _answer(console: Console, request: StartRequest) -> bool:
 def question(page: Page, request: StartRequest) -> None:
     """The command or URL stands last, beside the question, whatever the file has of the rest."""
     page.say()
-    if request.command is not None:
-        page.say("May this program be started? It runs on this machine with all of your rights.")
-    else:
-        page.say("May this server be connected to?")
-    page.quote("Server", _whole(request.server), sys.maxsize)
-    page.quote("From", _whole(str(request.path)), sys.maxsize)
-    if request.scope == "project":
-        page.fact("", "a file that may have come with a project, not your own settings")
-    _values(page, "Variables", request.env_names, request.env)
-    if request.env_file is not None:
-        page.quote("some from", _whole(request.env_file), sys.maxsize)
-    _values(page, "Headers", request.header_names, request.headers)
-    for name, places in request.variables.items():
-        page.quote("Puts in", _whole(f"{name} -> {', '.join(places)}"), sys.maxsize)
-    for warning in request.warnings:
-        page.quote("Warning", _whole(warning), sys.maxsize)
-    if request.command is not None:
-        page.quote("In folder", _whole(request.cwd or ""), sys.maxsize)
-        page.quote("Command", _whole(request.command), sys.maxsize)
-        for number, word in enumerate(request.args, 1):
-            page.quote(f"Argument {number}", _whole(word), sys.maxsize)
-    if request.url is not None:
-        page.quote("URL", _whole(request.url), sys.maxsize)
-
-
-def _values(page: Page, label: str, names: Iterable[str], values: Mapping[str, str]) -> None:
-    unknown = ", ".join(name for name in names if name not in values)
-    if unknown:
-        page.quote(label, _whole(unknown), sys.maxsize)
-    for name, value in values.items():
-        page.quote(label, _whole(f"{name}={value}"), sys.maxsize)
-
-
-def _whole(text: str) -> list[Row]:
-    return [Row(text)]  # one row, so that a line feed in it is shown as one
+    page.say(request.asks)
+    for fact in request.facts():  # one row each, so that a line feed in it is shown as one
+        page.quote(fact.label, [Row(fact.text)], sys.maxsize)

@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any, NewType
 import anyio
 
 from ..approval.questions import write_down
+from ..approval.tool_call import ToolCall, new_call
 from ..catalog.result import ToolResult
-from ..catalog.tool import ToolCall, new_call
 from ..catalog.tools import Catalog
 from ..connection.cancellation import CancelToken, stop_if_cancelled
 from ..connection.connection import Connection, session_ended
@@ -269,7 +269,7 @@ class Caller:
         if call.validation != "off" and not (plan.output is None or plan.output.is_sound):
             await self.validation.prepare_results(plan, call.timeouts.validation)
         if self._pins is not None:
-            self._pins.refuse(frozen)
+            self._pins.refuse(frozen.tool)
         call.entry.asking()
         if call.span is None:
             verdict = await self._gate.approve(frozen, call.once)

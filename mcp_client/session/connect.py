@@ -13,7 +13,7 @@ from ..approval.decision import Allow, Deny
 from ..approval.gate import Answer, ApprovalHook, Gate, Policy
 from ..approval.memory import ApprovalMemory
 from ..approval.remembered import Answers
-from ..catalog.tool import ToolCall
+from ..approval.tool_call import ToolCall
 from ..catalog.trust import Trust, trust_of
 from ..errors import ConfigError
 from ..extensions.extension import Extension, declare

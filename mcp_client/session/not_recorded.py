@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ..approval.tool_call import ToolCall
 from ..catalog.finding import Finding
 from ..catalog.result import ToolResult
-from ..catalog.tool import Tool, ToolCall
+from ..catalog.tool import Tool
 from ..connection.rpc import Traffic
 from ..errors import McpError
 

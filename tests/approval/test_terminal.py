@@ -21,9 +21,9 @@ import pytest
 from mcp_client import Allow, Deny, SkillRequest, ask_on_terminal
 from mcp_client.approval.decision import Answer
 from mcp_client.approval.gate import Gate, Remember
+from mcp_client.approval.tool_call import ToolCall
 from mcp_client.auth.browser import Browser
 from mcp_client.auth.steps import Consent, Listen
-from mcp_client.catalog.tool import ToolCall
 from mcp_client.errors import CallDenied
 from tests.desk import CTRL_C, CTRL_D, Desk, Program, call_of
 from tests.server.skills import PDF, SkillServer, request_of

@@ -42,8 +42,8 @@ from mcp_client import (
     one_at_a_time,
     verify_audit,
 )
+from mcp_client.approval.skill_request import SKILL_FINDING
 from mcp_client.catalog.skill_pins import SkillPins
-from mcp_client.catalog.skill_request import SKILL_FINDING
 from tests.server.skills import (
     EXTENSION,
     FORMS,
@@ -373,12 +373,12 @@ async def test_a_hook_or_policy_for_tool_calls_does_not_allow_a_skill_by_acciden
     assert server.reads == []
 
 
-async def test_a_hook_that_does_not_know_skills_is_told_how_to_tell_them_apart() -> None:
+async def test_a_hook_that_looks_at_what_only_calls_have_refuses_a_skill_and_says_why() -> None:
     def hook(call: ToolCall) -> Answer:
-        return Allow() if call.hints.read_only else Deny("no")
+        return Allow() if call.tool.name == "pdf" else Deny("no")
 
     async with connect(SkillServer().transport, approval=hook) as session:
-        with pytest.raises(CallDenied, match=r"isinstance\(request, SkillRequest\)"):
+        with pytest.raises(CallDenied, match=r"look at request\.kind"):
             await session.load_skill(PDF)
 
 

@@ -126,11 +126,11 @@ def _check(config: Config, path: Path, program: str) -> None:
         assert (server.approval, server.handlers) == (None, None)
         assert server.validation in (None, "strict")
     shown = [repr(config), *map(str, config.problems)]
-    shown += [f"{each}{each.args}{each.warnings}" for each in config.requests.values()]
+    shown += [f"{each}{each.args}{each.findings[1:]}" for each in config.requests.values()]
     assert SECRET not in "".join(shown)
     again = load_config(path, program=program)
-    assert [each.digest for each in again.requests.values()] == [
-        each.digest for each in config.requests.values()
+    assert [each.fingerprint for each in again.requests.values()] == [
+        each.fingerprint for each in config.requests.values()
     ]
 
 
@@ -256,5 +256,5 @@ def test_two_servers_that_differ_in_a_literal_have_different_digests(
             path.write_text(json.dumps({"mcpServers": {"a": _USABLE[place](text)}}))
             config = checked(path, "mcp-client")
             assert config is not None
-            digests.add(config.requests["a"].digest)
+            digests.add(config.requests["a"].fingerprint)
     assert len(digests) == 2

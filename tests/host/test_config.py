@@ -193,7 +193,7 @@ def test_vscode_says_that_a_sandbox_is_not_applied(project: Path) -> None:
     }
     config = load_config(written(project / ".vscode" / "mcp.json", content))
     assert [problem.key for problem in config.problems] == ["servers.boxed.sandboxEnabled"]
-    assert any("sandbox" in each for each in config.requests["boxed"].warnings)
+    assert any("sandbox" in str(each) for each in config.requests["boxed"].findings)
 
 
 def test_cursor(project: Path) -> None:

@@ -42,7 +42,7 @@ async def test_the_file_is_private_and_holds_no_digest_that_could_be_guessed_fro
     await Confirmations(path).confirm(requests["a"])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     text = path.read_text()
-    assert requests["a"].digest.removeprefix("sha256:") not in text
+    assert requests["a"].fingerprint.removeprefix("sha256:") not in text
     assert "PIN 1234" not in text
 
 

@@ -319,7 +319,7 @@ async def test_a_change_asks_again(project: Project, change: str) -> None:
     await Confirmations(project.confirmations).confirm(before)
     CHANGES[change](project.server)
     project.write()
-    assert project.request().digest != before.digest
+    assert project.request().fingerprint != before.fingerprint
     async with project.host() as host:
         assert isinstance(host.status()["weather"].error, StartDenied)
     assert project.starts == 0
@@ -337,7 +337,7 @@ def test_a_change_of_a_header_or_a_url_asks_again(project: Project) -> None:
     ):
         project.server = server
         project.write()
-        digests.add(project.request().digest)
+        digests.add(project.request().fingerprint)
     assert len(digests) == 6
 
 
@@ -346,13 +346,13 @@ def test_a_change_of_place_asks_again(project: Project, tmp_path: Path) -> None:
     elsewhere.mkdir()
     copied = Project(elsewhere)
     copied.path.write_text(project.path.read_text())
-    assert copied.request().digest != project.request().digest
+    assert copied.request().fingerprint != project.request().fingerprint
     first = project.request()
     project.path = project.path.with_name("mcp.json")
     project.write()
     assert (project.request().cwd, project.request().args) == (first.cwd, first.args)
-    assert project.request().digest != first.digest
-    assert project.request().digest != project.request(scope="user").digest
+    assert project.request().fingerprint != first.fingerprint
+    assert project.request().fingerprint != project.request(scope="user").fingerprint
 
 
 def test_what_an_environment_file_brings_is_covered(project: Project) -> None:
@@ -366,11 +366,11 @@ def test_what_an_environment_file_brings_is_covered(project: Project) -> None:
     for content in ("A=1", "A=2", "A=1\nLD_PRELOAD=evil.so"):
         (project.folder / ".env").write_text(content)
         request = project.request()
-        digests.add(request.digest)
+        digests.add(request.fingerprint)
         assert request.env_names[0] == "A"
         assert request.env_file == str(project.folder / ".env")
     assert len(digests) == 3
-    assert any("LD_PRELOAD" in warning for warning in request.warnings)
+    assert any("LD_PRELOAD" in warning.text for warning in request.findings[1:])
 
 
 async def test_a_new_value_of_a_variable_does_not_ask_again(
@@ -442,10 +442,10 @@ async def test_a_store_of_ones_own_is_used(project: Project) -> None:
             self.digests: set[str] = set()
 
         async def is_confirmed(self, request: StartRequest) -> bool:
-            return request.digest in self.digests
+            return request.fingerprint in self.digests
 
         async def confirm(self, request: StartRequest) -> None:
-            self.digests.add(request.digest)
+            self.digests.add(request.fingerprint)
 
     store = Store()
     for confirm in (Asked(), no):

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import StartDenied, StartRequest, confirm_on_terminal, load_config
+from mcp_client import Finding, StartDenied, StartRequest, confirm_on_terminal, load_config
+from mcp_client.approval.start_request import CONNECTS, STARTS
 from mcp_client.host.start_warnings import ANYTHING
 from mcp_client.host.terminal import question
 from mcp_client.runtime.console_layout import Page
@@ -51,10 +52,11 @@ def windsurf(project: Path, server: dict[str, Any]) -> StartRequest:
     return config.requests["server"]
 
 
-def warned_of(request: StartRequest) -> tuple[str, ...]:
+def warned_of(request: StartRequest) -> tuple[Finding, ...]:
     """Besides what is said of everything that a project's file starts."""
-    assert request.command is None or request.warnings[0] == ANYTHING
-    return tuple(warning for warning in request.warnings if warning != ANYTHING)
+    assert request.findings[0] == (CONNECTS if request.command is None else STARTS)
+    assert request.command is None or request.findings[1] == ANYTHING
+    return tuple(one for one in request.findings[1:] if one != ANYTHING)
 
 
 def test_everything_is_in_the_request_and_no_secret(project: Path) -> None:
@@ -75,8 +77,8 @@ def test_everything_is_in_the_request_and_no_secret(project: Path) -> None:
     assert (request.url, request.header_names) == (None, ())
     assert request.variables == {"TOKEN": ("args[1]", "env.KEY")}
     assert (request.path, request.scope) == (project / "mcp.json", "project")
-    assert re.fullmatch(r"sha256:[0-9a-f]{64}", request.digest)
-    assert "s3cret" not in f"{request}{request.args}{request.warnings}"
+    assert re.fullmatch(r"sha256:[0-9a-f]{64}", request.fingerprint)
+    assert "s3cret" not in f"{request}{request.args}{request.findings}"
     assert request.env == {"KEY": "${env:TOKEN}", "MODE": "literal"}
     assert "literal" not in f"{request}{request!r}{request.args}"
     hash(request)
@@ -93,10 +95,10 @@ def test_a_url_is_shown_without_what_may_be_secret(project: Path) -> None:
     assert request.url == "https://example.com/${TOKEN}/mcp?..."
     assert request.header_names == ("Authorization", "X-Literal")
     assert request.variables == {"TOKEN": ("url", "headers.Authorization")}
-    assert any("put into a URL" in warning for warning in request.warnings)
-    assert any("user name or password" in warning for warning in request.warnings)
+    assert any("put into a URL" in str(warning) for warning in request.findings)
+    assert any("user name or password" in str(warning) for warning in request.findings)
     assert request.headers == {"Authorization": "Bearer ${TOKEN}", "X-Literal": "1234"}
-    assert "1234" not in f"{request}{request!r}{request.warnings}"
+    assert "1234" not in f"{request}{request!r}{request.findings}"
 
 
 def test_folders_with_variables_are_shown_as_they_are_written(project: Path) -> None:
@@ -106,8 +108,8 @@ def test_folders_with_variables_are_shown_as_they_are_written(project: Path) -> 
     )
     assert (request.cwd, request.env_file) == ("/srv/${TOKEN}", "${env:TOKEN}.env")
     assert request.variables == {"TOKEN": ("envFile", "cwd")}
-    assert any("outside the project: /srv/${TOKEN}" in each for each in request.warnings)
-    assert "s3cret" not in f"{request}{request.warnings}"
+    assert any("outside the project: /srv/${TOKEN}" in each.text for each in request.findings[1:])
+    assert "s3cret" not in f"{request}{request.findings[1:]}"
 
 
 @pytest.mark.parametrize(
@@ -182,8 +184,8 @@ def test_folders_with_variables_are_shown_as_they_are_written(project: Path) -> 
 def test_what_looks_dangerous_is_warned_of(
     project: Path, command: str, args: list[str], says: str
 ) -> None:
-    warnings = request_of(project, {"command": command, "args": args}).warnings
-    assert any(says in warning for warning in warnings), warnings
+    warnings = request_of(project, {"command": command, "args": args}).findings[1:]
+    assert any(says in str(warning) for warning in warnings), warnings
 
 
 @pytest.mark.parametrize(
@@ -205,13 +207,13 @@ def test_ordinary_servers_are_not_warned_of(project: Path, command: str, args: l
 
 def test_of_a_word_of_the_hosts_nothing_but_its_name_is_in_a_warning(project: Path) -> None:
     request = request_of(project, {"command": "sh", "args": ["${OPTION}", "a"]})
-    assert "a shell runs what stands in its arguments (sh ${OPTION})" in request.warnings
+    assert "a shell runs what stands in its arguments (sh ${OPTION})" in map(str, request.findings)
     assert "xlc" not in f"{request}"
 
 
 def test_a_command_that_is_not_known_is_said_to_be_able_to_do_anything(project: Path) -> None:
     request = request_of(project, {"command": "never-heard-of-it", "args": ["--run=rot13(evil)"]})
-    assert request.warnings == (ANYTHING,)
+    assert request.findings == (STARTS, ANYTHING)
 
 
 def test_a_default_of_the_files_own_is_shown_and_judged_as_it_runs(project: Path) -> None:
@@ -226,18 +228,18 @@ def test_a_default_of_the_files_own_is_shown_and_judged_as_it_runs(project: Path
     request = load_config(path).requests["server"]
     assert request.args == (code, "srv.py")
     assert request.variables == {}
-    assert any("python3 runs code" in each for each in request.warnings)
+    assert any("python3 runs code" in str(each) for each in request.findings)
     given = load_config(path, inputs={"mode": "-u"}).requests["server"]
     assert given.args == ("${input:mode}", "srv.py")
     assert given.variables == {"input:mode": ("args[0]",)}
-    assert not any("runs code" in each for each in given.warnings)
+    assert not any("runs code" in str(each) for each in given.findings)
 
 
 def test_a_default_of_a_variable_is_shown_and_judged_as_it_runs(project: Path) -> None:
     server = {"command": "${UNSET_PROGRAM:-sh}", "args": ["${UNSET_ARGS:--c}", "evil"]}
     request = request_of(project, server)
     assert (request.command, request.args) == ("sh", ("-c", "evil"))
-    assert any("a shell runs" in each for each in request.warnings)
+    assert any("a shell runs" in str(each) for each in request.findings)
 
 
 def test_a_file_that_is_a_word_of_the_command_is_shown_judged_and_covered(project: Path) -> None:
@@ -246,12 +248,12 @@ def test_a_file_that_is_a_word_of_the_command_is_shown_judged_and_covered(projec
     (project / "entry.txt").write_text("server.py")
     first = windsurf(project, server)
     assert (first.command, first.args) == ("python3", ("server.py",))
-    assert not any("runs code" in each for each in first.warnings)
+    assert not any("runs code" in str(each) for each in first.findings)
     (project / "entry.txt").write_text("-cevil")
     second = windsurf(project, server)
     assert second.args == ("-cevil",)
-    assert any("python3 runs code" in each for each in second.warnings)
-    assert second.digest != first.digest
+    assert any("python3 runs code" in str(each) for each in second.findings)
+    assert second.fingerprint != first.fingerprint
 
 
 def test_a_file_that_is_put_in_elsewhere_is_covered_and_not_shown(project: Path) -> None:
@@ -264,8 +266,8 @@ def test_a_file_that_is_put_in_elsewhere_is_covered_and_not_shown(project: Path)
         first = windsurf(project, server)
         (project / "token").write_text("other-s3cret")
         second = windsurf(project, server)
-        assert first.digest != second.digest
-        assert second == replace(first, digest=second.digest)
+        assert first.fingerprint != second.fingerprint
+        assert second == replace(first, fingerprint=second.fingerprint)
         assert "s3cret" not in f"{first} {first!r} {first.env} {first.headers}"
 
 
@@ -273,7 +275,7 @@ def test_a_users_own_values_are_not_in_the_request(project: Path) -> None:
     server = {"command": "x", "env": {"KEY": "1234"}}
     request = request_of(project, server, scope="user")
     assert (request.env_names, request.env) == (("KEY",), {})
-    assert ANYTHING not in request.warnings
+    assert ANYTHING not in request.findings
 
 
 def test_the_folder_of_a_users_own_servers_is_not_warned_of(project: Path) -> None:
@@ -281,7 +283,7 @@ def test_the_folder_of_a_users_own_servers_is_not_warned_of(project: Path) -> No
     place.parent.mkdir()
     place.write_text(json.dumps({"mcpServers": {"server": {"command": "x"}}}))
     request = load_config(place).requests["server"]
-    assert (request.cwd, request.warnings) == (str(Path.home()), ())
+    assert (request.cwd, request.findings[1:]) == (str(Path.home()), ())
 
 
 @pytest.mark.parametrize(
@@ -311,7 +313,7 @@ def test_a_long_command_is_looked_through_in_bounded_time(
 def test_a_link_out_of_the_project_is_outside(project: Path, tmp_path: Path) -> None:
     (project / "inside").symlink_to(tmp_path)
     request = request_of(project, {"command": "x", "args": [f"{project}/inside/file"]})
-    assert any("outside the project" in warning for warning in request.warnings)
+    assert any("outside the project" in warning.text for warning in request.findings[1:])
 
 
 @pytest.mark.parametrize(
@@ -328,16 +330,16 @@ def test_a_link_out_of_the_project_is_outside(project: Path, tmp_path: Path) -> 
 def test_a_host_that_may_be_taken_for_another_is_warned_of(
     project: Path, url: str, says: str
 ) -> None:
-    warnings = request_of(project, {"url": url}).warnings
-    assert any(says in warning for warning in warnings), warnings
+    warnings = request_of(project, {"url": url}).findings[1:]
+    assert any(says in str(warning) for warning in warnings), warnings
 
 
 @pytest.mark.parametrize(
     "url", ["https://example.com/mcp", "https://${TOKEN}/mcp", "http://localhost:8000/mcp"]
 )
 def test_an_ordinary_host_is_not_warned_of(project: Path, url: str) -> None:
-    warnings = request_of(project, {"url": url}).warnings
-    assert not [each for each in warnings if "host" in each]
+    warnings = request_of(project, {"url": url}).findings[1:]
+    assert not [each for each in warnings if "host" in str(each)]
 
 
 @pytest.mark.parametrize(
@@ -352,7 +354,7 @@ def test_an_ordinary_host_is_not_warned_of(project: Path, url: str) -> None:
 )
 def test_variables_that_load_code_are_warned_of(project: Path, name: str) -> None:
     (warning,) = warned_of(request_of(project, {"command": "x", "env": {name: "1"}}))
-    assert name in warning
+    assert name in str(warning)
 
 
 @pytest.mark.parametrize(
@@ -366,8 +368,8 @@ def test_variables_that_load_code_are_warned_of(project: Path, name: str) -> Non
 def test_a_connection_without_encryption_is_warned_of(
     project: Path, url: str, warned: bool
 ) -> None:
-    warnings = request_of(project, {"url": url}).warnings
-    assert any("not encrypted" in warning for warning in warnings) is warned
+    warnings = request_of(project, {"url": url}).findings[1:]
+    assert any("not encrypted" in str(warning) for warning in warnings) is warned
 
 
 # ----------------------------------------------------------------------- at the terminal
@@ -433,16 +435,13 @@ async def test_the_whole_command_is_shown_and_what_it_hides_is_seen(
     assert screen[1].startswith("May this program be started?")
     text = "\n".join(screen)
     assert "Server       | server" in screen
-    assert "Command      | sh" in screen
-    assert "Argument 1   | -c" in screen
-    assert "Argument 2   | echo\\u{a}\\u{1b}[2Jhi \\u{202e}" in screen
-    assert "Argument 3   | --key=${TOKEN}" in screen
+    command = "Command      | sh -c 'echo\\u{a}\\u{1b}[2Jhi \\u{202e}' '--key=${TOKEN}'"
+    assert screen[-2] == command, "the command stands beside the question"
     assert "Variables    | KEY=${TOKEN}" in screen
-    assert "Puts in      | TOKEN -> args[2], env.KEY" in screen
-    assert "Warning      | a shell runs what stands in its arguments (sh -c)" in screen
+    assert "Puts in      | TOKEN -> 'args[2]' env.KEY" in screen
+    assert "Note         | a shell runs what stands in its arguments (sh -c)" in screen
     assert "s3cret" not in text
     assert screen[-1] == "Start it? [y/N] n"
-    assert [line.partition(" ")[0] for line in screen[-5:-1]] == ["Command"] + ["Argument"] * 3
 
 
 @needs_a_terminal
@@ -452,21 +451,18 @@ async def test_the_command_stands_beside_the_question_below_any_number_of_names(
     env = {f"NAME_{number}": "x" for number in range(60)}
     request = request_of(project, {"command": "evil", "args": ["now"], "env": env})
     assert await asked(desk, request, "n") is False
-    assert (await desk.screen())[-3:] == [
-        "Command      | evil",
-        "Argument 1   | now",
-        "Start it? [y/N] n",
-    ]
+    assert (await desk.screen())[-2:] == ["Command      | evil now", "Start it? [y/N] n"]
 
 
 @needs_a_terminal
 async def test_a_long_command_is_shown_part_by_part_and_all_of_it(
     project: Path, desk: Desk
 ) -> None:
-    request = request_of(project, {"command": "x", "args": [f"word{n}" for n in range(500)]})
-    assert await asked(desk, request, "", "", "y") is True
+    request = request_of(project, {"command": "x", "args": [f"word{n}" for n in range(2_000)]})
+    assert await asked(desk, request, "", "y") is True
     text = "\n".join(await desk.screen())
-    assert all(f"| word{n}\n" in text for n in range(500))
+    shown = " ".join(line[15:] for line in text.splitlines() if line[13:14] in ("|", ":"))
+    assert all(f" word{n} " in f"{shown} " for n in range(2_000))
     assert await asked(desk, request, "n") is False
 
 
@@ -477,8 +473,8 @@ async def test_without_a_terminal_the_answer_is_no_and_says_what_to_do(project: 
 
 _TEXT = st.text(max_size=40).filter(lambda text: "\0" not in text)
 MARGIN = re.compile(
-    r" {13}[|:+]|(Server|From|Command|Argument \d+|In folder|URL|Variables|some from|Headers|"
-    r"Puts in|Warning) *[|]| {15}a file that|May this |$|on this|with all|of your|rights"
+    r" {13}[|:+]|(Server|From|Command|In folder|URL|Variables|Some from|Headers|"
+    r"Which is|Puts in|Note|Confinement) *[|]|May this |$|on this|with all|of your|rights"
 )
 
 
@@ -495,9 +491,9 @@ def test_no_text_of_the_file_stands_at_the_margin(
         cwd="/",
         url=None,
         header_names=(),
-        warnings=(),
+        findings=(),
         variables={},
-        digest="",
+        fingerprint="",
         path=Path("/mcp.json"),
         scope="project",
     )
@@ -520,13 +516,16 @@ def test_a_request_as_text_is_the_whole_command_in_one_line_that_hides_nothing(
     )
     text = str(request)
     assert f"{request}" == text
-    assert text.startswith(f"server server from {project}/mcp.json (a project's file); ")
+    assert text.startswith(f"server: server; from: {project}/mcp.json; which is: not one of your")
     assert (
+        f"; variables: KEY MODE; puts in: TOKEN -> 'args[3]' env.KEY; in folder: {project}; "
+        in text
+    )
+    assert text.endswith(
         "; command: npx -y 'a b' 'x; warning: none' '--key=${TOKEN}' '\\u{202e}gpj\\u{a}' "
-        f"{'z' * 5_000}; in folder: {project}; variables: KEY MODE; "
-    ) in text
-    assert "; puts in: TOKEN -> 'args[3]' env.KEY; " in text
-    assert "; warning: it contains characters that cannot be seen" in text
+        f"{'z' * 5_000}"
+    )
+    assert "; note: it contains characters that cannot be seen" in text
     assert text.isprintable()
     assert "s3cret" not in text
     assert "literal" not in text
@@ -540,6 +539,6 @@ def test_a_request_for_a_url_as_text_has_the_url_and_the_names_of_headers(projec
     text = str(request)
     assert "; url: 'http://e.com/mcp" in text
     assert "; headers: Authorization; " in text
-    assert "; warning: the connection is not encrypted (http)" in text
+    assert "; note: the connection is not encrypted (http)" in text
     assert "command" not in text
     assert "s3cret" not in text

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from mcp_client import Decline, Deny, ElicitRequest, elicit_on_terminal
 from mcp_client.approval.decision import Answer
 from mcp_client.approval.terminal import everything, question
-from mcp_client.catalog.tool import ToolCall
+from mcp_client.approval.tool_call import ToolCall
 from mcp_client.protocol.elicitation import form_of
 from mcp_client.runtime import console_layout
 from mcp_client.runtime.console_layout import NARROWEST, Page, Row, prose

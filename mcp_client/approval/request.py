@@ -1,0 +1,248 @@
+"""What waits for a yes: a tool call, a skill, the start of a server, a use of the host's model.
+
+All four are an ``ApprovalRequest``, and the same hooks, rules and people decide them. What differs
+is an attribute or a method of the request, so that nothing that decides has to know the kind.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Hashable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+
+from ..catalog.call_context import CallOrigin, context_from_json, context_text, is_storable
+from ..catalog.finding import Finding
+from ..catalog.hints import WORST, Hints
+from ..errors import ConfigError
+from ..protocol.canonical_json import NotJson, sha256
+from ..runtime.frozen import frozen_dataclass
+
+if TYPE_CHECKING:
+    from .decision import Remember
+
+__all__ = ["KINDS", "ApprovalRequest", "Choice", "Fact", "RequestKind"]
+
+RequestKind: TypeAlias = Literal["call", "skill", "start", "sampling"]
+KINDS: tuple[RequestKind, ...] = get_args(RequestKind)
+
+Choice: TypeAlias = Literal["once", "session", "hour", "always", "exact"]
+"""How far a yes goes: see ``decision.CHOICES``."""
+
+_CLASSES = {
+    "call": ("tool_call", "ToolCall"),
+    "skill": ("skill_request", "SkillRequest"),
+    "start": ("start_request", "StartRequest"),
+    "sampling": ("sampling_request", "SamplingRequest"),
+}
+_OF_CALLS = frozenset({"tool", "arguments", "arguments_json", "meta_json"})
+
+
+@frozen_dataclass
+class Fact:
+    """One thing that a person has to know before answering."""
+
+    label: str
+    """A few words of ours: "Server", "Arguments"."""
+    text: str
+    """Complete, and in part the server's own words: show it with ``safe_text``, or escaped."""
+    kind: str
+    """What it is, for programs: "server", "subject", "arguments", "finding"..."""
+    is_json: bool = False
+    """Whether the text is JSON."""
+
+
+class ApprovalRequest:
+    """What waits for a yes: a ``ToolCall``, ``SkillRequest``, ``StartRequest`` or
+    ``SamplingRequest``. An immutable value.
+
+    - ``kind``: "call", "skill", "start" or "sampling".
+    - ``id``: As in the audit.
+    - ``server``: The name the host gave the server, never the server's own claim.
+    - ``subject``: What it is about: the tool's name, the skill's URI, the command line or URL, the
+      model that is asked for.
+    - ``hints``: What it may do, as far as the host trusts the server's word: the worst case for
+      everything that is not a call.
+    - ``trusted``: Whether the host trusts what the server says of its tools; False for what is not
+      a call.
+    - ``findings``: What a person should know before answering. What is not a call has at least one,
+      so that a hook that allows what has no findings does not allow it.
+    - ``context``: The host's own word on whose request it is, ``call_tool(context=...)``.
+    - ``origin``: "host", or "app" for what a tool's view asks for.
+    - ``fingerprint``: What a yes is bound to; None where nothing can be, so that none is kept.
+
+    A hook that looks at these alone answers all four kinds. What only calls have, such as ``tool``
+    and ``arguments``, raises ``AttributeError`` for the others, which means no.
+    """
+
+    __slots__ = ()
+
+    kind: ClassVar[RequestKind]
+    asks: ClassVar[str]
+    """What a person is asked: "May this tool run?"."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def id(self) -> str: ...
+        @property
+        def server(self) -> str: ...
+        @property
+        def findings(self) -> tuple[Finding, ...]: ...
+        @property
+        def subject(self) -> str: ...
+        @property
+        def fingerprint(self) -> str | None: ...
+        @property
+        def context(self) -> Hashable: ...
+        @property
+        def origin(self) -> CallOrigin: ...
+
+    else:  # a type checker reports these by itself
+        context = None
+        origin = "host"
+
+        def __getattr__(self, name: str) -> Any:
+            kind = type(self).__name__
+            if name in _OF_CALLS:
+                raise AttributeError(
+                    f"a {kind} has no {name!r}, which only a tool call has: look at request.kind, "
+                    "request.subject and request.hints"
+                )
+            raise AttributeError(f"a {kind} has no {name!r}")
+
+    @property
+    def hints(self) -> Hints:
+        return WORST
+
+    @property
+    def trusted(self) -> bool:
+        return False
+
+    @property
+    def key(self) -> str:
+        """Digest of kind, server, what is asked for, context and origin: equal for the same request
+        made again, also after a reconnect; never for one of a server that only has the same name,
+        and is another command or at another URL.
+
+        Also in another process where the context is text, a number, a boolean or a tuple of them;
+        any other context only in this one.
+        """
+        whose = [context_text(self.context), self.origin, self._server_is()]
+        return digest_of([self.kind, self.server, self._asked_for(), whose])
+
+    def facts(self) -> tuple[Fact, ...]:
+        """What a person has to know before answering, in the order to read it in. Nothing else is
+        shown of a request, and its context is in none of these."""
+        raise NotImplementedError
+
+    def choices(self) -> tuple[Choice, ...]:
+        """How far a yes can go: names that ``Allow(remember=...)`` takes."""
+        raise NotImplementedError
+
+    def coverage(self, remember: Remember | None) -> str:
+        """What a yes that goes so far would cover, as sentences. Names in it are not made safe."""
+        raise NotImplementedError
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain JSON, which ``from_json`` takes. Raises ``ConfigError`` for a context
+        that cannot be stored: text, numbers, booleans and tuples of them can."""
+        if not is_storable(self.context):
+            raise ConfigError(
+                "a request can be stored if its context is text, a number, a boolean or a tuple of "
+                f"them, and this one's is a {type(self.context).__name__}"
+            )
+        return {
+            "kind": self.kind,
+            "id": self.id,
+            "server": self.server,
+            "subject": self.subject,
+            "fingerprint": self.fingerprint,
+            "key": self.key,
+            "findings": [finding.to_json() for finding in self.findings],
+            "context": self.context,
+            "origin": self.origin,
+            "identity": self._server_is(),
+            **self._members(),
+        }
+
+    @staticmethod
+    def from_json(value: Any) -> ApprovalRequest:
+        """Raises ``ValueError`` for anything that ``to_json`` did not give."""
+        try:
+            module, name = _CLASSES[value["kind"]]
+            kind: type[ApprovalRequest] = getattr(import_module(f".{module}", __package__), name)
+            context = context_from_json(value["context"])
+            request = kind._from_members(value, {"context": context})
+        except (LookupError, TypeError, AttributeError, NotJson, ConfigError) as error:
+            raise ValueError(f"it is not a request ({type(error).__name__})") from None
+        if request.key != value.get("key"):
+            raise ValueError("its key is not that of the request")
+        return request
+
+    def _server_is(self) -> Any:
+        """What the server is, besides its name; None where that cannot be told."""
+        return None
+
+    def _asked_for(self) -> Any:
+        """What ``key`` covers besides kind, server, context and origin, as JSON."""
+        raise NotImplementedError
+
+    def _members(self) -> dict[str, Any]:
+        """What ``to_json`` has of this kind alone."""
+        raise NotImplementedError
+
+    @classmethod
+    def _from_members(cls, value: Any, common: dict[str, Any]) -> ApprovalRequest:
+        raise NotImplementedError
+
+
+def digest_of(value: Any) -> str:
+    return "sha256:" + sha256(json.dumps(value, sort_keys=True, separators=(",", ":")))
+
+
+def new_id(kind: RequestKind) -> str:
+    """For what no session numbers."""
+    return f"{kind}-{secrets.token_hex(8)}"
+
+
+# ---------------------------------------------------------------- reading JSON
+
+
+def text(value: Any) -> str:
+    """Raises ``ValueError`` for anything but a text."""
+    if type(value) is not str:
+        raise ValueError("a member that is a text is missing")
+    return value
+
+
+def optional_text(value: Any) -> str | None:
+    return None if value is None else text(value)
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    if type(value) is not list:
+        raise ValueError("a member that is a list is missing")
+    return tuple(map(text, value))
+
+
+def findings_from(value: Any) -> tuple[Finding, ...]:
+    return tuple(map(Finding.from_json, value["findings"]))
+
+
+# ---------------------------------------------------------------- making facts
+
+
+def finding_facts(findings: Sequence[Finding], label: str = "Note") -> tuple[Fact, ...]:
+    return tuple(Fact(label, str(finding), "finding") for finding in findings)
+
+
+def until(remember: Remember) -> str:
+    """How long an answer is remembered, as the end of a sentence."""
+    until = "until the session ends"
+    if remember.seconds is not None:
+        return f"for {remember.seconds / 60:g} minutes, at most {until}"
+    if remember.scope == "always":
+        return f"until it is revoked, where the host keeps answers; else {until}"
+    return until

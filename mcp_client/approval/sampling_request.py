@@ -1,0 +1,224 @@
+"""A server's request to use the host's model, as the host and people are asked about it.
+
+2024-11-05 to 2026-07-28 ``client/sampling``: a person reviews the request, and can refuse it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..catalog.call_context import CallOrigin
+from ..catalog.finding import Finding
+from ..protocol.canonical_json import plain
+from ..protocol.content import ContentBlock, content_block
+from ..runtime.frozen import frozen_dataclass
+from .request import (
+    ApprovalRequest,
+    Choice,
+    Fact,
+    RequestKind,
+    digest_of,
+    finding_facts,
+    findings_from,
+    new_id,
+    optional_text,
+    text,
+    until,
+)
+from .tool_call import ToolCall
+
+if TYPE_CHECKING:
+    from .decision import Remember
+
+__all__ = ["SAMPLING_FINDING", "SamplingMessage", "SamplingRequest"]
+
+SAMPLING_FINDING = Finding(
+    "sampling",
+    "this is a server that wants to use your model: it wrote the prompt, and gets the answer",
+)
+"""The first finding of every request, so that no hook that allows what has no findings says yes."""
+
+
+@frozen_dataclass
+class SamplingMessage:
+    """One message of the conversation that the model is to continue."""
+
+    role: str
+    content: tuple[ContentBlock, ...]
+    """Content blocks. ``tool_use`` and ``tool_result`` are ``UnknownContent``, complete in its
+    ``raw``."""
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, message: Mapping[str, Any]) -> SamplingMessage:
+        """From the wire's object, whose content was checked."""
+        content = message["content"]
+        blocks = content if type(content) is list else [content]
+        return cls(message["role"], tuple(map(content_block, blocks)), message)
+
+
+@frozen_dataclass
+class SamplingRequest(ApprovalRequest):
+    """A server asks for a model's answer. ``client/sampling``; deprecated as of 2026-07-28.
+
+    The prompts are the server's texts and may try to mislead the model. ``max_tokens`` is binding,
+    the other parameters are hints.
+    """
+
+    kind: ClassVar[RequestKind] = "sampling"
+    asks: ClassVar[str] = (
+        "A server wants your model to answer, and gets to see the answer. May the model be asked?"
+    )
+
+    server: str
+    messages: tuple[SamplingMessage, ...]
+    max_tokens: int
+    system_prompt: str | None = None
+    model_preferences: Mapping[str, Any] | None = field(default=None, hash=False)
+    include_context: str | None = None
+    temperature: float | None = None
+    stop_sequences: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] | None = field(default=None, hash=False)
+    tools: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    """Tools of the server's that the model may ask for. Only the server runs them."""
+    tool_choice: Mapping[str, Any] | None = field(default=None, hash=False)
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """The request's parameters, unchanged."""
+    call: ToolCall | None = field(default=None, repr=False, compare=False)
+    """The tool call that led to it, if known."""
+    findings: tuple[Finding, ...] = (SAMPLING_FINDING,)
+    """What a person should know before answering; the first one says that this is sampling."""
+    id: str = field(default_factory=lambda: new_id("sampling"), compare=False)
+    _identity: Callable[[], str | None] | None = field(default=None, repr=False, compare=False)
+    """Gives what the server is; None where that cannot be told."""
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any], server: str, **members: Any) -> SamplingRequest:
+        """From the wire's parameters, which were checked as far as they are needed."""
+        return cls(
+            server,
+            tuple(map(SamplingMessage.of, params["messages"])),
+            params["maxTokens"],
+            _of(str, params.get("systemPrompt")),
+            _of(dict, params.get("modelPreferences")),
+            _of(str, params.get("includeContext")),
+            _of((int, float), params.get("temperature")),
+            tuple(word for word in _of(list, params.get("stopSequences")) or () if _of(str, word)),
+            _of(dict, params.get("metadata")),
+            tuple(params.get("tools") or ()),
+            _of(dict, params.get("toolChoice")),
+            params,
+            **members,
+        )
+
+    @property
+    def subject(self) -> str:
+        """The models that the server suggests, by its own names for them."""
+        hints = (self.model_preferences or {}).get("hints")
+        names = [_of(str, _of(dict, one) and one.get("name")) for one in _of(list, hints) or ()]
+        return ", ".join(name for name in names if name) or "any model"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all parameters."""
+        return digest_of(self._params)
+
+    @property
+    def context(self) -> Hashable:
+        """That of the tool call that led to it, if known."""
+        return None if self.call is None else self.call.context
+
+    @property
+    def origin(self) -> CallOrigin:
+        """That of the tool call that led to it, if known."""
+        return "host" if self.call is None else self.call.origin
+
+    def facts(self) -> tuple[Fact, ...]:
+        facts = [Fact("Server", self.server, "server")]
+        if self.call is not None:
+            facts.append(Fact("Tool called", self.call.tool.name, "call"))
+        facts.append(Fact("Model", self.subject, "subject"))
+        facts.append(Fact("Most tokens", f"{self.max_tokens:,}", "max_tokens"))
+        if self.tools:
+            names = [_of(str, tool.get("name")) or "?" for tool in self.tools]
+            facts.append(Fact("Tools", ", ".join(names), "tools"))
+        if self.include_context not in (None, "none"):
+            facts.append(Fact("With context", str(self.include_context), "include_context"))
+        facts += finding_facts(self.findings)
+        if self.system_prompt is not None:
+            facts.append(Fact("System", self.system_prompt, "system_prompt"))
+        for message in self.messages:
+            said = "\n".join(map(str, message.content))
+            facts.append(Fact(message.role.capitalize(), said, "message"))
+        whole = json.dumps(plain(self._params), ensure_ascii=False)
+        facts.append(Fact("Whole request", whole, "request", is_json=True))
+        return tuple(facts)
+
+    def choices(self) -> tuple[Choice, ...]:
+        return ("once", "session")
+
+    def coverage(self, remember: Remember | None) -> str:
+        if remember is None or remember.scope == "call":
+            return "This request only."
+        whose = "" if self.context is None else " for the same context"
+        return f"Every request of {self.server} for the model{whose}, {until(remember)}."
+
+    @property
+    def _params(self) -> Mapping[str, Any]:
+        """The wire's parameters; for a request that was made by hand, what it was made of."""
+        if self.raw:
+            return self.raw
+        given = {
+            "systemPrompt": self.system_prompt,
+            "modelPreferences": self.model_preferences,
+            "includeContext": self.include_context,
+            "temperature": self.temperature,
+            "stopSequences": list(self.stop_sequences) or None,
+            "metadata": self.metadata,
+            "tools": list(self.tools) or None,
+            "toolChoice": self.tool_choice,
+        }
+        messages = [
+            one.raw or {"role": one.role, "content": [block.raw for block in one.content]}
+            for one in self.messages
+        ]
+        named = {name: value for name, value in given.items() if value is not None}
+        params: dict[str, Any] = plain(
+            {"messages": messages, "maxTokens": self.max_tokens, **named}
+        )
+        return params
+
+    def _server_is(self) -> str | None:
+        return None if self._identity is None else self._identity()
+
+    def _asked_for(self) -> Any:
+        return [self.fingerprint, None if self.call is None else self.call.key]
+
+    def _members(self) -> dict[str, Any]:
+        return {
+            "params": plain(self._params),
+            "call": None if self.call is None else self.call.to_json(),
+        }
+
+    @classmethod
+    def _from_members(cls, value: Any, common: dict[str, Any]) -> SamplingRequest:
+        call = None if value["call"] is None else ApprovalRequest.from_json(value["call"])
+        if not isinstance(call, ToolCall | None):
+            raise ValueError("its call is not a tool call")
+        identity = optional_text(value["identity"])
+        return cls.of(
+            value["params"],
+            text(value["server"]),
+            call=call,
+            findings=findings_from(value),
+            id=text(value["id"]),
+            _identity=lambda: identity,
+        )
+
+
+def _of(kind: Any, value: Any) -> Any:
+    """``value``, if it is of that kind: these members are hints, so others are as if missing."""
+    return value if isinstance(value, kind) and not isinstance(value, bool) else None

@@ -1,0 +1,161 @@
+"""A skill that is to be loaded, as the approval hook is asked about it: a frozen value.
+
+``io.modelcontextprotocol/skills`` (security considerations: content-bound approval).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..catalog.finding import Finding
+from ..catalog.skill_file import SkillFile
+from ..catalog.skill_file import digest_of as files_digest
+from ..runtime.frozen import frozen_dataclass
+from .request import (
+    ApprovalRequest,
+    Choice,
+    Fact,
+    RequestKind,
+    finding_facts,
+    findings_from,
+    optional_text,
+    text,
+    texts,
+    until,
+)
+
+if TYPE_CHECKING:
+    from .decision import Remember
+
+__all__ = ["SKILL_FINDING", "SkillRequest"]
+
+SKILL_FINDING = Finding(
+    "skill",
+    "this is a skill and not a tool call: its text, which comes from the server and cannot be "
+    "trusted, will be instructions for the model",
+)
+"""The first finding of every request, so that no hook that allows what has no findings says yes."""
+
+
+@frozen_dataclass
+class SkillRequest(ApprovalRequest):
+    """A skill as it will be loaded, if that is approved. Nothing of it has been read yet.
+
+    A yes is for the files as listed here: each is compared with its digest before it is used.
+    ``name`` and ``description`` are compared with the file when it is read.
+    """
+
+    kind: ClassVar[RequestKind] = "skill"
+    asks: ClassVar[str] = "May this skill be loaded? Its text will be instructions for the model."
+
+    id: str
+    """The load's, as in the audit."""
+    server: str
+    """The name the host gave the server, never the server's own claim."""
+    name: str
+    """A label that is not unique: a skill is identified by ``server`` and ``uri``."""
+    description: str
+    uri: str
+    """Of its SKILL.md."""
+    files: tuple[SkillFile, ...]
+    """Every file of the skill, SKILL.md among them; none where its content is dynamic."""
+    size: int | None
+    """Bytes of all files; None where the content is dynamic."""
+    ignored: tuple[str, ...]
+    """Fields of its front matter that would change what the model may do, such as
+    ``allowed-tools``, or that are not known. A yes does not put them into force."""
+    digest: str | None
+    """Of the set of all (uri, digest): other files, another digest. Rules match it as
+    ``fingerprint``, and remembered answers are for it. None where the content is dynamic: then no
+    answer is remembered, and what the server sends cannot be verified."""
+    findings: tuple[Finding, ...]
+    """What a person should know before answering; the first one says that this is a skill."""
+    context: Hashable = None
+    """The host's own word on whose load it is, from ``load_skill(context=...)``. Never sent."""
+    _identity: str | None = field(default=None, repr=False, compare=False)
+    """What the server is; None where that cannot be told."""
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether the server makes up the content when it is read, so that it has no digests."""
+        return self.digest is None
+
+    @property
+    def subject(self) -> str:
+        """The URI of the skill."""
+        return self.uri
+
+    @property
+    def fingerprint(self) -> str | None:
+        """``digest``."""
+        return self.digest
+
+    def facts(self) -> tuple[Fact, ...]:
+        count = len(self.files)
+        size = "dynamic: what the server sends cannot be verified"
+        if self.size is not None:
+            size = f"{count:,} file{'' if count == 1 else 's'}, {self.size:,} bytes"
+        facts = [
+            Fact("Server", self.server, "server"),
+            Fact("Skill", self.name, "name"),
+            Fact("URI", self.uri, "subject"),
+            Fact("It says", self.description, "description"),
+            Fact("Content", size, "size"),
+        ]
+        if self.ignored:
+            ignored = f"{', '.join(self.ignored)} (a yes does not grant these)"
+            facts.append(Fact("No effect", ignored, "ignored"))
+        facts += [Fact("File", f"{one.size:,} bytes  {one.path}", "file") for one in self.files]
+        facts += finding_facts(self.findings)
+        if self.digest is not None:
+            facts.append(Fact("Digest", self.digest, "fingerprint"))
+        return tuple(facts)
+
+    def choices(self) -> tuple[Choice, ...]:
+        return ("once",) if self.dynamic else ("once", "session", "hour", "always")
+
+    def coverage(self, remember: Remember | None) -> str:
+        if remember is None or remember.scope == "call":
+            return "This load only. Its other files are read when they are needed."
+        whose = "" if self.context is None else " for the same context"
+        return (
+            f"Loading {self.uri} from {self.server}{whose} with exactly these files, "
+            f"{until(remember)}. You are asked again if a file is changed, added or removed."
+        )
+
+    def _server_is(self) -> str | None:
+        return self._identity
+
+    def _asked_for(self) -> Any:
+        return [self.uri, self.digest]
+
+    def _members(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "description": self.description,
+            "files": [[one.uri, one.digest, one.size, one.path] for one in self.files],
+            "ignored": list(self.ignored),
+        }
+
+    @classmethod
+    def _from_members(cls, value: Any, common: dict[str, Any]) -> SkillRequest:
+        files = tuple(
+            SkillFile(text(uri), text(digest), int(size), text(path))
+            for uri, digest, size, path in value["files"]
+        )
+        return cls(
+            id=text(value["id"]),
+            server=text(value["server"]),
+            name=text(value["name"]),
+            description=text(value["description"]),
+            uri=text(value["subject"]),
+            files=files,
+            size=sum(file.size for file in files) if files else None,
+            ignored=texts(value["ignored"]),
+            digest=files_digest(files) if files else None,
+            findings=findings_from(value),
+            _identity=optional_text(value["identity"]),
+            **common,
+        )

@@ -1,0 +1,214 @@
+"""A server from a config file that is to be started or connected to, as the host and people are
+asked about it: a frozen value.
+
+2026-07-28 and 2025-11-25 ``basic/security_best_practices`` (local server compromise), SEP-1024: the
+exact command is shown, whole, before it first runs, with a warning where it looks dangerous.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+
+from ..catalog.finding import Finding
+from ..runtime.frozen import frozen_dataclass
+from ..runtime.safe_text import safe_text
+from .request import (
+    ApprovalRequest,
+    Choice,
+    Fact,
+    RequestKind,
+    finding_facts,
+    findings_from,
+    new_id,
+    optional_text,
+    text,
+    texts,
+)
+
+if TYPE_CHECKING:
+    from .decision import Remember
+
+__all__ = ["CONNECTS", "STARTS", "Scope", "StartRequest"]
+
+Scope: TypeAlias = Literal["user", "project"]
+
+STARTS = Finding(
+    "start", "a program would be started: it runs on this machine with all of your rights"
+)
+CONNECTS = Finding("start", "a server would be connected to: it gets what is sent to it")
+"""The first finding of every request, so that no hook that allows what has no findings says yes."""
+
+
+@frozen_dataclass
+class StartRequest(ApprovalRequest):
+    """A server that would be started, or connected to. Values of the host's variables are not in
+    it; those that a project's file has itself are, in ``env`` and ``headers``, for a person to see.
+    """
+
+    kind: ClassVar[RequestKind] = "start"
+
+    server: str
+    """The name the file gives it."""
+    command: str | None
+    """What is run, without a shell; None for a server at a URL."""
+    args: tuple[str, ...] = field(repr=False)
+    """All of them, whole. What a variable of the host brings is shown as in the file:
+    ``--key=${KEY}``."""
+    env_names: tuple[str, ...]
+    """The variables the server gets besides HOME, PATH and the like."""
+    cwd: str | None
+    """The folder it runs in."""
+    url: str | None
+    """Without user, password and query."""
+    header_names: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    """What looks dangerous; the first one says that this is a start."""
+    variables: Mapping[str, tuple[str, ...]] = field(hash=False)
+    """What is put in from outside the file, by name, and where it goes:
+    ``{"TOKEN": ("headers.Authorization",)}``. Inputs are ``input:ID``, files ``file:PATH``."""
+    fingerprint: str
+    """Changes whenever what is asked about changes."""
+    path: Path
+    """The config file."""
+    scope: Scope
+    """"project" for a file that may have come with a repository, "user" for the person's own."""
+    env_file: str | None = None
+    """The file that some of ``env_names`` come from."""
+    env: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
+    """Of a project's file: the values it has itself, with ``${NAME}`` for what comes from the host.
+    They may be secrets of the file: show them to the person who decides."""
+    headers: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
+    """Likewise."""
+    id: str = field(default_factory=lambda: new_id("start"), compare=False)
+
+    def __str__(self) -> str:
+        """All of it but the values of ``env`` and ``headers`` in one line that is safe to show and
+        to keep: each fact, the whole command last. What could be taken for the next is quoted."""
+        named = replace(self, env={}, headers={})
+        return "; ".join(
+            f"{fact.label.lower()}: {_word(fact.text) if fact.kind in _ONE_WORD else fact.text}"
+            for fact in named.facts()
+        )
+
+    @property
+    def asks(self) -> str:  # type: ignore[override]  # a constant for the other kinds
+        return "May this server be connected to?" if self.command is None else _MAY_IT_START
+
+    @property
+    def subject(self) -> str:
+        """The command line, each word quoted where a shell would need that; or the URL."""
+        if self.command is None:
+            return _word(self.url or "")
+        return _words([self.command, *self.args])
+
+    def facts(self) -> tuple[Fact, ...]:
+        place = "one of your own settings"
+        if self.scope == "project":
+            place = "not one of your own settings: it may have come with a project"
+        facts = [
+            Fact("Server", self.server, "server"),
+            Fact("From", str(self.path), "file"),
+            Fact("Which is", place, "scope"),
+        ]
+        facts += finding_facts(self.findings)
+        facts += _values("Variables", self.env_names, self.env, "env")
+        if self.env_file is not None:
+            facts.append(Fact("Some from", self.env_file, "env_file"))
+        facts += _values("Headers", self.header_names, self.headers, "headers")
+        for name, places in self.variables.items():
+            facts.append(Fact("Puts in", f"{_word(name)} -> {_words(places)}", "variable"))
+        if self.cwd is not None:
+            facts.append(Fact("In folder", self.cwd, "cwd"))
+        if self.command is None:
+            return (*facts, Fact("URL", self.subject, "subject"))
+        confined = "not confined: it can do whatever you can"
+        return (
+            *facts,
+            Fact("Confinement", confined, "confinement"),
+            Fact("Command", self.subject, "subject"),  # beside the question, whatever stands above
+        )
+
+    def choices(self) -> tuple[Choice, ...]:
+        return ("once", "always")
+
+    def coverage(self, remember: Remember | None) -> str:
+        if remember is None or remember.scope == "call":
+            return "This start only."
+        return (
+            f"Each start of {self.server} from {self.path}, until it is revoked, where the host "
+            "keeps answers. You are asked again if anything above changes."
+        )
+
+    def _asked_for(self) -> Any:
+        return [str(self.path), self.fingerprint]
+
+    def _members(self) -> dict[str, Any]:
+        return {
+            "command": self.command,
+            "args": list(self.args),
+            "env_names": list(self.env_names),
+            "cwd": self.cwd,
+            "url": self.url,
+            "header_names": list(self.header_names),
+            "variables": {name: list(places) for name, places in self.variables.items()},
+            "path": str(self.path),
+            "scope": self.scope,
+            "env_file": self.env_file,
+            "env": dict(self.env),
+            "headers": dict(self.headers),
+        }
+
+    @classmethod
+    def _from_members(cls, value: Any, common: dict[str, Any]) -> StartRequest:
+        variables = {text(name): texts(places) for name, places in value["variables"].items()}
+        return cls(
+            server=text(value["server"]),
+            command=optional_text(value["command"]),
+            args=texts(value["args"]),
+            env_names=texts(value["env_names"]),
+            cwd=optional_text(value["cwd"]),
+            url=optional_text(value["url"]),
+            header_names=texts(value["header_names"]),
+            findings=findings_from(value),
+            variables=MappingProxyType(variables),
+            fingerprint=text(value["fingerprint"]),
+            path=Path(text(value["path"])),
+            scope="user" if value["scope"] == "user" else "project",
+            env_file=optional_text(value["env_file"]),
+            env=_texts_of(value["env"]),
+            headers=_texts_of(value["headers"]),
+            id=text(value["id"]),
+        )
+
+
+_ONE_WORD = ("server", "file", "cwd", "env_file")
+_MAY_IT_START = "May this program be started? It runs on this machine with all of your rights."
+
+
+def _values(
+    label: str, names: Iterable[str], values: Mapping[str, str], kind: str
+) -> Iterator[Fact]:
+    unknown = [name for name in names if name not in values]
+    if unknown:
+        yield Fact(label, _words(unknown), kind)
+    for name, value in values.items():
+        yield Fact(label, f"{name}={value}", kind)
+
+
+def _texts_of(values: Mapping[str, Any]) -> Mapping[str, str]:
+    return MappingProxyType({text(name): text(value) for name, value in values.items()})
+
+
+def _words(words: Iterable[str]) -> str:
+    return " ".join(map(_word, words))
+
+
+def _word(text: str) -> str:
+    """Whole, and quoted so that it cannot be taken for anything else in the line."""
+    return shlex.quote(safe_text(text, sys.maxsize))

@@ -1,0 +1,304 @@
+"""A tool call that is to be made, as the approval hook is asked about it: a frozen value."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from ..catalog.call_context import CallOrigin
+from ..catalog.finding import Finding
+from ..catalog.fingerprint import fingerprinted
+from ..catalog.hints import Hints
+from ..catalog.tool import Tool
+from ..errors import ConfigError
+from ..protocol.canonical_json import NotJson, canonical, frozen, plain
+from ..runtime.frozen import frozen_dataclass, maker_of
+from .request import (
+    ApprovalRequest,
+    Choice,
+    Fact,
+    RequestKind,
+    digest_of,
+    finding_facts,
+    findings_from,
+    optional_text,
+    text,
+    until,
+)
+
+if TYPE_CHECKING:
+    from ..catalog.drift import Drift
+    from .decision import Remember
+
+__all__ = ["HINTS", "ORIGINS", "SOURCES", "ToolCall", "new_call"]
+
+HINTS = (
+    ("read_only", "Read-only"),
+    ("destructive", "Destructive"),
+    ("idempotent", "Repeatable"),
+    ("open_world", "Reaches out"),
+)
+SOURCES = {
+    "server": "the server's word, which you trust",
+    "assumed": "assumed, not stated by a trusted server",
+    "contradiction": "assumed, the server contradicts itself",
+}
+ORIGINS = {"app": "the server's own view (MCP App), not the host"}
+"""Where a call comes from, where that is not the host."""
+_COMPARED = 4_000
+"""Lines of two definitions that are compared, from the first that differs: the time may grow with
+their square."""
+_CHANGED = 400
+"""Lines of the comparison that are shown."""
+_AROUND = 2
+
+
+@frozen_dataclass
+class ToolCall(ApprovalRequest):
+    """A call as it will be sent, if it is approved: nothing in it can be changed.
+
+    An approval is good for this value, once. ``digest`` covers everything that decides what
+    happens: server (its name, and what is run or where it is), connection, the tool's definition,
+    the arguments and the caller's ``_meta``, and whether the host makes the call or a view.
+    """
+
+    kind: ClassVar[RequestKind] = "call"
+    asks: ClassVar[str] = "May this tool run?"
+
+    id: str
+    server: str
+    """The name the host gave the server, never the server's own claim."""
+    tool: Tool
+    arguments_json: str
+    """The arguments as the very text that will be sent, in canonical form."""
+    meta_json: str | None
+    """The caller's own ``_meta``, likewise; None if there was none."""
+    hints: Hints = field()  # without field(), that of the base class would be its default
+    findings: tuple[Finding, ...]
+    """What a person should know before answering."""
+    generation: int
+    """Counts the connections of the session: an approval does not outlive its connection."""
+    edited: bool = False
+    """Whether these are not the caller's arguments but the approver's."""
+    context: Hashable = None
+    """The host's own word on whose call it is, from ``call_tool(context=...)``. Never sent."""
+    origin: CallOrigin = "host"
+    """Where the call comes from: "host" for ``call_tool`` of sessions and hosts, be it for a model,
+    a person or a program; "app" for the view of a tool (``session.app``), which is code of the
+    server's own."""
+    drift: Drift | None = field(default=None, repr=False, compare=False)
+    """How the tool differs from the ``pins``, which is among the findings, too."""
+    _identity: Callable[[], str | None] | None = field(default=None, repr=False, compare=False)
+    """Gives what the server is, as the digests have it; None where that cannot be told."""
+    _arguments: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @property
+    def trusted(self) -> bool:
+        return self.tool.trusted
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments, deeply immutable."""
+        if not self._arguments:
+            self._arguments.append(frozen(json.loads(self.arguments_json)))
+        arguments: dict[str, Any] = self._arguments[0]
+        return arguments
+
+    @property
+    def subject(self) -> str:
+        """The name of the tool."""
+        return self.tool.name
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the tool's definition."""
+        return self.tool.fingerprint
+
+    @property
+    def digest(self) -> str:
+        return digest_of([self.key, self.generation])
+
+    def facts(self) -> tuple[Fact, ...]:
+        tool, drift = self.tool, self.drift
+        facts = [Fact("Server", self.server, "server"), Fact("Tool", tool.name, "subject")]
+        if self.origin != "host":
+            facts.append(Fact("Called by", ORIGINS[self.origin], "origin"))
+        if tool.title:
+            facts.append(Fact("Its title", tool.title, "title"))
+        if tool.description:
+            facts.append(Fact("It says", tool.description, "description"))
+        sources = self.hints.source
+        for name, label in HINTS:
+            value = "yes" if getattr(self.hints, name) else "no"
+            facts.append(Fact(label, f"{value} ({SOURCES[sources[name]]})", name))
+        if self.meta_json is not None:
+            facts.append(Fact("Call's _meta", self.meta_json, "meta", is_json=True))
+        label = "Your edit" if self.edited else "Arguments"
+        facts.append(Fact(label, self.arguments_json, "arguments", is_json=True))
+        facts += finding_facts(self.findings, "Before edit" if self.edited else "Note")
+        if drift is not None and drift.pinned is not None:
+            facts.append(Fact("Changes", _changes(drift.pinned, tool), "changes"))
+        facts.append(Fact("Definition", self.fingerprint, "fingerprint"))
+        return tuple(facts)
+
+    def choices(self) -> tuple[Choice, ...]:
+        return ("once",) if self.edited else ("once", "session", "hour", "always", "exact")
+
+    def coverage(self, remember: Remember | None) -> str:
+        if remember is None or remember.scope == "call":
+            return "This call only, also if the server is restarted before it is sent."
+        what = "exactly these arguments" if remember.exact else "any arguments"
+        whose = "" if self.context is None else " of the same context"
+        whose += "" if self.origin == "host" else ", made by its view"
+        found = "something more is found" if self.findings else "something is found"
+        return (
+            f"Calls with {what} of {self.tool.name} on {self.server}{whose}, {until(remember)}. "
+            f"You are asked again if the definition of the tool changes or {found} about a call."
+        )
+
+    def _server_is(self) -> str | None:
+        return None if self._identity is None else self._identity()
+
+    def _asked_for(self) -> Any:
+        return [self.fingerprint, self.arguments_json, self.meta_json]
+
+    def _members(self) -> dict[str, Any]:
+        drift = self.drift
+        return {
+            "trusted": self.trusted,
+            "definition": self.tool.raw,
+            "arguments": json.loads(self.arguments_json),
+            "meta": None if self.meta_json is None else json.loads(self.meta_json),
+            "edited": self.edited,
+            "generation": self.generation,
+            "drift": None if drift is None else {"kind": drift.kind, "pinned": drift.pinned},
+        }
+
+    @classmethod
+    def _from_members(cls, value: Any, common: dict[str, Any]) -> ToolCall:
+        from ..catalog.drift import Drift
+
+        definition, server = value["definition"], text(value["server"])
+        tool = Tool(text(definition["name"]), server, value["trusted"] is True, definition)
+        meta, drift, identity = value["meta"], value["drift"], optional_text(value["identity"])
+        for given in (value["arguments"], {} if meta is None else meta):
+            if type(given) is not dict:
+                raise ValueError("its arguments are not a JSON object")
+        return cls(
+            id=text(value["id"]),
+            server=server,
+            tool=tool,
+            arguments_json=canonical(value["arguments"]),
+            meta_json=None if meta is None else canonical(meta),
+            hints=tool.hints,
+            findings=findings_from(value),
+            generation=int(value["generation"]),
+            edited=value["edited"] is True,
+            origin="app" if value["origin"] == "app" else "host",
+            drift=None if drift is None else Drift.of(tool, drift["kind"], drift["pinned"]),
+            _identity=lambda: identity,
+            **common,
+        )
+
+    def with_arguments(self, arguments: Any) -> ToolCall:
+        """The same call with other arguments, marked as edited. Raises ``NotJson``."""
+        return replace(self, arguments_json=canonical(arguments), edited=True)
+
+    @classmethod
+    def example(
+        cls,
+        tool: str | Mapping[str, Any] | Tool = "example",
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        server: str = "example",
+        trusted: bool | None = None,
+        read_only: bool | None = None,
+        destructive: bool | None = None,
+        idempotent: bool | None = None,
+        open_world: bool | None = None,
+        meta: Mapping[str, Any] | None = None,
+        findings: Sequence[Finding | str] = (),
+        context: Hashable = None,
+        origin: CallOrigin = "host",
+    ) -> ToolCall:
+        """A call for testing hooks and policies: ``Rules.explain(ToolCall.example(...))``.
+
+        ``tool`` is a name, a definition as servers list it, or a ``Tool``, which has its server and
+        trust already. The hints are what the server says of the tool; as they count only where it
+        is trusted, giving one makes it so, unless ``trusted=False``. ``findings``, or their kinds,
+        are added to those of the definition. Raises ``ConfigError`` for what is not JSON.
+        """
+        said = {
+            "readOnlyHint": read_only,
+            "destructiveHint": destructive,
+            "idempotentHint": idempotent,
+            "openWorldHint": open_world,
+        }
+        hints = {name: value for name, value in said.items() if value is not None}
+        try:
+            if not isinstance(tool, Tool):
+                trusted = bool(hints) if trusted is None else trusted
+                tool = Tool(*_example_of(tool, hints, server, trusted))
+            elif hints or trusted is not None:
+                raise ConfigError("ToolCall.example(): a Tool has its hints and its trust already")
+            return cls(
+                id="example-1",
+                server=tool.server,
+                tool=tool,
+                arguments_json=canonical({} if arguments is None else arguments),
+                meta_json=None if meta is None else canonical(meta),
+                hints=tool.hints,
+                findings=(*map(_example_finding, findings), *tool.findings),
+                generation=1,
+                context=context,
+                origin=origin,
+            )
+        except NotJson as error:
+            raise ConfigError(f"ToolCall.example(): {error}") from None
+
+
+def _changes(pinned: Mapping[str, Any], tool: Tool) -> str:
+    """The pinned definition and the one in force, line by line."""
+    old, new = map(_lines, (pinned, fingerprinted(tool._definition)))
+    same = (number for number, (a, b) in enumerate(zip(old, new, strict=False)) if a != b)
+    start = max(0, next(same, min(len(old), len(new))) - _AROUND)
+    end = start + _COMPARED
+    lines = list(difflib.unified_diff(old[start:end], new[start:end], lineterm="", n=_AROUND))[3:]
+    shown = lines[:_CHANGED]
+    if len(lines) > _CHANGED:
+        shown.append(f"… {len(lines) - _CHANGED} more lines")
+    if max(len(old), len(new)) > end:
+        shown.append(f"… {max(len(old), len(new)) - end:,} lines further down are not compared")
+    return "\n".join(shown)
+
+
+def _lines(definition: Mapping[str, Any]) -> list[str]:
+    text = json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=False)
+    return text.replace("\\n", "\\n\n").split("\n")
+
+
+new_call = maker_of(ToolCall)
+
+
+def _example_finding(one: Finding | str) -> Finding:
+    return one if isinstance(one, Finding) else Finding(cast(Any, one), f"an example: {one}")
+
+
+def _example_of(
+    tool: str | Mapping[str, Any], hints: dict[str, bool], server: str, trusted: bool
+) -> tuple[str, str, bool, dict[str, Any]]:
+    if not isinstance(tool, str | Mapping):
+        raise ConfigError(
+            f"ToolCall.example(): the tool is a {type(tool).__name__}: give a name, a definition "
+            "or a Tool"
+        )
+    definition: dict[str, Any] = plain({"name": tool} if isinstance(tool, str) else tool)
+    if not isinstance(definition.get("name"), str):
+        raise ConfigError("ToolCall.example(): the definition of the tool has no name")
+    definition.setdefault("inputSchema", {"type": "object"})
+    if hints:
+        definition["annotations"] = {**(definition.get("annotations") or {}), **hints}
+    return definition["name"], server, trusted, definition
