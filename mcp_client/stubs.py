@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from .catalog.fingerprint import covered_before, fingerprint_of
 from .catalog.result import ToolResult
 from .catalog.tool import Tool, tools_of
 from .errors import ConfigError, InvalidResult, ToolChanged
@@ -152,11 +151,6 @@ def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
 def _check(tool: Tool, fingerprint: str) -> None:
     if tool.fingerprint != fingerprint:
         what = "the server defines the tool otherwise than when this stub was generated"
-        if fingerprint == fingerprint_of(covered_before(tool._definition)):
-            what = (
-                "this stub was generated before fingerprints covered the tool's execution, icons "
-                "and view, of which it has some; all else is the same"
-            )
         raise ToolChanged(
             f"{what}: look at what changed, and generate it again with 'mcp-client stubs TARGET -o "
             "FILE'",

@@ -448,19 +448,3 @@ class TestACall:
             stub = loaded(generate([tool("get_weather", server="weather")]))["WeatherSync"](session)
             with pytest.raises(ToolChanged):
                 stub.get_weather()
-
-
-async def test_a_stub_from_before_fingerprints_covered_all_says_so(tmp_path: Path) -> None:
-    definition = {"name": "t", "inputSchema": {"type": "object"}}
-    text = generate([Tool("t", "s", False, definition)])
-    module: dict[str, Any] = {}
-    exec(compile(text, "stub", "exec"), module)
-    listed = {"tools": [{**definition, "icons": [{"src": "https://example.com/i.png"}]}]}
-
-    def server(message: dict[str, Any]) -> Any:
-        return listed if message["method"] == "tools/list" else NotImplemented
-
-    async with connect(MemoryServer(server), approval=allow_all) as session:
-        with pytest.raises(ToolChanged, match="before fingerprints covered") as caught:
-            await module["S"](session).t()
-        assert "mcp-client stubs" in str(caught.value)

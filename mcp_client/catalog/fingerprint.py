@@ -4,10 +4,6 @@ The members that a person or a model reads, that a call is checked against, or t
 make it and how: ``name``, ``title``, ``description``, both schemas, ``annotations``, ``execution``
 (2025-11-25 ``server/tools``), ``icons``, and of ``_meta`` what the extension for apps reads
 (2026-01-26 ``apps``). The rest of ``_meta`` and unknown members may differ between two lists.
-
-Earlier fingerprints did not cover the last three. A definition that has none of them has the same
-fingerprint in both forms, so lock files, stubs, rules and remembered answers made before hold for
-it.
 """
 
 from __future__ import annotations
@@ -18,27 +14,25 @@ from typing import Any
 
 from ..protocol.canonical_json import sha256
 
-__all__ = ["UI_KEYS", "covered_before", "fingerprint_of", "fingerprinted", "uncovered_before"]
+__all__ = ["UI_KEYS", "fingerprint_of", "fingerprinted"]
 
 UI_KEYS = ("ui", "ui/resourceUri")
 """The members of ``_meta`` that the extension for apps reads; the second is deprecated there."""
-_BEFORE = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
-_SINCE = ("execution", "icons")
+_MEMBERS = (
+    "name",
+    "title",
+    "description",
+    "inputSchema",
+    "outputSchema",
+    "annotations",
+    "execution",
+    "icons",
+)
 
 
 def fingerprinted(definition: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a definition that says what the tool is."""
-    return {**covered_before(definition), **uncovered_before(definition)}
-
-
-def covered_before(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of it that earlier fingerprints covered, too."""
-    return {k: definition[k] for k in _BEFORE if k in definition}
-
-
-def uncovered_before(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of it that earlier fingerprints did not cover."""
-    found = {k: definition[k] for k in _SINCE if k in definition}
+    found = {k: definition[k] for k in _MEMBERS if k in definition}
     meta = definition.get("_meta")
     if type(meta) is dict:
         ui = {k: meta[k] for k in UI_KEYS if k in meta}
@@ -48,6 +42,6 @@ def uncovered_before(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fingerprint_of(parts: Mapping[str, Any]) -> str:
-    """SHA-256 of what ``fingerprinted`` or ``covered_before`` gives, in canonical form."""
+    """SHA-256 of what ``fingerprinted`` gives, in canonical form."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return "sha256:" + sha256(text)

@@ -107,7 +107,7 @@ class JsonFile(State):
         except ValueError as error:
             raise self._file.unusable(str(error)) from None
         if whole.pop("format", None) != self._format:
-            raise self._file.unusable(f"it is no file of {self._what} of this package")
+            raise self._file.unusable(f"it is not of the format {self._format!r}")
         version = whole.pop("version", None)
         if type(version) is not int or version != _VERSION:
             newer = type(version) is int and version > _VERSION

@@ -11,12 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..auth.store import TokenStore
+    from ..catalog.pins import Pins
 
 __all__ = ["Stores"]
 
 
 class Stores:
     """The attributes that every ``State`` has."""
+
+    @cached_property
+    def pins(self) -> Pins:
+        """Tool definitions as they were reviewed, for ``connect(pins=...)``."""
+        from ..catalog.pins import Pins
+
+        state: Any = self
+        return Pins(state)
 
     @cached_property
     def tokens(self) -> TokenStore:

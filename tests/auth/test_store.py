@@ -369,7 +369,7 @@ BROKEN = {
     "cut off": (b'{"version": 1, "tokens": {', "it is not JSON"),
     "a list": (b"[]", "it is not a JSON object"),
     "another version": (b'{"format": "mcp-client tokens", "version": 2}', "its version is not 1"),
-    "something else": (b'{"name": "SECRET"}', "it is no file of tokens"),
+    "something else": (b'{"name": "SECRET"}', "it is not of the format 'mcp-client tokens'"),
     "a broken list": (
         b'{"format": "mcp-client tokens", "version": 1, "tokens": ["SECRET"]}',
         "'tokens' is not an object of objects",

@@ -17,8 +17,11 @@ from mcp_client import (
     CallDenied,
     ConfigError,
     Deny,
+    FileState,
     MemoryServer,
+    MemoryState,
     Pins,
+    State,
     StdioServer,
     Tool,
     ToolCall,
@@ -86,9 +89,9 @@ async def test_first_use_writes_down_what_there_is_and_finds_nothing(lock: Path)
         await s.call_tool("read")
         fingerprint = (await s.get_tool("read")).fingerprint
     book = json.loads(lock.read_text())
-    assert book["version"] == 2
-    assert list(book["servers"]["files"]) == ["read", "write"]
-    assert book["servers"]["files"]["read"] == {
+    assert (book["format"], book["version"]) == ("mcp-client lock file", 1)
+    assert list(book["pins"]["files"]["tools"]) == ["read", "write"]
+    assert book["pins"]["files"]["tools"]["read"] == {
         "fingerprint": fingerprint,
         "definition": {"name": "read", "description": "Reads.", "inputSchema": OBJECT},
     }
@@ -251,7 +254,7 @@ async def test_accept_follows_the_server_and_says_so_once(lock: Path) -> None:
         await session.call_tool("read")
         assert (await session.list_tools(refresh=True)).findings == ()
     assert person.shown == [()]
-    assert list(json.loads(lock.read_text())["servers"]["files"]) == ["read"]
+    assert list(json.loads(lock.read_text())["pins"]["files"]["tools"]) == ["read"]
 
 
 async def test_each_server_has_its_own_entry_in_one_file(lock: Path) -> None:
@@ -259,12 +262,17 @@ async def test_each_server_has_its_own_entry_in_one_file(lock: Path) -> None:
     for name in ("b", "a"):
         async with connect(MemoryServer(Server(read=name)), name=name, pins=pins) as session:
             assert (await session.list_tools()).findings == ()
-    assert list(json.loads(lock.read_text())["servers"]) == ["a", "b"]
+    assert list(json.loads(lock.read_text())["pins"]) == ["a", "b"]
 
 
-def entry(**changes: Any) -> str:
+def written(**entry: Any) -> str:
+    whole = {"format": "mcp-client lock file", "version": 1, "pins": {"files": entry}}
+    return json.dumps(whole)
+
+
+def tool(**changes: Any) -> dict[str, Any]:
     read = {"fingerprint": "sha256:0", "definition": {"name": "read"}, **changes}
-    return json.dumps({"version": 1, "servers": {"files": {"read": read}}})
+    return {"read": read}
 
 
 @pytest.mark.parametrize(
@@ -274,15 +282,20 @@ def entry(**changes: Any) -> str:
         "{",
         "[]",
         "{}",
-        '{"version": 3, "servers": {}}',
-        '{"version": true, "servers": {}}',
-        '{"version": 1}',
-        '{"version": 1, "servers": []}',
-        '{"version": 1, "servers": {"files": []}}',
-        '{"version": 1, "servers": {"files": {"read": 1}}}',
-        entry(),
-        entry(definition={"name": "other"}),
-        entry(definition=None),
+        '{"version": 2, "servers": {}}',
+        written()[:-3],
+        written().replace("1", "2"),
+        written().replace("1", "true"),
+        written(tools=[]),
+        written(tools={"read": 1}),
+        written(tools=tool()),
+        written(tools=tool(definition={"name": "other"})),
+        written(tools=tool(definition=None)),
+        written(skills=[]),
+        written(skills={"skill://a": {}}),
+        written(skills={"skill://a": {"file": 1}}),
+        written(identity=1),
+        written(more={}),
         "[" * 100_000,
         "<<<<<<< HEAD\n{}\n",
     ],
@@ -498,7 +511,7 @@ async def test_refuse_says_once_that_it_wrote_down_what_it_had_not_seen(
 
 async def test_without_create_a_missing_file_is_a_configuration_error(lock: Path) -> None:
     server = Server(a="A")
-    with pytest.raises(ConfigError, match=r"does not exist, and Pins\(create=False\)"):
+    with pytest.raises(ConfigError, match=r"does not exist .* Pins\(create=False\)"):
         await connect(MemoryServer(server), name="files", pins=Pins(lock, create=False))
     assert server.asked == 0
     assert not lock.exists()
@@ -576,167 +589,17 @@ def test_a_stdio_server_is_pinned_by_named_values_and_not_by_paths() -> None:
     assert pinned("/x", "a", "PROJECT") != pinned("/x", "b", "PROJECT")
 
 
-# ------------------------------------------------- files that covered less (version 1)
-
-UI = {"ui": {"resourceUri": "ui://view", "visibility": ["model"]}}
-
-
-def old_entry(definition: dict[str, Any]) -> dict[str, Any]:
-    covered = {k: v for k, v in definition.items() if k in ("name", "description", "inputSchema")}
-    text = json.dumps(covered, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return {"fingerprint": "sha256:" + sha256(text), "definition": covered}
-
-
-def write_old(lock: Path, *definitions: dict[str, Any], server: str = "files") -> None:
-    entries = {one["name"]: old_entry(one) for one in definitions}
-    lock.write_text(json.dumps({"version": 1, "servers": {server: entries}}))
-
-
-def with_view(name: str = "read", text: str = "Reads.", **more: Any) -> Server:
-    server = Server(**{name: text})
-    server.tools[0].update({"_meta": UI, "execution": {"taskSupport": "optional"}, **more})
-    return server
-
-
-@pytest.mark.parametrize("policy", ["ask", "refuse", "accept"])
-async def test_an_old_file_is_completed_with_a_finding_and_no_call_is_refused(
-    lock: Path, policy: Any
-) -> None:
-    server, person = with_view(), Person(Allow())
-    server.tools.append({"name": "plain", "inputSchema": OBJECT})
-    write_old(lock, *server.tools)
-    pins = Pins(lock, policy=policy)
-    async with connect(MemoryServer(server), name="files", pins=pins, approval=person) as session:
-        (finding,) = (await session.list_tools()).own_findings
-        assert "'read'" in str(finding)
-        assert "did not cover" in str(finding)
-        assert "ui://view" in str(finding)
-        assert "now in mcp.lock" in str(finding)
-        await session.call_tool("read")
-        await session.call_tool("plain")
-        assert (await session.list_tools(refresh=True)).own_findings == ()
-        assert pins.drift("files") == ()
-    assert person.shown == [(), ()]
-    book = json.loads(lock.read_text())
-    assert book["version"] == 2
-    assert book["servers"]["files"]["read"]["definition"]["_meta"] == UI
-    assert "version" not in book["servers"]["files"]["read"]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"_meta": {"ui": {"resourceUri": "ui://other"}}},
-        {"execution": {"taskSupport": "forbidden"}},
-        {"icons": [{"src": "https://example.com/new.png"}]},
-    ],
-)
-async def test_once_completed_a_change_of_what_was_not_covered_is_drift(
-    lock: Path, change: dict[str, Any]
-) -> None:
-    server = with_view()
-    write_old(lock, *server.tools)
-    async with connect(MemoryServer(server), name="files", pins=lock) as session:
-        await session.list_tools()
-    server.tools[0].update(change)
-    pins = Pins(lock, policy="refuse")
-    async with connect(
-        MemoryServer(server), name="files", pins=pins, approval=allow_all
-    ) as session:
-        with pytest.raises(CallDenied, match="not what it was"):
-            await session.call_tool("read")
-
-
-async def test_a_tool_without_those_members_is_completed_too(lock: Path) -> None:
+@pytest.mark.parametrize("where", ["memory", "folder"])
+async def test_a_state_keeps_pins_and_hands_them_out(where: str, tmp_path: Path) -> None:
+    state: State = MemoryState() if where == "memory" else FileState(tmp_path / "state")
     server = Server(read="Reads.")
-    write_old(lock, *server.tools)
-    async with connect(MemoryServer(server), name="files", pins=lock) as session:
+    async with connect(MemoryServer(server), name="files", pins=state.pins) as session:
         assert (await session.list_tools()).findings == ()
-    server.tools[0]["_meta"] = UI
-    async with connect(MemoryServer(server), name="files", pins=lock) as session:
-        assert "not what it was" in str((await session.list_tools()).findings[0])
-
-
-async def test_a_tool_that_changed_otherwise_is_drift_and_stays_as_it_is(lock: Path) -> None:
-    server = with_view()
-    write_old(lock, {**server.tools[0], "description": "Other."})
-    before = lock.read_text()
-    pins = Pins(lock, policy="refuse")
-    async with connect(
-        MemoryServer(server), name="files", pins=pins, approval=allow_all
-    ) as session:
-        with pytest.raises(CallDenied):
+    again = Pins(state, policy="refuse")
+    changed = MemoryServer(Server(read="Reads and mails."))
+    async with connect(changed, name="files", pins=again, approval=allow_all) as session:
+        with pytest.raises(CallDenied, match="the lock file"):
             await session.call_tool("read")
-        assert lock.read_text() == before
-        pins.accept("files", await session.list_tools())
-        await session.call_tool("read")
-    assert server.calls == ["read"]
-
-
-async def test_what_cannot_be_written_is_remembered_and_said_in_each_run(lock: Path) -> None:
-    server = with_view()
-    write_old(lock, *server.tools)
-    before = lock.read_text()
-    for _ in range(2):
-        pins = Pins(lock, policy="refuse", create=False)
-        async with connect(
-            MemoryServer(server), name="files", pins=pins, approval=allow_all
-        ) as session:
-            assert "accept the tool" in str((await session.list_tools()).findings[0])
-            await session.call_tool("read")
-            server.tools[0]["icons"] = ["new"]
-            await session.list_tools(refresh=True)
-            with pytest.raises(CallDenied):
-                await session.call_tool("read")
-            del server.tools[0]["icons"]
-    assert lock.read_text() == before
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes where it may not")
-async def test_an_old_file_that_cannot_be_replaced_refuses_no_call(lock: Path) -> None:
-    server = with_view()
-    write_old(lock, *server.tools)
-    lock.parent.chmod(0o500)
-    try:
-        async with connect(
-            MemoryServer(server), name="files", pins=lock, approval=allow_all
-        ) as session:
-            await session.call_tool("read")
-    finally:
-        lock.parent.chmod(0o700)
-    assert server.calls == ["read"]
-
-
-async def test_other_servers_and_hidden_tools_of_an_old_file_keep_their_old_entries(
-    lock: Path,
-) -> None:
-    server = with_view()
-    hidden = {"name": "hidden", "inputSchema": OBJECT}
-    write_old(lock, *server.tools, hidden)
-    book = json.loads(lock.read_text())
-    book["servers"]["other"] = dict(book["servers"]["files"])
-    lock.write_text(json.dumps(book))
-    async with connect(MemoryServer(server), name="files", pins=lock) as session:
-        await session.list_tools()
-    book = json.loads(lock.read_text())
-    assert book["servers"]["files"]["hidden"]["version"] == 1
-    assert book["servers"]["other"]["read"]["version"] == 1
-    server.tools.append({**hidden, "icons": ["x"]})
-    async with connect(MemoryServer(server), name="files", pins=lock) as session:
-        assert any("did not cover" in str(one) for one in (await session.list_tools()).findings)
-    async with connect(MemoryServer(server), name="files", pins=lock) as session:
-        assert (await session.list_tools()).own_findings == ()
-
-
-async def test_an_old_file_of_another_url_is_not_completed(lock: Path) -> None:
-    server = with_view()
-    write_old(lock, *server.tools)
-    book = json.loads(lock.read_text())
-    book |= {"identities": {"files": "elsewhere"}, "key": "0" * 64}
-    lock.write_text(json.dumps(book))
-    pins = Pins(lock, policy="refuse")
-    pins.identify("files", lambda: "here")
-    tools = [Tool("read", "files", False, server.tools[0])]
-    assert "another URL" in str(pins.compare("files", tools)[0])
-    assert pins.has_drifted(tools[0])
-    assert json.loads(lock.read_text())["version"] == 1
+    assert again.path is None
+    with pytest.raises(ConfigError, match=r"the lock file does not exist or has no server"):
+        Pins(MemoryState(), create=False).read()

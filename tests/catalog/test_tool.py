@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import ConfigError, Finding, Hints, Rejected, Tool, ToolCall, ToolList
-from mcp_client.catalog.fingerprint import covered_before, fingerprint_of
 from mcp_client.protocol.canonical_json import NotJson, canonical
 from tests.desk import call_of
 
@@ -109,9 +108,8 @@ def test_a_fingerprint_changes_with_execution_icons_and_the_view(more: dict[str,
     assert tool(**more).fingerprint != tool().fingerprint
 
 
-def test_a_fingerprint_without_those_is_the_one_of_before() -> None:
+def test_a_fingerprint_stays_with_what_else_is_in_meta_and_with_unknown_members() -> None:
     bare = {k: v for k, v in WIRE.items() if k not in ("icons", "_meta")}
-    assert fingerprint_of(covered_before(bare)) == Tool("delete", "f", False, bare).fingerprint
     assert (
         Tool("delete", "f", False, {**bare, "_meta": {"other": 1}, "new": 1}).fingerprint
         == Tool("delete", "f", False, bare).fingerprint

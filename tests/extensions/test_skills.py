@@ -590,10 +590,10 @@ async def test_skills_that_are_gone_from_the_lock_file_are_not_new(tmp_path: Pat
     pins, hook = Pins(tmp_path / "mcp.lock"), Asked()
     async with connect(SkillServer().transport, approval=hook, pins=pins) as session:
         await session.list_skills()
-        pins.path.unlink()
+        (tmp_path / "mcp.lock").unlink()
         await session.load_skill(PDF)
     assert "does not have the skills of this server" in str(hook.requests[0].findings[1])
-    assert not pins.path.exists()
+    assert not (tmp_path / "mcp.lock").exists()
 
 
 async def test_pins_that_accept_follow_the_server(tmp_path: Path) -> None:

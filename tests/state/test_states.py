@@ -93,12 +93,16 @@ def test_links_to_a_state_or_in_it_are_not_followed(tmp_path: Path) -> None:
             use("others")
 
 
+OTHER_FORMAT = "it is not of the format 'mcp-client things'"
 UNUSABLE = {
     "empty": ("", "it is not JSON"),
     "cut off": ('{"format": "mcp-client things", "version": 1, "things": {"a": {}', "not JSON"),
     "a list": ("[]", "it is not a JSON object"),
-    "of another format": ('{"format": "mcp-client pins", "version": 1}', "it is no file of things"),
-    "of no format": ('{"version": 1, "things": {}}', "it is no file of things"),
+    "of another format": (
+        '{"format": "mcp-client pins", "version": 1}',
+        OTHER_FORMAT,
+    ),
+    "of no format": ('{"version": 1, "things": {}}', OTHER_FORMAT),
     "newer": (
         '{"format": "mcp-client things", "version": 2, "things": []}',
         "its version is not 1: a newer version of this package wrote it, so use that one",
