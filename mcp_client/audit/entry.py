@@ -31,7 +31,7 @@ from ..runtime.known_secrets import KnownSecrets
 from ..runtime.safe_text import safe_text
 from .hash_chain import now, timestamp
 from .redaction import Redaction, Shown, marked
-from .sinks import Digested, Record, Sink, failure_reason
+from .sinks import Digested, Identity, Record, Sink, failure_reason
 
 __all__ = ["Entry"]
 
@@ -56,7 +56,7 @@ class Recorder(Protocol):
     @property
     def redaction(self) -> Redaction: ...
     @property
-    def identity(self) -> str | None: ...
+    def identity(self) -> Identity | None: ...
     @property
     def secrets(self) -> KnownSecrets: ...
     def shown_name(self, name: str) -> str: ...

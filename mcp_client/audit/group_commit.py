@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 __all__ = ["GroupCommit"]
 
@@ -28,6 +29,19 @@ class _Waiting:
     """Whether a thread has written them, or has tried."""
     is_written: bool = False
     error: Exception | None = None
+
+
+_all: WeakSet[GroupCommit] = WeakSet()
+
+
+def _begin_again() -> None:
+    """In a process that was forked: the threads that wait or write are not in it."""
+    for each in _all:
+        each._begin()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_again)
 
 
 class GroupCommit:
@@ -47,17 +61,15 @@ class GroupCommit:
         self._patience = patience
         self._most = most
         self._begin()
+        _all.add(self)
 
     def _begin(self) -> None:
-        self._process = os.getpid()
         self._waiting: deque[_Waiting] = deque()
         self._is_writing = False
         self._turns = threading.Condition()
 
     def append(self, records: _Records) -> None:
         """Blocks. Raises what ``write`` raises for these records, or ``busy()``."""
-        if self._process != os.getpid():  # a fork: the threads that wait are not in this process
-            self._begin()
         mine = _Waiting(records, sum(len(str(record)) for record in records))
         until = time.monotonic() + self._patience
         with self._turns:

@@ -34,12 +34,14 @@ import stat
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import AuditError, ConfigError
-from ..runtime.atomic_file import access_problem, lock, wait_for_disk
+from ..runtime.atomic_file import access_problem, wait_for_disk
+from ..runtime.file_lock import lock, unlock
 from ..runtime.given_path import given_path
 from .group_commit import GroupCommit
 from .hash_chain import LONGEST, NOTHING, Position, key_of, now, rotated, seal, unseal
@@ -60,6 +62,20 @@ _GROUP = 1024 * 1024
 _CLOSED_IN_CHILDREN = getattr(os, "O_CLOEXEC", 0)
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | _CLOSED_IN_CHILDREN
 _FLAGS |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+_writing: set[int] = set()
+"""Descriptors of logs that threads of this process are writing to."""
+
+
+def _forget_writing() -> None:
+    """A process that was forked has none of those threads, and must not hold their locks."""
+    while _writing:
+        os.close(_writing.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_writing)
 
 
 class _Written(NamedTuple):
@@ -162,6 +178,7 @@ class AuditLog:
     def _appended(self, records: tuple[Mapping[str, Any], ...], until: float) -> bool:
         """False where the file turned out to be rotated meanwhile: open the new one."""
         file = os.open(self._file, _FLAGS, 0o600)
+        _writing.add(file)
         try:
             if not lock(file, max(0.0, until - time.monotonic())):
                 raise _Busy
@@ -183,6 +200,9 @@ class AuditLog:
             )
             return True
         finally:
+            _writing.discard(file)
+            with suppress(OSError):  # on Windows, where it was not locked
+                unlock(file)  # a process forked meanwhile may have the file open, too
             os.close(file)
 
     def _is_newest(self, here: os.stat_result) -> bool:

@@ -11,7 +11,7 @@ A call has two records with the same ``call``. In a file each is a line, with th
 
     {"time": "2026-07-28T09:00:00.000000Z", "event": "opened", "process": 4711,
      "call": "9f3a41c2-1", "server": "weather", "tool": "get_weather",
-     "identity": "python sha256:...", "context": "ana", "revision": "2026-07-28",
+     "identity": "python hmac-sha256:...", "context": "ana", "revision": "2026-07-28",
      "trusted": false, "fingerprint": "sha256:...",
      "arguments": {"location": "Oslo", "api_key": "[redacted]"}, "redacted": ["/api_key"],
      "arguments_digest": "hmac-sha256:...", "arguments_bytes": 52, "findings": []}
@@ -21,11 +21,13 @@ A call has two records with the same ``call``. In a file each is a line, with th
      "outcome": "ok", "delivery": "answered", "asking_seconds": 3.9, "running_seconds": 0.2,
      "sent_bytes": 180, "received_bytes": 96}
 
-``identity`` is what the server is (a command or a URL, and the digest of what may be secret in it),
-``context`` what the caller gave as ``call_tool(context=...)``, ``redacted`` the JSON pointers of
-arguments that were left out. ``opened`` also has ``repeats``, the attempt that this one follows,
-and ``origin``, "app" where a tool's view made the call and not the host. Members that were not
-found out (the tool is unknown, the arguments are not JSON) are null.
+``identity`` is what the server is: a command or a URL, and an HMAC of what may be secret in it,
+under the key of the log, so that servers can be told apart in all of it; without one under a key of
+this process, so that they can be told apart only among the records of one process. ``context`` is
+what the caller gave as ``call_tool(context=...)``, ``redacted`` the JSON pointers of arguments that
+were left out. ``opened`` also has ``repeats``, the attempt that this one follows, and ``origin``,
+"app" where a tool's view made the call and not the host. Members that were not found out (the tool
+is unknown, the arguments are not JSON) are null.
 
 A call of which the server made a task (``start_tool``) is closed by whatever sees its end, which
 may be another process: then ``closed`` has ``opened_by``, the process that opened it, and nothing
@@ -79,7 +81,7 @@ from .entry import Entry
 from .hash_chain import now, timestamp
 from .log_file import AuditLog
 from .redaction import Redaction, redaction_of
-from .sinks import AuditSink, Sink, sink_of
+from .sinks import AuditSink, Identity, Sink, sink_of
 
 if TYPE_CHECKING:
     from .skill_load import SkillLoad
@@ -137,7 +139,7 @@ class Audit:
         self.secrets = KnownSecrets()
         """What the server was given to keep secret; ``connect`` sets it."""
         self._find_identity: Callable[[], str | None] | None = identity
-        self._identity: str | None = None
+        self._identity: Identity | None = None
         self._tool_names: dict[str, str] = {}
 
     @classmethod
@@ -165,10 +167,11 @@ class Audit:
         )
 
     @property
-    def identity(self) -> str | None:
+    def identity(self) -> Identity | None:
         """What the server is: a command or a URL, without secrets. None where that is unknown."""
         if self._find_identity is not None:
-            self._identity, self._find_identity = self._find_identity(), None
+            found, self._find_identity = self._find_identity(), None
+            self._identity = None if found is None else Identity(found)
         return self._identity
 
     def entry(

@@ -18,9 +18,10 @@ from anyio.lowlevel import RunVar
 from ..errors import AuditError, ConfigError
 from ..protocol.canonical_json import sha256
 from ..runtime.event_loop import being_cancelled
+from ..runtime.keyed_digest import keyed
 from .log_file import AuditLog
 
-__all__ = ["AuditSink", "Digested", "Record", "Sink", "failure_reason", "sink_of"]
+__all__ = ["AuditSink", "Digested", "Identity", "Record", "Sink", "failure_reason", "sink_of"]
 
 Record: TypeAlias = dict[str, Any]
 AuditSink: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None] | None]
@@ -47,11 +48,22 @@ class Digested(NamedTuple):
         return "hmac-sha256:" + hmac.digest(key or _process_key, data, "sha256").hex()
 
 
+class Identity(NamedTuple):
+    """What a server is, with the digest of what may be secret in it."""
+
+    text: str
+
+    def by(self, key: bytes | None) -> str:
+        """The digest as an HMAC under the log's key, or without one a key of this process: a short
+        secret among the words of a command could be found by trying otherwise."""
+        return keyed(self.text, key or _process_key, "hmac-sha256:")
+
+
 class Sink(ABC):
     """One place that records go to, in order."""
 
     key: bytes | None = None
-    """For the digests of arguments in its records."""
+    """For the digests in its records."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -93,19 +105,13 @@ class Sink(ABC):
     async def _write(self, records: list[Record], shield: bool) -> None: ...
 
     def _finished(self, record: Record) -> Record:
-        if "edited" not in record and "from" not in record:
-            digest = record.get("arguments_digest")
-            if type(digest) is not Digested:
-                return record
-            return {**record, "arguments_digest": digest.by(self.key)}
-        return {
-            name: value.by(self.key)
-            if type(value) is Digested
-            else self._finished(value)
-            if name == "edited"
-            else value
-            for name, value in record.items()
-        }
+        finished = dict(record)
+        for name in ("identity", "arguments_digest", "from", "to"):
+            if isinstance(finished.get(name), Digested | Identity):
+                finished[name] = finished[name].by(self.key)
+        if "edited" in finished:
+            finished["edited"] = self._finished(finished["edited"])
+        return finished
 
 
 class _FileSink(Sink):

@@ -284,13 +284,31 @@ async def test_the_record_says_what_the_server_is_without_its_secrets(tmp_path: 
         await session.call_tool("environment")
     identities = {record["identity"] for record in book if record["event"] == "opened"}
     (identity,) = identities
-    assert re.fullmatch(r"\S+ sha256:[0-9a-f]{64}", identity)
+    assert re.fullmatch(r"\S+ hmac-sha256:[0-9a-f]{64}", identity)
     async with serving(Stateless()) as served:
         url = f"{served.url}?key={SECRET}"
         async with connect(HttpServer(url), approval=allow_all, audit=book) as session:
             await session.call_tool("echo", {"a": 1})
     assert book[-2]["identity"].startswith("http://127.0.0.1:")
     assert SECRET not in json.dumps(book)
+
+
+@pytest.mark.parametrize("key", [None, b"k" * 16])
+async def test_a_short_secret_among_the_words_of_a_command_cannot_be_found_by_trying(
+    key: bytes | None, tmp_path: Path
+) -> None:
+    book = Book()
+    log = AuditLog(tmp_path / "calls.jsonl", key=key)
+    plain = hashlib.sha256(b"python --pin 4711").hexdigest()
+    audit = Audit.of("s", [book, log], identity=lambda: f"python sha256:{plain}")
+    for number in range(2):
+        await audit.entry(f"c-{number}", "echo", {}).failed(CallDenied("no", reason="no"))
+    lines = [json.loads(line) for line in log.path.read_text().splitlines()]
+    kept = {one["identity"] for one in lines if one.get("event") == "opened"}
+    assert len(kept) == 1
+    assert plain not in log.path.read_text() + json.dumps(book)
+    of_process = {one["identity"] for one in book if one["event"] == "opened"}
+    assert (kept == of_process) is (key is None)
 
 
 async def test_the_record_says_where_arguments_were_left_out_and_which_were_edited() -> None:

@@ -184,3 +184,41 @@ def test_a_copy_of_a_log_goes_on_with_the_same_file(tmp_path: Path) -> None:
     assert verify_audit(log.path, key=b"k" * 16).lines > 20
     assert len(list(tmp_path.iterdir())) == 3, "the newest file, and two that are kept"
     assert log.take_losses() == copy.take_losses() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_while_a_thread_writes_keeps_neither_process_from_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, write = AuditLog(tmp_path / "calls.jsonl"), AuditLog._write
+    inside, written = threading.Event(), threading.Event()
+
+    def pausing(self: AuditLog, *args: Any) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            inside.set()
+            assert written.wait(BOUND)
+        write(self, *args)
+
+    monkeypatch.setattr(AuditLog, "_write", pausing)
+    thread = threading.Thread(target=log.append, args=[{"n": 1}])
+    thread.start()
+    assert inside.wait(BOUND)
+    gate, opens = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads
+        child = os.fork()
+    if child == 0:
+        os.close(opens)
+        os.read(gate, 1)  # it lives until the parent has written, and then writes as well
+        try:
+            log.append({"n": 3})
+        finally:
+            os._exit(0 if len(log.path.read_text().splitlines()) == 4 else 1)
+    written.set()
+    thread.join(BOUND)
+    assert log.append_now({"n": 2})  # at once: the child does not hold the lock
+    os.close(opens)
+    os.close(gate)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert verify_audit(log.path).lines == 4
