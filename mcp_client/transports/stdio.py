@@ -52,9 +52,13 @@ class StdioServer:
     and the audit, in base64 and other usual forms as well; a result that is no error is the
     caller's as it came. ``cwd`` is where it runs;
     ``stderr`` is called with each line the server writes to its standard error (its end is kept for
-    error messages in any case). ``identity`` names variables of ``env`` whose values tell this
-    server from others, as its command does (``["PROJECT"]``): remembered answers and pins are for
-    one of them. Files keep only digests.
+    error messages in any case).
+
+    Remembered answers are for the server with this command, these arguments and this ``env``, but
+    for the values of variables that are secrets by their names, as ``runtime.secret_names`` knows
+    them, which may be renewed: a yes for ``DATABASE=staging`` is none for ``DATABASE=production``.
+    ``identity`` names the variables that count instead (``["PROJECT"]``, of any name; ``[]`` for no
+    value at all), and then pins are for one of these servers, too. Files keep only keyed digests.
     """
 
     command: str
@@ -62,7 +66,7 @@ class StdioServer:
     env: Mapping[str, str] | None = field(default=None, repr=False)
     cwd: str | os.PathLike[str] | None = None
     stderr: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
-    identity: Sequence[str] = ()
+    identity: Sequence[str] | None = None
 
     def __repr__(self) -> str:
         shown = f"command={self.shown_command!r}, cwd={self.cwd!r}, identity={self.identity!r}"
@@ -101,6 +105,8 @@ class StdioServer:
             raise ConfigError(f"StdioServer(cwd={self.cwd!r}): give the path of a folder")
         if self.stderr is not None and not callable(self.stderr):
             raise ConfigError("StdioServer(stderr=...): give a function that takes a line")
+        if self.identity is None:
+            return
         if isinstance(self.identity, str) or not isinstance(self.identity, Collection):
             raise ConfigError("StdioServer(identity=...): give a list of names of env=")
         for name in self.identity:
@@ -132,24 +138,29 @@ class StdioTransport(Transport):
 
     @property
     def lasting_identity(self) -> str:
-        # The words of a command and the names of variables, and those only as a digest: a word may
-        # be a secret. Values of variables, which are mostly secrets that change, only if named.
+        # Only as a digest: a word or a value may be a secret.
         server = self._server
         cwd = os.path.abspath(server.cwd or ".")
         words = [server.command, *server.args, cwd, *sorted(server.env or {})]
-        text = json.dumps([len(server.args), words, *self._named()])
+        text = json.dumps([len(server.args), words, *self._telling()])
         return f"{os.path.basename(server.shown_command)} sha256:{sha256(text)}"
 
     @property
     def pinned_identity(self) -> str | None:
         # Not the words of the command: they often contain paths of one machine.
-        named = self._named()
+        # Nor their variables, unless they are named.
+        named = self._telling() if self._server.identity else []
         return f"env sha256:{sha256(json.dumps(named))}" if named else None
 
-    def _named(self) -> list[list[str]]:
-        """The variables that ``identity`` names, with their values."""
-        env = self._server.env or {}
-        return [[name, env[name]] for name in sorted(set(self._server.identity))]
+    def _telling(self) -> list[list[str]]:
+        """The variables that tell this server from others, with their values."""
+        env, names = self._server.env or {}, self._server.identity
+        if names is None and env:
+            from ..runtime.secret_names import KEYS, SecretNames  # only where something was given
+
+            secret = SecretNames(KEYS)
+            names = [name for name in env if not secret.is_secret(name)]
+        return [[name, env[name]] for name in sorted(set(names or ()))]
 
     @property
     def alive(self) -> bool:

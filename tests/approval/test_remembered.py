@@ -43,6 +43,7 @@ from mcp_client.session.connect import _transport
 from tests.desk import call_of
 from tests.server.http_apps import Handshake
 from tests.server.http_server import serving
+from tests.server.start import scripted
 
 pytestmark = pytest.mark.one_backend
 
@@ -366,6 +367,48 @@ def test_what_a_server_is_is_told_by_what_is_run_and_holds_no_secret(tmp_path: P
     for identity in (run("--token", "s3cret"), run(env={"TOKEN": "s3cret"})):
         assert identity.startswith("files sha256:")
         assert "s3cret" not in identity
+
+
+@pytest.mark.parametrize("name", ["DATABASE", "REGION", "DB_URL", "PROJECT", "KEY", "TOPIC"])
+def test_a_server_is_told_from_others_by_the_values_it_is_started_with(name: str) -> None:
+    def run(value: str, *identity: str, **more: str) -> str:
+        env = {name: value, "API_TOKEN": "1", **more}
+        return identity_of(StdioServer("x", env=env, identity=identity or None))
+
+    assert run("staging") == run("staging") != run("production")
+    assert run("staging", API_TOKEN="renewed") == run("staging")
+    assert run("staging", other="x") != run("staging")
+    assert "staging" not in run("staging")
+    assert run("staging", "API_TOKEN") == run("production", "API_TOKEN")
+    assert run("staging", "API_TOKEN") != run("staging", "API_TOKEN", API_TOKEN="other")
+
+
+def test_an_empty_identity_means_that_no_value_tells_a_server_from_others() -> None:
+    one, other = (
+        StdioServer("x", env={"DATABASE": value}, identity=[])
+        for value in ("staging", "production")
+    )
+    assert identity_of(one) == identity_of(other)
+    assert identity_of(one) != identity_of(StdioServer("x", env={"DATABASE": "staging"}))
+
+
+async def test_a_yes_for_always_is_for_the_database_it_was_given_for(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def approve(call: ToolCall) -> Allow:
+        asked.append(call.tool.name)
+        return Allow(remember="always")
+
+    file = tmp_path / "answers.json"
+    for database in ("staging", "staging", "production", "staging"):
+        server = scripted()
+        server = replace(
+            server, env={**(server.env or {}), "DATABASE": database, "PASSWORD": file.name}
+        )
+        async with connect(server, name="db", approval=approve, answers=file) as session:
+            await session.call_tool("echo", {})
+    assert len(asked) == 2
+    assert "staging" not in file.read_text()
 
 
 def test_what_a_server_is_is_told_by_its_url_and_holds_no_secret() -> None:
