@@ -12,6 +12,7 @@ McpError                     .message .server .tool .retryable .attempts
 │   ├── CallPending          .ticket: it waits for approval; make the same call again later
 │   ├── CallWithdrawn        .reason: its caller cancelled it before it was sent
 │   └── ConnectError         .exit_code .stderr_tail .http_status .body_excerpt .retry_after
+│       │                    .no_such_command
 │       ├── NegotiationError no revision in common
 │       ├── StartDenied      .reason .source: not confirmed: the config file's server to start
 │       └── AuthError        .challenge .oauth_error: the server requires a login
@@ -19,9 +20,10 @@ McpError                     .message .server .tool .retryable .attempts
 │   ├── CallTimeout          .clock ("connect", "idle" or "total")
 │   ├── CallCancelled        .reason: its caller cancelled it while it was under way
 │   ├── Unanswered           .result: the server asked back, and our handler had no answer
-│   └── ConnectionLost       .exit_code .stderr_tail .http_status
-├── ServerError              .code .data: the server answered with an error
+│   └── ConnectionLost       .why .exit_code .stderr_tail .http_status
+├── ServerError              .code .data .server_message: the server answered with an error
 │   │                        (over HTTP: .http_status .body_excerpt .retry_after)
+│   ├── NotFound             it has no such resource or prompt
 │   ├── MissingCapability    .required: the client has to declare these; nothing was run
 │   └── UrlElicitationRequired .elicitations: a person has to visit these first
 ├── BrokenPromise            .result: the server's answer is not what it promised
@@ -57,6 +59,7 @@ __all__ = [
     "McpError",
     "MissingCapability",
     "NegotiationError",
+    "NotFound",
     "NotPending",
     "NotSent",
     "OutcomeUnknown",
@@ -181,6 +184,8 @@ class ConnectError(NotSent):
     """The beginning of the body of that refusal, made safe to show."""
     retry_after: float | None = None
     """Seconds the server asked to wait before another attempt."""
+    no_such_command: bool = False
+    """Whether the server's command was not found, or is not one that can be run."""
 
 
 class NegotiationError(ConnectError):
@@ -234,6 +239,8 @@ class Unanswered(OutcomeUnknown):
 class ConnectionLost(OutcomeUnknown):
     """The connection ended while the request was under way."""
 
+    why: str = ""
+    """What ended it, as a sentence without its end: "the server exited with code 1"."""
     exit_code: int | None = None
     stderr_tail: str = ""
     http_status: int | None = None
@@ -246,11 +253,18 @@ class ServerError(McpError):
     code: int | None = None
     """The JSON-RPC error code; None where the server gave an HTTP status only."""
     data: Any = None
+    server_message: str = ""
+    """What the server said, safe to show; empty where it gave an HTTP status only."""
     http_status: int | None = None
     body_excerpt: str = ""
     """The beginning of an answer that was not a JSON-RPC error, made safe to show."""
     retry_after: float | None = None
     """Seconds the server asked to wait before another attempt."""
+
+
+class NotFound(ServerError):
+    """What was asked for is not there: a resource or a prompt that the server does not have. The
+    shell raises it for other names, too: of a server, an answer, a login."""
 
 
 class MissingCapability(ServerError):

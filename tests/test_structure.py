@@ -228,6 +228,97 @@ def test_only_one_line_of_the_package_sends_a_tool_call() -> None:
     assert lines[0].startswith("session/call.py"), lines
 
 
+SENTENCES = {"message", "reason", "why", "text", "server_message", "args"}
+"""Attributes of errors and findings that are for people."""
+OF_PEOPLE = re.compile(r"(.*_)?(error|failure|fault|lost|refused|denied|caught|finding|rejected)s?")
+TAKE_APART = {
+    *("startswith", "endswith", "removeprefix", "removesuffix", "replace", "find", "rfind"),
+    *("index", "count", "split", "rsplit", "splitlines", "partition", "rpartition"),
+    *(PATTERNS := {"match", "fullmatch", "search", "findall", "finditer", "sub"}),
+}
+MAY_READ = {
+    ("approval/memory.py", "why"): "each warning is given once",
+    ("host/config_text.py", "why"): "tomllib of Python 3.11 names the line in its text alone",
+}
+
+
+class Reader(ast.NodeVisitor):
+    """Finds where code compares or takes apart the text of an error, a refusal or a finding."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[int, str]] = []
+        self._texts: set[str] = set()
+        self._errors: set[str] = set()
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        outer = self._texts, self._errors
+        self._texts, self._errors = set(), set(self._errors)
+        self.generic_visit(node)
+        self._texts, self._errors = outer
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        self.visit_FunctionDef(node)
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        self._errors |= {node.name} if node.name else set()
+        self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self.generic_visit(node)
+        names = {each.id for each in node.targets if isinstance(each, ast.Name)}
+        self._texts = self._texts | names if self._is_text(node.value) else self._texts - names
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        for operator, right in zip(node.ops, node.comparators, strict=True):
+            if not isinstance(operator, ast.Is | ast.IsNot):
+                self._note(node, node.left, right)
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Attribute) and node.func.attr in TAKE_APART:
+            texts = node.args if node.func.attr in PATTERNS else [node.func.value]
+            self._note(node, *texts)
+        self.generic_visit(node)
+
+    def _note(self, node: ast.expr, *operands: ast.expr) -> None:
+        self.found += [(node.lineno, ast.unparse(each)) for each in operands if self._is_text(each)]
+
+    def _is_text(self, node: ast.expr) -> bool:
+        match node:
+            case ast.Name(id=name):
+                return name in self._texts or name in ("reason", "why")
+            case ast.Call(func=ast.Name(id="next"), args=[ast.GeneratorExp(elt=value), *_]):
+                return self._is_text(value)
+            case ast.Call(func=ast.Name(id="set" | "list"), args=[ast.Attribute(attr="findings")]):
+                return True
+            case ast.Call(func=ast.Name(id="str" | "safe_text"), args=[value, *_]):
+                return self._is_error(value) or self._is_text(value)
+            case ast.Attribute(value=value, attr=name) if name in SENTENCES:
+                return name == "reason" or self._is_error(value)
+            case ast.Subscript(value=value):
+                return self._is_text(value)
+            case ast.IfExp(body=body, orelse=orelse):
+                return self._is_text(body) or self._is_text(orelse)
+        return False
+
+    def _is_error(self, node: ast.expr) -> bool:
+        name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+        return name in self._errors or OF_PEOPLE.fullmatch(name) is not None
+
+
+def test_no_code_compares_or_takes_apart_a_sentence_that_is_for_people() -> None:
+    wrong = []
+    for path in FILES:
+        reader = Reader()
+        reader.visit(ast.parse(path.read_text()))
+        wrong += [
+            f"{ids(path)}:{line} reads {text}: give the error or the finding a field or a kind"
+            for line, text in reader.found
+            if (ids(path), text) not in MAY_READ
+        ]
+    assert wrong == []
+
+
 def test_files_and_functions_stay_small() -> None:
     wrong = []
     for path in FILES:

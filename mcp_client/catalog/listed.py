@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
 
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 from .finding import Finding
 
-__all__ = ["Listed", "Rejected"]
+__all__ = ["Listed", "Rejected", "RejectedKind"]
+
+RejectedKind: TypeAlias = Literal["invalid", "schema", "same_name", "not_wanted", "unnamed"]
 
 T = TypeVar("T", covariant=True)
 L = TypeVar("L", bound="Listed[Any]")
@@ -22,6 +24,11 @@ class Rejected:
     name: str
     """Its name or URI, made safe to show; empty where it has none."""
     reason: str
+    """A sentence for people; ``kind`` is for programs."""
+    kind: RejectedKind = "invalid"
+    """"invalid": it is not what the specification says. "schema": a schema of it is no JSON Schema.
+    "same_name": another has its name. "not_wanted": the host leaves it out. "unnamed": the host's
+    ``naming`` gives it no name."""
     server: str | None = None
     """The name the host gave the server, in a list over the servers of a ``Host``."""
 

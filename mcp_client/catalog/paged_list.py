@@ -369,6 +369,10 @@ class _CursorGone(Exception):
     """A cursor the server gave is not valid any more."""
 
 
+class _SameName(ValueError):
+    """Of an entry that goes by the name of another."""
+
+
 class PagedEntries(PagedCache[Listed[T]]):
     """A list whose entries do not depend on each other: resources, their templates, prompts.
 
@@ -398,7 +402,7 @@ class PagedEntries(PagedCache[Listed[T]]):
                 read = self._read(entry, self._server)
                 key = self.kind.key(read)
                 if key in entries:
-                    raise ValueError("another came before it that goes by the same name")
+                    raise _SameName("another came before it that goes by the same name")
             except ValueError as error:
                 rejected.append(self._rejected(entry, error))
                 continue
@@ -416,7 +420,7 @@ class PagedEntries(PagedCache[Listed[T]]):
         name = safe_text(next((name for name in names if type(name) is str), ""), 128)
         reason = safe_text(error, _SHOWN)
         _log.warning("%s: %s: %r is left out: %s", self._server, self.kind.noun, name, reason)
-        return Rejected(name, reason)
+        return Rejected(name, reason, "same_name" if isinstance(error, _SameName) else "invalid")
 
 
 _TEXTS = ("name", "title", "description")

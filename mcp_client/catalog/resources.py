@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import InvalidArguments, ProtocolViolation, ServerError
+from ..errors import InvalidArguments, NotFound, ProtocolViolation, ServerError
 from ..protocol.canonical_json import NotJson, canonical_of, plain
 from ..protocol.content import ResourceLink
 from ..protocol.metadata import brief, check_meta
@@ -171,11 +171,12 @@ def _not_found(error: ServerError, uri: str) -> ServerError:
     """
     if error.code != -32002 and not _is_about(error.data, uri):
         return error
-    said = error.message.removeprefix("the server answered with an error: ")
-    return ServerError(
-        f"the server has no resource {safe_text(uri, 200)!r}: {said}",
+    return NotFound(
+        f"the server has no resource {safe_text(uri, 200)!r}: {error.server_message} "
+        f"(code {error.code})",
         code=error.code,
         data=error.data,
+        server_message=error.server_message,
         http_status=error.http_status,
         body_excerpt=error.body_excerpt,
         retry_after=error.retry_after,

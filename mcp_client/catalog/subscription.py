@@ -346,8 +346,10 @@ async def _authorization(connection: RpcConnection) -> Hashable:
 
 
 def _refusal(failure: ErrorResponse, server: str) -> ServerError:
+    said = safe_text(failure.message)
     return ServerError(
-        f"the server refused the subscription: {safe_text(failure.message)} (code {failure.code})",
+        f"the server refused the subscription: {said} (code {failure.code})",
+        server_message=said,
         code=failure.code,
         data=failure.data,
         http_status=failure.status,

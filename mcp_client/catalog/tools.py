@@ -14,7 +14,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -26,7 +26,7 @@ from ..runtime.safe_text import invisible, safe_text
 from ..validation.schema_shape import is_known_dialect, listed_schema_fault
 from .finding import Finding
 from .inspection import LookAlikes, is_ordinary_name
-from .listed import Rejected
+from .listed import Rejected, RejectedKind
 from .paged_list import Kind, ListSource, PagedCache
 from .subscription import ListSubscription
 from .tool import Tool, ToolList, new_tool, not_a_name
@@ -37,9 +37,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Catalog"]
 
+Fault: TypeAlias = tuple[str, RejectedKind]
+"""Why a definition cannot be used, as ``Rejected`` has it."""
+
 _log = logging.getLogger("mcp_client")
 _SHOWN = 200
-_NO_SCHEMA = "is not a JSON Schema: "
 _NO_TASKS = Finding(
     "not_callable",
     "it has to be called as a task, and the server does not declare tasks.requests.tools.call: it "
@@ -107,17 +109,17 @@ class Catalog(PagedCache[ToolList]):
 
     def _unknown(self, name: str, tools: ToolList) -> UnknownTool | InvalidSchema:
         shown = safe_text(name, 128)
-        why = next((r.reason for r in tools.rejected if r.name == shown), None)
+        left_out = next((one for one in tools.rejected if one.name == shown), None)
         names = ", ".join(safe_text(tool.name, 64) for tool in tools[:20]) or "none"
         more = ", ..." if len(tools) > 20 else ""
         text = (
-            f"the server's tool {shown!r} was rejected: {why}"
-            if why
+            f"the server's tool {shown!r} was rejected: {left_out.reason}"
+            if left_out
             else f"the server has no tool {shown!r}; it has: {names}{more}"
         )
         if self._pins is not None and self._pins.has_gone(self._server, name):
             text += f" ({self._pins.name} has it: the server no longer offers it)"
-        kind = InvalidSchema if why and _NO_SCHEMA in why else UnknownTool
+        kind = InvalidSchema if left_out and left_out.kind == "schema" else UnknownTool
         return kind(text, server=self._server, tool=shown)
 
     # ---------------------------------------------------------- rejected tools
@@ -140,7 +142,7 @@ class Catalog(PagedCache[ToolList]):
             if fault is None:
                 tools.append(self._tool(name, definition, look_alikes.of(name)))
             else:
-                rejected.append(Rejected(safe_text(name, 128), fault))
+                rejected.append(Rejected(safe_text(name, 128), *fault))
         self._log_rejected(rejected)
         differences: list[Finding] = []
         if self._pins is not None:
@@ -151,7 +153,9 @@ class Catalog(PagedCache[ToolList]):
         if self._why_left_out is not None:
             reasons = [self._why_left_out(tool.name) for tool in tools]
             pairs = list(zip(tools, reasons, strict=True))
-            rejected += [Rejected(safe_text(t.name, 128), why) for t, why in pairs if why]
+            rejected += [
+                Rejected(safe_text(t.name, 128), why, "not_wanted") for t, why in pairs if why
+            ]
             tools = [tool for tool, why in pairs if not why]
         if self._source.refuses_tasks():
             differences += [
@@ -161,9 +165,9 @@ class Catalog(PagedCache[ToolList]):
             ]
         return ToolList(tools, rejected, differences)
 
-    async def _faults(self, found: list[Any], names: list[str]) -> dict[int, str]:
+    async def _faults(self, found: list[Any], names: list[str]) -> dict[int, Fault]:
         """Why definitions cannot be used, by their position in the list."""
-        faults: dict[int, str] = {}
+        faults: dict[int, Fault] = {}
         counts = Counter(names)
         in_headers = self._source.repeats_in_headers()
         texts: list[str] = []
@@ -181,7 +185,7 @@ class Catalog(PagedCache[ToolList]):
                     fault = _mark_fault(definition)
             except Exception as error:  # noqa: BLE001 - it must not take the other tools along
                 _log.exception("%s: a tool's definition could not be read", self._server)
-                fault = f"its definition could not be read ({type(error).__name__})"
+                fault = f"its definition could not be read ({type(error).__name__})", "invalid"
             if fault is not None:
                 faults[number] = fault
         return faults
@@ -221,34 +225,34 @@ def _name(definition: Any) -> str:
     return name if type(name) is str else ""
 
 
-def _fault(definition: Any, name: str, count: int) -> str | None:
+def _fault(definition: Any, name: str, count: int) -> Fault | None:
     """Why a definition cannot be used, or None; its schemas are checked elsewhere."""
     if type(definition) is not dict:
-        return "it is not a JSON object"
+        return "it is not a JSON object", "invalid"
     if not name or name.isspace():
-        return "its name is missing, empty or not a string"
+        return "its name is missing, empty or not a string", "invalid"
     if len(name) > _LONGEST_NAME:
-        return f"its name has {len(name)} characters, more than {_LONGEST_NAME}"
+        return f"its name has {len(name)} characters, more than {_LONGEST_NAME}", "invalid"
     if count > 1:
-        return f"{count} tools have this name; which one is meant cannot be told"
+        return f"{count} tools have this name; which one is meant cannot be told", "same_name"
     if type(definition.get("inputSchema")) is not dict:
-        return "its inputSchema is missing or not a JSON object"
+        return "its inputSchema is missing or not a JSON object", "invalid"
     if type(definition.get("outputSchema")) not in _OUTPUT_SCHEMAS:
-        return "its outputSchema is not a JSON Schema"
+        return "its outputSchema is not a JSON Schema", "schema"
     if not is_ordinary_name(name) and invisible(name):
-        return "its name has invisible characters"
+        return "its name has invisible characters", "invalid"
     return None
 
 
-def _mark_fault(definition: dict[str, Any]) -> str | None:
+def _mark_fault(definition: dict[str, Any]) -> Fault | None:
     try:
         header_params_of(definition["inputSchema"])
     except InvalidHeaderParam as error:
-        return safe_text(error, 200)
+        return safe_text(error, 200), "invalid"
     return None
 
 
-def _schema_fault(definition: dict[str, Any], limits: Limits, texts: list[str]) -> str | None:
+def _schema_fault(definition: dict[str, Any], limits: Limits, texts: list[str]) -> Fault | None:
     """What is certainly wrong with its schemas. What takes ``jsonschema`` is left to the call.
 
     A schema in an unknown dialect is a finding: see ``inspection``.
@@ -257,5 +261,6 @@ def _schema_fault(definition: dict[str, Any], limits: Limits, texts: list[str]) 
         schema = definition.get(member)
         fault = "" if schema is None else listed_schema_fault(schema, limits, texts)
         if fault and is_known_dialect(schema):
-            return f"its {member} {_NO_SCHEMA}{safe_text(fault, _SHOWN)}"
+            text = f"its {member} is not a JSON Schema: {safe_text(fault, _SHOWN)}"
+            return text, "schema"
     return None

@@ -8,13 +8,13 @@ import sys
 from typing import Any
 
 from ..catalog.tool import Tool
-from ..errors import McpError, ServerError, UnknownTool
+from ..errors import NotFound, ServerError, UnknownTool
 from ..runtime.safe_text import safe_text
 from ..session.session import Session
 from .arguments import arguments_of, check_names
 from .candidates import known_of
 from .completing import keep_names
-from .exits import DONE, TOOL_FAILED, NotFound, UsageError, is_not_found
+from .exits import DONE, TOOL_FAILED, UsageError
 from .output import (
     note,
     print_content,
@@ -44,6 +44,7 @@ __all__ = [
 
 _MOST_BYTES = 64 * 1024 * 1024
 _METHOD_NOT_FOUND = -32601
+_INVALID_PARAMS = -32602
 
 
 async def tools(options: argparse.Namespace) -> int:
@@ -197,13 +198,20 @@ async def read(options: argparse.Namespace) -> int:
     async with open_session(options) as session:
         try:
             found = await session.read_resource(options.uri)
-        except McpError as error:
-            if is_not_found(error):
-                raise NotFound(
-                    f"resource {safe_text(options.uri, 200)!r} not found: {error.message}",
-                    server=session.name,
-                ) from None
+        except NotFound:
             raise
+        except ServerError as error:
+            if error.code != _INVALID_PARAMS:
+                raise
+            # Of the request, only the URI can be wrong.
+            raise NotFound(
+                f"the server has no resource {safe_text(options.uri, 200)!r}: "
+                f"{error.server_message} (code {error.code})",
+                code=error.code,
+                data=error.data,
+                server_message=error.server_message,
+                server=session.name,
+            ) from None
         if options.json:
             print_json(found.raw)
         else:

@@ -276,7 +276,7 @@ def _advice(error: McpError, options: argparse.Namespace) -> str:
         return f"The program ended by itself. Run it by hand and see why: {options.target}"
     if "://" in options.target:
         return "Check the URL, and whether the server runs and can be reached from here."
-    if "PATH" in error.message or "cannot be run" in error.message:
+    if isinstance(error, ConnectError) and error.no_such_command:
         return "Install the program, or give its full path."
     return "Run it by hand and see what it waits for; give it longer with --timeout."
 

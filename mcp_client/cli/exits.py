@@ -30,6 +30,7 @@ from ..errors import (
     InvalidArguments,
     InvalidSchema,
     McpError,
+    NotFound,
     NotSent,
     OutcomeUnknown,
     ServerError,
@@ -51,11 +52,9 @@ __all__ = [
     "TOOL_FAILED",
     "USAGE",
     "Interrupted",
-    "NotFound",
     "UsageError",
     "error_document",
     "exit_code",
-    "is_not_found",
 ]
 
 DONE, TOOL_FAILED, USAGE, REFUSED, NOT_FOUND, CANNOT_CONNECT = range(6)
@@ -63,16 +62,10 @@ LOGIN_NEEDED, OUTCOME_UNKNOWN, SERVER_ERROR = 6, 7, 8
 INTERRUPTED = 130
 
 _UNAUTHORIZED = (401, 403)
-_NOT_FOUND_CODES = (-32002, -32602)
-"""No such resource: the first up to 2025-11-25, the second since 2026-07-28."""
 
 
 class UsageError(ConfigError):
     """The command line is wrong."""
-
-
-class NotFound(McpError):
-    """A resource, prompt or server was not found."""
 
 
 class Interrupted(McpError):
@@ -106,11 +99,6 @@ def exit_code(error: McpError) -> int:
     if getattr(error, "http_status", None) in _UNAUTHORIZED:
         return LOGIN_NEEDED
     return next((code for kind, code in _CODES if isinstance(error, kind)), SERVER_ERROR)
-
-
-def is_not_found(error: McpError) -> bool:
-    """Whether reading a resource or getting a prompt failed because it does not exist."""
-    return isinstance(error, ServerError) and error.code in _NOT_FOUND_CODES
 
 
 def error_document(error: Exception) -> dict[str, Any]:

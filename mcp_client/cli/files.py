@@ -13,9 +13,9 @@ from typing import Any, BinaryIO
 import anyio
 
 from ..audit.hash_chain import opened_files
-from ..errors import AuditError
+from ..errors import AuditError, NotFound
 from ..runtime.safe_text import safe_text
-from .exits import DONE, TOOL_FAILED, NotFound, UsageError
+from .exits import DONE, TOOL_FAILED, UsageError
 from .output import note, print_json, print_table, print_text
 from .session import open_session
 from .target import configs_of, near

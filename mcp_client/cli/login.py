@@ -12,11 +12,11 @@ from typing import NoReturn
 
 from ..approval.decision import deny_all
 from ..auth import FileTokens, OAuth
-from ..errors import AuthError, McpError
+from ..errors import AuthError, McpError, NotFound
 from ..runtime.limits import Timeouts
 from ..session.connect import connect
 from ..transports.http import HttpServer
-from .exits import DONE, NotFound, UsageError
+from .exits import DONE, UsageError
 from .output import note, print_json, print_text
 
 __all__ = ["login", "logout", "with_login"]

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..errors import ConfigError
+from ..errors import ConfigError, NotFound
 from ..runtime.executables import find_executable, split_words
 from ..runtime.safe_text import safe_text
 from ..transports.stdio import StdioServer
-from .exits import NotFound, UsageError
+from .exits import UsageError
 from .output import note
 
 if TYPE_CHECKING:

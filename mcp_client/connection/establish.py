@@ -282,9 +282,8 @@ class ConnectionAttempt:
 def _not_sent(error: ConnectionLost, transport: Transport) -> ConnectError:
     """The same loss, told as what it is before a session stands: nothing was called."""
     if transport.is_remote:
-        text = error.message.replace("; it may have run", "")
         advice = transport.exit_advice()
-        return ConnectError(f"{text}; {advice}" if advice else text)
+        return ConnectError(f"{error.why}; {advice}" if advice else error.why)
     code = error.exit_code
     how = "closed its output" if code is None else f"exited with code {code}"
     if code is not None and code < 0:

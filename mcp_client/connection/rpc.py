@@ -418,9 +418,11 @@ class _Progress:
 
 def server_error(answer: ErrorResponse, server: str, era: Era) -> ServerError:
     """What to raise for an error that the server answered with."""
-    text = f"the server answered with an error: {safe_text(answer.message)}"
+    said = safe_text(answer.message)
+    text = f"the server answered with an error: {said}"
     fields = {
         "code": answer.code,
+        "server_message": said,
         "data": answer.data,
         "http_status": answer.status,
         "retry_after": answer.retry_after,

@@ -356,8 +356,8 @@ def _told(error: McpError) -> tuple[int, str]:
         case CallTimeout():
             return _REFUSED, "the request timed out"
         case ServerError():
-            said = error.message.removeprefix("the server answered with an error: ")
-            return _REFUSED if error.code is None else error.code, safe_text(said, 500)
+            said = safe_text(error.server_message, 500) or "the server refused the request"
+            return _REFUSED if error.code is None else error.code, said
     return _REFUSED, "the request failed"
 
 

@@ -167,7 +167,9 @@ class CoreTaskRun(TaskRun):
         if "content" in result:
             return {**result, "isError": True}
         reason = safe_text(self.state.message or "the server gives no reason", 500)
-        raise ServerError(f"the task failed: {reason}", server=self._context.server)
+        raise ServerError(
+            f"the task failed: {reason}", server_message=reason, server=self._context.server
+        )
 
     def hear(self, params: Mapping[str, Any]) -> None:
         """Progress of the call, after its answer has created the task."""

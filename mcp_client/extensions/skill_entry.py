@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 from ..approval.skill_request import SkillRequest
 from ..catalog.finding import Finding
 from ..catalog.skill_file import SkillFile, digest_of
-from ..protocol.resources import usable_uri
+from ..protocol.resources import is_visible, usable_uri
 from ..runtime.safe_text import safe_text
 
 __all__ = ["SkillEntry", "directory_of", "path_problem"]
@@ -150,8 +150,7 @@ def path_problem(path: str) -> str | None:
     """What keeps ``path`` from being one of a file within a directory; None where nothing does."""
     if not path:
         return "an empty path"
-    reason = usable_uri(path)
-    if reason is not None and not reason.startswith("has more"):
+    if not is_visible(path):
         return "invisible characters"
     for char, what in (("?", "a query"), ("#", "a fragment"), ("\\", "a backslash")):
         if char in path:

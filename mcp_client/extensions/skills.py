@@ -178,8 +178,8 @@ class Skills:
             result = await requests.ask("skills/get", {"uri": uri}, timeouts)
         except ServerError as error:
             if error.code == _INVALID_PARAMS:
-                said = error.message.removeprefix("the server answered with an error: ")
-                error.args = (f"the server has no skill {safe_text(uri, 200)!r}: {said}",)
+                shown = safe_text(uri, 200)
+                error.args = (f"the server has no skill {shown!r}: {error.server_message}",)
             raise
         try:
             if "skill" not in result:

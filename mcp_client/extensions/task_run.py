@@ -307,6 +307,7 @@ class TaskRun:
             raise error
         raise ConnectionLost(
             f"what became of the task cannot be asked: {error.message}; it may have run",
+            why=error.message,
             exit_code=error.exit_code,
             stderr_tail=error.stderr_tail,
             http_status=error.http_status,

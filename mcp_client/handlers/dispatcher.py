@@ -322,6 +322,7 @@ class Dispatcher:
                 self._in_callers.discard(scope)
         raise ConnectionLost(
             f"the session was closed before {before}; it may have run",
+            why="the session was closed",
             server=self._server,
         )
 
@@ -367,6 +368,7 @@ class Dispatcher:
             elicitations=requests,
             code=error.code,
             data=error.data,
+            server_message=error.server_message,
             http_status=error.http_status,
             server=self._server,
             retryable=agreed,

@@ -121,6 +121,7 @@ class InputRequiredLoop:
 def _lost(error: ConnectError) -> ConnectionLost:
     return ConnectionLost(
         f"the server asked back, and our answer did not reach it: {error.message}; it may have run",
+        why=error.message,
         exit_code=error.exit_code,
         stderr_tail=error.stderr_tail,
         http_status=error.http_status,

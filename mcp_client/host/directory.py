@@ -92,7 +92,7 @@ class Directory:
                 try:
                     entry = self._entry(server, tool)
                 except ValueError as error:
-                    rejected.append(Rejected(safe_text(tool.name, _LONGEST), str(error)))
+                    rejected.append(Rejected(safe_text(tool.name, _LONGEST), str(error), "unnamed"))
                     continue
             of[tool.name] = entry
         doubles = self._without_doubles(server, of)
@@ -130,7 +130,7 @@ class Directory:
             for tool in tools:
                 del of[tool]
                 reason = f"its name here, {name}, cannot be told from that of another tool"
-                one = Rejected(safe_text(tool, _LONGEST), reason)
+                one = Rejected(safe_text(tool, _LONGEST), reason, "same_name")
                 rejected.setdefault(name, []).append(one)
         return rejected
 

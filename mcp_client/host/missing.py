@@ -72,11 +72,8 @@ def may_come(server: HostedServer) -> bool:
 
 
 def _once(error: McpError) -> str:
-    """Its text without the beginning that the sentence around it has already."""
-    if not isinstance(error, StartDenied):
-        return error.message
-    text = error.message.removeprefix("the server was not started: ")
-    return text.removeprefix("the server was not connected to: ")
+    """Its text without what the sentence around it says already."""
+    return error.reason if isinstance(error, StartDenied) else error.message
 
 
 def _waits(server: HostedServer) -> str:

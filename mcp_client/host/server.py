@@ -391,7 +391,7 @@ class HostedServer:
         """The connection has ended. In a loop callback, or in any task."""
         if self.closed or self.state != "connected":
             return
-        text = lost.message.split(" while the request was under way")[0]
+        text = lost.why if isinstance(lost, ConnectionLost) else lost.message
         fields = {name: getattr(lost, name, None) for name in ("exit_code", "stderr_tail")}
         fields["stderr_tail"] = fields["stderr_tail"] or ""
         error = ConnectError(text, retryable=True, **self._by, **fields)

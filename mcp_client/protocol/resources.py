@@ -20,7 +20,14 @@ from .uri_template import BadTemplate, expand, variables
 if TYPE_CHECKING:
     from .icons import Origin
 
-__all__ = ["Resource", "ResourceContents", "ResourceTemplate", "ResourceUpdate", "usable_uri"]
+__all__ = [
+    "Resource",
+    "ResourceContents",
+    "ResourceTemplate",
+    "ResourceUpdate",
+    "is_visible",
+    "usable_uri",
+]
 
 _LONGEST_URI = 65_536
 
@@ -163,9 +170,12 @@ def usable_uri(uri: str) -> str | None:
         return "is empty"
     if len(uri) > _LONGEST_URI:
         return f"has more than {_LONGEST_URI} characters"
-    if not uri.isprintable() or invisible(uri):
-        return "has invisible characters"
-    return None
+    return None if is_visible(uri) else "has invisible characters"
+
+
+def is_visible(text: str) -> bool:
+    """Whether a person sees all characters of ``text``, and of white space not all."""
+    return text.isprintable() and not text.isspace() and not invisible(text)
 
 
 def _identity(entry: Any, member: str) -> tuple[str, str]:

@@ -305,6 +305,7 @@ class HttpClient:
         return ConnectionLost(
             f"the connection to {self.shown} was lost while the request was under way: {why}; "
             "it may have run",
+            why=f"the connection to {self.shown} was lost: {why}",
             http_status=status,
             server=self.context.server,
         )

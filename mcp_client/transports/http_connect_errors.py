@@ -69,13 +69,13 @@ def _tls_advice(error: ssl.SSLError, url: str) -> str:
         if error.verify_code in _OTHER_NAME:
             return f"its TLS certificate is not for {host!r}; check the URL"
         return f"its TLS certificate cannot be verified ({error.verify_message})"
-    reason = getattr(error, "reason", None) or ""
-    if any(known in reason for known in _NO_TLS):
+    code = getattr(error, "reason", None) or ""
+    if any(known in code for known in _NO_TLS):
         return (
             "what answers there does not speak TLS; if the server has no certificate, its URL "
             "begins with http://"
         )
-    return f"the TLS handshake failed ({safe_text(reason or error, 100)})"
+    return f"the TLS handshake failed ({safe_text(code or error, 100)})"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

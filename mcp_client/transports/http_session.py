@@ -163,8 +163,9 @@ class HttpSession:
 
     async def _settle_refused(self, inner: LineExchange, response: HttpResponse) -> None:
         outcome = await http_error(self.client, response, inner.id, agreed=True)
-        text = outcome.message if isinstance(outcome, ErrorResponse) else str(outcome)
-        if self._id and session_is_gone(response.status, text):
+        refused = isinstance(outcome, ErrorResponse)
+        said = outcome.message if refused else getattr(outcome, "body_excerpt", "")
+        if self._id and session_is_gone(response.status, said):
             self._end()
             inner.fail(session_lost(self.client))
         elif isinstance(outcome, ErrorResponse):

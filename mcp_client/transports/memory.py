@@ -163,6 +163,7 @@ class MemoryServer(Transport):
     def _lost(self) -> McpError:
         return ConnectionLost(
             f"{self.closed_because} while the request was under way; it may have run",
+            why=self.closed_because,
             server=self._context.server,
         )
 

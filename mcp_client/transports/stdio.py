@@ -190,7 +190,8 @@ class StdioTransport(Transport):
         found = find_executable(server.command, cwd, env)
         if found is None:
             raise ConnectError(
-                f"the command {server.shown_command!r} cannot be run: {_why_not_found(server)}"
+                f"the command {server.shown_command!r} cannot be run: {_why_not_found(server)}",
+                no_such_command=True,
             )
         return [found, *server.args]
 
@@ -287,8 +288,10 @@ class StdioTransport(Transport):
             await self._settled.wait()
 
     def _lost(self) -> McpError:
+        how = self._how()
         return ConnectionLost(
-            f"{self._how()} while the request was under way; it may have run",
+            f"{how} while the request was under way; it may have run",
+            why=how,
             exit_code=self._exit_code(),
             stderr_tail=self._tail(),
             server=self._context.server,

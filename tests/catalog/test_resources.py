@@ -19,6 +19,7 @@ from mcp_client import (
     Limits,
     McpError,
     MemoryServer,
+    NotFound,
     NotSent,
     ProtocolViolation,
     ResourceLink,
@@ -337,7 +338,9 @@ async def test_a_resource_that_is_not_there_is_told_in_clear_words(
         with pytest.raises(ServerError) as caught:
             await session.read_resource("a:1")
     assert str(caught.value).startswith(f"library: {said}")
+    assert isinstance(caught.value, NotFound) == ("has no resource" in said)
     assert (caught.value.code, caught.value.data) == (code, data)
+    assert caught.value.server_message == "gone"
 
 
 @pytest.mark.both_backends
