@@ -127,7 +127,6 @@ if TYPE_CHECKING:
         SamplingResult,
     )
     from .handlers.terminal import elicit_on_terminal
-    from .handlers.terminal_sampling import approve_sampling_on_terminal
     from .host.changes import HostToolWatch
     from .host.config import Config, load_config
     from .host.config_places import ConfigFile, find_configs
@@ -315,7 +314,6 @@ __all__ = [
     "Verified",
     "WorkloadIdentity",
     "allow_all",
-    "approve_sampling_on_terminal",
     "ask_on_terminal",
     "confirm_on_terminal",
     "connect",
@@ -469,7 +467,6 @@ _LATER = {
     "approval.tickets": ("FileTickets", "Ticket", "TicketStore"),
     "approval.turns": ("one_at_a_time",),
     "handlers.terminal": ("elicit_on_terminal",),
-    "handlers.terminal_sampling": ("approve_sampling_on_terminal",),
     "transports.http": ("HttpServer",),
     "transports.memory": ("JsonRpcError", "MemoryServer"),
     "transports.replay": ("ReplayServer",),

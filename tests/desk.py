@@ -17,7 +17,7 @@ import pexpect  # type: ignore[import-untyped]
 import pyte
 import pytest
 
-from mcp_client import Finding, SkillRequest, Tool, ToolCall, ask_on_terminal
+from mcp_client import ApprovalRequest, Finding, Tool, ToolCall, ask_on_terminal
 from mcp_client.approval.decision import Answer
 from mcp_client.protocol.canonical_json import canonical
 
@@ -91,9 +91,9 @@ class Desk:
         self._patch.setattr(sys, "stdin", self._files[0])
         self._patch.setattr(sys, "stderr", self._files[1])
 
-    async def ask(self, call: ToolCall | SkillRequest) -> Answer:
+    async def ask(self, request: ApprovalRequest) -> Answer:
         self.sit()
-        return await ask_on_terminal(call)
+        return await ask_on_terminal(request)
 
     async def until(self, text: str) -> None:
         """Until ``text`` is written, after what was waited for before."""

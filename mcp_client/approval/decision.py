@@ -99,11 +99,11 @@ class HowFar:
 
     label: str
     """As a person reads it."""
-    remember: Remember | None
+    remember: Remember
 
 
 CHOICES: Mapping[str, HowFar] = {
-    "once": HowFar("This once", None),
+    "once": HowFar("This once", Remember("call")),
     "session": HowFar("Until the session ends", Remember("session")),
     "hour": HowFar("For one hour", Remember("session", seconds=3_600)),
     "always": HowFar("Always", Remember("always")),

@@ -21,6 +21,7 @@ from anyio.lowlevel import RunVar
 
 from ..runtime.callbacks import invoke_callback
 from .decision import Allow, ApprovalHook
+from .request import ApprovalRequest
 from .skill_request import SkillRequest
 from .tool_call import ToolCall
 
@@ -45,7 +46,7 @@ _OTHER_THREADS = 16
 class Recalls(Protocol):
     """What a question needs of its gate."""
 
-    async def recall(self, call: ToolCall | SkillRequest) -> Allow | None: ...
+    async def recall(self, call: Any) -> Allow | None: ...
 
 
 class Question:
@@ -81,7 +82,7 @@ class Question:
 current_question: ContextVar[Question | None] = ContextVar("mcp_client.approval", default=None)
 
 
-async def remembered_meanwhile(call: ToolCall | SkillRequest) -> Allow | None:
+async def remembered_meanwhile(call: ApprovalRequest) -> Allow | None:
     """The remembered answer that covers ``call`` by now, for a hook that waited for its turn."""
     question = current_question.get()
     if question is None or not question.is_open:

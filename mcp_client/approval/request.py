@@ -81,6 +81,8 @@ class ApprovalRequest:
     kind: ClassVar[RequestKind]
     asks: ClassVar[str]
     """What a person is asked: "May this tool run?"."""
+    prompt: ClassVar[str]
+    """The same in two or three words: "Run it?"."""
 
     if TYPE_CHECKING:
 

@@ -72,6 +72,7 @@ class SamplingRequest(ApprovalRequest):
     asks: ClassVar[str] = (
         "A server wants your model to answer, and gets to see the answer. May the model be asked?"
     )
+    prompt: ClassVar[str] = "Ask the model?"
 
     server: str
     messages: tuple[SamplingMessage, ...]

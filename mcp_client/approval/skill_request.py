@@ -49,6 +49,7 @@ class SkillRequest(ApprovalRequest):
 
     kind: ClassVar[RequestKind] = "skill"
     asks: ClassVar[str] = "May this skill be loaded? Its text will be instructions for the model."
+    prompt: ClassVar[str] = "Load it?"
 
     id: str
     """The load's, as in the audit."""

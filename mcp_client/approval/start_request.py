@@ -101,6 +101,10 @@ class StartRequest(ApprovalRequest):
         return "May this server be connected to?" if self.command is None else _MAY_IT_START
 
     @property
+    def prompt(self) -> str:  # type: ignore[override]
+        return "Connect?" if self.command is None else "Start it?"
+
+    @property
     def subject(self) -> str:
         """The command line, each word quoted where a shell would need that; or the URL."""
         if self.command is None:

@@ -1,21 +1,22 @@
-"""The approval hook that asks the person at the terminal."""
+"""The approval hook that asks the person at the terminal, about each kind of request."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple, TypeGuard
 
 from ..protocol.canonical_json import NotJson
 from ..runtime.console import Console, open_console, why_no_terminal
 from ..runtime.console_layout import SHORT, WHOLE, Page, Row, prose
 from ..runtime.safe_text import safe_text
-from .decision import Allow, Answer, Deny, Remember
+from .decision import CHOICES, Allow, Answer, Deny
 from .editor import EditorFailed, arguments_of, draft_of, edited, editor
 from .questions import in_thread, remembered_meanwhile
-from .skill_request import SkillRequest
-from .terminal_skill import decided_skill
+from .request import ApprovalRequest, Choice, Fact
 from .tool_call import ToolCall
-from .wording import HINTS, ORIGINS, SOURCES
 
 __all__ = ["ask_on_terminal", "everything", "question"]
 
@@ -24,114 +25,125 @@ _NO = "the person at the terminal said no"
 _LEFT = "the person at the terminal closed the question"
 _LINES_BESIDE = 22
 """That a question takes besides the arguments: what a screen has left is theirs."""
-_MOST_NOTES = 12
+_LONG = 200
+"""Lines of a question that are shown at once."""
 _PART = 2_000
-"""Lines of a call in full that are shown at once."""
+"""Lines of a request in full that are shown at once."""
+_KEYS: dict[str, Choice] = {
+    "y": "once",
+    "s": "session",
+    "h": "hour",
+    "a": "always",
+    "x": "exact",
+}
+_OPTIONS = {
+    "start": "confirm= to Host.from_config()",
+    "sampling": "sampling_approval= to Handlers()",
+}
 
 
-async def ask_on_terminal(call: ToolCall | SkillRequest) -> Answer:
+async def ask_on_terminal(request: ApprovalRequest) -> Answer:
     """Ask the person at the terminal; without a terminal, refuse and say what to do.
 
-    The question goes to standard error and the answer comes from standard input. Shown are server,
-    tool, hints with where each comes from, the caller's ``_meta``, the arguments and the findings,
-    bounded and made safe to look at. The answers, each ended by Enter:
+    It decides tool calls, skills, starts of servers and uses of the host's model. The question goes
+    to standard error and the answer comes from standard input. Shown are the request's ``facts``,
+    bounded and made safe to look at; those of a start are shown whole. The answers, each ended by
+    Enter:
 
-    - ``y`` yes to this call, ``n`` or nothing: no.
-    - ``s`` yes to this tool until the session ends, ``a`` always; ``s these``, ``a these`` only
-      with exactly these arguments. See ``Remember``.
-    - ``e`` opens the arguments in $VISUAL or $EDITOR; what comes back is asked about again.
-    - ``v`` shows the call in full and asks again; above 2,000 lines, each ``v`` shows a part.
-
-    For a skill that is to be loaded, its name, description, URI, files and findings are shown, and
-    ``s`` and ``a`` are for exactly these files.
+    - ``y`` yes, this once; ``n`` or nothing: no.
+    - ``s`` yes until the session ends, ``h`` for one hour, ``a`` always, ``x`` always for exactly
+      these arguments: those that the request has among its ``choices``. What such a yes covers is
+      said beside them.
+    - ``e`` opens the arguments of a call in $VISUAL or $EDITOR; what comes back is asked about
+      again.
+    - ``v`` shows all of it and asks again; above 2,000 lines, each ``v`` shows a part.
 
     After any other answer the question is asked again; the third time it means no. Ctrl-C and
-    Ctrl-D mean no to this call, and the program continues. A question is withdrawn when its time
+    Ctrl-D mean no to this request, and the program continues. A question is withdrawn when its time
     runs out or its call is cancelled. One dialogue is open at a time, also with questions of
     servers and logins. See ``runtime.console`` for the terminal's part.
     """
     reason = why_no_terminal()
     if reason is not None:
+        option = _OPTIONS.get(request.kind, "approval= to connect()")
         return Deny(
-            f"{reason}; pass approval= to connect(): a function that decides, or "
-            "mcp_client.allow_all if every call may run; to a policy, Rules(..., ask=function)",
+            f"{reason}; pass {option}: a function that decides, or mcp_client.allow_all if "
+            "everything may run; to a policy, Rules(..., ask=function)",
             source="gate",
         )
     async with open_console() as console:
-        answer = await remembered_meanwhile(call) if console.waited else None
-        if answer is None and isinstance(call, SkillRequest):
-            return await decided_skill(console, call, _NO, _LEFT)
-        return answer or await _decided(console, call)  # type: ignore[arg-type]  # a call, then
+        answer = await remembered_meanwhile(request) if console.waited else None
+        return answer or await _decided(console, request)
 
 
-async def _decided(console: Console, call: ToolCall) -> Answer:
-    shown = call
-    _show(console, shown)
-    tries = _TRIES
-    view = Page(0)
-    while tries:
+async def _decided(console: Console, request: ApprovalRequest) -> Answer:
+    shown, tries, view = request, _TRIES, Page(0)
+    there = await _show(console, shown)
+    while there and tries:
         answer = await console.ask(_prompt(shown))
         if answer is None:
-            return Deny(_LEFT, source="person")
-        match _words(answer):
-            case "" | "n" | "no":
-                return Deny(_NO, source="person")
-            case "y" | "yes":
-                return _yes(shown)
-            case "s" | "a" | "s these" | "a these" as words if not shown.edited:
-                return Allow(remember=_remembered(words), source="person")
-            case "e" if editor() is not None:
-                changed = await _edited(console, call, shown)
-                if changed is None:
-                    return Deny(_LEFT, source="person")
-                shown, view = changed, Page(0)
-                _show(console, shown)
-            case "v":
-                if not view.lines or view.columns != console.page().columns:
-                    view = console.page()
-                    await in_thread(everything, view, shown)
-                part = view.part(_PART)
-                if view.lines:
-                    part.say(
-                        f"Not all of it is shown: v goes on, {len(view.lines):,} lines.", indent=2
-                    )
-                console.show(part)
-                _show(console, shown)
-            case _:
-                tries -= 1
-                console.say("That is not one of the answers." if tries else "That counts as no.")
-    return Deny(_NO, source="person")
+            break
+        word = _word(answer)
+        if _KEYS.get(word) in shown.choices():
+            return _yes(shown, _KEYS[word])
+        if word in ("", "n"):
+            return Deny(_NO, source="person")
+        if word == "e" and _can_edit(request) and _can_edit(shown):
+            changed = await _edited(console, request, shown)
+            if changed is None:
+                break
+            shown, view = changed, Page(0)
+            there = await _show(console, shown)
+        elif word == "v":
+            view = await _view(console, shown, view)
+            there = await _show(console, shown)
+        else:
+            tries -= 1
+            console.say("That is not one of the answers." if tries else "That counts as no.")
+    return Deny(_NO if there and not tries else _LEFT, source="person")
 
 
-def _yes(shown: ToolCall) -> Allow:
-    if shown.edited:
+def _yes(shown: ApprovalRequest, choice: Choice) -> Allow:
+    if isinstance(shown, ToolCall) and shown.edited:
         return Allow(json.loads(shown.arguments_json), source="person")
-    return Allow(remember="call", source="person")
+    return Allow(remember=CHOICES[choice].remember, source="person")
 
 
-def _remembered(words: str) -> Remember:
-    key, _, these = words.partition(" ")
-    return Remember("session" if key == "s" else "always", exact=bool(these))
+def _can_edit(request: ApprovalRequest) -> TypeGuard[ToolCall]:
+    return request.kind == "call" and editor() is not None
 
 
-def _show(console: Console, call: ToolCall) -> None:
+async def _show(console: Console, request: ApprovalRequest) -> bool:
+    """The question; False where the person left it. A long one is shown part by part."""
     page = console.page()
-    question(page, call, console.height)
-    page.say("y  yes, this once          n  no          v  view all", indent=2)
-    if editor() is not None:
-        page.say("e  edit the arguments first", indent=2)
-    if not call.edited:
-        page.say("s  yes to this tool until the session ends, whatever the arguments", indent=2)
-        page.say(
-            "a  the same, and for later sessions too where connect(answers=) keeps it", indent=2
-        )
-        page.say("s these, a these  the same, for exactly these arguments only", indent=2)
+    question(page, request, console.height)
+    while len(page.lines) > _LONG:
+        part = page.part(_LONG)
+        part.say(f"Not all of it is shown yet: {len(page.lines):,} more lines.", indent=2)
+        console.show(part)
+        more = await console.ask("Show the rest? [Y/n] ")
+        if more is None or _word(more) not in ("", "y"):
+            return False
     console.show(page)
+    return True
 
 
-def _prompt(call: ToolCall) -> str:
-    keys = ["y", "N", *(() if call.edited else "sa"), *("e" if editor() is not None else ""), "v"]
-    return f"Run it? [{'/'.join(keys)}] "
+async def _view(console: Console, shown: ApprovalRequest, view: Page) -> Page:
+    """Show the next part of the request in full; ``view`` is what was left of it."""
+    if not view.lines or view.columns != console.page().columns:
+        view = console.page()
+        await in_thread(everything, view, shown)
+    part = view.part(_PART)
+    if view.lines:
+        part.say(f"Not all of it is shown: v goes on, {len(view.lines):,} lines.", indent=2)
+    console.show(part)
+    return view
+
+
+def _prompt(request: ApprovalRequest) -> str:
+    yes, *further = _keys(request)
+    keys = [yes, "N", *further, *("e" if _can_edit(request) else ""), "v"]
+    return f"{request.prompt} [{'/'.join(keys)}] "
 
 
 async def _edited(console: Console, call: ToolCall, shown: ToolCall) -> ToolCall | None:
@@ -151,78 +163,108 @@ async def _edited(console: Console, call: ToolCall, shown: ToolCall) -> ToolCall
         again = await console.ask("Edit it again? [y/N] ")
         if again is None:
             return None
-        if _words(again) not in ("y", "yes"):
+        if _word(again) != "y":
             return shown
 
 
-def _words(answer: str) -> str:
-    return " ".join(answer.lower().split())
+def _word(answer: str) -> str:
+    word = answer.strip().lower()
+    return {"yes": "y", "no": "n"}.get(word, word)
 
 
 # --------------------------------------------------------------------- what is shown
 
 
-def question(page: Page, call: ToolCall, height: int) -> None:
-    """The question as it is asked: what fits on a screen, and what was left out."""
+class _Room(NamedTuple):
+    """How much of the facts of one kind is shown in a question."""
+
+    text: int
+    """Characters of one."""
+    lines: int
+    facts: int = sys.maxsize
+    last: bool = False
+    """Whether the last of them are shown, where there are more; else the first."""
+
+
+_ALL = _Room(sys.maxsize, sys.maxsize)
+_ROOM = {
+    "title": _Room(300, 4),
+    "description": _Room(600, 6),
+    "finding": _Room(600, 8, 12),
+    "changes": _Room(4_000, 20),
+    "file": _Room(200, 3, 12),
+    "tools": _Room(400, 4),
+    "system_prompt": _Room(4_000, 12),
+    "message": _Room(4_000, 12, 6, last=True),  # they are what the model is to answer
+}
+_ELSE = _Room(400, 4)
+_ON_REQUEST = ("fingerprint", "request")
+"""What the other facts say already, or a person has no use for in a hurry."""
+_OURS = ("origin", "read_only", "destructive", "idempotent", "open_world", "scope", "max_tokens")
+"""Facts whose whole text is ours."""
+_LAST = ("title", "description")
+"""Of a request in full, so that no description can put off what matters."""
+
+
+def question(page: Page, request: ApprovalRequest, height: int = 24) -> None:
+    """The question as it is asked: what fits on a screen, and what was left out. Of a start nothing
+    is left out, for what may be run is shown whole."""
     page.say()
-    page.say("May this tool run?")
-    page.quote("Server", prose(call.server, 200), 3)
-    page.quote("Tool", prose(call.tool.name, 200), 3)
-    _origin(page, call)
-    _what_it_says(page, call, 300, 4)
-    _hints(page, call)
-    if call.meta_json is not None:
-        page.quote_json("Call's _meta", call.meta_json, SHORT, 6)
-    most = max(10, height - _LINES_BESIDE)
-    page.quote_json(_arguments(call), call.arguments_json, SHORT, most)
-    _notes(page, call, 600, 8)
+    page.say(request.asks)
+    facts = [fact for fact in request.facts() if fact.kind not in _ON_REQUEST]
+    is_last = facts[-1].kind == "subject"  # it stands beside the question, whatever stands above
+    for kind, some in groupby(facts[:-1] if is_last else facts, lambda fact: fact.kind):
+        room = _ALL if request.kind == "start" else _ROOM.get(kind, _ELSE)
+        _group(page, list(some), room, max(10, height - _LINES_BESIDE))
     if page.folded:
         page.say("Not all of it is shown: v shows the rest.", indent=2)
+    _answers(page, request)
+    if is_last:
+        _group(page, facts[-1:], _ALL, 0)
 
 
-def everything(page: Page, call: ToolCall) -> None:
-    """The call in full. The arguments come first, so that no description can put them off."""
+def everything(page: Page, request: ApprovalRequest) -> None:
+    """All facts, in full."""
     page.say()
-    page.quote("Server", prose(call.server, sys.maxsize), sys.maxsize)
-    page.quote("Tool", prose(call.tool.name, sys.maxsize), sys.maxsize)
-    _origin(page, call)
-    page.quote_json(_arguments(call), call.arguments_json, WHOLE, sys.maxsize)
-    page.fact("", f"{len(call.arguments_json):,} characters as JSON; the call is {call.digest}")
-    if call.meta_json is not None:
-        page.quote_json("Call's _meta", call.meta_json, WHOLE, sys.maxsize)
-    _notes(page, call, sys.maxsize, sys.maxsize, sys.maxsize)
-    _what_it_says(page, call, sys.maxsize, sys.maxsize)
-    page.quote_json("Input schema", json.dumps(call.tool.input_schema), WHOLE, sys.maxsize)
-    page.fact("Fingerprint", call.tool.fingerprint)
+    for fact in sorted(request.facts(), key=lambda fact: fact.kind in _LAST):
+        _fact(page, fact, _ALL, 0)
 
 
-def _origin(page: Page, call: ToolCall) -> None:
-    if call.origin in ORIGINS:
-        page.fact("Called by", ORIGINS[call.origin])
+def _answers(page: Page, request: ApprovalRequest) -> None:
+    page.say("y  yes, this once          n  no          v  view all", indent=2)
+    if _can_edit(request):
+        page.say("e  edit the arguments first", indent=2)
+    _, *further = _keys(request)
+    for key in further:
+        page.say(f"{key}  {CHOICES[_KEYS[key]].label}", indent=2)
+    if further:
+        widest = "a" if "a" in further else further[0]
+        covered = request.coverage(CHOICES[_KEYS[widest]].remember)
+        page.quote(f"{widest} covers", prose(covered, 1_000), 8)
 
 
-def _what_it_says(page: Page, call: ToolCall, text: int, lines: int) -> None:
-    if call.tool.title:
-        page.quote("Its title", prose(call.tool.title, text), lines)
-    if call.tool.description:
-        page.quote("It says", prose(call.tool.description, text), lines)
+def _keys(request: ApprovalRequest) -> list[str]:
+    return [key for key, name in _KEYS.items() if name in request.choices()]
 
 
-def _hints(page: Page, call: ToolCall) -> None:
-    sources = call.hints.source
-    for name, label in HINTS:
-        value = "yes" if getattr(call.hints, name) else "no"
-        page.fact(label, f"{value} ({SOURCES[sources[name]]})")
+def _group(page: Page, facts: Sequence[Fact], room: _Room, height: int) -> None:
+    """Facts of one kind."""
+    left = len(facts) - room.facts
+    more = f"{left:,} {'earlier' if room.last else 'more'}"
+    if left > 0 and room.last:
+        page.quote("", [Row(more, ours=True)], 1)
+    for fact in facts[-room.facts :] if room.last else facts[: room.facts]:
+        _fact(page, fact, room, height)
+    if left > 0 and not room.last:
+        page.quote("", [Row(more, ours=True)], 1)
 
 
-def _arguments(call: ToolCall) -> str:
-    return "Your edit" if call.edited else "Arguments"
-
-
-def _notes(page: Page, call: ToolCall, text: int, lines: int, notes: int = _MOST_NOTES) -> None:
-    label = "Before edit" if call.edited else "Note"
-    for finding in call.findings[:notes]:
-        page.quote(label, prose(finding.text, text), lines)
-    left = len(call.findings) - notes
-    if left > 0:
-        page.quote("", [Row(f"{left:,} more notes", ours=True)], 1)
+def _fact(page: Page, fact: Fact, room: _Room, height: int) -> None:
+    whole = room is _ALL
+    if fact.is_json:
+        lines = room.lines if whole else height if fact.kind == "arguments" else 6
+        page.quote_json(fact.label, fact.text, WHOLE if whole else SHORT, lines)
+    elif fact.kind in _OURS:
+        page.fact(fact.label, fact.text)
+    else:
+        page.quote(fact.label, prose(fact.text, room.text), room.lines)

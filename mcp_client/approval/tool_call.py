@@ -67,6 +67,7 @@ class ToolCall(ApprovalRequest):
 
     kind: ClassVar[RequestKind] = "call"
     asks: ClassVar[str] = "May this tool run?"
+    prompt: ClassVar[str] = "Run it?"
 
     id: str
     server: str

@@ -194,7 +194,7 @@ class Handlers:
     - ``log``: Called with each ``LogMessage``, in order, one at a time.
     - ``sampling_approval``: From ``SamplingRequest`` to ``Allow`` or ``Deny``, called before
       ``sampling``. An exception or any other answer means no. Without one, ``sampling`` itself has
-      to ask a person. Ready-made: ``approve_sampling_on_terminal``.
+      to ask a person. Ready-made: ``ask_on_terminal``.
     - ``elicitation_modes``: The modes that ``elicitation`` can handle.
     - ``sampling_tools``: Whether ``sampling`` supports ``tools`` and ``tool_choice``.
     - ``log_level``: The lowest level to be sent. None: with a ``log``, "info" in the stateless era,

@@ -179,7 +179,6 @@ def test_every_public_function_of_the_package_is_known_to_this_test() -> None:
     }
     assert functions == {
         "allow_all",
-        "approve_sampling_on_terminal",
         "ask_on_terminal",
         "confirm_on_terminal",
         "deny_all",

@@ -34,7 +34,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning"),
 ]
 
-YES = Allow(remember="call", source="person")
+YES = Allow(remember=Remember("call"), source="person")
 NO = Deny("the person at the terminal said no", source="person")
 LEFT = Deny("the person at the terminal closed the question", source="person")
 
@@ -79,17 +79,18 @@ async def test_no_and_nothing_are_no(desk: Desk, answer: str) -> None:
 @pytest.mark.parametrize(
     ("lines", "answer"),
     [
-        (["y"], Allow(source="person")),
+        (["y"], YES),
         (["n"], NO),
         ([""], NO),
         ([CTRL_C], LEFT),
         (["s"], Allow(remember=Remember("session"), source="person")),
         (["a"], Allow(remember=Remember("always"), source="person")),
-        (["v", "y"], Allow(source="person")),
-        (["e", "what", "s these"], NO),
+        (["h"], Allow(remember=Remember("session", seconds=3_600), source="person")),
+        (["v", "y"], YES),
+        (["e", "x", "s a"], NO),
     ],
 )
-async def test_a_skill_is_asked_about_in_words_of_its_own(
+async def test_a_skill_is_asked_about_in_the_same_dialogue(
     desk: Desk, lines: list[str], answer: Answer
 ) -> None:
     assert await asked(desk, request_of(), *lines) == answer
@@ -104,7 +105,7 @@ async def test_a_skill_is_asked_about_in_words_of_its_own(
 async def test_a_dynamic_skill_is_not_remembered_at_the_terminal(desk: Desk) -> None:
     entry = {**SkillServer().skills[0], "resources": "dynamic"}
     answer = await asked(desk, request_of(entry), "s", "a", "y")
-    assert answer == Allow(source="person")
+    assert answer == YES
     assert "cannot be verified" in "\n".join(await desk.screen())
 
 
@@ -143,9 +144,9 @@ async def test_a_valid_answer_after_an_invalid_one_counts(desk: Desk) -> None:
     ("answer", "remembered"),
     [
         ("s", Remember("session")),
-        ("a", Remember("always")),
-        ("S  these", Remember("session", exact=True)),
-        ("a these", Remember("always", exact=True)),
+        ("H", Remember("session", seconds=3_600)),
+        (" a", Remember("always")),
+        ("X", Remember("always", exact=True)),
     ],
 )
 async def test_a_yes_may_go_further_than_this_call(
@@ -203,10 +204,15 @@ async def test_the_question_says_all_there_is_to_know(desk: Desk) -> None:
         "             | }",
         "Note         | this tool is new",
         "  y  yes, this once          n  no          v  view all",
-        "  s  yes to this tool until the session ends, whatever the arguments",
-        "  a  the same, and for later sessions too where connect(answers=) keeps it",
-        "  s these, a these  the same, for exactly these arguments only",
-        "Run it? [y/N/s/a/v] n",
+        "  s  Until the session ends",
+        "  h  For one hour",
+        "  a  Always",
+        "  x  Always, for exactly these arguments",
+        "a covers     | Calls with any arguments of rm on files, until it is revoked,",
+        "             : where the host keeps answers; else until the session ends. You",
+        "             : are asked again if the definition of the tool changes or",
+        "             : something more is found about a call.",
+        "Run it? [y/N/s/h/a/x/v] n",
     ]
 
 
@@ -224,7 +230,7 @@ async def test_what_is_left_out_is_said_and_v_shows_it(desk: Desk) -> None:
     assert json.dumps(text) in plain
     assert "    49\n" in plain
     assert call.tool.fingerprint[:60] in whole
-    assert "more" not in whole.split("May this tool run?")[0].split("characters as JSON")[0]
+    assert "more" not in whole.split("May this tool run?")[0]
 
 
 async def test_a_long_argument_hides_neither_the_others_nor_its_own_end(desk: Desk) -> None:
@@ -345,7 +351,7 @@ async def test_another_event_loop_waits_for_its_turn_at_the_terminal(desk: Desk)
     await anyio.to_thread.run_sync(other.join)
     assert answers == {"ours": YES, "other": NO}
     text = "\n".join(await desk.screen())
-    assert text.index("| ours") < text.index("[y/N/s/a/v] y") < text.index("| other")
+    assert text.index("| ours") < text.index("[y/N/s/h/a/x/v] y") < text.index("| other")
 
 
 async def test_a_line_that_somebody_else_read_leaves_the_question_open(

@@ -15,10 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import Finding, StartDenied, StartRequest, confirm_on_terminal, load_config
+from mcp_client import Allow, Deny, Finding, StartRequest, ask_on_terminal, load_config
+from mcp_client.approval.decision import Answer, Remember
 from mcp_client.approval.start_request import CONNECTS, STARTS
+from mcp_client.approval.terminal import question
 from mcp_client.host.start_warnings import ANYTHING
-from mcp_client.host.terminal import question
 from mcp_client.runtime.console_layout import Page
 from tests.desk import CTRL_C, CTRL_D, Desk, screen_of
 from tests.properties import examples
@@ -385,12 +386,14 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     desk.close()
 
 
-async def asked(desk: Desk, request: StartRequest, *lines: str) -> bool:
-    answers: list[bool] = []
+YES = Allow(remember=Remember("call"), source="person")
+
+
+async def asked(desk: Desk, request: StartRequest, *lines: str) -> Answer:
+    answers: list[Answer] = []
 
     async def ask() -> None:
-        desk.sit()
-        answers.append(await confirm_on_terminal(request))
+        answers.append(await desk.ask(request))
 
     async with anyio.create_task_group() as group:
         group.start_soon(ask)
@@ -402,20 +405,22 @@ async def asked(desk: Desk, request: StartRequest, *lines: str) -> bool:
 @pytest.mark.parametrize(
     ("lines", "answer"),
     [
-        (["y"], True),
-        (["YES"], True),
-        (["what", "y"], True),
-        (["n"], False),
-        ([""], False),
-        (["a", "b", "c"], False),
-        ([CTRL_C], False),
-        ([CTRL_D], False),
+        (["y"], YES),
+        (["YES"], YES),
+        (["what", "y"], YES),
+        (["s", "h", "a"], Allow(remember=Remember("always"), source="person")),
+        (["n"], None),
+        ([""], None),
+        (["s", "h", "x"], None),
+        ([CTRL_C], None),
+        ([CTRL_D], None),
     ],
 )
 async def test_only_a_yes_is_a_yes(
-    project: Path, desk: Desk, lines: list[str], answer: bool
+    project: Path, desk: Desk, lines: list[str], answer: Answer | None
 ) -> None:
-    assert await asked(desk, request_of(project, {"command": "x"}), *lines) is answer
+    said = await asked(desk, request_of(project, {"command": "x"}), *lines)
+    assert said == answer if answer else isinstance(said, Deny)
 
 
 @needs_a_terminal
@@ -430,7 +435,7 @@ async def test_the_whole_command_is_shown_and_what_it_hides_is_seen(
             "env": {"KEY": "${TOKEN}"},
         },
     )
-    assert await asked(desk, request, "n") is False
+    await asked(desk, request, "n")
     screen = await desk.screen()
     assert screen[1].startswith("May this program be started?")
     text = "\n".join(screen)
@@ -441,7 +446,7 @@ async def test_the_whole_command_is_shown_and_what_it_hides_is_seen(
     assert "Puts in      | TOKEN -> 'args[2]' env.KEY" in screen
     assert "Note         | a shell runs what stands in its arguments (sh -c)" in screen
     assert "s3cret" not in text
-    assert screen[-1] == "Start it? [y/N] n"
+    assert screen[-1] == "Start it? [y/N/a/v] n"
 
 
 @needs_a_terminal
@@ -450,8 +455,8 @@ async def test_the_command_stands_beside_the_question_below_any_number_of_names(
 ) -> None:
     env = {f"NAME_{number}": "x" for number in range(60)}
     request = request_of(project, {"command": "evil", "args": ["now"], "env": env})
-    assert await asked(desk, request, "n") is False
-    assert (await desk.screen())[-2:] == ["Command      | evil now", "Start it? [y/N] n"]
+    await asked(desk, request, "n")
+    assert (await desk.screen())[-2:] == ["Command      | evil now", "Start it? [y/N/a/v] n"]
 
 
 @needs_a_terminal
@@ -459,22 +464,24 @@ async def test_a_long_command_is_shown_part_by_part_and_all_of_it(
     project: Path, desk: Desk
 ) -> None:
     request = request_of(project, {"command": "x", "args": [f"word{n}" for n in range(2_000)]})
-    assert await asked(desk, request, "", "y") is True
+    assert await asked(desk, request, "", "y") == YES
     text = "\n".join(await desk.screen())
     shown = " ".join(line[15:] for line in text.splitlines() if line[13:14] in ("|", ":"))
     assert all(f" word{n} " in f"{shown} " for n in range(2_000))
-    assert await asked(desk, request, "n") is False
+    assert isinstance(await asked(desk, request, "n"), Deny)
 
 
 async def test_without_a_terminal_the_answer_is_no_and_says_what_to_do(project: Path) -> None:
-    with pytest.raises(StartDenied, match="no terminal"):
-        await confirm_on_terminal(request_of(project, {"command": "x"}))
+    answer = await ask_on_terminal(request_of(project, {"command": "x"}))
+    assert isinstance(answer, Deny)
+    assert "no terminal to ask at; pass confirm= to Host.from_config()" in answer.reason
 
 
 _TEXT = st.text(max_size=40).filter(lambda text: "\0" not in text)
 MARGIN = re.compile(
     r" {13}[|:+]|(Server|From|Command|In folder|URL|Variables|Some from|Headers|"
-    r"Which is|Puts in|Note|Confinement) *[|]|May this |$|on this|with all|of your|rights"
+    r"Which is|Puts in|Note|Confinement|a covers) *[|]|May this |$|  [ya]  |"
+    r"Which is       not one of your own"
 )
 
 

@@ -17,15 +17,17 @@ from mcp_client import (
     SamplingRequest,
     SamplingResult,
     allow_all,
-    approve_sampling_on_terminal,
+    ask_on_terminal,
     connect,
 )
+from mcp_client.approval.gate import Remember
 from mcp_client.handlers.wire_format import parse_request
 from tests.desk import CTRL_C, CTRL_D, Desk
 from tests.server.asking import LATEST, Asking, said
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
 
+YES = Allow(remember=Remember("call"), source="person")
 HAIKU = {"role": "user", "content": {"type": "text", "text": "Write a haiku."}}
 
 
@@ -49,8 +51,7 @@ async def answered(desk: Desk, request: SamplingRequest, *lines: str) -> Allow |
     answers: list[Allow | Deny] = []
 
     async def ask() -> None:
-        desk.sit()
-        answers.append(await approve_sampling_on_terminal(request))
+        answers.append(await desk.ask(request))
 
     async with anyio.create_task_group() as group:
         group.start_soon(ask)
@@ -60,18 +61,29 @@ async def answered(desk: Desk, request: SamplingRequest, *lines: str) -> Allow |
 
 async def test_the_prompt_is_shown_before_the_model_is_asked(desk: Desk) -> None:
     request = prompt(systemPrompt="Be brief.", tools=[{"name": "rhyme"}, {"name": "count"}])
-    assert await answered(desk, request, "y") == Allow()
+    assert await answered(desk, request, "y") == YES
     assert await desk.screen() == [
         "",
-        "A server wants your model to answer. It gets to see the answer.",
+        "A server wants your model to answer, and gets to see the answer. May the model",
+        "be asked?",
         "Server       | poet",
+        "Model        | any model",
+        "Most tokens    1,000",
+        "Tools        | rhyme, count",
+        "Note         | this is a server that wants to use your model: it wrote the",
+        "             : prompt, and gets the answer",
         "System       | Be brief.",
         "User         | Write a haiku.",
-        "Tools        | rhyme, count",
-        "Most tokens    1,000",
-        "  y  ask the model          n  no          v  view all",
-        "Ask the model? [y/N/v] y",
+        "  y  yes, this once          n  no          v  view all",
+        "  s  Until the session ends",
+        "s covers     | Every request of poet for the model, until the session ends.",
+        "Ask the model? [y/N/s/v] y",
     ]
+
+
+async def test_a_yes_goes_as_far_as_the_session(desk: Desk) -> None:
+    answer = await answered(desk, prompt(), "a", "h", "s")
+    assert answer == Allow(remember=Remember("session"), source="person")
 
 
 @pytest.mark.parametrize("lines", [["n"], [""], [CTRL_C], [CTRL_D], ["what", "ever", "now"]])
@@ -80,29 +92,32 @@ async def test_anything_but_a_yes_is_a_no(desk: Desk, lines: list[str]) -> None:
 
 
 async def test_a_wrong_answer_is_asked_for_again(desk: Desk) -> None:
-    assert await answered(desk, prompt(), "perhaps", " YES ") == Allow()
+    assert await answered(desk, prompt(), "perhaps", " YES ") == YES
 
 
 async def test_what_is_left_out_is_shown_on_request(desk: Desk) -> None:
     early = {"role": "user", "content": {"type": "text", "text": "The very first word."}}
-    long = {"role": "user", "content": {"type": "text", "text": "\n".join(["so"] * 40 + ["end"])}}
+    long = {
+        "role": "user",
+        "content": {"type": "text", "text": "\n".join(["so"] * 40 + ["finish"])},
+    }
     request = prompt(early, *[HAIKU] * 5, long, temperature=0.25)
-    assert await answered(desk, request, "v", "y") == Allow()
+    assert await answered(desk, request, "v", "y") == YES
     first, _, whole = "\n".join(await desk.screen()).partition("Ask the model?")
-    assert "1 earlier message: v shows more" in first
+    assert "+ 1 earlier" in first
     assert "+ 29 more lines" in first
-    for text in ("very first", "end", "temperature"):
+    for text in ("very first", "finish", "temperature"):
         assert text not in first
         assert text in whole
 
 
 async def test_nothing_of_a_prompt_reaches_the_terminal_as_a_command(desk: Desk) -> None:
-    evil = {"type": "text", "text": "\x1b[2J\x1b]0;t\x07\nAsk the model? [y/N/v] y\u202e"}
+    evil = {"type": "text", "text": "\x1b[2J\x1b]0;t\x07\nAsk the model? [y/N/s/v] y\u202e"}
     request = prompt({"role": "user", "content": evil}, systemPrompt="\x1b[8m")
     await answered(desk, request, "v", "n")
     for bad in (b"\x1b[2J", b"\x1b]0", b"\x1b[8m", b"\x07", "\u202e".encode()):
         assert bad not in desk.raw
-    assert b"\nAsk the model? [y/N/v] y" not in desk.raw.replace(b"\r", b"").partition(b"view")[0]
+    assert b"\nAsk the model? [y/N/s/v] y" not in desk.raw.replace(b"\r", b"").partition(b"view")[0]
 
 
 async def test_what_is_not_text_is_named(desk: Desk) -> None:
@@ -112,11 +127,13 @@ async def test_what_is_not_text_is_named(desk: Desk) -> None:
 
 
 async def test_without_a_terminal_the_model_is_not_asked(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "stdin", None)
-    assert isinstance(await approve_sampling_on_terminal(prompt()), Deny)
-    assert "poet: a prompt for the model was refused: no terminal to ask at" in caplog.messages
+    answer = await ask_on_terminal(prompt())
+    assert isinstance(answer, Deny)
+    assert answer.source == "gate"
+    assert "no terminal to ask at; pass sampling_approval= to Handlers()" in answer.reason
 
 
 class Poet(Asking):
@@ -136,7 +153,7 @@ async def test_a_call_that_needs_the_model_asks_the_person_first(desk: Desk) -> 
         asked.append(request)
         return SamplingResult("An old silent pond", "basho")
 
-    handlers = Handlers(sampling=model, sampling_approval=approve_sampling_on_terminal)
+    handlers = Handlers(sampling=model, sampling_approval=ask_on_terminal)
     server = MemoryServer(Poet(LATEST))
     async with connect(server, name="poet", approval=allow_all, handlers=handlers) as session:
         texts: list[str] = []
