@@ -24,7 +24,14 @@ from typing import Any, TypeAlias
 import anyio
 from anyio.lowlevel import checkpoint
 
-from ..errors import CallTimeout, McpError, MissingCapability, ProtocolViolation, ServerError
+from ..errors import (
+    CallTimeout,
+    ConnectError,
+    McpError,
+    MissingCapability,
+    ProtocolViolation,
+    ServerError,
+)
 from ..protocol.capabilities import MISSING_CAPABILITY, missing_capabilities
 from ..protocol.era import Era, Malformed, Reading
 from ..protocol.headers import HeaderParam
@@ -72,14 +79,23 @@ _GAVE_UP = "the client gave up waiting"
 class Traffic:
     """What went out for one call, and what came back, all its requests together."""
 
-    __slots__ = ("answers", "received", "sent")
+    __slots__ = ("_last", "answers", "received", "sent")
 
     def __init__(self) -> None:
-        self.sent = 0
+        self.sent = self._last = 0
         """Bytes of the messages sent, or handed over to be sent."""
         self.received = 0
         """Bytes of the answers."""
         self.answers = 0
+
+    def send(self, text: str) -> None:
+        self._last = len(text) if text.isascii() else len(text.encode())
+        self.sent += self._last
+
+    def take_back(self) -> None:
+        """Nothing of the message that was handed over last has left."""
+        self.sent -= self._last
+        self._last = 0
 
 
 @dataclass(slots=True)
@@ -274,7 +290,7 @@ class RpcConnection:
         text = encode_request(id, method, era.params(fields, meta, token, self._log_level))
         self._stats.requests += 1
         if options.traffic is not None:
-            options.traffic.sent += len(text) if text.isascii() else len(text.encode())
+            options.traffic.send(text)
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("%s > %s id=%s (%d characters)", self.server, method, id, len(text))
         started = self.clock.time()
@@ -284,7 +300,15 @@ class RpcConnection:
         except McpError:
             raise
         except TimeoutError:
-            self._give_up(id, options)  # some of it may have left, and the rest follows in its turn
+            self._give_up(id, options)
+            if id == transport.never_left:
+                raise ConnectError(
+                    f"the server did not take the request ({method}) within the time it had: it "
+                    "does not read its input; nothing was sent",
+                    server=self.server,
+                    retryable=True,
+                ) from None
+            # Some of it may have left, and the rest follows in its turn.
             spent = "total" if self.clock.time() - started >= timeouts.total else "idle"
             raise self._timeout(method, timeouts, spent) from None
         except BaseException:
@@ -348,7 +372,11 @@ class RpcConnection:
         transport = self.transport
         reason = (None if options.cancel is None else options.cancel.reason) or _GAVE_UP
         _log.debug("%s: request id=%s is given up: %s", self.server, id, safe_text(reason, 200))
-        if id == transport.never_left or not options.withdraws:
+        if id == transport.never_left:
+            if options.traffic is not None:
+                options.traffic.take_back()
+            return
+        if not options.withdraws:
             return
         if transport.multiplexed or not self.era.closing_cancels:
             params = {"requestId": id, "reason": reason}

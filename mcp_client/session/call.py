@@ -53,7 +53,7 @@ from ..protocol.jsonrpc import Json
 from ..runtime.event_loop import cancel_requests, current
 from ..validation.worker_pool import WorkerPool
 from .call_state import CallState
-from .in_force import InForce, changes, check_audience, check_options, is_task
+from .in_force import InForce, changes, check_audience, check_options, is_task, not_fetched
 from .setup import Setup
 from .started import EntryOfTask, StartedCall
 from .tool_validation import ToolValidation, arguments_finding, log_problem
@@ -202,7 +202,10 @@ class Caller:
         connection, tools = self._connection, self._tools
         rpc, tool = await connection.live(), None
         while tool is None:
-            tool = await (tools.find_current(name) if current else tools.find(name))
+            try:
+                tool = await (tools.find_current(name) if current else tools.find(name))
+            except OutcomeUnknown as error:
+                raise not_fetched(error) from error
             before, rpc = rpc, await connection.live()
             if rpc is not before:  # it was replaced while the list was fetched
                 tool = None

@@ -11,7 +11,7 @@ from ..catalog.finding import Finding
 from ..catalog.tool import Tool
 from ..connection.cancellation import check_cancel
 from ..connection.rpc import RpcConnection
-from ..errors import ConfigError, NotSent
+from ..errors import CallTimeout, ConfigError, ConnectError, NotSent, OutcomeUnknown
 from ..protocol.era import Era
 from ..protocol.metadata import check_meta
 from .retry import Retry
@@ -20,7 +20,7 @@ from .tool_validation import strictness_of
 if TYPE_CHECKING:
     from .call_state import CallState
 
-__all__ = ["InForce", "changes", "check_audience", "check_options", "is_task"]
+__all__ = ["InForce", "changes", "check_audience", "check_options", "is_task", "not_fetched"]
 
 
 def check_options(call: CallState) -> None:
@@ -78,6 +78,21 @@ def is_task(tool: Tool, era: Era, on_request: bool) -> bool:
             tool=tool.name,
         )
     return False
+
+
+def not_fetched(error: OutcomeUnknown) -> ConnectError:
+    """What a call raises where the list of tools that it needs did not come: it was not sent."""
+    if isinstance(error, CallTimeout):
+        why = f"tools/list was not answered in time ({error.clock} clock)"
+    else:
+        why = "the connection was lost while tools/list was under way"
+    return ConnectError(
+        f"the definition of the tool could not be fetched, and the call was not sent: {why}",
+        exit_code=getattr(error, "exit_code", None),
+        stderr_tail=getattr(error, "stderr_tail", ""),
+        server=error.server,
+        retryable=True,
+    )
 
 
 @dataclass(slots=True)

@@ -52,6 +52,7 @@ class HttpTransport(HttpBasedTransport):
         self._refused_with: int | None = None
         self._offered_session: str | None = None
         self._exchanges: set[HttpExchange] = set()
+        self._never_left: Id | None = None
         self.agreed = False
 
     @property
@@ -67,7 +68,7 @@ class HttpTransport(HttpBasedTransport):
 
     @property
     def never_left(self) -> Id | None:  # type: ignore[override]
-        return None if self._session is None else self._session.never_left
+        return self._never_left if self._session is None else self._session.never_left
 
     # -------------------------------------------------------------- negotiation
 
@@ -146,8 +147,10 @@ class HttpTransport(HttpBasedTransport):
     def begin(self, exchange: HttpExchange) -> None:
         self._exchanges.add(exchange)
 
-    def end(self, exchange: HttpExchange) -> None:
+    def end(self, exchange: HttpExchange, never_left: Id | None) -> None:
         self._exchanges.discard(exchange)
+        if never_left is not None:
+            self._never_left = never_left
 
     @property
     def closed(self) -> bool:
@@ -199,7 +202,7 @@ class HttpExchange:
                 try:
                     return await self._next()
                 finally:
-                    transport.end(self)
+                    transport.end(self, None if self._body.begun else self._id)
                     self._spent = self._spent or scope.cancel_called
         if transport.closed:
             raise self._client.lost(transport.closed_because)

@@ -16,6 +16,8 @@ import pytest
 
 from mcp_client import (
     CallTimeout,
+    CallWithdrawn,
+    CancelToken,
     ConfigError,
     ConnectError,
     ConnectionLost,
@@ -313,19 +315,34 @@ async def test_answers_to_a_server_that_does_not_read_are_dropped_at_a_cap() -> 
 
 
 async def test_a_call_cancelled_before_it_was_written_never_runs(tmp_path: Path) -> None:
-    resume = tmp_path / "go-on"
-    async with _session() as session:
+    resume, records = tmp_path / "go-on", list[Any]()
+    async with _session(audit=records.append) as session:
         await session.call_tool("stop-reading", {"until": str(resume)})
         blocked = {"text": "x" * 300_000}
-        for _ in range(3):
-            with pytest.raises(CallTimeout):
-                await session.call_tool("length", blocked, timeout=0.1)
+        with pytest.raises(CallTimeout, match="it may have run"):  # some of it has left
+            await session.call_tool("length", blocked, timeout=0.1)
+        with pytest.raises(ConnectError, match="nothing was sent") as caught:
+            await session.call_tool("length", blocked, timeout=0.1)
+        assert (caught.value.retryable, caught.value.tool) == (True, "length")
+        token = CancelToken()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_withdrawn, session, blocked, token)
+            await _until_it_waits()
+            token.cancel("no")
+        closed = [record for record in records if record["event"] == "closed"][1:]
+        assert [record["delivery"] for record in closed] == ["unknown", "not_sent", "not_sent"]
+        assert [record["sent_bytes"] > 0 for record in closed] == [True, False, False]
         assert session._connection.transport.unread() < 2 * 300_000
         resume.touch()
         await _goes_on(session)
         told = json.loads((await session.call_tool("seen")).text)
         assert "notifications/cancelled" in [notice["method"] for notice in told]
         assert len(await _cancelled(session)) == 1, "the others were never sent"
+
+
+async def _withdrawn(session: Session, arguments: Any, token: CancelToken) -> None:
+    with pytest.raises(CallWithdrawn):
+        await session.call_tool("length", arguments, cancel=token)
 
 
 # ---------------------------------------------------------------------- giving up

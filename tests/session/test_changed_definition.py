@@ -11,6 +11,8 @@ import pytest
 from mcp_client import (
     Allow,
     CallDenied,
+    CallTimeout,
+    ConnectError,
     Deny,
     JsonRpcError,
     MemoryServer,
@@ -18,6 +20,7 @@ from mcp_client import (
     Rules,
     ServerError,
     Session,
+    Timeouts,
     ToolCall,
     UnknownTool,
     allow_all,
@@ -303,6 +306,31 @@ async def test_a_definition_that_expired_and_cannot_be_fetched_again_is_not_call
         clock.jump(0.2)
         with pytest.raises(ServerError, match="no list now"):
             await session.call_tool("run")
+    assert len(server.sent) == 1
+
+
+async def test_a_call_whose_definition_did_not_come_in_time_was_not_sent(clock: Clock) -> None:
+    server, lists = Server("2026-07-28", ttlMs=100), list[Any]()
+
+    async def silent(message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+        if message.get("method") == "tools/list":
+            lists.append(message)
+            if len(lists) > 1:
+                clock.jump(100)
+                await anyio.sleep_forever()
+        return server(message, send)
+
+    records: list[Any] = []
+    async with connect(
+        MemoryServer(silent), approval=allow_all, audit=records.append, timeouts=Timeouts(idle=50)
+    ) as session:
+        await session.call_tool("run")
+        clock.jump(0.2)
+        with pytest.raises(ConnectError, match=r"was not sent: .* \(idle clock\)") as caught:
+            await session.call_tool("run")
+    assert caught.value.retryable
+    assert isinstance(caught.value.__cause__, CallTimeout)
+    assert records[-1]["delivery"] == "not_sent"
     assert len(server.sent) == 1
 
 
