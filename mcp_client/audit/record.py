@@ -24,7 +24,9 @@ A call has two records with the same ``call``. In a file each is a line, with th
 ``identity`` is what the server is: a command or a URL, and an HMAC of what may be secret in it,
 under the key of the log, so that servers can be told apart in all of it; without one under a key of
 this process, so that they can be told apart only among the records of one process. ``context`` is
-what the caller gave as ``call_tool(context=...)``, ``redacted`` the JSON pointers of arguments that
+what the caller gave as ``call_tool(context=...)``, ``findings`` have ``kind`` and ``text``, and
+``about`` where a value tells two of a kind apart (``Finding``); beyond 32, ``more_findings`` counts
+the rest. ``redacted`` are the JSON pointers of arguments that
 were left out. ``opened`` also has ``repeats``, the attempt that this one follows, and ``origin``,
 "app" where a tool's view made the call and not the host. Members that were not found out (the tool
 is unknown, the arguments are not JSON) are null.

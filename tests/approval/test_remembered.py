@@ -24,6 +24,7 @@ from mcp_client import (
     CallDenied,
     ConfigError,
     Deny,
+    Finding,
     HttpServer,
     MemoryServer,
     Remember,
@@ -32,11 +33,13 @@ from mcp_client import (
     Rules,
     Session,
     StdioServer,
+    Ticket,
     ToolCall,
     connect,
     one_at_a_time,
 )
 from mcp_client.approval.gate import Gate
+from mcp_client.approval.memory import ApprovalMemory
 from mcp_client.approval.one_call import OneCallApproval
 from mcp_client.protocol.canonical_json import canonical
 from mcp_client.session.connect import _transport
@@ -301,6 +304,29 @@ async def test_findings_that_were_not_there_when_it_was_given_void_a_yes() -> No
         assert len(server.asked) == 2, "the second answer was given knowing the finding"
         await session.call_tool("a", {"n": ["something else"]})
     assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize("scope", ["session", "always"])
+def test_a_finding_in_other_words_asks_nobody_again_and_one_of_another_value_does(
+    tmp_path: Path, scope: Any
+) -> None:
+    def found(text: str, about: str) -> ToolCall:
+        return ToolCall.example("read", findings=[Finding("hidden_text", text, about)])
+
+    file = tmp_path / "answers.json"
+    once, asked = OneCallApproval(), found("hidden text", "a title")
+    once.keep(asked, asked)
+    ApprovalMemory(lambda: "one server", Answers(file)).keep(asked, Remember("always"))
+    memory = ApprovalMemory(lambda: "one server", Answers(file))
+    if scope == "session":
+        memory = ApprovalMemory(lambda: "one server")
+        memory.keep(asked, Remember("session"))
+    reworded, other = found("its text has hidden text", "a title"), found("hidden text", "a name")
+    ticket = Ticket("1", asked, 0.0, 0.0)
+    assert memory.recall(reworded) and once.recall(reworded) and ticket.holds_for(reworded)
+    assert not (memory.recall(other) or once.recall(other) or ticket.holds_for(other))
+    of_another_kind = ToolCall.example("read", findings=[Finding("look_alike", "x", "a title")])
+    assert not (memory.recall(of_another_kind) or once.recall(of_another_kind))
 
 
 async def test_drift_from_the_pins_voids_a_yes_that_was_given_before(tmp_path: Path) -> None:

@@ -146,6 +146,7 @@ async def test_a_malformed_tool_is_left_out_with_its_reason_and_spoils_no_other(
     (rejected,) = tools.rejected
     assert rejected.name == name
     assert reason in rejected.reason
+    assert rejected.kind == ("schema" if "not a JSON Schema" in reason else "invalid")
 
 
 @pytest.mark.parametrize("odd", [None, True, False, {}])
@@ -159,7 +160,7 @@ async def test_of_two_tools_with_one_name_neither_is_taken() -> None:
     server = Server({"tools": [first, tool("a")], "nextCursor": "x"}, {"tools": [second]})
     tools = await server.catalog.tools()
     assert [tool.name for tool in tools] == ["a"]
-    assert [rejected.name for rejected in tools.rejected] == ["twin", "twin"]
+    assert [(one.name, one.kind) for one in tools.rejected] == [("twin", "same_name")] * 2
     with pytest.raises(UnknownTool, match="'twin' was rejected: 2 tools have this name"):
         await server.catalog.find("twin")
 

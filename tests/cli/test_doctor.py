@@ -52,6 +52,7 @@ def test_a_server_that_ends_at_the_probe_for_a_newer_revision_is_old_and_no_wors
     [
         (server("scripted", "--print-and-exit"), "cannot start: the key none is no good"),
         ("/no/such/program --stdio", "cannot be run"),
+        ("/no/such/program --stdio", "Install the program, or give its full path."),
         ("http://127.0.0.1:9/mcp", "cannot connect"),
         ("sleep 1000", "has not read what it was sent"),
     ],

@@ -168,8 +168,10 @@ async def test_closing_settles_what_waits_from_another_task_and_twice(make: Make
         lost: list[int] = []
 
         async def wait(id: int) -> None:
-            with pytest.raises(ConnectionLost):
+            with pytest.raises(ConnectionLost) as caught:
                 await _ask(transport, id, "never")
+            assert caught.value.why
+            assert "may have run" not in caught.value.why
             lost.append(id)
 
         async with anyio.create_task_group() as group:
