@@ -242,6 +242,9 @@ async def _configured(
             note(problem)
     async with host:
         try:
+            refused = host.status()[target.name].error
+            if isinstance(refused, StartDenied):  # session() would ask again
+                raise refused
             session = await host.session(target.name)
         except StartDenied as error:
             raise _denied(error, target) from None

@@ -124,3 +124,13 @@ def test_a_server_of_a_project_is_asked_about_once(tmp_path: Path) -> None:
     status, text = ended(at_terminal(*words, home=tmp_path))
     assert (status, "Start it?" in text) == (0, False)
     assert sys.executable not in text
+
+
+def test_a_no_to_a_server_of_a_project_is_not_asked_about_again(tmp_path: Path) -> None:
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {"sky": {"command": "never-run"}}}))
+    child = at_terminal("tools", "sky", "--config", str(config), home=tmp_path)
+    child.expect(r"Start it\? ")
+    child.sendline("n")
+    status, text = ended(child)
+    assert (status, "Start it?" in text) == (3, False)
