@@ -109,11 +109,11 @@ def _user_places() -> list[tuple[Path, str]]:
     if sys.platform == "darwin":
         data = config = home / "Library" / "Application Support"
     elif sys.platform == "win32":
-        data = config = Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming")
+        data = config = _folder("APPDATA", home / "AppData" / "Roaming")
     else:
         data = home / ".config"
-        config = Path(os.environ.get("XDG_CONFIG_HOME") or data)
-    codex = Path(os.environ.get("CODEX_HOME") or home / ".codex")
+        config = _folder("XDG_CONFIG_HOME", data)
+    codex = _folder("CODEX_HOME", home / ".codex")
     return [
         (config / "mcp-client" / "mcp.json", "mcp-client"),
         (data / "Claude" / "claude_desktop_config.json", "claude-desktop"),
@@ -126,3 +126,10 @@ def _user_places() -> list[tuple[Path, str]]:
         (home / ".gemini" / "settings.json", "gemini"),
         (codex / "config.toml", "codex"),
     ]
+
+
+def _folder(variable: str, otherwise: Path) -> Path:
+    """A relative path counts for nothing, as XDG's specification has it: in a project's folder it
+    would make the project's file a person's own."""
+    path = Path(os.environ.get(variable) or otherwise)
+    return path if path.is_absolute() else otherwise

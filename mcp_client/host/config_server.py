@@ -291,6 +291,13 @@ class _Server:
             self._options["exclude"] = ("*",)
         if fields.flag("disabled") or fields.flag("enabled") is False:
             self._options["enabled"] = False
+        if fields.flag("required"):
+            fields.note(
+                "required",
+                "has no effect here: name the server in Host.from_config(required=[...])",
+            )
+        if fields.raw("resource") is not None:
+            fields.note("oauth_resource", "has no effect here: a login is for the server's URL")
         description = fields.raw("description")
         if isinstance(description, str):
             self._options["description"] = safe_text(description)

@@ -69,8 +69,12 @@ class Host(LibraryOfHost):
     ) -> None:
         """``servers`` are by the name they go by from here on, each whatever ``connect`` takes or a
         ``ServerConfig``. ``naming`` is how their tools are called: see ``mcp_client.host.naming``.
-        ``required`` names those without which entering raises. The other options are those of
-        ``connect``, for all servers: one approval hook, one audit log, one lock file of pins.
+        ``required`` names those without which entering raises.
+
+        The other options are those of ``connect``, for all servers, and described there:
+        ``approval``, ``answers``, ``trusted``, ``audit``, ``audit_failure``, ``redaction``,
+        ``pins``, ``validation``, ``argument_validation``, ``handlers``, ``extensions``,
+        ``timeouts``, ``limits``, ``retry`` and ``client_info``.
 
         Entering opens all servers side by side, but lazy ones. One that fails costs only its own
         tools, and is tried again later and later. One that is slow is waited for, up to ten

@@ -64,10 +64,20 @@ class ServerConfig:
         for name in ("enabled", "lazy"):
             if type(getattr(self, name)) is not bool:
                 raise ConfigError(f"ServerConfig({name}={getattr(self, name)!r}): True or False")
-        if isinstance(self.server, ServerConfig):
-            raise ConfigError("ServerConfig(ServerConfig(...)): give the server itself")
+        _check_server(self.server)
         if self.description is not None and not isinstance(self.description, str):
             raise ConfigError(f"ServerConfig(description={self.description!r}): give a text")
+
+
+def _check_server(server: AnyServer | ServerConfig) -> None:
+    if isinstance(server, ServerConfig):
+        raise ConfigError("ServerConfig(ServerConfig(...)): give the server itself")
+    if isinstance(server, str):
+        from ..transports.http_server import HttpServer
+
+        HttpServer(server)  # it is a URL, or this says what to give instead
+    elif isinstance(server, Sequence) and server:
+        StdioServer(server[0], tuple(server[1:]))
 
 
 class ToolFilter:

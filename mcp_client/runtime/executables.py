@@ -43,8 +43,9 @@ def environment_of(given: Mapping[str, str]) -> dict[str, str]:
 def find_executable(command: str, cwd: str | None, env: Mapping[str, str]) -> str | None:
     """The absolute path of the file to run; None where it is not found.
 
-    As the system does it: a path is relative to the directory the server runs in. (``shutil.which``
-    does the same and takes the modules of three compressors to be loaded.)
+    As the system does it: a path is relative to the directory the server runs in. But what stands
+    relative on PATH, or empty, is not looked through: in the folder of a project, that would be the
+    project's own programs. (``shutil.which`` takes the modules of three compressors to be loaded.)
     """
     if sys.platform == "win32":
         return windows_command.find_executable(command, cwd, env)
@@ -52,7 +53,7 @@ def find_executable(command: str, cwd: str | None, env: Mapping[str, str]) -> st
         candidates = [os.path.join(cwd or "", command)]
     else:
         folders = env.get("PATH", os.defpath).split(os.pathsep)
-        candidates = [os.path.join(folder, command) for folder in folders]
+        candidates = [os.path.join(path, command) for path in folders if os.path.isabs(path)]
     for path in candidates:
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return os.path.abspath(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -352,8 +353,10 @@ bearer_token_env_var = "MISSING"
     assert [(problem.line, problem.key) for problem in config.problems] == [
         (12, "mcp_servers.docs.default_tools_approval_mode"),
         (17, "mcp_servers.docs.tools"),
+        (25, "mcp_servers.figma.required"),
         (33, "mcp_servers.missing.bearer_token_env_var"),
     ]
+    assert "Host.from_config(required=[...])" in config.problems[2].message
     assert "'MISSING'" in config.problems[-1].message
 
 
@@ -439,6 +442,29 @@ def test_configs_of_a_project_and_of_the_user_are_found(
     for each in found:
         config = load_config(each.path)
         assert (config.program, config.scope) == (each.program, each.scope)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "file"),
+    [
+        ("XDG_CONFIG_HOME", ".", "mcp-client/mcp.json"),
+        ("XDG_CONFIG_HOME", "config", "config/mcp-client/mcp.json"),
+        ("CODEX_HOME", ".codex", ".codex/config.toml"),
+        ("CODEX_HOME", "..", "../config.toml"),
+    ],
+)
+def test_a_relative_folder_of_settings_makes_no_file_the_users(
+    project: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, file: str
+) -> None:
+    (project / "inner").mkdir()
+    monkeypatch.chdir(project / "inner" if value == ".." else project)
+    path = Path(os.path.abspath(file))
+    written(path, {} if path.suffix == ".json" else "")
+    monkeypatch.setenv(variable, value)
+    assert load_config(path).scope == "project"
+    assert not [each for each in find_configs() if each.scope == "user"]
+    monkeypatch.setenv(variable, os.path.abspath(value))
+    assert load_config(path).scope == "user"
 
 
 def test_the_files_of_the_home_folder_are_the_users_wherever_one_looks_from(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import pydoc
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -30,8 +32,10 @@ from mcp_client import (
     ToolCall,
     UnknownTool,
     allow_all,
+    connect,
     verify_audit,
 )
+from mcp_client.host.options import HostOptions
 from tests.host.toolbox import Toolbox, names, until
 from tests.server.start import scripted
 
@@ -558,6 +562,13 @@ class TestOptions:
                     with pytest.raises(CallWithdrawn, match="changed my mind"):
                         await call(name, cancel=token)
             assert lazy.asked == []
+
+    def test_help_names_every_option(self) -> None:
+        text = pydoc.render_doc(Host, renderer=pydoc.TextDoc())
+        options = {*inspect.signature(connect).parameters, *HostOptions.__annotations__}
+        for name in options - {"server", "name", "revision", "record"}:
+            assert f"``{name}``" in text, name
+            assert name in HostOptions.__annotations__, name
 
     async def test_its_repr_has_the_number_of_its_servers_and_no_address(self) -> None:
         made = Host({"one": Toolbox().server, "two": ServerConfig("https://u:pw@x.example?key=k")})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -24,6 +25,20 @@ from mcp_client.host.server_config import ToolFilter
 def test_a_wrong_option_is_refused_by_its_name(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(options))):
         ServerConfig("https://example.com/mcp", **options)
+
+
+@pytest.mark.parametrize(
+    ("server", "says"),
+    [
+        ("node x.js", "StdioServer('node', ['x.js'])"),
+        ("example.com/mcp", "https://example.com/mcp"),
+        ("", "give a URL"),
+        (["node", 3], "a list of texts"),
+    ],
+)
+def test_what_is_no_server_is_refused_at_once(server: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        ServerConfig(server)
 
 
 def test_a_config_does_not_show_its_server() -> None:
