@@ -94,7 +94,8 @@ async def doctor(options: argparse.Namespace) -> int:
     await _examine(report, transport, options)
     _judge_times(report)
     if options.json:
-        print_json({**asdict(report), "verdict": report.verdict})
+        found = [finding.to_json() for finding in report.findings]
+        print_json({**asdict(report), "findings": found, "verdict": report.verdict})
     else:
         _show(report)
     return report.code
@@ -162,7 +163,7 @@ async def _check_promises(report: Report, session: Session, options: argparse.Na
         left = len(listed.rejected) - MOST
         if left > 0:
             report.found("breaks promises", f"{left} more of {method} cannot be used", "")
-        report.notes += [str(finding) for finding in getattr(listed, "findings", ())]
+        report.findings += getattr(listed, "findings", ())
         if feature == "tools":
             await check_tools(report, session, listed, options)
 
@@ -307,9 +308,10 @@ def _show(report: Report) -> None:
     for step in report.steps:
         took = "" if step.seconds is None else f" after {step.seconds:.2f} s"
         print_text(f"    {step.at:6.2f}  {step.what}: {step.outcome}{took}")
-    if report.notes:
+    notes = [*report.notes, *map(str, report.findings)]
+    if notes:
         print_text("\nLook at these:")
-        for note in report.notes[:MOST]:
+        for note in notes[:MOST]:
             print_text(f"    {safe_text(note, 400)}")
-        if len(report.notes) > MOST:
-            print_text(f"    and {len(report.notes) - MOST} more")
+        if len(notes) > MOST:
+            print_text(f"    and {len(notes) - MOST} more")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..catalog.finding import Finding
 from .exits import DONE
 
 __all__ = ["MOST", "Problem", "Report", "Step"]
@@ -42,6 +43,7 @@ class Report:
     """What the server declares, and whether it was so."""
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     """What a person should look at: texts that could mislead a model, and the like."""
     code: int = DONE
 
