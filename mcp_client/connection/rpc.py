@@ -120,6 +120,8 @@ class CallOptions:
     """``cancel_requests()`` as it was when the call began."""
     ids: list[Id] | None = None
     """Where the ids of its requests are noted."""
+    holds: bool = False
+    """Whether it must not be sent once a person was asked to log in: see ``Transport.hold``."""
     withdraws: bool = True
     """Whether the server is told with a notification when the request is given up."""
 
@@ -293,6 +295,8 @@ class RpcConnection:
             options.traffic.send(text)
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("%s > %s id=%s (%d characters)", self.server, method, id, len(text))
+        if options.holds and transport.has_headers:
+            transport.hold(id)
         started = self.clock.time()
         until = started + min(timeouts.idle, timeouts.total)
         try:

@@ -20,7 +20,7 @@ _LOOK = 0.5
 
 
 class PausableClock:
-    __slots__ = ("_loop", "_lost", "_people", "_scopes", "_since", "time")
+    __slots__ = ("_loop", "_lost", "_people", "_scopes", "_since", "pauses", "time")
 
     def __init__(self, loop: Callable[[], float]) -> None:
         self.time = loop
@@ -30,6 +30,8 @@ class PausableClock:
         self._lost = 0.0
         self._since = 0.0
         self._people = 0
+        self.pauses = 0
+        """How many people have been asked so far."""
         self._scopes: dict[anyio.CancelScope, float] = {}
 
     def now(self) -> float:
@@ -62,8 +64,13 @@ class PausableClock:
         finally:
             self.go()
 
+    @property
+    def is_paused(self) -> bool:
+        return self._people > 0
+
     def stop(self) -> None:
         self._people += 1
+        self.pauses += 1
         self.time = self.now
         if self._people == 1:
             self._since = self._loop()

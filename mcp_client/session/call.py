@@ -20,7 +20,7 @@ import itertools
 import json
 import math
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NewType
@@ -33,7 +33,7 @@ from ..catalog.result import ToolResult
 from ..catalog.tools import Catalog
 from ..connection.cancellation import CancelToken, stop_if_cancelled
 from ..connection.connection import Connection, session_ended
-from ..connection.rpc import CallOptions, RpcConnection, Traffic
+from ..connection.rpc import CallOptions, Traffic
 from ..connection.tracing import call_span
 from ..errors import (
     CallDenied,
@@ -47,10 +47,11 @@ from ..errors import (
 )
 from ..handlers.input_rounds import InputRequest, InputRequiredLoop
 from ..protocol.canonical_json import NotJson, json_object
-from ..protocol.era import Complete, InputRequired
+from ..protocol.era import Complete, InputRequired, Reading
 from ..protocol.headers import HEADER_MISMATCH
 from ..protocol.jsonrpc import Json
 from ..runtime.event_loop import cancel_requests, current
+from ..transports.base import PersonAsked
 from ..validation.worker_pool import WorkerPool
 from .call_state import CallState
 from .in_force import InForce, changes, check_audience, check_options, is_task, not_fetched
@@ -63,6 +64,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Approved", "Caller"]
 
+_LOGINS = 3
+"""Times that somebody may be asked to log in for one call."""
 Approved = NewType("Approved", ToolCall)
 """A call that the gate said yes to, not yet used."""
 
@@ -172,7 +175,14 @@ class Caller:
             approved = await self._approve(call, frozen)
             if self._may_have_changed(now):
                 now, approved = await self._approve_changed(call, now, approved)
-            raw = await self._send(call, approved, now.rpc)
+            while True:
+                try:
+                    raw = await self._send(call, approved, now)
+                    break
+                except PersonAsked:  # to log in, and then the definition was another one
+                    if call.logins > _LOGINS:
+                        raise
+                now, approved = await self._approve_changed(call, now, approved)
             if raw is None:
                 call.ending = self._ending(call, approved, now)
                 return None
@@ -315,9 +325,9 @@ class Caller:
         raise CallDenied(f"not approved: {reason}; call again", reason=reason)
 
     async def _send(
-        self, call: CallState, approved: Approved, rpc: RpcConnection
+        self, call: CallState, approved: Approved, now: InForce
     ) -> dict[str, Any] | None:
-        plan, token = call.plan, call.cancel
+        plan, token, rpc = call.plan, call.cancel, now.rpc
         if rpc.mirrors and plan.mirrors is None:
             plan.mirrors = approved.tool.mirrors
         before = call.cancel_requests or 0
@@ -330,12 +340,10 @@ class Caller:
             traffic=call.traffic,
             cancel=token,
             cancel_requests=before,
+            holds=True,
         )
-        method = "tools/call"
-        fields: dict[str, Any] = {
-            "name": approved.tool.name,
-            "arguments": Json(approved.arguments_json),
-        }
+        method, arguments = "tools/call", Json(approved.arguments_json)
+        fields: dict[str, Any] = {"name": approved.tool.name, "arguments": arguments}
         timeouts = call.timeouts.after(call.seconds) if call.seconds else call.timeouts
         if call.as_task:
             from ..extensions.core_task import asking, creation
@@ -352,7 +360,12 @@ class Caller:
         calls = self._rounds.calls
         calls[approved.id] = approved
         try:
-            reading = await rpc.request(method, fields, timeouts, options)
+            try:
+                reading = await rpc.request(method, fields, timeouts, options)
+            except PersonAsked:
+                send_again = partial(rpc.request, method, fields, timeouts, options)
+                reading = await self._after_login(call, now, send_again)
+            options.holds = False  # what follows belongs to a call that has begun
             if call.as_task:
                 reading = creation(reading.result)
             if type(reading) is Complete:
@@ -370,6 +383,24 @@ class Caller:
             del calls[approved.id]
             if call.retry is not None:
                 call.seconds += rpc.now() - started
+
+    async def _after_login(
+        self, call: CallState, now: InForce, send: Callable[[], Awaitable[Reading]]
+    ) -> Reading:
+        """Somebody logged in before the call could be sent. Raises ``PersonAsked`` where its
+        definition is no longer the same, and after too many logins."""
+        while True:
+            call.logins += 1
+            self._tools.mark_outdated()
+            is_same = not changes(now, await self._resolve(call.name, current=True))
+            if not is_same or call.logins > _LOGINS:
+                raise PersonAsked(
+                    "the server asked for one login after another; the call was not sent"
+                )
+            try:
+                return await send()
+            except PersonAsked:
+                continue
 
     def read(self, raw: dict[str, Any], tool: str) -> ToolResult:
         if raw.get("isError"):  # what a server was given to keep secret is often in these

@@ -57,6 +57,8 @@ class CallState:
     cancel_requests: int | None = None
     """Those to cancel the caller's task that were open before any callback could run."""
     span: CallSpan | None = None
+    logins: int = 0
+    """Times that somebody was asked to log in before it could be sent."""
     attempts: int = 1
     """Those that ``retry`` counts, this one included."""
     seconds: float = 0.0

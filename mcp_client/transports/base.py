@@ -26,7 +26,7 @@ from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
 from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
-from ..errors import ConnectError, McpError
+from ..errors import AuthError, ConnectError, McpError
 from ..protocol.era import Era
 from ..protocol.jsonrpc import ErrorResponse, Id, Notification, Request, Response
 from ..runtime.known_secrets import KnownSecrets
@@ -40,6 +40,7 @@ __all__ = [
     "Credentials",
     "Exchange",
     "Owner",
+    "PersonAsked",
     "Received",
     "Transport",
     "TransportContext",
@@ -97,6 +98,10 @@ class AnnouncedSilence(NamedTuple):
 Received: TypeAlias = Response | ErrorResponse | Notification | AnnouncedSilence
 
 
+class PersonAsked(AuthError):
+    """A request that is held (``Transport.hold``) was not sent: somebody was asked meanwhile."""
+
+
 class Exchange(Protocol):
     """One request under way."""
 
@@ -141,6 +146,11 @@ class Transport(ABC):
         """Told which era holds from now on: in the handshake era before ``initialized`` is sent."""
         self.owner = era.owner
         self.era = era
+
+    def hold(self, id: Id) -> None:  # noqa: B027 - most ask nobody
+        """The request ``id``, which is the next, is not to be sent once a person was asked about
+        something else, such as a login, after ``exchange`` was called: it raises
+        ``PersonAsked``, because what it does may have been changed meanwhile."""
 
     async def ready(self) -> None:  # noqa: B027 - most have nothing to do
         """Called once the session stands, before anything else is sent. Never raises."""

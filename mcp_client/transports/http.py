@@ -119,8 +119,10 @@ class HttpTransport(HttpBasedTransport):
             client = self._open_client()
         own = {**POSTED, **self._session_headers, **headers}
         if self._session is not None:
-            return await self._session.exchange(id, text, own, until)
-        return HttpExchange(self, client, id, (own, text))
+            stale = self._is_stale(client, id)
+            return await self._session.exchange(id, text, own, until, stale)
+        body = RequestBody(text.encode("utf-8", "replace"), self._is_stale(client, id))
+        return HttpExchange(self, client, id, (own, body))
 
     async def _post(self, text: str, headers: Mapping[str, str]) -> None:
         """A one-way message. Whatever the server says to it is noted at most."""
@@ -178,14 +180,13 @@ class HttpExchange:
         transport: HttpTransport,
         client: HttpClient,
         id: Id,
-        message: tuple[Mapping[str, str], str],
+        message: tuple[Mapping[str, str], RequestBody],
     ) -> None:
-        """``message``: headers and text."""
+        """``message``: headers and body."""
         self._transport = transport
         self._client = client
         self._id = id
-        self._headers, text = message
-        self._body = RequestBody(text.encode("utf-8", "replace"))
+        self._headers, self._body = message
         self._response: HttpResponse | None = None
         self._inbox: deque[Response | ErrorResponse | Notification] = deque()
         self._scope: anyio.CancelScope | None = None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Self
 
 import anyio
 
 from ..errors import ConnectError, McpError
 from ..protocol.era import Era
+from ..protocol.jsonrpc import Id
 from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import current
 from ..runtime.pausable_clock import PausableClock
@@ -40,6 +41,7 @@ class HttpBasedTransport(Transport):
         self._closed = False
         self._session_headers: Mapping[str, str] = {}
         self._one_way = 0
+        self._held: Id | None = None
         self.name = name_of_url(server.url)
 
     def fresh(self) -> Self:
@@ -85,6 +87,13 @@ class HttpBasedTransport(Transport):
     def agree(self, era: Era) -> None:
         super().agree(era)
         self._session_headers = era.session_headers
+
+    def hold(self, id: Id) -> None:
+        self._held = id
+
+    def _is_stale(self, client: HttpClient, id: Id) -> Callable[[], bool] | None:
+        """For the body of the request ``id``."""
+        return client.asked_from_now() if id == self._held else None
 
     def _open_client(self) -> HttpClient:
         if self._client is None or self._closed:

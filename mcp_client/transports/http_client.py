@@ -278,6 +278,7 @@ class HttpClient:
         try:
             request = await anext(flow)
             while True:
+                body.check()
                 response = await pool.send(request, body)
                 try:
                     request = await flow.asend(response)
@@ -309,6 +310,11 @@ class HttpClient:
             http_status=status,
             server=self.context.server,
         )
+
+    def asked_from_now(self) -> Callable[[], bool]:
+        """Tells whether a person was asked since this was called, such as to log in."""
+        clock, before, paused = self.clock, self.clock.pauses, self.clock.is_paused
+        return lambda: paused or clock.pauses != before
 
     def not_connected(self) -> ConnectError:
         """For a request whose time ran out before it could leave."""

@@ -116,8 +116,14 @@ class HttpSession:
     # ---------------------------------------------------------------- requests
 
     async def exchange(
-        self, id: Id, text: str, headers: Mapping[str, str], until: float
+        self,
+        id: Id,
+        text: str,
+        headers: Mapping[str, str],
+        until: float,
+        stale: Callable[[], bool] | None = None,
     ) -> PostedExchange:
+        """``stale``: see ``RequestBody.is_stale``."""
         if self.gone:
             raise session_lost(self.client)
         # The host's functions are asked in the caller's own task, where its context variables are.
@@ -131,7 +137,7 @@ class HttpSession:
             raise self.client.not_connected()
         inner = self._multiplexer.exchange(id)
         own = {**headers, **self.headers}
-        body = RequestBody(text.encode("utf-8", "replace"))
+        body = RequestBody(text.encode("utf-8", "replace"), stale)
         task = self._tasks.start(lambda: self._post(inner, own, body, given))
         return PostedExchange(self, inner, body, task)
 

@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +22,7 @@ import httpx
 
 from ..errors import ConfigError
 from ..runtime.loopback import is_loopback
+from .base import PersonAsked
 from .http_proxies import proxy_for
 from .http_server import origin_of, shown
 
@@ -150,6 +151,8 @@ class RequestBody(httpx.AsyncByteStream):
     """
 
     data: bytes = field(repr=False)
+    is_stale: Callable[[], bool] | None = field(default=None, repr=False)
+    """Whether it must not be sent now, or again: see ``Transport.hold``."""
     begun: bool = field(default=False, init=False)
     """Whether the connection was given it to send, which comes after the headers: until then no
     server can have taken the request up."""
@@ -162,9 +165,18 @@ class RequestBody(httpx.AsyncByteStream):
         self.withdrawn = not self.begun
         return self.withdrawn
 
+    def check(self) -> None:
+        """Raises ``PersonAsked`` where it must not be sent any more."""
+        if self.is_stale is not None and self.is_stale():
+            raise PersonAsked(
+                "somebody logged in before the request could be sent; nothing was sent",
+                retryable=True,
+            )
+
     def __aiter__(self) -> AsyncIterator[bytes]:
         if self.withdrawn:
             raise anyio.ClosedResourceError
+        self.check()
         self.begun = True
         return _Chunk(self.data)
 

@@ -241,6 +241,9 @@ class RecordingTransport(Transport):
     def in_doubt(self, value: bool) -> None:
         self._inner.in_doubt = value
 
+    def hold(self, id: Id) -> None:
+        self._inner.hold(id)
+
     @property
     def never_left(self) -> Id | None:  # type: ignore[override]
         return self._inner.never_left

@@ -140,7 +140,7 @@ class SseTransport(HttpBasedTransport):
     ) -> SseExchange:
         client = self._open_client()
         inner = self._multiplexer.exchange(id)
-        body = RequestBody(text.encode("utf-8", "replace"))
+        body = RequestBody(text.encode("utf-8", "replace"), self._is_stale(client, id))
         try:
             with client.clock.scope(until) as scope:
                 if self._abandoned:
