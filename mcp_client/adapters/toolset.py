@@ -17,7 +17,7 @@ import anyio
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, tools_of
 from ..connection.rpc import OnProgress
-from ..errors import ConfigError, McpError
+from ..errors import ConfigError, InvalidArguments, McpError, UnknownTool
 from ..runtime.event_loop import in_event_loop
 from ..runtime.limits import Timeouts
 from ..runtime.safe_text import safe_text
@@ -211,7 +211,9 @@ class Toolset:
 
         Returns the messages to append, in the order of the calls; none where the model made no
         call. Every call passes the approval hook, and every call has exactly one answer: a
-        refusal, an error and a timeout are answers that say what the model may do now. The options
+        refusal, an error and a timeout are answers that say what the model may do now. A call that
+        cannot be made (no tool has that name, its arguments are not JSON) is in the audit as well.
+        The options
         are those of ``call_tool``, for each call; ``max_chars`` limits the text of one answer, and
         what is too much is left out of its middle.
 
@@ -245,6 +247,7 @@ class Toolset:
         if target is not None:
             _check_target(target)
         calls = self.calls(response)
+        await self._record_not_made(target, calls, options.get("context"))
         outcomes: list[Outcome] = [None] * len(calls)
 
         async def make(number: int) -> None:
@@ -258,6 +261,17 @@ class Toolset:
         elif wanted:
             await _side_by_side(make, wanted)
         return self.results(zip(calls, outcomes, strict=True), max_chars=max_chars)
+
+    async def _record_not_made(
+        self, target: Any, calls: Sequence[ModelCall], context: Hashable
+    ) -> None:
+        """Have the calls in the audit that the model asked for and that cannot be made."""
+        record = getattr(target, "_record_not_made", None)
+        known = set(self.names.values())
+        for call in calls if record is not None else ():
+            if call.problem is not None:
+                kind = InvalidArguments if call.name in known else UnknownTool
+                await record(call.name, kind(call.problem), context)  # type: ignore[misc]
 
     def results(
         self, pairs: Iterable[tuple[ModelCall, Outcome]], *, max_chars: int = _MAX_CHARS

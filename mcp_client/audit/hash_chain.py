@@ -83,6 +83,10 @@ class Position(NamedTuple):
     hash: str
 
 
+_KINDS = ("tool", "skill", "resource", "prompt")
+"""What a record may be of."""
+
+
 @dataclass(frozen=True, slots=True)
 class OpenCall:
     """A call whose entry was opened and not closed: it runs, or its process was killed."""
@@ -341,7 +345,7 @@ class _Check:
             self._open[key] = OpenCall(
                 call=str(record.get("call")),
                 server=str(record.get("server")),
-                tool=str(record.get("tool") or record.get("skill")),
+                tool=str(next((record[kind] for kind in _KINDS if record.get(kind)), None)),
                 time=str(record.get("time")),
                 process=process if isinstance(process, int) else 0,
                 file=str(path),

@@ -45,7 +45,9 @@ the answer names a person: with the source "memory", the one whose yes is rememb
 ``expires`` where the yes is for more calls than this one, and ends then. An ``opened`` without its
 ``closed`` is a call that runs, or whose process was killed.
 
-Loading a skill has two such records, too: see ``skill_load``.
+Loading a skill has two such records, too: see ``skill_load``; so have reading a resource and
+getting a prompt: see ``library_read``. A call that a model asked for and that was not made, because
+no tool has that name or its arguments are not JSON, has them as a call that fails.
 
 A third event, ``revoked``, is a remembered answer that was forgotten: its ``tool``,
 ``fingerprint``, ``scope``, ``context``, perhaps ``origin``, the time it was ``given`` and by whom
@@ -86,6 +88,7 @@ from .redaction import Redaction, redaction_of
 from .sinks import AuditSink, Identity, Sink, sink_of
 
 if TYPE_CHECKING:
+    from .library_read import LibraryRead
     from .skill_load import SkillLoad
 
 __all__ = ["Audit", "AuditSink", "AuditTo", "Entry", "OnAuditFailure"]
@@ -192,6 +195,21 @@ class Audit:
         from .skill_load import SkillLoad
 
         return SkillLoad(self, id, uri, context=context)
+
+    def library_read(
+        self,
+        id: str,
+        kind: Literal["resource", "prompt"],
+        name: str,
+        arguments: Any,
+        *,
+        context: Hashable,
+        revision: str | None,
+    ) -> LibraryRead:
+        """The entry of one read. Nothing is written before it is opened, or its end."""
+        from .library_read import LibraryRead
+
+        return LibraryRead(self, id, kind, name, arguments, context=context, revision=revision)
 
     def resumed(self, id: str, name: str, process: int) -> Entry:
         """The entry of a call that ``process`` opened, to be closed here."""

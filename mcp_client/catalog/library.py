@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from ..connection.rpc import Traffic
 from ..protocol import notifications as topics
 from ..protocol.content import ResourceLink
 from ..protocol.prompts import Completion, Prompt
@@ -57,15 +58,19 @@ class Library:
         return self._changes("resources", self._resources)
 
     async def read_resource(
-        self, uri: str, timeout: float | Timeouts | None, meta: Mapping[str, Any] | None
+        self,
+        uri: str,
+        timeout: float | Timeouts | None,
+        meta: Mapping[str, Any] | None,
+        traffic: Traffic | None = None,
     ) -> ResourceResult:
         self._requests.require("resources")
         uri = uri_of(uri)
-        return await read(self._reader(timeout, meta), self._requests.server, uri)
+        return await read(self._reader(timeout, meta, traffic), self._requests.server, uri)
 
-    async def follow(self, link: ResourceLink, timeout: float | Timeouts | None) -> ResourceResult:
-        uri = linked(link, self._requests.server, self._origin)
-        return await self.read_resource(uri, timeout, None)
+    def linked(self, link: ResourceLink) -> str:
+        """The URI of a link of this session. Raises ``InvalidArguments``."""
+        return linked(link, self._requests.server, self._origin)
 
     def subscribe_resource(self, uri: str) -> ResourceWatch:
         self._requests.require("resources", "subscribe")
@@ -88,9 +93,10 @@ class Library:
         arguments: Mapping[str, str] | None,
         timeout: float | Timeouts | None,
         meta: Mapping[str, Any] | None,
+        traffic: Traffic | None = None,
     ) -> PromptResult:
         self._requests.require("prompts")
-        reader, server = self._reader(timeout, meta), self._requests.server
+        reader, server = self._reader(timeout, meta, traffic), self._requests.server
         return await get(reader, server, self._origin, name, arguments)
 
     async def complete(
@@ -112,9 +118,12 @@ class Library:
     # ----------------------------------------------------------------- private
 
     def _reader(
-        self, timeout: float | Timeouts | None, meta: Mapping[str, Any] | None
+        self,
+        timeout: float | Timeouts | None,
+        meta: Mapping[str, Any] | None,
+        traffic: Traffic | None,
     ) -> FetchResult:
-        return self._requests.reader(timeout, meta_of(meta))
+        return self._requests.reader(timeout, meta_of(meta), traffic)
 
     def _changes(self, feature: str, listing: PagedEntries[T]) -> ListWatch[ListChanges[T]]:
         self._requests.require(feature)

@@ -24,6 +24,8 @@ __all__ = ["approvals", "audit", "pins", "servers", "stubs"]
 
 _LONGEST_LINE = 1024 * 1024
 _MOST_NOTES = 10
+_NAMES = ("server", "tool", "skill", "resource", "prompt")
+"""What a record may be of."""
 
 
 async def stubs(options: argparse.Namespace) -> int:
@@ -118,8 +120,13 @@ def _show(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"records": records})
         return code
-    rows = [_row(record) for record in records if record.get("event") != "begun"]
-    print_table(rows, "time", "event", "tool", "what")
+    whose = {_call(record): _context(record) for record in records if "context" in record}
+    rows = [
+        _row(record, whose.get(_call(record), ""))
+        for record in records
+        if record.get("event") != "begun"
+    ]
+    print_table(rows, "time", "event", "for", "tool", "what")
     return code
 
 
@@ -137,17 +144,32 @@ def _record(line: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _row(record: dict[str, Any]) -> tuple[str, ...]:
+def _call(record: dict[str, Any]) -> tuple[str, str]:
+    """What tells the call that a record is of from others."""
+    process = record.get("opened_by", record.get("process"))
+    return str(process), str(record.get("call", id(record)))
+
+
+def _context(record: dict[str, Any]) -> str:
+    """Whose call it was, as the host said."""
+    context = record["context"]
+    if context is None or isinstance(context, str):
+        return safe_text(context or "", 60)
+    return safe_text(json.dumps(context, ensure_ascii=False), 60)
+
+
+def _row(record: dict[str, Any], whose: str) -> tuple[str, ...]:
     decision = record.get("decision")
     decision = decision if isinstance(decision, dict) else {}
-    what = "/".join(str(record[name]) for name in ("server", "tool", "skill") if record.get(name))
-    if "arguments" in record:
+    what = "/".join(str(record[name]) for name in _NAMES if record.get(name))
+    if record.get("arguments") is not None:
         said = json.dumps(record["arguments"], ensure_ascii=False)
     else:
         by = decision.get("by") or decision.get("source")
         answer = f"{decision.get('answer', '')} by {by}" if by else ""
         said = " ".join(filter(None, [str(record.get("outcome") or ""), answer]))
-    return str(record.get("time"))[:19], str(record.get("event")), what, safe_text(said, 200)
+    when, event = str(record.get("time"))[:19], str(record.get("event"))
+    return when, event, whose, what, safe_text(said, 200)
 
 
 # ------------------------------------------------------------------------ approvals

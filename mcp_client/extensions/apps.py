@@ -87,6 +87,7 @@ class ViewedServer(Protocol):
         *,
         timeout: float | Timeouts | None = None,
         meta: Mapping[str, Any] | None = None,
+        context: Hashable = None,
     ) -> ResourceResult: ...
 
     def _call_as_app(
@@ -178,7 +179,7 @@ class App:
         """Read a resource of the view's own server, as ``Session.read_resource`` does. Reading
         needs no approval."""
         self._check_open()
-        return await self._server.read_resource(uri, timeout=timeout)
+        return await self._server.read_resource(uri, timeout=timeout, context=self.context)
 
     def link(self, url: object) -> Address:
         """Where a URL leads that the view wants opened (``ui/open-link``): its host, and warnings,

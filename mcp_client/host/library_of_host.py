@@ -48,11 +48,16 @@ class LibraryOfHost:
         return found
 
     async def read_resource(
-        self, uri: str, *, server: str, timeout: float | Timeouts | None = None
+        self,
+        uri: str,
+        *,
+        server: str,
+        timeout: float | Timeouts | None = None,
+        context: Hashable = None,
     ) -> ResourceResult:
-        """The current contents of a resource of that server."""
+        """The current contents of a resource of that server; ``context`` is whose read it is."""
         session = await self._session_of(server)
-        return await session.read_resource(uri, timeout=timeout)
+        return await session.read_resource(uri, timeout=timeout, context=context)
 
     async def get_prompt(
         self,
@@ -61,10 +66,11 @@ class LibraryOfHost:
         *,
         server: str,
         timeout: float | Timeouts | None = None,
+        context: Hashable = None,
     ) -> PromptResult:
-        """The messages of a prompt of that server."""
+        """The messages of a prompt of that server; ``context`` is whose read it is."""
         session = await self._session_of(server)
-        return await session.get_prompt(name, arguments, timeout=timeout)
+        return await session.get_prompt(name, arguments, timeout=timeout, context=context)
 
     async def list_skills(self, *, refresh: bool = False) -> Listed[SkillEntry]:
         """The skills of all connected servers that have some; each says its ``.server``. Those of

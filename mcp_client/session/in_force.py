@@ -20,7 +20,15 @@ from .tool_validation import strictness_of
 if TYPE_CHECKING:
     from .call_state import CallState
 
-__all__ = ["InForce", "changes", "check_audience", "check_options", "is_task", "not_fetched"]
+__all__ = [
+    "InForce",
+    "changes",
+    "check_audience",
+    "check_context",
+    "check_options",
+    "is_task",
+    "not_fetched",
+]
 
 
 def check_options(call: CallState) -> None:
@@ -36,11 +44,15 @@ def check_options(call: CallState) -> None:
     check_cancel(call.cancel)
     if call.retry is not None and not isinstance(call.retry, Retry):
         raise ConfigError(f"retry={call.retry!r}: give Retry(attempts=...)")
+    check_context(call.context)
+
+
+def check_context(context: object) -> None:
     try:
-        hash(call.context)
+        hash(context)
     except TypeError:
         raise ConfigError(
-            f"context= is a {type(call.context).__name__} that has no hash: give a hashable value, "
+            f"context= is a {type(context).__name__} that has no hash: give a hashable value, "
             "such as a text or a tuple of texts"
         ) from None
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..connection.rpc import Traffic
+from ..errors import McpError
+from ..runtime.known_secrets import KnownSecrets
 from ..runtime.limits import Timeouts
 
 if TYPE_CHECKING:
+    from ..audit.library_read import LibraryRead
     from ..catalog.library import Library
     from ..catalog.listed import Listed
     from ..catalog.prompts import PromptResult
@@ -20,13 +24,23 @@ if TYPE_CHECKING:
 
 __all__ = ["LibraryOfSession"]
 
+T = TypeVar("T")
+
 
 class LibraryOfSession:
     """The part of ``Session`` that reads."""
 
-    def __init__(self, make_library: Callable[[], Library]) -> None:
-        """``make_library`` is called with the first use: most sessions only call tools."""
+    def __init__(
+        self,
+        make_library: Callable[[], Library],
+        new_read: Callable[..., LibraryRead | None],
+        secrets: KnownSecrets,
+    ) -> None:
+        """``make_library`` is called with the first use: most sessions only call tools.
+        ``new_read`` makes the entry of one read, where there is an audit."""
         self._make_library = make_library
+        self._new_read = new_read
+        self._given_secrets = secrets
 
     @cached_property
     def _library(self) -> Library:
@@ -54,23 +68,34 @@ class LibraryOfSession:
         *,
         timeout: float | Timeouts | None = None,
         meta: Mapping[str, Any] | None = None,
+        context: Hashable = None,
     ) -> ResourceResult:
         """The current contents of a resource, from the server; never cached, never fetched by us.
 
-        Options as for ``call_tool``; the server may ask for input (2026-07-28). A ``ServerError``
-        with code -32002, or -32602 since 2026-07-28, means that the resource was not found.
+        Options as for ``call_tool``: ``context`` says in the audit whose read it is. The server may
+        ask for input (2026-07-28). A ``ServerError`` with code -32002, or -32602 since 2026-07-28,
+        means that the resource was not found.
         """
-        return await self._library.read_resource(uri, timeout, meta)
+
+        async def read(traffic: Traffic | None) -> ResourceResult:
+            return await self._library.read_resource(uri, timeout, meta, traffic)
+
+        return await self._recorded(self._new_read("resource", uri, None, context), read)
 
     async def follow(
-        self, link: ResourceLink, *, timeout: float | Timeouts | None = None
+        self,
+        link: ResourceLink,
+        *,
+        timeout: float | Timeouts | None = None,
+        context: Hashable = None,
     ) -> ResourceResult:
         """Read what a link in a result points to, with ``read_resource``, ``https`` links included.
 
         Raises ``InvalidArguments`` for a link that is not from a result of this session. The
         server chose the link: the host decides whether to read it.
         """
-        return await self._library.follow(link, timeout)
+        uri = self._library.linked(link)
+        return await self.read_resource(uri, timeout=timeout, context=context)
 
     def subscribe_resource(self, uri: str) -> ResourceWatch:
         """A ``ResourceUpdate`` each time the server says that the resource changed.
@@ -95,12 +120,18 @@ class LibraryOfSession:
         *,
         timeout: float | Timeouts | None = None,
         meta: Mapping[str, Any] | None = None,
+        context: Hashable = None,
     ) -> PromptResult:
         """The messages of a prompt. The server fills in the arguments, and checks them.
 
-        Options as for ``call_tool``; the server may ask for input (2026-07-28).
+        Options as for ``call_tool``: ``context`` says in the audit whose read it is. The server may
+        ask for input (2026-07-28).
         """
-        return await self._library.get_prompt(name, arguments, timeout, meta)
+
+        async def read(traffic: Traffic | None) -> PromptResult:
+            return await self._library.get_prompt(name, arguments, timeout, meta, traffic)
+
+        return await self._recorded(self._new_read("prompt", name, arguments, context), read)
 
     async def complete(
         self,
@@ -117,3 +148,21 @@ class LibraryOfSession:
         known, by name. Nothing is cached: limit how often you ask.
         """
         return await self._library.complete(ref, argument, context, timeout)
+
+    async def _recorded(
+        self, entry: LibraryRead | None, read: Callable[[Traffic | None], Awaitable[T]]
+    ) -> T:
+        try:
+            if entry is not None:
+                await entry.open_read()
+                entry.sending()
+            found = await read(None if entry is None else entry.traffic)
+        except BaseException as error:
+            if isinstance(error, McpError):
+                self._given_secrets.hide(error)
+            if entry is not None:
+                await entry.failed(error)
+            raise
+        if entry is not None:
+            await entry.done_reading()
+        return found

@@ -33,6 +33,7 @@ from ..transports.base import Transport
 from ..validation.worker_pool import WorkerPool
 from .call import Caller
 from .call_state import CallState
+from .in_force import check_context
 from .incoming import Incoming
 from .library_of_session import LibraryOfSession
 from .retry import Retry
@@ -41,6 +42,7 @@ from .skills_of_session import SkillsOfSession
 from .tool_validation import Strictness
 
 if TYPE_CHECKING:
+    from ..audit.library_read import LibraryRead
     from ..catalog.library import Library
     from ..catalog.watch import ToolWatch
     from ..extensions.apps import App
@@ -62,7 +64,7 @@ class Session(LibraryOfSession, SkillsOfSession):
     """
 
     def __init__(self, transport: Transport, setup: Setup) -> None:
-        LibraryOfSession.__init__(self, self._new_library)
+        LibraryOfSession.__init__(self, self._new_library, self._new_read, setup.secrets)
         SkillsOfSession.__init__(self, self._new_skills)
         self.name = setup.name
         """What the host calls the server."""
@@ -308,6 +310,22 @@ class Session(LibraryOfSession, SkillsOfSession):
         from ..catalog.library import Library
 
         return Library(self._reads, self._source, self._subscriptions, self._origin)
+
+    def _new_read(
+        self, kind: Any, name: str, arguments: Any, context: Hashable
+    ) -> LibraryRead | None:
+        check_context(context)
+        audit, rpc = self._setup.audit, self._connection.rpc
+        if audit is None or rpc is None:
+            return None
+        id, revision = self._caller.new_id(), rpc.era.revision
+        return audit.library_read(id, kind, name, arguments, context=context, revision=revision)
+
+    async def _record_not_made(self, name: str, error: McpError, context: Hashable) -> None:
+        """Record a call that a model asked for and that cannot be made."""
+        audit = self._setup.audit
+        if audit is not None:
+            await audit.entry(self._caller.new_id(), name, None, context).failed(error)
 
     def _new_skills(self) -> Skills:
         from ..extensions.skills import Skills

@@ -62,6 +62,20 @@ def test_the_load_of_a_skill_is_shown_with_its_uri(tmp_path: Path) -> None:
     assert f"s/{uri}" in run("audit", "show", str(path)).out
 
 
+def test_whose_call_it_was_is_shown_beside_both_records(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    about = {"process": 1, "call": "a-1", "server": "s", "tool": "t"}
+    AuditLog(path).append(
+        {"event": "opened", **about, "context": "ana", "arguments": {}},
+        {"event": "closed", **about, "outcome": "ok"},
+        {"event": "opened", **about, "process": 2, "context": ["bo", 7], "resource": "a:b"},
+    )
+    shown = run("audit", "show", str(path)).out
+    assert re.search(r"opened +ana +s/t", shown)
+    assert re.search(r"closed +ana +s/t +ok", shown)
+    assert re.search(r'opened +\["bo", 7\] +s/t/a:b', shown)
+
+
 def test_a_line_that_is_no_record_is_told_and_the_others_are_shown(tmp_path: Path) -> None:
     log = audited(tmp_path)
     with log.open("a") as file:
