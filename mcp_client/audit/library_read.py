@@ -27,8 +27,8 @@ class LibraryRead(Entry):
         id: str,
         kind: Literal["resource", "prompt"],
         name: str,
-        arguments: Any,
         *,
+        arguments: Any,
         context: Hashable,
         revision: str | None,
     ) -> None:

@@ -209,7 +209,9 @@ class Audit:
         """The entry of one read. Nothing is written before it is opened, or its end."""
         from .library_read import LibraryRead
 
-        return LibraryRead(self, id, kind, name, arguments, context=context, revision=revision)
+        return LibraryRead(
+            self, id, kind, name, arguments=arguments, context=context, revision=revision
+        )
 
     def resumed(self, id: str, name: str, process: int) -> Entry:
         """The entry of a call that ``process`` opened, to be closed here."""

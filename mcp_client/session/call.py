@@ -117,7 +117,7 @@ class Caller:
         call.validation = call.validation or self.validation.results
         call.retry = call.retry or self._retry
         if self._audit is not None:
-            call.id = self.new_id()
+            call.id = self._new_id()
             given = call.name, call.arguments, call.context, call.origin
             call.entry = self._audit.entry(call.id, *given)
             call.traffic = call.entry.traffic
@@ -154,7 +154,7 @@ class Caller:
                 if pause is None:
                     raise
             await anyio.sleep(pause)
-            call.id, call.findings = self.new_id(), ()
+            call.id, call.findings = self._new_id(), ()
             call.entry = call.entry.again(call.id)
             call.traffic = call.entry.traffic or (call.traffic and Traffic())
 
@@ -235,7 +235,7 @@ class Caller:
         call.entry.found(tool, now.rpc.era.revision)
         check_audience(tool, call.origin)
         call.as_task = is_task(tool, now.rpc.era, call.hands_over)
-        call.id = call.id or self.new_id()
+        call.id = call.id or self._new_id()
         if call.frozen is None:
             call.frozen = _object("arguments", {} if call.arguments is None else call.arguments)
         arguments, text = call.frozen
@@ -478,8 +478,7 @@ class Caller:
             return True
         return isinstance(error, ConnectError) and session_ended(error)
 
-    def new_id(self) -> str:
-        """One of this session."""
+    def _new_id(self) -> str:
         return f"{self._origin}-{next(self._numbers)}"
 
 
