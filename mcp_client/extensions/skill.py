@@ -16,6 +16,7 @@ from ..catalog.skill_file import SkillFile
 from ..connection.rpc import Traffic
 from ..errors import InvalidArguments, ProtocolViolation, SkillError
 from ..protocol.resources import usable_uri
+from ..runtime.end_mark import end_mark
 from ..runtime.limits import Timeouts
 from ..runtime.safe_text import safe_text
 from .skill_entry import SkillEntry, path_problem
@@ -101,12 +102,11 @@ class Skill:
         """``text``, or that of the skill, between two lines that tell a model whose text it is.
 
         For other files: ``skill.for_model(await skill.read_text(path), path)``. Nothing in the
-        text can end it: the last line has a digest of all of it.
+        text can end it: the last line has a mark that the server does not know.
         """
         text = self.text if text is None else text
         entry = self.entry
-        origin = f"{entry.server}\n{entry.uri}\n{path}\n{text}"
-        mark = sha256(origin.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        mark = end_mark(entry.server, entry.uri, path, text)
         server, uri = safe_text(entry.server, 200), safe_text(entry.uri, 500)
         return (
             f"[{safe_text(path, 500)} of the skill '{entry.name}' ({uri}) from the MCP server "

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from mcp_client.adapters import anthropic, gemini, openai_chat, openai_responses
+from tests.adapters.marks import unmarked
 
 __all__ = ["PROVIDERS", "Provider", "Wanted"]
 
@@ -23,8 +24,12 @@ class Provider:
     response: Callable[[list[Wanted]], dict[str, Any]]
     schema: Callable[[dict[str, Any]], dict[str, Any]]
     """The schema in one declaration."""
-    answers: Callable[[list[dict[str, Any]]], list[tuple[str, str]]]
+    said: Callable[[list[dict[str, Any]]], list[tuple[str, str]]]
     """The id and the text of each answer."""
+
+    def answers(self, messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
+        """The same, without the marks around what a server wrote."""
+        return [(id, unmarked(text)) for id, text in self.said(messages)]
 
     def toolset(self, tools: Any, **options: Any) -> Any:
         return self.module.toolset(tools, **options)
