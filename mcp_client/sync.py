@@ -46,6 +46,7 @@ from .runtime.blocking import watches as _watches
 from .runtime.portal import Portal, portal
 from .runtime.stats import Stats
 from .session.connect import Connecting as AsyncConnecting
+from .session.connect import NotOpen
 from .session.connect import connect as connect_async
 from .session.session import Session as AsyncSession
 
@@ -309,7 +310,7 @@ class Connecting(_Blocking[AsyncConnecting]):
 
         def __getattr__(self, name: str) -> Any:
             if not name.startswith("_") and hasattr(Session, name):
-                raise ConfigError(
+                raise NotOpen(
                     f"the session is not open yet, so it has no {name}: use 'with connect(...) as "
                     "session', or 'session = connect(...).open()'"
                 )

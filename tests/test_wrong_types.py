@@ -183,3 +183,13 @@ async def test_async_with_a_connection_for_threads_says_use_with() -> None:
     with pytest.raises(ConfigError, match=r"use 'with', or mcp_client\.Host"):
         async with host:
             pass
+
+
+@pytest.mark.parametrize("connects", [connect, sync.connect], ids=["async", "sync"])
+def test_a_session_that_is_not_open_has_nothing_of_a_session(connects: Any) -> None:
+    connecting: Any = connects(MemoryServer(lambda message: NotImplemented))
+    for name in ("call_tool", "server_info", "list_tools", "nothing_like_it"):
+        assert not hasattr(connecting, name)
+        assert getattr(connecting, name, None) is None
+    with pytest.raises(ConfigError, match="not open yet, so it has no call_tool"):
+        connecting.call_tool("x")

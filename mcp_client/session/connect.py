@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..handlers.handlers import Handlers
     from ..transports.http import HttpServer
 
-__all__ = ["Connecting", "connect"]
+__all__ = ["Connecting", "NotOpen", "connect"]
 
 _USE = "use 'async with connect(...) as session', or 'session = await connect(...)'"
 
@@ -312,6 +312,11 @@ def _ourselves() -> Implementation:
     return Implementation("mcp-client", __version__)
 
 
+class NotOpen(ConfigError, AttributeError):
+    """Something was asked of a session that is not open yet, which has it only then: ``hasattr``
+    says so."""
+
+
 class Connecting:
     """A session that is not open yet: enter it with ``async with``, or await it. Either, once."""
 
@@ -322,7 +327,7 @@ class Connecting:
 
         def __getattr__(self, name: str) -> Any:
             if hasattr(Session, name) or name in ("name", "stats"):
-                raise ConfigError(f"the session is not open yet, so it has no {name}: {_USE}")
+                raise NotOpen(f"the session is not open yet, so it has no {name}: {_USE}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
         def __enter__(self) -> Any:
