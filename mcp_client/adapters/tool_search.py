@@ -23,6 +23,8 @@ SEARCH = "search_tools"
 CALL = "call_tool"
 _FOUND = 8
 _MOST_CHARS = 40_000
+_SHORTENED = 4_000
+_TOO_LARGE = "not shown: {:,} characters. A call with wrong arguments is told what is wrong."
 """Characters of all definitions in one answer; the first is shown however long it is."""
 _ABOUT_SEARCH = (
     "Find tools by what they do. Returns their names, descriptions and the JSON Schema of their "
@@ -140,6 +142,10 @@ class ToolSearch:
                 "arguments": _PLAIN.definition(tool, False).schema,
             }
             text = json.dumps(entry, ensure_ascii=False)
+            if len(text) > _MOST_CHARS:
+                entry["arguments"] = _TOO_LARGE.format(len(text))
+                entry["description"] = clean_text((tool.description or "")[:_SHORTENED])
+                text = json.dumps(entry, ensure_ascii=False)
             left -= len(text)
             if left < 0 and found:
                 break

@@ -19,7 +19,7 @@ from ..catalog.tool import Tool, tools_of
 from ..connection.rpc import OnProgress
 from ..errors import ConfigError, InvalidArguments, McpError, UnknownTool
 from ..runtime.event_loop import in_event_loop
-from ..runtime.limits import Timeouts
+from ..runtime.limits import Limits, Timeouts
 from ..runtime.safe_text import safe_text
 from .definitions import Definition, Dialect
 from .error_text import FAILED_HERE, explain
@@ -34,6 +34,11 @@ __all__ = ["Answer", "BlockingTarget", "CallTarget", "Outcome", "Toolset", "decl
 _log = logging.getLogger("mcp_client")
 _MAX_CHARS = 100_000
 _NOT_MADE = "The call was not made."
+_LIMITS = Limits()
+_TOO_MANY = (
+    "Nothing was sent. At most {} calls of one response are made, and others stand before this "
+    "one. Make it again, with fewer at once."
+)
 
 Outcome: TypeAlias = ToolResult | McpError | None
 """What a call led to; None where it was not made, as for one with a ``problem``."""
@@ -147,9 +152,13 @@ class Toolset:
 
         A response's message or its list of calls will do as well. Calls of tools that are run
         by the provider are not among them. Where two have the same id, the first counts: the
-        provider takes one answer for it. Raises ``ConfigError`` for what is not a response of this
-        provider, such as None, a coroutine, a stream or another provider's response.
+        provider takes one answer for it. Those beyond ``Limits().model_calls`` have a ``problem``.
+        Raises ``ConfigError`` for what is not a response of this provider, such as None, a
+        coroutine, a stream or another provider's response.
         """
+        return self._calls(response, _LIMITS.model_calls)
+
+    def _calls(self, response: Any, most: int) -> list[ModelCall]:
         found: list[ModelCall] = []
         seen: set[str] = set()
         for raw in self._found(response):
@@ -157,7 +166,13 @@ class Toolset:
                 _log.warning("two calls of a model have the same id: the second is left out")
                 continue
             seen.add(raw.id)
-            found.append(self._read(raw))
+            if len(found) < most:
+                found.append(self._read(raw))
+            else:
+                problem = _TOO_MANY.format(most)
+                found.append(ModelCall(raw.id, raw.name, {}, problem, None, raw.name))
+        if len(found) > most:
+            _log.warning("a model's response has %d calls: %d are made", len(found), most)
         return found
 
     def _read(self, raw: RawCall) -> ModelCall:
@@ -246,7 +261,8 @@ class Toolset:
         _check(max_chars, **options)
         if target is not None:
             _check_target(target)
-        calls = self.calls(response)
+        limits: Limits = getattr(target, "_limits", _LIMITS)
+        calls = self._calls(response, limits.model_calls)
         await self._record_not_made(target, calls, options.get("context"))
         outcomes: list[Outcome] = [None] * len(calls)
 

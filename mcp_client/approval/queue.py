@@ -51,6 +51,7 @@ from ..catalog.call_context import same_context
 from ..errors import CallPending, ConfigError, InvalidArguments
 from ..protocol.canonical_json import NotJson, canonical_of, frozen, plain
 from ..runtime.event_loop import LoopEvent, current
+from ..runtime.limits import Limits
 from ..runtime.signal import Signal
 from .decision import Allow, Answer, Deny, Remember, check_person, not_an_answer, not_arguments
 from .pending import DecidedApproval, PendingApproval, PendingChanges
@@ -107,9 +108,14 @@ class ApprovalQueue:
         store: TicketStore | str | os.PathLike[str] | None = None,
         wait: float | None = None,
         keep: float = _WEEK,
+        limits: Limits | None = None,
     ) -> None:
-        """``store`` is the path of a file, or a ``TicketStore``. Raises ``ConfigError``."""
-        self._store = _store_of(store)
+        """``store`` is the path of a file, or a ``TicketStore``, which has a limit of its own. Of
+        ``limits`` only ``pending`` counts. Raises ``ConfigError``."""
+        if limits is not None and not isinstance(limits, Limits):
+            raise ConfigError(f"ApprovalQueue(limits={limits!r}): give Limits(pending=...)")
+        self._most = (limits or Limits()).pending
+        self._store = _store_of(store, self._most)
         if wait is not None and (type(wait) not in (int, float) or not wait >= 0):
             raise ConfigError(f"ApprovalQueue(wait={wait!r}): give seconds, 0 or more")
         if type(keep) not in (int, float) or not 0 < keep < inf:
@@ -139,6 +145,8 @@ class ApprovalQueue:
         question = _Question(call)
         id = question.pending.id
         with self._lock:
+            if len(self._questions) >= self._most:
+                return Deny(f"{self._most:,} calls that wait already must be decided first", "gate")
             self._questions[id] = question
             self._pending = None
         self._signal.notify()
@@ -276,13 +284,13 @@ def _new_id() -> str:
     return secrets.token_urlsafe(16)
 
 
-def _store_of(store: Any) -> TicketStore | None:
+def _store_of(store: Any, most: int) -> TicketStore | None:
     if store is None:
         return None
     from .tickets import FileTickets
 
     if isinstance(store, str | os.PathLike):
-        return FileTickets(store)
+        return FileTickets(store, most=most)
     if not all(callable(getattr(store, name, None)) for name in ("claim", "decide", "pending")):
         raise ConfigError(
             f"ApprovalQueue(store={store!r}): give the path of a file, or a TicketStore"

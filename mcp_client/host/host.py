@@ -24,7 +24,7 @@ from ..connection.rpc import OnProgress
 from ..errors import ConfigError, ConnectError, McpError, UnknownTool
 from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import LoopEvent, cancel_requests, current
-from ..runtime.limits import Timeouts
+from ..runtime.limits import Limits, Timeouts
 from ..runtime.safe_text import safe_text
 from ..session.retry import Retry
 from ..session.session import Session
@@ -223,6 +223,10 @@ class Host(LibraryOfHost):
     def _authority(self, server: str) -> str | None:
         known = self._servers.get(server)
         return None if known is None else known.authority
+
+    @property
+    def _limits(self) -> Limits:
+        return self._options.limits
 
     def _set_start_gate(self, name: str, gate: StartGate) -> None:
         """Before entering: ``gate`` is asked before the server is started for the first time."""

@@ -77,6 +77,10 @@ class SharedOptions:
 
             self.pins = self._options["pins"] = Pins.of(options["pins"])
 
+    @property
+    def limits(self) -> Limits:
+        return self._options.get("limits") or Limits()
+
     def timeouts(self, config: ServerConfig) -> Timeouts:
         return config.timeouts or self._options.get("timeouts") or Timeouts()
 

@@ -33,6 +33,8 @@ the field that is the limit, its default, and a test under ``tests/`` that shows
     Limits.enum_values              10,000      validation/test_checker.py::test_each_cap_has_its_knob
     Limits.view_bytes               16 MiB      extensions/test_ui_resource.py::test_the_limit_is_that_of_the_session
     Limits.view_requests_per_minute 600         extensions/test_apps.py::test_requests_of_a_view_are_limited_within_a_minute
+    Limits.model_calls              128         adapters/test_run.py::test_a_response_with_too_many_calls_has_some_made_and_an_answer_for_each
+    Limits.pending                  1,000       approval/test_queue.py::test_beyond_the_cap_a_call_is_refused_and_those_that_wait_are_not
     Limits.skill_files              512         extensions/test_skills.py::test_the_limits_are_the_hosts_to_set
     Limits.skill_bytes              16 MiB      extensions/test_skills.py::test_what_is_read_of_a_dynamic_skill_is_bounded_in_all
 
@@ -44,6 +46,7 @@ Without a field, because no host should want another value::
     requests to agree            4                              fuzz/test_fuzz.py::test_no_bytes_break_a_promise
     memory of a schema check     1 GiB, in its own process      hostile/test_schemas.py::test_a_worker_that_wants_too_much_memory_gives_up_and_not_the_host
     answers a server never reads 1 MiB                          hostile/test_process.py::test_answers_to_a_server_that_does_not_read_are_dropped_at_a_cap
+    an entry of a tool search    40,000 characters              adapters/test_search.py::test_a_tool_that_is_too_large_for_an_answer_is_named_without_its_schema
     text on a terminal           spelled out behind marks       hostile/test_terminal.py::test_whatever_they_write_stays_behind_the_marks
     what a batch file is given   no word cmd.exe would obey     runtime/test_windows.py::test_a_word_that_cmd_might_take_for_a_command_is_refused
     polls of a task              50 ms apart, or more           extensions/test_waiting_for_tasks.py::test_a_strange_interval_makes_no_busy_loop
@@ -181,6 +184,9 @@ class Limits:
       are refused.
     - ``view_bytes``: The document of one view, in UTF-8.
     - ``view_requests_per_minute``: Requests of one view within a minute; more are refused.
+    - ``model_calls``: Calls of one response of a model that ``Toolset.run`` makes; the model is told
+      that the others were not made.
+    - ``pending``: Calls that wait in one ``ApprovalQueue(limits=...)``; more are refused.
     - ``log_lines``: Log notices within a second; more are dropped and counted.
     - ``stderr_bytes``: How much of the end of a server's standard error is kept.
     - ``restarts``: Times a server that died is started again within a minute. In a ``Host``, its
@@ -212,6 +218,8 @@ class Limits:
     questions_per_call: int = 32
     view_bytes: int = 16 * 1024 * 1024
     view_requests_per_minute: int = 600
+    model_calls: int = 128
+    pending: int = 1_000
     log_lines: int = 1_000
     stderr_bytes: int = 64 * 1024
     restarts: int = 3

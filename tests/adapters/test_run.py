@@ -24,6 +24,7 @@ from mcp_client import (
     Host,
     InvalidResult,
     InvalidSchema,
+    Limits,
     McpError,
     MemoryServer,
     ProtocolViolation,
@@ -39,6 +40,7 @@ from mcp_client import (
     sync,
 )
 from mcp_client.adapters.model_calls import ModelCall
+from tests.adapters.schemas import tool_of
 from tests.adapters.shapes import PROVIDERS, Provider, Wanted
 from tests.adapters.worlds import Server, opened
 
@@ -469,6 +471,43 @@ def test_a_program_without_a_loop_makes_the_calls_itself() -> None:
         texts = dict(chat.answers(kit.results((call, outcome(call)) for call in calls)))
     assert texts["1"].endswith("\nx")
     assert "Unknown tool 'made up'" in texts["2"]
+
+
+@every_provider
+async def test_a_response_with_too_many_calls_has_some_made_and_an_answer_for_each(
+    provider: Provider,
+) -> None:
+    wanted: list[Wanted] = [(str(n), "echo", {"text": "x"}) for n in range(5)]
+    server = Server()
+    async with opened(server, limits=Limits(model_calls=3)) as session:
+        kit = provider.toolset(await session.list_tools())
+        answers = provider.answers(await kit.run(session, provider.response(wanted)))
+    assert [id for id, _ in answers] == ["0", "1", "2", "3", "4"]
+    assert len(server.ran) == 3
+    for _, text in answers[3:]:
+        assert text.startswith("Nothing was sent. At most 3 calls of one response are made")
+
+
+async def test_the_calls_of_a_response_are_bounded_for_a_host_and_by_hand_too() -> None:
+    server = Server()
+    async with Host(
+        {"desk": MemoryServer(server)}, approval=allow_all, limits=Limits(model_calls=1)
+    ) as host:
+        kit = chat.toolset(await host.list_tools())
+        response = chat.response([(str(n), "desk__echo", {"text": "x"}) for n in range(200)])
+        assert len(chat.answers(await kit.run(host, response))) == 200
+        assert len(server.ran) == 1
+    problems = [call.problem for call in kit.calls(response)]
+    assert problems[:128] == [None] * 128
+    assert all(problem and "At most 128 calls" in problem for problem in problems[128:])
+
+
+def test_a_flood_of_searches_is_answered_within_bounds() -> None:
+    tools = [tool_of({"type": "object", "description": "z" * 30_000}, "calendar")]
+    kit = chat.toolset(tools, search=True)
+    asks = [(str(n), "search_tools", {"query": "calendar"}) for n in range(1_000)]
+    calls = kit.calls(chat.response(asks))
+    assert sum(call.answer is not None for call in calls) == 128
 
 
 def test_results_are_for_those_who_make_the_calls_themselves() -> None:

@@ -109,6 +109,18 @@ def test_an_answer_is_not_flooded_by_large_definitions() -> None:
     assert 0 < len(call.answer) < 60_000
 
 
+def test_a_tool_that_is_too_large_for_an_answer_is_named_without_its_schema() -> None:
+    names = {f"calendar_{n}": {"type": "string", "description": "x" * 60} for n in range(10_000)}
+    huge = tool_of({"type": "object", "properties": names}, "calendar", description="y" * 90_000)
+    kit = PROVIDERS[0].toolset([huge], search=True)
+    (call,) = kit.calls(PROVIDERS[0].response([("1", "search_tools", {"query": "calendar"})]))
+    assert call.answer is not None
+    assert len(call.answer) < 10_000
+    found = json.loads(call.answer.splitlines()[1])
+    assert found["name"] == "calendar"
+    assert "not shown" in found["arguments"]
+
+
 def test_a_later_toolset_finds_its_own_tools_and_the_earlier_one_still_its() -> None:
     chat = PROVIDERS[0]
 

@@ -9,6 +9,7 @@ import signal
 import threading
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -25,6 +26,7 @@ from mcp_client import (
     ConfigError,
     Deny,
     InvalidArguments,
+    Limits,
     McpError,
     NotPending,
     PendingApproval,
@@ -676,3 +678,32 @@ def test_a_thousand_calls_of_two_event_loops_are_decided_once_each_by_eight_thre
     assert set(said) == set(range(calls))
     assert all(said[n] == ("ran" if n % 3 else "person a thread: third") for n in said)
     assert queue._signal._listeners == set()
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])
+async def test_beyond_the_cap_a_call_is_refused_and_those_that_wait_are_not(
+    tmp_path: Path, stored: bool
+) -> None:
+    store = tmp_path / "tickets.json" if stored else None
+    queue = ApprovalQueue(store=store, limits=Limits(pending=2))
+    server, said = Server(), dict[int, str]()
+    async with server.connect(queue) as session, anyio.create_task_group() as group:
+        group.start_soon(outcome, session, 1, said)
+        await until_pending(queue, 1)
+        group.start_soon(outcome, session, 2, said)
+        waiting = await until_pending(queue, 2)
+        await outcome(session, 3, said)
+        assert "2 calls that wait already" in said[3]
+        assert queue.pending == waiting
+        queue.decide([one.id for one in waiting], Allow())
+    assert sorted(one["n"] for one in server.ran) == [1, 2]
+    async with server.connect(queue) as session, anyio.create_task_group() as group:
+        group.start_soon(outcome, session, 3, said)
+        (pending,) = await until_pending(queue, 1)
+        queue.decide(pending.id, Allow())
+    assert server.ran[-1] == {"n": 3}
+
+
+def test_the_cap_of_a_queue_is_given_as_limits() -> None:
+    with pytest.raises(ConfigError, match="Limits\\(pending"):
+        ApprovalQueue(limits=5)  # type: ignore[arg-type]
