@@ -295,7 +295,7 @@ class RpcConnection:
             options.traffic.send(text)
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("%s > %s id=%s (%d characters)", self.server, method, id, len(text))
-        if options.holds and transport.has_headers:
+        if options.holds and transport.may_log_in:
             transport.hold(id)
         started = self.clock.time()
         until = started + min(timeouts.idle, timeouts.total)

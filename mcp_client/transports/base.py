@@ -135,6 +135,8 @@ class Transport(ABC):
     never_left: Id | None = None
     """The request that was given up last of those of which nothing had left: the server is not told
     to cancel what it was never asked."""
+    may_log_in: bool = False
+    """Whether somebody may be asked to log in before a request can be sent: see ``hold``."""
     in_doubt: bool = False
     """Whether the server may have stopped serving this connection without ending it, so that it
     should be asked for a sign of life before anything is sent that matters."""

@@ -118,10 +118,10 @@ class HttpTransport(HttpBasedTransport):
         if client is None or self._closed:
             client = self._open_client()
         own = {**POSTED, **self._session_headers, **headers}
+        stale = client.asked_from_now() if id == self._held else None
         if self._session is not None:
-            stale = self._is_stale(client, id)
             return await self._session.exchange(id, text, own, until, stale)
-        body = RequestBody(text.encode("utf-8", "replace"), self._is_stale(client, id))
+        body = RequestBody(text.encode("utf-8", "replace"), stale)
         return HttpExchange(self, client, id, (own, body))
 
     async def _post(self, text: str, headers: Mapping[str, str]) -> None:

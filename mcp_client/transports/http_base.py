@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Self
 
 import anyio
+import httpx
 
 from ..errors import ConnectError, McpError
 from ..protocol.era import Era
@@ -42,6 +43,7 @@ class HttpBasedTransport(Transport):
         self._session_headers: Mapping[str, str] = {}
         self._one_way = 0
         self._held: Id | None = None
+        self.may_log_in = isinstance(server.auth, httpx.Auth)
         self.name = name_of_url(server.url)
 
     def fresh(self) -> Self:
@@ -90,10 +92,6 @@ class HttpBasedTransport(Transport):
 
     def hold(self, id: Id) -> None:
         self._held = id
-
-    def _is_stale(self, client: HttpClient, id: Id) -> Callable[[], bool] | None:
-        """For the body of the request ``id``."""
-        return client.asked_from_now() if id == self._held else None
 
     def _open_client(self) -> HttpClient:
         if self._client is None or self._closed:

@@ -241,6 +241,10 @@ class RecordingTransport(Transport):
     def in_doubt(self, value: bool) -> None:
         self._inner.in_doubt = value
 
+    @property
+    def may_log_in(self) -> bool:  # type: ignore[override]
+        return self._inner.may_log_in
+
     def hold(self, id: Id) -> None:
         self._inner.hold(id)
 

@@ -140,7 +140,8 @@ class SseTransport(HttpBasedTransport):
     ) -> SseExchange:
         client = self._open_client()
         inner = self._multiplexer.exchange(id)
-        body = RequestBody(text.encode("utf-8", "replace"), self._is_stale(client, id))
+        stale = client.asked_from_now() if id == self._held else None
+        body = RequestBody(text.encode("utf-8", "replace"), stale)
         try:
             with client.clock.scope(until) as scope:
                 if self._abandoned:
