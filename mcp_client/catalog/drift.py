@@ -52,11 +52,18 @@ class Drift:
     """The definition in the file, where the tool changed."""
 
     @classmethod
-    def of(cls, tool: Defined, kind: DriftKind, pinned: dict[str, Any] | None = None) -> Drift:
-        """How ``tool`` differs from the definition ``pinned``, if the file has one."""
+    def of(
+        cls,
+        tool: Defined,
+        kind: DriftKind,
+        pinned: dict[str, Any] | None = None,
+        now: dict[str, Any] | None = None,
+    ) -> Drift:
+        """How ``tool`` differs from the definition ``pinned``, if the file has one; ``now`` is what
+        would be written down."""
         places: tuple[tuple[str, str, str], ...] = ()
         if pinned is not None:
-            places = tuple(_differences("", pinned, fingerprinted(tool._definition)))
+            places = tuple(_differences("", pinned, now or fingerprinted(tool._definition)))
             pinned = plain(pinned)  # a copy: a hook must not be able to change what is pinned
         return cls(tool.server, tool.name, kind, tool.fingerprint, places, pinned)
 

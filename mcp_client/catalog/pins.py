@@ -31,6 +31,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..errors import CallDenied, ConfigError
 from ..runtime.keyed_digest import keyed
+from ..runtime.known_secrets import KnownSecrets
 from ..runtime.safe_text import safe_text
 from ..state.base import Object, State
 from ..state.json_file import JsonFile
@@ -58,8 +59,15 @@ class Pin:
     definition: dict[str, Any]
 
     @classmethod
-    def of(cls, tool: Tool) -> Pin:
-        return cls(tool.fingerprint, fingerprinted(tool._definition))
+    def of(cls, tool: Tool, secrets: KnownSecrets | None) -> Pin:
+        """``tool`` as it is written down: for everybody to read, so without ``secrets`` that the
+        server was given and that it repeats. Its name stays, by which it is called."""
+        definition = fingerprinted(tool._definition)
+        if secrets is not None:
+            clean = {**secrets.json(definition), "name": definition["name"]}
+            if clean != definition:
+                return cls(fingerprint_of(clean), clean)
+        return cls(tool.fingerprint, definition)
 
     def to_json(self) -> Object:
         return {"fingerprint": self.fingerprint, "definition": self.definition}
@@ -126,6 +134,7 @@ class Pins:
         self._drifts: dict[str, tuple[Drift, ...]] = {}
         self._seen: set[str] = set()
         self._identities: dict[str, Callable[[], str | None]] = {}
+        self._secrets: dict[str, KnownSecrets] = {}
         self._last = _Book()
 
     @classmethod
@@ -146,9 +155,20 @@ class Pins:
         """What findings call it: the file's name."""
         return "the lock file" if self.path is None else self.path.name
 
-    def identify(self, server: str, identity: Callable[[], str | None]) -> None:
-        """Tell where ``server`` is: ``Transport.pinned_identity``. ``connect`` does this."""
+    def identify(
+        self,
+        server: str,
+        identity: Callable[[], str | None],
+        secrets: KnownSecrets | None = None,
+    ) -> None:
+        """Tell where ``server`` is, ``Transport.pinned_identity``, and what it is given to keep
+        secret. ``connect`` does this."""
         self._identities[server] = functools.cache(identity)
+        if secrets is not None:
+            self._secrets[server] = secrets
+
+    def _pin_of(self, tool: Tool) -> Pin:
+        return Pin.of(tool, self._secrets.get(tool.server))
 
     def drift(self, server: str) -> tuple[Drift, ...]:
         """How the last list of ``server`` differed from the file, without what was accepted."""
@@ -159,7 +179,7 @@ class Pins:
 
     def accept(self, server: str, tools: Iterable[Tool]) -> None:
         """Write down ``tools`` as what ``server`` has: from now on none of it is drift."""
-        pins = {tool.name: Pin.of(tool) for tool in tools}
+        pins = {tool.name: self._pin_of(tool) for tool in tools}
         self._change(server, lambda entry: _Entry(pins, entry.skills))
         self._seen.add(server)
         self._drifts.pop(server, None)
@@ -194,7 +214,7 @@ class Pins:
 
     def approved(self, tool: Tool) -> None:
         """Write down a definition that was approved for always by somebody who saw the drift."""
-        pin = {tool.name: Pin.of(tool)}
+        pin = {tool.name: self._pin_of(tool)}
         self._change(
             tool.server, lambda entry: _Entry({**(entry.tools or {}), **pin}, entry.skills)
         )
@@ -236,7 +256,7 @@ class Pins:
                 before = _Book(None, {server: entry} if entry.to_json() else {}, book.key)
                 if not self._must_write(before, server, tools):
                     return entry
-                return _Entry({tool.name: Pin.of(tool) for tool in tools}, entry.skills)
+                return _Entry({tool.name: self._pin_of(tool) for tool in tools}, entry.skills)
 
             book = self._change(server, written)
         findings = self._findings(before, server, tools)
@@ -292,7 +312,9 @@ class Pins:
             if old is None:
                 yield Drift(server, tool.name, "new", tool.fingerprint)
             elif old.fingerprint != tool.fingerprint:
-                yield Drift.of(tool, "changed", old.definition)
+                now = self._pin_of(tool)
+                if old.fingerprint != now.fingerprint:
+                    yield Drift.of(tool, "changed", old.definition, now.definition)
 
     def _has_moved(self, book: _Book, server: str) -> bool:
         entry = book.servers.get(server)

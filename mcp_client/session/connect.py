@@ -141,7 +141,7 @@ def connect(
         argument_validation=argument_validation,
         client=client,
         pin=None if revision == "auto" else revision,
-        pins=None if pins is None else _pins(pins, name, transport),
+        pins=None if pins is None else _pins(pins, name, transport, secrets),
         handlers=handlers,
         audit=recorder,
         retry=retry,
@@ -279,12 +279,14 @@ def _recorded(
     return RecordingTransport(transport, Recorder(record, leaves_out))
 
 
-def _pins(pins: Pins | str | os.PathLike[str], server: str, transport: Transport) -> Pins | None:
+def _pins(
+    pins: Pins | str | os.PathLike[str], server: str, transport: Transport, secrets: KnownSecrets
+) -> Pins | None:
     from ..catalog.pins import Pins
 
     book = Pins.of(pins)
     if book is not None:
-        book.identify(server, lambda: transport.pinned_identity)
+        book.identify(server, lambda: transport.pinned_identity, secrets)
     return book
 
 

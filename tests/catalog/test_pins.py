@@ -18,6 +18,7 @@ from mcp_client import (
     ConfigError,
     Deny,
     FileState,
+    HttpServer,
     MemoryServer,
     MemoryState,
     Pins,
@@ -31,6 +32,8 @@ from mcp_client import (
 )
 from mcp_client.protocol.canonical_json import sha256
 from mcp_client.transports.stdio import StdioTransport
+from tests.server.http_apps import Stateless
+from tests.server.http_server import Reply, Request, serving
 
 pytestmark = pytest.mark.one_backend
 
@@ -603,3 +606,30 @@ async def test_a_state_keeps_pins_and_hands_them_out(where: str, tmp_path: Path)
     assert again.path is None
     with pytest.raises(ConfigError, match=r"the lock file does not exist or has no server"):
         Pins(MemoryState(), create=False).read()
+
+
+@pytest.mark.parametrize("said", ["sent {}", "{}"])
+async def test_a_credential_that_a_definition_repeats_is_not_in_the_lock_file(
+    said: str, tmp_path: Path, anyio_backend: str
+) -> None:
+    path, about = tmp_path / "mcp.lock", ["first"]
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.method != "POST" or request.message.get("method") != "tools/list":
+            await Stateless()(request, reply)
+            return
+        text = said.format(request.headers.get("authorization"))
+        schema = {"type": "object", "properties": {"a": {"default": text}}}
+        tool = {"name": "t", "description": f"{about[0]} {text}", "inputSchema": schema}
+        result = {"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        await reply.json({"jsonrpc": "2.0", "id": request.message["id"], "result": result})
+
+    found = []
+    async with serving(handler) as served:
+        for token in ("abcdEFGH0123-token-1", "ijklMNOP4567-token-2", "qrstUVWX8901-token-3"):
+            about[0] = "other" if token.endswith("3") else "first"
+            server = HttpServer(served.url, auth=lambda token=token: token)
+            async with connect(server, name="s", pins=path) as session:
+                found.append((await session.list_tools()).findings)
+            assert token not in path.read_text() + str(found)
+    assert [bool(findings) for findings in found] == [False, False, True]
