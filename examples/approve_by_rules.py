@@ -17,7 +17,12 @@ async def ana(call: ToolCall) -> Allow:
 
 RULES = Rules(
     [
-        Rule("deny", tool="set_alarm", arguments={"/location": {"glob": "*[Ss]chool*"}}),
+        Rule(
+            "deny",
+            tool="set_alarm",
+            arguments={"/location": {"glob": "*[Ss]chool*"}},
+            reason="schools are called",
+        ),
         Rule("allow", server="weather", read_only=True),
     ],
     ask=ana,

@@ -8,7 +8,7 @@ McpError                     .message .server .tool .retryable .attempts
 │   ├── ToolChanged          .expected .found: not the tool a typed stub was generated from
 │   ├── InvalidArguments     .path: they are not a JSON object, or break the tool's schema
 │   ├── InvalidSchema        the tool's own schema cannot be used
-│   ├── CallDenied           .reason .source .by: the approval hook did not say yes
+│   ├── CallDenied           .reason .source .by .rule: the approval hook did not say yes
 │   ├── CallPending          .ticket: it waits for approval; make the same call again later
 │   ├── CallWithdrawn        .reason: its caller cancelled it before it was sent
 │   └── ConnectError         .exit_code .stderr_tail .http_status .body_excerpt .retry_after
@@ -154,6 +154,11 @@ class CallDenied(NotSent):
     """What decided: "hook", "person", "rule" or "memory"; "gate" where there was no answer."""
     by: str | None = None
     """The name of the person who said so, where the hook gave one."""
+    rule: str = ""
+    """The rule that said so, which a model is not told: ``str(error)`` has it, not ``message``."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} ({self.rule})" if self.rule else super().__str__()
 
 
 class CallPending(NotSent):

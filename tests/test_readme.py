@@ -128,14 +128,14 @@ def test_approve_by_rules_asks_only_what_no_rule_and_no_answer_decides() -> None
     done = run(sys.executable, "examples/approve_by_rules.py")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        "  1. deny tool='set_alarm' where /location glob \"*[Ss]chool*\"",
+        "  1. deny tool='set_alarm' where /location glob \"*[Ss]chool*\": schools are called",
         "  2. allow server='weather' read_only=True",
         "     ask everything else",
         "New York: 22.5 °C, partly cloudy",
         'Ana is asked: set_alarm {"location":"New York","loud":false}',
         "Alarm set for New York.",
         "Alarm set for Boston.",
-        "rule: rule 1: deny tool='set_alarm' where /location glob \"*[Ss]chool*\"",
+        "rule: schools are called",
     ]
 
 

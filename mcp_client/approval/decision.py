@@ -145,13 +145,16 @@ class Deny:
 
     Raises ``ConfigError`` where the reason is not a text, or ``by`` no name.
 
+    - ``reason``: A model may be given it.
     - ``source``: What kind of approver decided, as in ``Allow``; "gate" where no answer was usable.
     - ``by``: Who decided, as in ``Allow``; also ``CallDenied.by``.
+    - ``rule``: The rule that says no, for the host alone: for ``CallDenied.rule`` and the audit.
     """
 
     reason: str = "refused"
     source: str = "hook"
     by: str | None = None
+    rule: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.reason, str):

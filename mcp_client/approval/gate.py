@@ -123,7 +123,9 @@ class Gate:
             return Verdict(approved, answer.source, answer.reason, for_good, answer.by, expires)
         if kind is Deny:
             reason = safe_text(answer.reason, 500)
-            raise _denied(call, f"not approved: {reason}", reason, answer.source, answer.by)
+            raise _denied(
+                call, f"not approved: {reason}", reason, answer.source, answer.by, answer.rule
+            )
         raise _wrong_answer(call, who, answer)
 
     def refuse(self, call: ToolCall) -> None:
@@ -137,7 +139,7 @@ class Gate:
         if type(answer) is Deny:
             reason = safe_text(answer.reason, 500)
             message = f"not approved, as the approver edited it: {reason}"
-            raise _denied(call, message, reason, answer.source, answer.by)
+            raise _denied(call, message, reason, answer.source, answer.by, answer.rule)
         if answer is not None and type(answer) is not Allow:
             raise _wrong_answer(call, "the policy", answer)
 
@@ -149,7 +151,9 @@ class Gate:
             answer, who = await self._wait(request)
         if type(answer) is Deny:
             reason = safe_text(answer.reason, 500)
-            raise _denied(request, f"not approved: {reason}", reason, answer.source, answer.by)
+            raise _denied(
+                request, f"not approved: {reason}", reason, answer.source, answer.by, answer.rule
+            )
         if type(answer) is not Allow:
             raise _wrong_answer(request, who, answer)
         if answer.arguments is not None:
@@ -377,13 +381,26 @@ def _name_of(call: _Asked) -> str:
 
 
 def _denied(
-    call: _Asked, message: str, reason: str, source: str = "gate", by: str | None = None
+    call: _Asked,
+    message: str,
+    reason: str,
+    source: str = "gate",
+    by: str | None = None,
+    rule: str = "",
 ) -> CallDenied:
     if isinstance(call, SkillRequest):
         message = f"the skill {safe_text(call.uri, 200)!r} is not loaded: {message}"
-        return CallDenied(message, reason=reason, source=source, by=by, server=call.server)
+        return CallDenied(
+            message, reason=reason, source=source, by=by, rule=rule, server=call.server
+        )
     return CallDenied(
-        message, reason=reason, source=source, by=by, server=call.server, tool=call.tool.name
+        message,
+        reason=reason,
+        source=source,
+        by=by,
+        rule=rule,
+        server=call.server,
+        tool=call.tool.name,
     )
 
 

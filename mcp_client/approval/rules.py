@@ -14,28 +14,31 @@ connect(server, approval=rules)
 The first rule that matches a call decides it; where none matches, the outcome is "ask". A rule
 matches when everything it says holds:
 
+- ``kind`` is what waits for a yes: "call", "skill", "start" or "sampling"; "any" for all of them. A
+  rule that names none is for tool calls.
 - ``server`` and ``tool`` are globs over the whole name, the one the host gave the server and the
-  one the tool has: ``*``, ``?``, ``[abc]``; upper and lower case differ. ``fingerprint`` is that of
-  one definition. A glob also allows tools that the server adds later: if that is not intended,
-  allow by ``fingerprint``, or connect with ``pins``: then a new tool is a finding.
-- ``skill`` is a glob over the URI of a skill that is to be loaded. Its ``fingerprint`` is the
-  digest of its files, ``SkillRequest.digest``. A rule with ``skill`` is not about tools; one with
-  ``tool``, hints, ``trusted=True``, ``arguments`` or ``meta`` is not about skills. A rule that
-  allows a skill names it by ``skill`` or ``fingerprint``. A glob also allows the skill once it has
-  changed: if that is not intended, allow by ``fingerprint``, or connect with ``pins``.
-- ``read_only``, ``destructive``, ``idempotent``, ``open_world`` are the call's hints, so the worst
-  case unless the host trusts the server; ``trusted`` is that trust.
+  one the tool has: ``*``, ``?``, ``[abc]``; upper and lower case differ. ``subject`` is a glob over
+  what another kind of request is about: the URI of a skill, the command line or the URL of a server
+  to start, the model that is asked for. ``fingerprint`` is that of one definition of a tool, of the
+  files of a skill, of a server to start. A glob also allows tools that the server adds later, and
+  a skill once it has changed: if that is not intended, allow by ``fingerprint``, or connect with
+  ``pins``: then what is new is a finding.
+- ``read_only``, ``destructive``, ``idempotent``, ``open_world`` are the request's hints, so the
+  worst case unless the host trusts the server; ``trusted`` is that trust.
 - ``arguments`` are constraints (see ``constraints``) on the arguments that will be sent, ``meta``
   on the caller's ``_meta``.
-- ``context`` is equal to the call's, the host's word on whose call it is.
-- ``origin`` is the call's: "host" for those that the host makes, "app" for those of a tool's view,
+- ``context`` is equal to the request's, the host's word on whose it is.
+- ``origin`` is the request's: "host" for what the host asks for, "app" for what a tool's view does,
   which is code of the server's; "any" for both. A rule that allows and names none is for those of
   the host, as remembered answers are; any other rule that names none is for both.
-- ``findings``, for a rule that asks or denies: True, calls with findings; False, those without;
-  None, both. A rule that allows matches no call with findings, unless it says ``findings=True``.
+- ``findings`` are kinds of ``Finding``, ``("not_pinned", "odd_name")``. A rule that allows matches
+  no request with a finding of another kind, so none with any finding where it names none. A rule
+  that asks or denies and names kinds matches requests with a finding of one of them. That a request
+  is a skill, a start or sampling is no finding here: ``kind`` says so.
 - ``expires`` has not come: a time, or a day, which counts to its end, UTC.
 
-``reason`` says why there is the rule; refusals and the audit have it.
+``reason`` says why there is the rule. It is all that a model is told of a refusal, else "refused by
+policy"; which rule it was is in ``CallDenied.rule`` and the audit.
 
 A rule that allows matches only what certainly meets its constraints. A rule that asks or denies
 matches everything that might: also where the argument is missing, where it has another type
@@ -50,41 +53,43 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from ..catalog.call_context import CallOrigin, context_from_json, same_context
+from ..catalog.call_context import CallOrigin, same_context
+from ..catalog.finding import Finding
 from ..errors import ConfigError
-from ..runtime.atomic_file import access_problem
 from ..runtime.given_path import given_path
+from ..runtime.near_name import near
 from ..runtime.safe_text import safe_text
 from .constraints import Constraints, glob
 from .decision import Allow, Answer, ApprovalHook, Deny
-from .skill_request import SkillRequest
-from .tool_call import ToolCall
+from .request import KINDS, ApprovalRequest, RequestKind
 
-__all__ = ["Explanation", "Outcome", "Rule", "Rules"]
+__all__ = ["RULE_KEYS", "Explanation", "Outcome", "Rule", "Rules"]
 
 Outcome: TypeAlias = Literal["allow", "ask", "deny"]
 Origin: TypeAlias = CallOrigin | Literal["any"]
+Kind: TypeAlias = RequestKind | Literal["any"]
 
 _OUTCOMES = get_args(Outcome)
-_GLOBS = ("server", "tool", "skill")
+_KINDS = (*KINDS, "any")
+_GLOBS = ("server", "tool", "subject")
 _HINTS = ("read_only", "destructive", "idempotent", "open_world")
-_FLAGS = (*_HINTS, "trusted", "findings")
+_OF_CALLS = ("tool", "arguments", "meta")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What happens to calls that are like this: see ``rules``. Raises ``ConfigError``."""
+    """What happens to requests that are like this: see ``rules``. Raises ``ConfigError``."""
 
     outcome: Outcome = field(kw_only=False)
+    kind: Kind = "call"
     server: str | None = None
     tool: str | None = None
-    skill: str | None = None
+    subject: str | None = None
     fingerprint: str | None = None
     trusted: bool | None = None
     read_only: bool | None = None
@@ -97,15 +102,16 @@ class Rule:
     """None for calls of any context; lists in a file of rules are tuples."""
     origin: Origin | None = None
     """None: where the rule allows, calls of the host; otherwise those that a view makes, too."""
-    findings: bool | None = None
+    findings: Sequence[str] = ()
+    """Kinds of ``Finding``: what a rule that allows puts up with, what any other is about."""
     reason: str | None = None
-    """Why there is this rule, for refusals and the audit."""
+    """Why there is this rule, for refusals and the audit. A model may be given it."""
     expires: datetime | date | str | None = None
     """When the rule ends: a time with its offset, or a day, which counts to its end, UTC. A text
-    is ISO 8601. Afterwards it matches no call."""
+    is ISO 8601. Afterwards it matches nothing."""
     _ends: datetime | None = field(default=None, init=False, repr=False, compare=False)
-    _globs: Mapping[str, Callable[[str], object]] = field(
-        default_factory=dict, init=False, repr=False, compare=False, hash=False
+    _globs: tuple[tuple[str, Callable[[str], object]], ...] = field(
+        default=(), init=False, repr=False, compare=False
     )
     _hints: tuple[tuple[str, bool], ...] = field(default=(), init=False, repr=False, compare=False)
     _constraints: Constraints = field(
@@ -115,6 +121,14 @@ class Rule:
         default_factory=lambda: Constraints(None), init=False, repr=False, compare=False
     )
 
+    if not TYPE_CHECKING:  # a type checker reports these by itself
+
+        def __new__(cls, *args: Any, **options: Any) -> Rule:
+            for name in options:
+                if name not in RULE_KEYS:
+                    raise ConfigError(f"Rule({name}=...): unknown key{near(name, RULE_KEYS)}")
+            return object.__new__(cls)
+
     def __post_init__(self) -> None:
         if not isinstance(self.outcome, str) or self.outcome not in _OUTCOMES:
             raise ConfigError(f"outcome {self.outcome!r}: give 'allow', 'ask' or 'deny'")
@@ -123,85 +137,76 @@ class Rule:
             if value is not None and (not isinstance(value, str) or not value):
                 glob_too = ", which may be a glob such as 'read_*'" if name in _GLOBS else ""
                 raise ConfigError(f"{name} {value!r}: give a text{glob_too}, or leave {name} out")
-        for name in _FLAGS:
+        for name in (*_HINTS, "trusted"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, bool):
                 raise ConfigError(f"{name} {value!r}: give true or false, or leave it out")
+        _check_kind(self)
         constraints = _constraints("arguments", self.arguments)
         meta = _constraints("meta", self.meta)
         _check_context(self.context)
         if self.origin not in (None, "host", "app", "any"):
             raise ConfigError(f"origin {self.origin!r}: give 'host', 'app' or 'any'")
-        if self.outcome == "allow" and not (
-            any(said != ("origin", "any") for said in self._says()) or constraints or meta
-        ):
+        said = {name for name, _ in self._says()} - {"kind"}
+        if self.origin == "any":
+            said -= {"origin"}
+        if self.outcome == "allow" and not (said or constraints or meta):
+            name = "tool" if self.kind == "call" else "subject"
             raise ConfigError(
-                "an 'allow' without a condition allows everything: if that is meant, say tool='*'"
+                "an 'allow' without a condition allows everything: if that is meant, say "
+                f"{name}='*'"
             )
         ends = _end_of(self.expires)
         globs = ((name, getattr(self, name)) for name in _GLOBS)
         hints = ((name, getattr(self, name)) for name in _HINTS)
         set = object.__setattr__
+        set(self, "findings", _kinds_of(self.findings))
         set(self, "arguments", constraints.wanted or None)
         set(self, "_constraints", constraints)
         set(self, "_ends", ends)
         set(self, "meta", meta.wanted or None)
         set(self, "_meta", meta)
-        set(self, "_globs", {name: glob(text) for name, text in globs if text is not None})
+        set(self, "_globs", tuple((name, glob(text)) for name, text in globs if text is not None))
         set(self, "_hints", tuple((name, value) for name, value in hints if value is not None))
 
-    def matches(self, call: ToolCall | SkillRequest, at: datetime | None = None) -> bool:
-        """Whether the rule is about ``call``; ``at`` is another time than now."""
+    def matches(self, request: ApprovalRequest, at: datetime | None = None) -> bool:
+        """Whether the rule is about ``request``; ``at`` is another time than now."""
         if self._ends is not None and (at or datetime.now(UTC)) >= self._ends:
             return False
-        if isinstance(call, SkillRequest):
-            return self._matches_skill(call)
-        for name, match in self._globs.items():
-            if name == "skill" or not match(call.server if name == "server" else call.tool.name):
+        if self.kind not in (request.kind, "any"):
+            return False
+        for name, match in self._globs:
+            if not match(request.server if name == "server" else request.subject):
                 return False
         for name, wanted in self._hints:
-            if getattr(call.hints, name) is not wanted:
+            if getattr(request.hints, name) is not wanted:
                 return False
-        if self.trusted is not None and call.trusted is not self.trusted:
+        if self.trusted is not None and request.trusted is not self.trusted:
             return False
-        if self.outcome == "allow":
-            if call.findings and self.findings is not True:
-                return False
-        elif self.findings is not None and bool(call.findings) is not self.findings:
+        if not self._fits_findings(request):
             return False
-        if self.fingerprint is not None and call.tool.fingerprint != self.fingerprint:
+        if self.fingerprint is not None and request.fingerprint != self.fingerprint:
             return False
-        if self.context is not None and not same_context(self.context, call.context):
+        if self.context is not None and not same_context(self.context, request.context):
             return False
         origin = self.origin or ("host" if self.outcome == "allow" else "any")
-        if origin != "any" and call.origin != origin:
+        if origin != "any" and request.origin != origin:
             return False
-        return self._meets(self._constraints, call.arguments) and (
-            not self._meta or self._meets(self._meta, _meta_of(call))
+        return self._meets_constraints(request)
+
+    def _fits_findings(self, request: ApprovalRequest) -> bool:
+        found = [one.kind for one in request.findings if one.kind != request.kind]
+        if self.outcome == "allow":
+            return not found or all(kind in self.findings for kind in found)
+        return not self.findings or any(kind in self.findings for kind in found)
+
+    def _meets_constraints(self, request: Any) -> bool:
+        """``request`` is a tool call, where there are any: see ``_check_kind``."""
+        return (not self._constraints or self._meets(self._constraints, request.arguments)) and (
+            not self._meta or self._meets(self._meta, _meta_of(request.meta_json))
         )
 
-    def _matches_skill(self, request: SkillRequest) -> bool:
-        globs, fingerprint = self._globs, self.fingerprint
-        if self.origin == "app":
-            return False
-        if self.trusted or self._hints or self._constraints or self._meta or "tool" in globs:
-            return False
-        for name, text in (("server", request.server), ("skill", request.uri)):
-            if name in globs and not globs[name](text):
-                return False
-        found = any(one.kind != "skill" for one in request.findings)
-        if self.outcome == "allow":
-            if (fingerprint is None and "skill" not in globs) or (found and not self.findings):
-                return False
-        elif self.findings is not None and found is not self.findings:
-            return False
-        if fingerprint is not None and request.digest != fingerprint:
-            return False
-        return self.context is None or same_context(self.context, request.context)
-
     def _meets(self, constraints: Constraints, value: Any) -> bool:
-        if not constraints:
-            return True
         hold = constraints.hold(value)
         return hold is True if self.outcome == "allow" else hold is not False
 
@@ -215,16 +220,21 @@ class Rule:
             words.append(f"where {self._constraints}")
         if self._meta:
             words.append(f"where _meta {self._meta}")
-        if self.findings is not None:
-            words.append(f"findings={self.findings}")
+        if self.findings:
+            words.append(f"findings={','.join(self.findings)}")
         if self._ends is not None:
             words.append(f"until {self._ends.isoformat()}")
         text = safe_text(" ".join([self.outcome, *(words or ["everything"])]), 500)
         return text if self.reason is None else f"{text}: {safe_text(self.reason, 300)}"
 
     def _says(self) -> list[tuple[str, Any]]:
+        said = [("kind", self.kind)] if self.kind != "call" else []
         names = (*_GLOBS, "fingerprint", "trusted", *_HINTS, "context", "origin")
-        return [(name, value) for name in names if (value := getattr(self, name)) is not None]
+        values = ((name, getattr(self, name)) for name in names)
+        return [*said, *(each for each in values if each[1] is not None)]
+
+
+RULE_KEYS = tuple(name for name in Rule.__dataclass_fields__ if not name.startswith("_"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +275,9 @@ class Rules:
             if type(rule) is not Rule:
                 raise ConfigError(f"rule {number} is a {type(rule).__name__}: give a Rule(...)")
         if ask is not None and (not callable(ask) or isinstance(ask, Rules)):
-            raise ConfigError(f"Rules(ask={ask!r}): give a function from ToolCall to Allow or Deny")
+            raise ConfigError(
+                f"Rules(ask={ask!r}): give a function from ApprovalRequest to Allow or Deny"
+            )
         set = object.__setattr__
         set(self, "rules", rules)
         set(self, "ask", ask)
@@ -303,9 +315,11 @@ class Rules:
         The keys are those of ``Rule``. Raises ``ConfigError``, which names the file, the rule and
         the key, for anything unknown, and for a file that other users may write.
         """
-        return cls(_read(given_path(path, f"Rules.from_file({path!r})")), ask)
+        from .rules_file import read_rules
 
-    def explain(self, call: ToolCall | SkillRequest, *, at: datetime | None = None) -> Explanation:
+        return cls(read_rules(given_path(path, f"Rules.from_file({path!r})")), ask)
+
+    def explain(self, call: ApprovalRequest, *, at: datetime | None = None) -> Explanation:
         """Which rule decides ``call``, and what it decides; ``at`` another time than now.
 
         For a policy's own tests, with ``ToolCall.example``.
@@ -317,21 +331,19 @@ class Rules:
         number = self._first(call, at)
         return _NONE if number is None else self._explained[number]
 
-    def decide(self, call: ToolCall | SkillRequest) -> Answer | None:
+    def decide(self, call: ApprovalRequest) -> Answer | None:
         """The answer to ``call``; None where the rules leave it to be asked about."""
         number = self._first(call)
         return None if number is None else self._decided[number]
 
-    def __call__(self, call: ToolCall | SkillRequest) -> Answer | Awaitable[Answer]:
+    def __call__(self, call: ApprovalRequest) -> Answer | Awaitable[Answer]:
         """The rules as an approval hook, for another hook to call."""
         answer = self.decide(call)
         if answer is not None:
             return answer
         if self.ask is None:
-            return Deny("no rule decides this call, and Rules(ask=...) names no hook to ask")
-        ask: Any = self.ask  # which takes both, or refuses a skill by raising
-        answered: Answer | Awaitable[Answer] = ask(call)
-        return answered
+            return Deny("no rule decides this, and Rules(ask=...) names no hook to ask")
+        return self.ask(call)
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules)
@@ -356,14 +368,14 @@ class Rules:
     def __repr__(self) -> str:
         return f"<Rules, {len(self.rules)} of them>"
 
-    def _first(self, call: ToolCall | SkillRequest, at: datetime | None = None) -> int | None:
+    def _first(self, call: ApprovalRequest, at: datetime | None = None) -> int | None:
         for number, rule in enumerate(self.rules):
             if rule.matches(call, at):
                 return number
         return None
 
 
-_NONE = Explanation("ask", None, None, "no rule matches: the call is asked about")
+_NONE = Explanation("ask", None, None, "no rule matches: it is asked about")
 
 
 def _constraints(name: str, wanted: Any) -> Constraints:
@@ -404,84 +416,39 @@ def _end_of(expires: Any) -> datetime | None:
     )
 
 
-def _meta_of(call: ToolCall) -> Any:
-    return {} if call.meta_json is None else json.loads(call.meta_json)
+def _check_kind(rule: Rule) -> None:
+    if rule.kind not in _KINDS:
+        raise ConfigError(f"kind {rule.kind!r}: give one of {', '.join(_KINDS)}")
+    if rule.kind == "call":
+        return
+    for name in _OF_CALLS:
+        if getattr(rule, name) is not None:
+            advice = "; what else it may be about is subject" if name == "tool" else ""
+            raise ConfigError(f"{name} is for tool calls, and kind is {rule.kind!r}{advice}")
+
+
+def _kinds_of(findings: Any) -> tuple[str, ...]:
+    given = findings if isinstance(findings, Sequence) and not isinstance(findings, str) else None
+    if given is None:
+        raise ConfigError(f"findings {findings!r}: give a list of kinds of findings")
+    for kind in given:
+        if kind not in Finding.KINDS:
+            raise ConfigError(
+                f"findings: {safe_text(repr(kind), 60)} is no kind of finding"
+                f"{near(str(kind), Finding.KINDS)}"
+            )
+    return tuple(given)
+
+
+def _meta_of(meta: str | None) -> Any:
+    return {} if meta is None else json.loads(meta)
 
 
 def _answer(rule: Rule, text: str) -> Answer | None:
     if rule.outcome == "allow":
         expires = None if rule._ends is None else rule._ends.timestamp()
         return Allow(reason=text, source="rule", expires=expires)
-    return Deny(text, source="rule") if rule.outcome == "deny" else None
-
-
-# ---------------------------------------------------------------------- the file
-
-
-def _read(path: str | os.PathLike[str]) -> Iterator[Rule]:
-    where = os.fspath(path)
-    whole = _parsed(path)
-    if type(whole) is not dict or set(whole) != {"rules"} or type(whole["rules"]) is not list:
-        keys = ", ".join(safe_text(key, 40) for key in whole) if type(whole) is dict else ""
-        keys = keys or "nothing"
-        raise ConfigError(f"{where}: give one list 'rules' and nothing else; it has {keys}")
-    known = [name for name in Rule.__dataclass_fields__ if not name.startswith("_")]
-    for number, entry in enumerate(whole["rules"], 1):
-        place = f"{where}: rule {number}"
-        if type(entry) is not dict:
-            raise ConfigError(f"{place} is a {type(entry).__name__}: give a table of keys")
-        unknown = [safe_text(key, 40) for key in entry if key not in known]
-        if unknown:
-            raise ConfigError(
-                f"{place}: unknown key {unknown[0]!r}; the keys are {', '.join(known)}"
-            )
-        if "outcome" not in entry:
-            raise ConfigError(f"{place}: outcome is missing: give 'allow', 'ask' or 'deny'")
-        if any(value is None for value in entry.values()):
-            raise ConfigError(f"{place}: a key is null: give it a value or leave it out")
-        if "context" in entry:
-            entry["context"] = _context(entry["context"], place)
-        try:
-            yield Rule(entry.pop("outcome"), **entry)
-        except ConfigError as error:
-            raise ConfigError(f"{place}: {error}") from None
-
-
-def _context(value: Any, place: str) -> Hashable:
-    try:
-        return context_from_json(value)
-    except ValueError as error:
-        raise ConfigError(f"{place}: {error}") from None
-
-
-def _parsed(path: str | os.PathLike[str]) -> Any:
-    where = os.fspath(path)
-    extension = os.path.splitext(where)[1].lower()
-    if extension not in (".toml", ".json"):
-        raise ConfigError(f"{where}: rules are read from a .toml or a .json file")
-    try:
-        with open(where, "rb") as file:
-            problem = access_problem(os.fstat(file.fileno()), private=False)
-            if problem is not None:
-                raise ConfigError(f"{where}: the rules cannot be used: {problem}")
-            text = file.read().decode()
-    except OSError as error:
-        raise ConfigError(f"{where}: the rules cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{where}: the rules are not UTF-8 text") from None
-    try:
-        return tomllib.loads(text) if extension == ".toml" else _json(text)
-    except (ValueError, RecursionError) as error:
-        kind = extension[1:].upper()
-        raise ConfigError(f"{where}: the rules are not {kind}: {safe_text(error, 200)}") from None
-
-
-def _json(text: str) -> Any:
-    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        keys = [key for key, _ in pairs]
-        twice = [key for key in keys if keys.count(key) > 1]
-        if twice:
-            raise ValueError(f"the key {twice[0]!r} comes twice")
-        return dict(pairs)
-
-    return json.loads(text, object_pairs_hook=members)
+    if rule.outcome == "ask":
+        return None
+    reason = "refused by policy" if rule.reason is None else safe_text(rule.reason, 300)
+    return Deny(reason, source="rule", rule=text)

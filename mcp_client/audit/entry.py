@@ -202,7 +202,7 @@ class Entry:
         if cancelled is not None and _is_cancelled(error):
             error = cancelled
         if isinstance(error, CallDenied):
-            self._decide("deny", error.source, error.reason, error.by)
+            self._decide("deny", error.source, error.reason, error.by, error.rule)
         elif "asking" in self._marks and "answered" not in self._marks:
             self._marks["answered"] = self._audit.clock()
         if isinstance(error, GeneratorExit):  # the coroutine is being closed and cannot wait
@@ -228,13 +228,17 @@ class Entry:
         if expires is not None:
             decision["expires"] = timestamp(expires)
 
-    def _decide(self, answer: str, source: str, reason: str | None, by: str | None) -> Record:
+    def _decide(
+        self, answer: str, source: str, reason: str | None, by: str | None, rule: str = ""
+    ) -> Record:
         if "asking" in self._marks:
             self._marks.setdefault("answered", self._audit.clock())
         text = None if reason is None else self._safe(reason)
         self._decision = {"answer": answer, "source": self._safe(source, 32), "reason": text}
         if by is not None:
             self._decision["by"] = self._safe(safe_text(by, 200), 220)
+        if rule:
+            self._decision["rule"] = self._safe(rule)
         return self._decision
 
     def _about(self, event: str) -> Record:

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -17,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from ..protocol import json_pointer
+from ..runtime.near_name import close_names, near
 from ..runtime.safe_text import safe_text
 from ..runtime.strict_json import read_json
 from .exits import UsageError
-from .target import near
 
 __all__ = ["arguments_of", "check_names"]
 
@@ -76,7 +75,7 @@ def check_names(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str 
         if name in names or patterns:
             continue
         text = f"the tool has no argument {safe_text(name, 60)!r}{near(name, names)}"
-        close = difflib.get_close_matches(name, names)
+        close = close_names(name, names)
         if schema.get("additionalProperties") is False or (close and close[0] in missing):
             raise UsageError(text)
         if close:

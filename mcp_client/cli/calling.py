@@ -9,6 +9,7 @@ from typing import Any
 
 from ..catalog.tool import Tool
 from ..errors import NotFound, ServerError, UnknownTool
+from ..runtime.near_name import close_names, near
 from ..runtime.safe_text import safe_text
 from ..session.session import Session
 from .arguments import arguments_of, check_names
@@ -28,7 +29,6 @@ from .output import (
 )
 from .session import open_session
 from .signature import signature_parts, type_text
-from .target import near
 
 __all__ = [
     "call",
@@ -124,10 +124,9 @@ async def _tool(session: Session, name: str) -> Tool:
         return await session.get_tool(name)
     except UnknownTool as error:
         names = [tool.name for tool in await session.list_tools()]
-        close = near(name, names)
-        if "did you mean" not in close:
+        if not close_names(name, names):
             raise
-        text = f"the server has no tool {safe_text(name, 80)!r}{close}"
+        text = f"the server has no tool {safe_text(name, 80)!r}{near(name, names)}"
         raise UnknownTool(text, server=error.server, tool=error.tool) from None
 
 

@@ -20,7 +20,7 @@ from ..session.session import Session
 from ..validation.checker import checker_for
 from ..validation.worker_pool import WorkerPool
 from .doctor_report import MOST, Report
-from .session import is_allowed
+from .policy import is_allowed
 
 __all__ = ["check_tools"]
 
@@ -36,7 +36,7 @@ async def check_tools(
     tools = list(tools)
     await _check_schemas(report, tools)
     for tool in tools:
-        if is_allowed(options, session.name, tool.name):
+        if is_allowed(options, tool):
             await _check_result(report, session, tool)
 
 

@@ -14,11 +14,12 @@ import anyio
 
 from ..audit.hash_chain import opened_files
 from ..errors import AuditError, NotFound
+from ..runtime.near_name import near
 from ..runtime.safe_text import safe_text
 from .exits import DONE, TOOL_FAILED, UsageError
 from .output import note, print_json, print_table, print_text
 from .session import open_session
-from .target import configs_of, near
+from .target import configs_of
 
 __all__ = ["approvals", "audit", "pins", "servers", "stubs"]
 

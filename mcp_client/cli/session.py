@@ -7,14 +7,11 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from ..approval.decision import Allow, Answer, Deny
-from ..approval.tool_call import ToolCall
 from ..errors import StartDenied
 from ..runtime.limits import Timeouts
 from ..session.connect import connect
@@ -22,6 +19,7 @@ from ..session.session import Session
 from ..transports.stdio import StdioServer
 from .exits import UsageError
 from .output import note
+from .policy import policy_of
 from .state_folder import state_file
 from .target import Configured, target_of
 
@@ -33,10 +31,8 @@ if TYPE_CHECKING:
 __all__ = [
     "chosen_target",
     "find_terminal",
-    "is_allowed",
     "open_session",
     "options_of",
-    "policy_of",
     "started_from",
 ]
 
@@ -85,55 +81,6 @@ def _is_terminal(stream: Any) -> bool:
         return bool(stream.isatty())
     except (AttributeError, ValueError):
         return False
-
-
-def policy_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) -> Any:
-    """The approval hook: what ``--allow`` names runs, all else is asked about or refused.
-
-    With a ``queue`` that is asked.
-    """
-
-    async def approve(call: ToolCall) -> Answer:
-        name = call.tool.name
-        if is_allowed(options, call.server, name):
-            return Allow(source="rule")
-        if queue is not None:
-            return await queue(call)
-        why = _why_unasked(options)
-        if why is None:
-            from ..approval.terminal import ask_on_terminal
-
-            return await ask_on_terminal(call)
-        return Deny(f"{why}; allow it with --allow {_quoted(name)}", source="rule")
-
-    return approve
-
-
-def is_allowed(options: argparse.Namespace, server: str, tool: str) -> bool:
-    """Whether ``--allow`` names the tool."""
-    names = (tool, f"{server}__{tool}", f"{server}/{tool}")
-    return any(fnmatchcase(one, glob) for glob in options.allow for one in names)
-
-
-def _why_unasked(options: argparse.Namespace) -> str | None:
-    """Why a person cannot be asked now; None if one can be."""
-    if options.approve == "deny":
-        return "--approve deny was given"
-    if options.no_input:
-        return "--no-input was given"
-    if not options.terminal:
-        return "no terminal to ask at"
-    from ..runtime.console import why_no_terminal
-
-    return why_no_terminal()
-
-
-def _quoted(name: str) -> str:
-    import shlex
-
-    for sign in "[*?":  # which stand for other characters in a pattern
-        name = name.replace(sign, f"[{sign}]")
-    return shlex.quote(name)
 
 
 def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterable
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, NotFound
 from ..runtime.executables import find_executable, split_words
+from ..runtime.near_name import near
 from ..runtime.safe_text import safe_text
 from ..transports.stdio import StdioServer
 from .exits import UsageError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..host.config import Config
     from ..transports.http import HttpServer
 
-__all__ = ["Configured", "Target", "configs_of", "near", "secret_of", "target_of"]
+__all__ = ["Configured", "Target", "configs_of", "secret_of", "target_of"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -115,15 +115,6 @@ def _unknown(name: str, configs: list[Config]) -> NotFound | UsageError:
         f"unknown server {safe_text(name, 60)!r} in {where}{near(name, names)}; give a URL, "
         "or a command in quotes"
     )
-
-
-def near(name: str, names: list[str]) -> str:
-    """What else there is, the nearest first, as the end of a sentence."""
-    close = difflib.get_close_matches(name, names, 3)
-    if close:
-        return f"; did you mean {' or '.join(safe_text(one, 60) for one in close)}?"
-    listed = ", ".join(safe_text(one, 60) for one in names[:20])
-    return f"; it has: {listed}{', ...' if len(names) > 20 else ''}" if listed else ""
 
 
 def _configured(name: str, path: str | None) -> Configured | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import math
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from .._version import __version__
+from ..runtime.near_name import near
+from ..runtime.safe_text import safe_text
 
 __all__ = ["parsed", "parser"]
 
@@ -43,9 +44,7 @@ class _Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.dest == "command" and action.choices and value not in action.choices:
             names = list(action.choices)
-            close = difflib.get_close_matches(str(value), names, 3)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(names)}"
-            self.error(f"unknown command {value!r}; {hint}")
+            self.error(f"unknown command {value!r}{near(str(value), names)}")
         super()._check_value(action, value)
 
 
@@ -190,6 +189,8 @@ def _common(command: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="one JSON document on standard output")
     add("--timeout", type=_seconds, metavar="S", help="seconds a request may take; starting has 5")
     add("--allow", action="append", default=[], metavar="GLOB", help="run these tools unasked")
+    kinds: dict[str, Any] = {"action": "append", "default": [], "type": _finding_kind}
+    add("--allow-finding", metavar="KIND", help="also where this was found of them", **kinds)
     add("--trust", action="store_true", help="believe what the server says of its tools")
     add("--approve", choices=("ask", "deny", "web"), default="ask", help="who is asked")
     add("--tickets", metavar="FILE", help="with --approve web: where the desk looks for calls")
@@ -215,6 +216,16 @@ def _seconds(word: str) -> float:
     if not 0 < seconds < 1e9:
         raise argparse.ArgumentTypeError(f"{word!r} is not a number of seconds above 0")
     return seconds
+
+
+def _finding_kind(word: str) -> str:
+    from ..catalog.finding import Finding
+
+    if word not in Finding.KINDS:
+        raise argparse.ArgumentTypeError(
+            f"{safe_text(word, 60)!r} is no kind of finding{near(word, Finding.KINDS)}"
+        )
+    return word
 
 
 def _count(word: str) -> int:

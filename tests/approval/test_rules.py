@@ -30,6 +30,11 @@ from mcp_client import (
     deny_all,
 )
 from mcp_client.approval.constraints import Constraints
+from mcp_client.approval.request import ApprovalRequest
+from mcp_client.approval.sampling_request import SamplingRequest
+from mcp_client.approval.skill_request import SkillRequest
+from mcp_client.approval.start_request import STARTS, StartRequest
+from mcp_client.catalog.finding import FindingKind
 
 pytestmark = pytest.mark.one_backend
 
@@ -40,7 +45,7 @@ def a_call(
     server: str = "files",
     tool: str = "read_file",
     trusted: bool = False,
-    findings: tuple[str, ...] = (),
+    findings: tuple[FindingKind, ...] = (),
     **annotations: Any,
 ) -> ToolCall:
     definition = {"name": tool, "inputSchema": {}, "annotations": annotations}
@@ -52,7 +57,7 @@ def a_call(
         arguments_json=json.dumps(arguments or {}),
         meta_json=None,
         hints=made.hints,
-        findings=tuple(Finding("odd_name", text) for text in findings),
+        findings=tuple(Finding(kind, f"{kind} was found") for kind in findings),
         generation=1,
     )
 
@@ -178,23 +183,143 @@ def test_an_undecidable_ask_rule_asks_before_a_later_rule_may_allow() -> None:
     assert outcome(rules, a_call({})) == "ask"
 
 
-def test_a_call_with_findings_is_allowed_only_by_a_rule_that_says_so() -> None:
-    odd = a_call(findings=("its name is odd",))
-    for said in (None, False):
-        assert outcome([Rule("allow", tool="*", findings=said)], odd) == "ask"
-        assert outcome([Rule("allow", tool="*", findings=said)], a_call()) == "allow"
-    assert outcome([Rule("allow", tool="*", findings=True)], odd) == "allow"
-    assert outcome([Rule("allow", tool="*", findings=True)], a_call()) == "allow"
-    for stop in ("ask", "deny"):
-        either = [Rule(stop, findings=None), Rule("allow", tool="*", findings=True)]
-        only = [Rule(stop, findings=True), Rule("allow", tool="*", findings=True)]
-        without = [Rule(stop, findings=False), Rule("allow", tool="*", findings=True)]
-        assert [outcome(rules, odd) for rules in (either, only, without)] == [stop, stop, "allow"]
-        assert [outcome(rules, a_call()) for rules in (either, only, without)] == [
-            stop,
+def test_a_rule_that_allows_puts_up_with_the_kinds_of_findings_it_names_and_no_other() -> None:
+    odd = a_call(findings=("odd_name",))
+    both = a_call(findings=("odd_name", "definition_changed"))
+    for kinds, of_odd, of_both in [
+        ((), "ask", "ask"),
+        (("odd_name",), "allow", "ask"),
+        (["definition_changed"], "ask", "ask"),
+        (("definition_changed", "odd_name"), "allow", "allow"),
+        (Finding.KINDS, "allow", "allow"),
+    ]:
+        rule = Rule("allow", tool="*", findings=kinds)
+        assert [outcome([rule], call) for call in (a_call(), odd, both)] == [
             "allow",
-            stop,
+            of_odd,
+            of_both,
         ]
+
+
+@pytest.mark.parametrize("stop", ["ask", "deny"])
+def test_a_rule_that_asks_or_denies_and_names_findings_is_about_calls_with_one_of_them(
+    stop: Any,
+) -> None:
+    rest = Rule("allow", tool="*", findings=Finding.KINDS)
+    odd, plain = a_call(findings=("odd_name", "long_text")), a_call()
+    rules = [Rule(stop, findings=("odd_name", "gone")), rest]
+    assert (outcome(rules, odd), outcome(rules, plain)) == (stop, "allow")
+    rules = [Rule(stop, findings=("gone",)), rest]
+    assert (outcome(rules, odd), outcome(rules, plain)) == ("allow", "allow")
+    rules = [Rule(stop), rest]
+    assert (outcome(rules, odd), outcome(rules, plain)) == (stop, stop)
+
+
+@pytest.mark.parametrize(
+    ("findings", "text"),
+    [
+        (("odd_nam",), "'odd_nam' is no kind of finding; did you mean odd_name"),
+        (("its name is odd",), "is no kind of finding"),
+        ("odd_name", "give a list of kinds"),
+        (True, "give a list of kinds"),
+        ((1,), "1 is no kind of finding"),
+        (({},), "is no kind of finding"),
+    ],
+)
+def test_a_rule_takes_only_kinds_of_findings_that_there_are(findings: Any, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        Rule("allow", tool="*", findings=findings)
+
+
+SKILL = SkillRequest(
+    id="1",
+    server="files",
+    name="pdf",
+    description="",
+    uri="skill://pdf/SKILL.md",
+    files=(),
+    size=1,
+    ignored=(),
+    digest="sha256:1",
+    findings=(Finding("skill", "a skill"),),
+    context="ana",
+)
+SAMPLING = SamplingRequest("files", (), 100)
+START = StartRequest(
+    server="files",
+    command="uvx",
+    args=("tool",),
+    env_names=(),
+    cwd=None,
+    url=None,
+    header_names=(),
+    findings=(STARTS,),
+    variables={},
+    fingerprint="sha256:1",
+    path=Path("mcp.json"),
+    scope="project",
+)
+REQUESTS: dict[str, ApprovalRequest] = {
+    "call": a_call(),
+    "skill": SKILL,
+    "start": START,
+    "sampling": SAMPLING,
+}
+
+
+@pytest.mark.parametrize("outcome", ["allow", "deny", "ask"])
+@pytest.mark.parametrize("kind", ["call", "skill", "start", "sampling", "any"])
+def test_a_rule_is_about_the_kind_of_request_that_it_names(outcome: Any, kind: Any) -> None:
+    rule = Rule(outcome, kind=kind, server="files")
+    matched = [name for name, request in REQUESTS.items() if rule.matches(request)]
+    assert matched == (list(REQUESTS) if kind == "any" else [kind])
+
+
+def test_a_rule_that_names_no_kind_is_about_calls() -> None:
+    for outcome in ("allow", "deny", "ask"):
+        rule = Rule(outcome, server="*")
+        assert [rule.matches(request) for request in REQUESTS.values()] == [True, *[False] * 3]
+
+
+@pytest.mark.parametrize(
+    ("rule", "kinds"),
+    [
+        (Rule("allow", kind="skill", subject="skill://pdf/*"), ["skill"]),
+        (Rule("allow", kind="skill", subject="pdf"), []),
+        (Rule("allow", kind="skill", fingerprint="sha256:1"), ["skill"]),
+        (Rule("allow", kind="skill", fingerprint="sha256:2"), []),
+        (Rule("allow", kind="skill", subject="*", context="bo"), []),
+        (Rule("allow", kind="any", read_only=True), []),
+        (Rule("allow", kind="any", trusted=True), []),
+        (Rule("deny", kind="any", destructive=True), ["call", "skill", "start", "sampling"]),
+        (Rule("deny", kind="any", context="ana"), ["skill"]),
+        (Rule("deny", kind="start", subject="uvx *"), ["start"]),
+        (Rule("deny", kind="any", subject="read_*"), ["call"]),
+        (Rule("deny", kind="any", origin="app"), []),
+    ],
+)
+def test_what_is_no_call_is_matched_by_what_all_requests_have(rule: Rule, kinds: list[str]) -> None:
+    assert [name for name, request in REQUESTS.items() if rule.matches(request)] == kinds
+
+
+@pytest.mark.parametrize("name", ["tool", "arguments", "meta"])
+@pytest.mark.parametrize("kind", ["skill", "start", "sampling", "any"])
+def test_what_only_calls_have_is_refused_for_another_kind(name: str, kind: Any) -> None:
+    value: Any = "*" if name == "tool" else {"/a": {"equals": 1}}
+    with pytest.raises(ConfigError, match=f"{name} is for tool calls, and kind is '{kind}'"):
+        Rule("deny", kind=kind, **{name: value})
+
+
+def test_a_kind_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ConfigError, match="kind 'tool': give one of call, skill, start"):
+        Rule("deny", kind="tool")  # type: ignore[arg-type]
+
+
+def test_a_misspelled_key_is_answered_with_the_nearest_one() -> None:
+    with pytest.raises(
+        ConfigError, match=r"Rule\(readonly=\.\.\.\): unknown key; did you mean read_only"
+    ):
+        Rule("allow", readonly=True)  # type: ignore[call-arg]
 
 
 def test_hints_are_matched_as_they_may_be_believed() -> None:
@@ -243,14 +368,14 @@ def test_rules_print_one_line_a_rule() -> None:
             Rule("deny", tool="delete_*", server="fi*"),
             Rule("allow", read_only=True, arguments={"/p": {"glob": "/srv/*"}, "/n": {"max": 3}}),
             Rule("ask"),
-            Rule("allow", tool="a\n\x1b[2J", findings=True),
+            Rule("allow", tool="a\n\x1b[2J", findings=("gone", "odd_name")),
         ]
     )
     assert str(rules).splitlines() == [
         "  1. deny server='fi*' tool='delete_*'",
         '  2. allow read_only=True where /p glob "/srv/*", /n max 3',
         "  3. ask everything",
-        "  4. allow tool='a\\n\\x1b[2J' findings=True",
+        "  4. allow tool='a\\n\\x1b[2J' findings=gone,odd_name",
         "     ask everything else",
     ]
 
@@ -406,6 +531,19 @@ def test_a_file_with_anything_unknown_in_it_is_refused_and_said_where(
     assert wanted in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("r.toml", "[[rules]]\noutcome = 'deny'\ntool = 'a'"),
+        ("r.json", '{"rules": [{"outcome": "deny", "tool": "a"}]}'),
+    ],
+)
+def test_a_file_with_a_byte_order_mark_is_read(name: str, text: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.write_text(text, encoding="utf-8-sig")
+    assert list(Rules.from_file(file)) == [Rule("deny", tool="a")]
+
+
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         Rules.from_file(tmp_path / "none.toml")
@@ -478,7 +616,11 @@ async def test_what_a_rule_allows_or_denies_is_not_asked_about() -> None:
     await server.call(rules, "read")
     with pytest.raises(CallDenied) as caught:
         await server.call(rules, "write")
-    assert (caught.value.source, caught.value.reason) == ("rule", "rule 2: deny tool='*'")
+    error = caught.value
+    assert (error.source, error.reason) == ("rule", "refused by policy")
+    assert error.rule == "rule 2: deny tool='*'"
+    assert error.message == "not approved: refused by policy", "what a model may be told"
+    assert str(error).endswith("not approved: refused by policy (rule 2: deny tool='*')")
     assert [call["name"] for call in server.sent] == ["read"]
 
 
@@ -507,7 +649,7 @@ async def test_without_a_hook_to_ask_it_is_the_person_at_the_terminal() -> None:
     ("edited", "rule"),
     [
         ({"n": 13}, Rule("deny", arguments={"/n": {"equals": 13}})),
-        ({"n": "no number"}, Rule("deny", findings=True)),
+        ({"n": "no number"}, Rule("deny", findings=("broken_arguments",))),
         ({}, Rule("deny", tool="write", arguments={"/n": {"min": 12}})),
     ],
 )
@@ -683,7 +825,7 @@ def test_a_rule_says_why_in_the_list_and_in_what_it_decides() -> None:
     call = ToolCall.example("delete_file")
     text = "rule 1: deny tool='delete_*': backups run\\u{202e} first"
     assert rules.explain(call).text == text
-    assert rules.decide(call) == Deny(text, source="rule")
+    assert rules.decide(call) == Deny("backups run\\u{202e} first", source="rule", rule=text)
     allowed = rules.decide(ToolCall.example("read_file"))
     assert allowed == Allow(reason="rule 2: allow tool='*': seen by Ana", source="rule")
     assert "seen by Ana" in str(rules)

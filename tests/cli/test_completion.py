@@ -199,7 +199,13 @@ def test_bash_completes_every_kind_of_word(home: Path) -> None:
         env=env,
         cwd=ROOT,
     )
-    assert done.stdout.splitlines() == ["--allow", "describe", "sky skew", "loud=", "true"]
+    assert done.stdout.splitlines() == [
+        "--allow --allow-finding",
+        "describe",
+        "sky skew",
+        "loud=",
+        "true",
+    ]
 
 
 @pytest.mark.parametrize(

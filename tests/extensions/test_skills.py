@@ -417,7 +417,7 @@ async def digest_in(server: SkillServer) -> str:
 
 async def test_rules_allow_a_skill_by_its_digest_until_it_changes() -> None:
     server = SkillServer()
-    rule = Rule("allow", fingerprint=await digest_in(server))
+    rule = Rule("allow", kind="skill", fingerprint=await digest_in(server))
     assert await rule_allows(rule, server)
     change(server)
     assert not await rule_allows(rule, server)
@@ -426,16 +426,15 @@ async def test_rules_allow_a_skill_by_its_digest_until_it_changes() -> None:
 @pytest.mark.parametrize(
     ("rule", "allowed"),
     [
-        (Rule("allow", skill="skill://pdf/*"), True),
-        (Rule("allow", skill="*", server="docs"), True),
-        (Rule("allow", skill="*", trusted=False), True),
-        (Rule("allow", skill="*", trusted=True), False),
-        (Rule("allow", skill="*", server="other"), False),
-        (Rule("allow", skill="pdf"), False),
-        (Rule("allow", skill="*", tool="*"), False),
-        (Rule("allow", skill="*", arguments={"/a": {"equals": 1}}), False),
-        (Rule("allow", skill="*", context="ana"), False),
-        (Rule("allow", skill="*", expires="2020-01-01"), False),
+        (Rule("allow", kind="skill", subject="skill://pdf/*"), True),
+        (Rule("allow", kind="skill", subject="*", server="docs"), True),
+        (Rule("allow", kind="skill", subject="*", trusted=False), True),
+        (Rule("allow", kind="skill", subject="*", trusted=True), False),
+        (Rule("allow", kind="skill", subject="*", server="other"), False),
+        (Rule("allow", kind="skill", subject="pdf"), False),
+        (Rule("allow", kind="sampling", subject="*"), False),
+        (Rule("allow", kind="skill", subject="*", context="ana"), False),
+        (Rule("allow", kind="skill", subject="*", expires="2020-01-01"), False),
     ],
 )
 async def test_a_rule_names_skills_by_their_uri(rule: Rule, allowed: bool) -> None:
@@ -443,18 +442,20 @@ async def test_a_rule_names_skills_by_their_uri(rule: Rule, allowed: bool) -> No
 
 
 async def test_a_rule_without_findings_allows_no_skill_of_which_something_was_found() -> None:
-    assert not await rule_allows(Rule("allow", skill="*"), dynamic())
-    assert await rule_allows(Rule("allow", skill="*", findings=True), dynamic())
+    assert not await rule_allows(Rule("allow", kind="skill", subject="*"), dynamic())
+    assert await rule_allows(
+        Rule("allow", kind="skill", subject="*", findings=["dynamic_content"]), dynamic()
+    )
 
 
 def test_a_rule_about_skills_is_not_about_tools() -> None:
     call = ToolCall.example("t")
     for outcome in ("allow", "deny", "ask"):
-        assert not Rule(outcome, skill="*").matches(call)
+        assert not Rule(outcome, kind="skill", subject="*").matches(call)
 
 
 async def test_a_rule_denies_the_skills_of_a_server() -> None:
-    rules = Rules([Rule("deny", server="docs", reason="not these")], ask=allow_all)
+    rules = Rules([Rule("deny", kind="any", server="docs", reason="not these")], ask=allow_all)
     async with connect(SkillServer().transport, name="docs", approval=rules) as session:
         with pytest.raises(CallDenied, match="not these") as denied:
             await session.load_skill(PDF)

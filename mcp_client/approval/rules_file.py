@@ -1,0 +1,86 @@
+"""Rules from a TOML or JSON file: a list ``rules`` of tables, whose keys are those of ``Rule``."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+from ..catalog.call_context import context_from_json
+from ..errors import ConfigError
+from ..runtime.atomic_file import access_problem
+from ..runtime.near_name import near
+from ..runtime.safe_text import safe_text
+from .rules import RULE_KEYS, Rule
+
+__all__ = ["read_rules"]
+
+
+def read_rules(path: str | os.PathLike[str]) -> Iterator[Rule]:
+    where = os.fspath(path)
+    whole = _parsed(path)
+    if type(whole) is not dict or set(whole) != {"rules"} or type(whole["rules"]) is not list:
+        keys = ", ".join(safe_text(key, 40) for key in whole) if type(whole) is dict else ""
+        keys = keys or "nothing"
+        raise ConfigError(f"{where}: give one list 'rules' and nothing else; it has {keys}")
+    for number, entry in enumerate(whole["rules"], 1):
+        place = f"{where}: rule {number}"
+        if type(entry) is not dict:
+            raise ConfigError(f"{place} is a {type(entry).__name__}: give a table of keys")
+        for key in entry:
+            if key not in RULE_KEYS:
+                raise ConfigError(
+                    f"{place}: unknown key {safe_text(key, 40)!r}{near(key, RULE_KEYS)}"
+                )
+        if "outcome" not in entry:
+            raise ConfigError(f"{place}: outcome is missing: give 'allow', 'ask' or 'deny'")
+        if any(value is None for value in entry.values()):
+            raise ConfigError(f"{place}: a key is null: give it a value or leave it out")
+        if "context" in entry:
+            entry["context"] = _context(entry["context"], place)
+        try:
+            yield Rule(entry.pop("outcome"), **entry)
+        except ConfigError as error:
+            raise ConfigError(f"{place}: {error}") from None
+
+
+def _context(value: Any, place: str) -> Hashable:
+    try:
+        return context_from_json(value)
+    except ValueError as error:
+        raise ConfigError(f"{place}: {error}") from None
+
+
+def _parsed(path: str | os.PathLike[str]) -> Any:
+    where = os.fspath(path)
+    extension = os.path.splitext(where)[1].lower()
+    if extension not in (".toml", ".json"):
+        raise ConfigError(f"{where}: rules are read from a .toml or a .json file")
+    try:
+        with open(where, "rb") as file:
+            problem = access_problem(os.fstat(file.fileno()), private=False)
+            if problem is not None:
+                raise ConfigError(f"{where}: the rules cannot be used: {problem}")
+            text = file.read().decode("utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"{where}: the rules cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{where}: the rules are not UTF-8 text") from None
+    try:
+        return tomllib.loads(text) if extension == ".toml" else _json(text)
+    except (ValueError, RecursionError) as error:
+        kind = extension[1:].upper()
+        raise ConfigError(f"{where}: the rules are not {kind}: {safe_text(error, 200)}") from None
+
+
+def _json(text: str) -> Any:
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys = [key for key, _ in pairs]
+        twice = [key for key in keys if keys.count(key) > 1]
+        if twice:
+            raise ValueError(f"the key {twice[0]!r} comes twice")
+        return dict(pairs)
+
+    return json.loads(text, object_pairs_hook=members)
