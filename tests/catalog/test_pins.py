@@ -14,6 +14,7 @@ import pytest
 
 from mcp_client import (
     Allow,
+    BearerToken,
     CallDenied,
     ConfigError,
     Deny,
@@ -628,7 +629,7 @@ async def test_a_credential_that_a_definition_repeats_is_not_in_the_lock_file(
     async with serving(handler) as served:
         for token in ("abcdEFGH0123-token-1", "ijklMNOP4567-token-2", "qrstUVWX8901-token-3"):
             about[0] = "other" if token.endswith("3") else "first"
-            server = HttpServer(served.url, auth=lambda token=token: token)
+            server = HttpServer(served.url, auth=BearerToken(token))
             async with connect(server, name="s", pins=path) as session:
                 found.append((await session.list_tools()).findings)
             assert token not in path.read_text() + str(found)
