@@ -96,7 +96,7 @@ class Entry:
         self._revision: str | None = None
         self._call: ToolCall | None = None
         self._wrong: Finding | None = None
-        self._place = "the root"
+        self._place = "the whole value"
         self._hidden: list[str] = []
         self._first: Record | None = None
         self._opened: list[Sink] = []
@@ -133,7 +133,7 @@ class Entry:
 
     def breaks(self, finding: Finding, path: str) -> None:
         """What is wrong with the arguments, at ``path``: the record has the place alone."""
-        self._wrong, self._place = finding, path or "the root"
+        self._wrong, self._place = finding, path or "the whole value"
 
     async def open(self, call: ToolCall) -> None:
         """Write that ``call`` will be decided. Raises ``CallDenied`` where that must not be."""
@@ -379,7 +379,7 @@ class Entry:
 
     def _text(self, error: BaseException) -> str | None:
         if isinstance(error, InvalidArguments | InvalidResult):
-            return f"at {self._safe(error.path, 200) or 'the root'}"
+            return f"at {self._safe(error.path, 200) or 'the whole value'}"
         if not isinstance(error, McpError) or isinstance(error, InvalidSchema | CallDenied):
             return None
         return self._safe(error.message)

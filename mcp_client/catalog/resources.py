@@ -87,7 +87,10 @@ class ResourceResult:
 
     @property
     def text(self) -> str:
-        """All of it as text for a model; what is not text is named in brackets, never omitted."""
+        """All of it as text for a model: the text itself of one piece, and of several each below a
+        line that names it. What is not text is named in brackets, never omitted."""
+        if len(self.contents) == 1 and not self.rejected and self.contents[0].text is not None:
+            return self.contents[0].text
         left_out = [f"[left out: {one.name or 'a piece'}, {one.reason}]" for one in self.rejected]
         return "\n".join([*map(str, self.contents), *left_out])
 

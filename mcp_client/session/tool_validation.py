@@ -155,7 +155,7 @@ def arguments_finding(problem: Problem, text: str, arguments: dict[str, Any]) ->
         value = resolve(arguments, parse(problem.path))
     except (LookupError, ValueError):  # the path was shortened
         return Finding("broken_arguments", text, problem.path)
-    about = f"{problem.path or 'the root'}: {_TYPES.get(type(value), 'number')}"
+    about = f"{problem.path or 'the whole value'}: {_TYPES.get(type(value), 'number')}"
     if type(value) is dict:
         about += f" of {', '.join(sorted(value))}"
     shown = safe_text(about, _LONGEST_ABOUT)
@@ -175,5 +175,5 @@ _TYPES: dict[type, str] = {
 
 def log_problem(what: str, server: str, tool: str, problem: Problem) -> None:
     # The place and not the value, which may be a secret: logs travel further than findings.
-    place = problem.path or "the root"
+    place = problem.path or "the whole value"
     _log.warning("%s/%s: the %s breaks the schema at %s", server, tool, what, place)

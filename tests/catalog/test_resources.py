@@ -275,6 +275,14 @@ async def test_the_repr_of_what_was_read_has_sizes_and_no_data() -> None:
     assert len(repr(read)) < 1_000
 
 
+async def test_the_text_of_a_single_piece_is_its_own_and_nothing_else() -> None:
+    texts = []
+    for piece in ({"text": "one\ntwo"}, {"text": ""}, {"blob": "eHl6", "mimeType": "image/x"}):
+        async with reading(Odd("resources/read", {"contents": [{"uri": "a:1", **piece}]})) as its:
+            texts.append((await its.read_resource("a:1")).text)
+    assert texts == ["one\ntwo", "", "[resource: a:1, image/x, 3 bytes]"]
+
+
 async def test_a_bad_piece_is_left_out_and_said() -> None:
     pieces = [
         {"uri": "a:1", "text": "one"},

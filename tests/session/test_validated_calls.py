@@ -21,7 +21,8 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.session.tool_validation import Strictness
+from mcp_client.session.tool_validation import Strictness, arguments_finding, log_problem
+from mcp_client.validation.checker import Problem
 from tests.loop_lag import loop_lag
 
 pytestmark = pytest.mark.one_backend
@@ -250,3 +251,14 @@ def test_importing_and_an_ordinary_call_load_no_jsonschema() -> None:
         "assert not loaded, loaded\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_place_has_the_same_name_in_log_record_and_sentence(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    problem = Problem("", "object", "1")
+    log_problem("result", "desk", "tool", problem)
+    finding = arguments_finding(problem, "text", {})
+    assert caplog.messages == ["desk/tool: the result breaks the schema at the whole value"]
+    assert str(problem).startswith("the whole value: ")
+    assert finding.about.startswith("the whole value: ")
