@@ -20,7 +20,7 @@ import itertools
 import json
 import math
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NewType
@@ -32,12 +32,11 @@ from ..approval.tool_call import ToolCall, new_call
 from ..catalog.result import ToolResult
 from ..catalog.tools import Catalog
 from ..connection.cancellation import CancelToken, stop_if_cancelled
-from ..connection.connection import Connection, session_ended
+from ..connection.connection import Connection
 from ..connection.rpc import CallOptions, Traffic
 from ..connection.tracing import call_span
 from ..errors import (
     CallDenied,
-    ConnectError,
     InvalidArguments,
     McpError,
     NotSent,
@@ -46,15 +45,23 @@ from ..errors import (
     ServerError,
 )
 from ..handlers.input_rounds import InputRequest, InputRequiredLoop
-from ..protocol.canonical_json import NotJson, json_object
 from ..protocol.era import Complete, InputRequired, Reading
-from ..protocol.headers import HEADER_MISMATCH
 from ..protocol.jsonrpc import Json
 from ..runtime.event_loop import cancel_requests, current
+from ..runtime.limits import seconds_text
 from ..transports.base import PersonAsked
 from ..validation.worker_pool import WorkerPool
 from .call_state import CallState
-from .in_force import InForce, changes, check_audience, check_options, is_task, not_fetched
+from .in_force import (
+    InForce,
+    changes,
+    check_audience,
+    check_options,
+    is_task,
+    not_fetched,
+    object_of,
+    was_out_of_date,
+)
 from .setup import Setup
 from .started import EntryOfTask, StartedCall
 from .tool_validation import ToolValidation, arguments_finding, log_problem
@@ -95,6 +102,7 @@ class Caller:
         self._audit = setup.audit
         self._secrets = setup.secrets
         self._retry = setup.retry
+        self._most_approval = setup.timeouts.approval
         self.validation = ToolValidation(
             setup.argument_validation, setup.validation, setup.limits, workers
         )
@@ -172,7 +180,9 @@ class Caller:
                 frozen = await self._with_problem(call, frozen, arguments)
             if self._audit is not None:
                 await call.entry.open(frozen)
-            approved = await self._approve(call, frozen)
+            in_time = call.timeouts.approval < self._most_approval
+            approve = self._approve_in_time if in_time else self._approve
+            approved = await approve(call, frozen)
             if self._may_have_changed(now):
                 now, approved = await self._approve_changed(call, now, approved)
             while True:
@@ -237,7 +247,7 @@ class Caller:
         call.as_task = is_task(tool, now.rpc.era, call.hands_over)
         call.id = call.id or self._new_id()
         if call.frozen is None:
-            call.frozen = _object("arguments", {} if call.arguments is None else call.arguments)
+            call.frozen = object_of("arguments", {} if call.arguments is None else call.arguments)
         arguments, text = call.frozen
         plan = call.plan = tool._plan or self.validation.plan(tool)
         drift, findings = None, plan.findings
@@ -250,7 +260,7 @@ class Caller:
             server=tool.server,
             tool=tool,
             arguments_json=text,
-            meta_json=None if call.meta is None else _object("meta", call.meta)[1],
+            meta_json=None if call.meta is None else object_of("meta", call.meta)[1],
             hints=plan.hints,
             findings=(*call.findings, *findings) if call.findings else findings,
             generation=now.rpc.generation,
@@ -302,6 +312,14 @@ class Caller:
             await write_down(f"{frozen.server}: the definition", self._pins.approved, frozen.tool)
         return Approved(approved)
 
+    async def _approve_in_time(self, call: CallState, frozen: ToolCall) -> Approved:
+        """The same, where the call may allow less time for it than the session."""
+        seconds = min(call.timeouts.approval, self._most_approval)
+        with anyio.move_on_after(seconds):
+            return await self._approve(call, frozen)
+        reason = f"none within {seconds_text(seconds)}, Timeouts(approval=...)"
+        raise CallDenied(f"the approval hook gave no answer ({reason})", reason=reason)
+
     async def _approve_changed(
         self, call: CallState, then: InForce, approved: Approved
     ) -> tuple[InForce, Approved]:
@@ -317,7 +335,7 @@ class Caller:
             if not call.plan.input.is_known_valid(arguments):
                 frozen = await self._with_problem(call, frozen, arguments)
             call.entry.changed(frozen)
-            approved = await self._approve(call, frozen)
+            approved = await self._approve_in_time(call, frozen)
             if not self._may_have_changed(now):
                 return now, approved
             then = now
@@ -448,7 +466,11 @@ class Caller:
     def _pause_before_next(self, call: CallState, error: McpError) -> float | None:
         """Seconds until the next attempt; None if this was the last."""
         retry = call.retry
-        if not call.is_repetition and call.run is None and self._was_out_of_date(error):
+        if (
+            not call.is_repetition
+            and call.run is None
+            and was_out_of_date(error, self._connection, self._tools)
+        ):
             # All steps again: the approval was for that connection and that definition, unless the
             # approver said yes to this call for as long as it stays the same.
             call.is_repetition = True
@@ -464,32 +486,5 @@ class Caller:
             call.seconds += pause
         return pause
 
-    def _was_out_of_date(self, error: McpError) -> bool:
-        """Whether the server refused a call because what we knew of it was out of date.
-
-        It had ended our session, so that a new one will be opened (2025-11-25 ``basic/transports``,
-        session management); or it missed headers that a newer definition of the tool asks for,
-        which will be fetched (2026-07-28 ``basic/transports/streamable-http``).
-        """
-        if isinstance(error, ServerError):
-            if error.code != HEADER_MISMATCH or not self._connection.agreed().mirrors:
-                return False
-            self._tools.mark_outdated()
-            return True
-        return isinstance(error, ConnectError) and session_ended(error)
-
     def _new_id(self) -> str:
         return f"{self._origin}-{next(self._numbers)}"
-
-
-def _object(what: str, value: Any) -> tuple[dict[str, Any], str]:
-    """``value`` as a plain JSON object, and its canonical text."""
-    if not isinstance(value, Mapping):
-        advice = "give json.loads(...) of it" if isinstance(value, str | bytes) else "give a dict"
-        raise InvalidArguments(
-            f"{what} is a {type(value).__name__}: {advice}, which becomes a JSON object"
-        )
-    try:
-        return json_object(value)
-    except NotJson as error:
-        raise InvalidArguments(f"{what} cannot be sent as JSON: {error}", path=error.path) from None

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..catalog.call_context import CallOrigin
 from ..catalog.finding import Finding
 from ..catalog.tool import Tool
+from ..catalog.tools import Catalog
 from ..connection.cancellation import check_cancel
+from ..connection.connection import Connection, session_ended
 from ..connection.rpc import RpcConnection
-from ..errors import CallTimeout, ConfigError, ConnectError, NotSent, OutcomeUnknown
+from ..errors import (
+    CallTimeout,
+    ConfigError,
+    ConnectError,
+    InvalidArguments,
+    McpError,
+    NotSent,
+    OutcomeUnknown,
+    ServerError,
+)
+from ..protocol.canonical_json import NotJson, json_object
 from ..protocol.era import Era
+from ..protocol.headers import HEADER_MISMATCH
 from ..protocol.metadata import check_meta
 from .retry import Retry
 from .tool_validation import strictness_of
@@ -92,6 +105,21 @@ def is_task(tool: Tool, era: Era, on_request: bool) -> bool:
     return False
 
 
+def was_out_of_date(error: McpError, connection: Connection, tools: Catalog) -> bool:
+    """Whether the server refused a call because what we knew of it was out of date.
+
+    It had ended our session, so that a new one will be opened (2025-11-25 ``basic/transports``,
+    session management); or it missed headers that a newer definition of the tool asks for,
+    which will be fetched (2026-07-28 ``basic/transports/streamable-http``).
+    """
+    if isinstance(error, ServerError):
+        if error.code != HEADER_MISMATCH or not connection.agreed().mirrors:
+            return False
+        tools.mark_outdated()
+        return True
+    return isinstance(error, ConnectError) and session_ended(error)
+
+
 def not_fetched(error: OutcomeUnknown) -> ConnectError:
     """What a call raises where the list of tools that it needs did not come: it was not sent."""
     if isinstance(error, CallTimeout):
@@ -105,6 +133,19 @@ def not_fetched(error: OutcomeUnknown) -> ConnectError:
         server=error.server,
         retryable=True,
     )
+
+
+def object_of(what: str, value: Any) -> tuple[dict[str, Any], str]:
+    """``value`` as a plain JSON object, and its canonical text."""
+    if not isinstance(value, Mapping):
+        advice = "give json.loads(...) of it" if isinstance(value, str | bytes) else "give a dict"
+        raise InvalidArguments(
+            f"{what} is a {type(value).__name__}: {advice}, which becomes a JSON object"
+        )
+    try:
+        return json_object(value)
+    except NotJson as error:
+        raise InvalidArguments(f"{what} cannot be sent as JSON: {error}", path=error.path) from None
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ import pytest
 
 from mcp_client import (
     Allow,
+    CallDenied,
     CallTimeout,
     ConfigError,
     MemoryServer,
@@ -125,6 +126,42 @@ async def test_a_timeout_names_the_time_allowed_and_a_call_lifts_no_other_clock(
             await session.call_tool("open", **given)
     assert said in str(caught.value)
     assert caught.value.clock in said
+
+
+@pytest.mark.both_backends
+@pytest.mark.parametrize("late", ["never", "swallows the cancellation"])
+async def test_the_time_to_approve_that_a_call_sets_holds(late: str, clock: Clock) -> None:
+    server = Rounds()
+
+    async def approve(call: ToolCall) -> Allow:
+        clock.jump(1.1)
+        try:
+            await anyio.sleep_forever()
+        except anyio.get_cancelled_exc_class():
+            if late == "never":
+                raise
+        return Allow()
+
+    clock.stop()
+    async with connect(MemoryServer(server), approval=approve) as session:
+        with pytest.raises(CallDenied, match=r"none within 1 s, Timeouts\(approval") as caught:
+            await session.call_tool("open", timeout=Timeouts(approval=1))
+    assert (caught.value.source, caught.value.tool) == ("gate", "open")
+    assert server.sent == []
+
+
+async def test_the_time_to_approve_that_a_call_sets_lifts_no_bound(clock: Clock) -> None:
+    async def approve(call: ToolCall) -> Allow:
+        clock.jump(1.1)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    clock.stop()
+    timeouts = Timeouts(approval=1)
+    async with connect(MemoryServer(Rounds()), approval=approve, timeouts=timeouts) as session:
+        for given in (None, 5, Timeouts(approval=9)):
+            with pytest.raises(CallDenied, match="within 1 s"):
+                await session.call_tool("open", timeout=given)
 
 
 async def test_the_log_names_the_place_of_a_wrong_argument_and_not_its_value(
