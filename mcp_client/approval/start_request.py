@@ -85,12 +85,20 @@ class StartRequest(ApprovalRequest):
     They may be secrets of the file: show them to the person who decides."""
     headers: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
     """Likewise."""
+    oauth: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """How a person would log in, as far as the file says: ``client_id``, ``redirect_uri``,
+    ``scopes``, and where a ``client_secret`` comes from."""
+    program: str | None = None
+    """The file that ``command`` is; None where it was not found, or not looked for."""
+    whole_url: str | None = field(default=None, repr=False)
+    """Of a project's file: what ``url`` leaves out as well, as ``env`` has its values."""
     id: str = field(default_factory=lambda: new_id("start"), compare=False)
 
     def __str__(self) -> str:
-        """All of it but the values of ``env`` and ``headers`` in one line that is safe to show and
-        to keep: each fact, the whole command last. What could be taken for the next is quoted."""
-        named = replace(self, env={}, headers={})
+        """All of it but ``whole_url`` and the values of ``env`` and ``headers`` in one line that is
+        safe to show and to keep: each fact, the whole command last. What could be taken for the
+        next is quoted."""
+        named = replace(self, env={}, headers={}, whole_url=None)
         return "; ".join(
             f"{fact.label.lower()}: {_word(fact.text) if fact.kind in _ONE_WORD else fact.text}"
             for fact in named.facts()
@@ -125,12 +133,18 @@ class StartRequest(ApprovalRequest):
         if self.env_file is not None:
             facts.append(Fact("Some from", self.env_file, "env_file"))
         facts += _values("Headers", self.header_names, self.headers, "headers")
+        for name, value in self.oauth.items():
+            facts.append(Fact("Login", f"{name}: {_word(value)}", "oauth"))
         for name, places in self.variables.items():
             facts.append(Fact("Puts in", f"{_word(name)} -> {_words(places)}", "variable"))
         if self.cwd is not None:
             facts.append(Fact("In folder", self.cwd, "cwd"))
         if self.command is None:
+            if self.whole_url is not None:
+                facts.append(Fact("Whole URL", _word(self.whole_url), "whole_url"))
             return (*facts, Fact("URL", self.subject, "subject"))
+        if self.program not in (None, self.command):
+            facts.append(Fact("Program", _word(self.program or ""), "program"))
         confined = "not confined: it can do whatever you can"
         return (
             *facts,
@@ -166,6 +180,9 @@ class StartRequest(ApprovalRequest):
             "env_file": self.env_file,
             "env": dict(self.env),
             "headers": dict(self.headers),
+            "oauth": dict(self.oauth),
+            "program": self.program,
+            "whole_url": self.whole_url,
         }
 
     @classmethod
@@ -187,6 +204,9 @@ class StartRequest(ApprovalRequest):
             env_file=optional_text(value["env_file"]),
             env=_texts_of(value["env"]),
             headers=_texts_of(value["headers"]),
+            oauth=_texts_of(value["oauth"]),
+            program=optional_text(value["program"]),
+            whole_url=optional_text(value["whole_url"]),
             id=text(value["id"]),
         )
 

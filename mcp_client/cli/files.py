@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import anyio
 
 from ..audit.hash_chain import opened_files
-from ..errors import AuditError, NotFound
+from ..errors import AuditError, ConfigError, NotFound
 from ..runtime.near_name import near
 from ..runtime.safe_text import safe_text
 from .exits import DONE, TOOL_FAILED, UsageError
@@ -295,7 +295,12 @@ async def servers(options: argparse.Namespace) -> int:
     problems = []
     for config in configs_of(options.config):
         problems += [str(problem) for problem in config.problems]
-        for name, request in config.requests.items():
+        for name in config.requests:
+            try:
+                request = config.requests[name]
+            except ConfigError as error:
+                problems.append(error.message)
+                continue
             confirmed = await store.is_confirmed(request)
             allowed = confirmed or config.scope == "user"
             found.append(

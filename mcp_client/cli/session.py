@@ -214,8 +214,8 @@ async def started_from(target: Configured, options: argparse.Namespace) -> AnySe
     from ..host.from_config import check_start
     from ..host.terminal import confirm_on_terminal
 
-    server = target.config.servers[target.name]
-    if server.include or server.exclude:
+    options_of = target.config._starts[target.name].first.options
+    if options_of.get("include") or options_of.get("exclude"):
         raise UsageError(
             f"--revision, --record and doctor do not go with {target.name!r}, whose config file "
             "leaves out tools: give its URL or command"
@@ -223,7 +223,9 @@ async def started_from(target: Configured, options: argparse.Namespace) -> AnySe
     confirm = confirm_on_terminal if options.terminal else None
     seconds = Timeouts().approval
     try:
-        await check_start(target.config, target.name, confirm, _confirmations(options), seconds)
+        server = await check_start(
+            target.config, target.name, confirm, _confirmations(options), seconds
+        )
     except StartDenied as error:
         raise _denied(error, target) from None
     return server.server

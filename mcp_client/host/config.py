@@ -30,6 +30,7 @@ from ..approval.start_request import StartRequest
 from ..errors import ConfigError
 from ..runtime.given_path import given_path
 from ..runtime.safe_text import safe_text
+from .config_files import Files, Unset, file_text
 from .config_launch import Launch
 from .config_places import (
     ConfigFile,
@@ -43,16 +44,18 @@ from .config_places import (
 from .config_problem import ConfigProblem, Reading, listed
 from .config_programs import PROGRAMS, Program
 from .config_server import read_server
+from .config_start import Looked, Start
 from .config_text import Document, KeyPath, NotReadable, read_json, read_toml
-from .interpolation import Unset, Variables, file_text
+from .interpolation import Variables
 from .server_config import ServerConfig
-from .start_request import start_request
 
 __all__ = ["Config", "ConfigFile", "ConfigProblem", "find_configs", "load_config"]
 
 _MAX_BYTES = 1024 * 1024
 _MAX_OWN_BYTES = 16 * 1024 * 1024
 """Of a person's own settings: some programs keep their whole state beside the servers."""
+_MAX_PUT_IN = 1024 * 1024
+"""Bytes of all files that one config file puts in."""
 _MAX_SERVERS = 500
 _INPUT_TYPES = ("promptString", "pickString")
 
@@ -67,13 +70,15 @@ class Config:
     "mcp-client"."""
     scope: Scope
     """"user" for a person's own settings, "project" for any other file."""
-    servers: dict[str, ServerConfig]
-    """The servers that can be used, by name."""
+    servers: Mapping[str, ServerConfig] = field(repr=False)
+    """The servers that can be used, by name. Of a project's file, looking at one that puts in other
+    files reads them, and raises ``ConfigError`` where that cannot be done."""
     problems: tuple[ConfigProblem, ...] = ()
     """What is wrong, and what has no effect here."""
     requests: Mapping[str, StartRequest] = field(default_factory=dict, repr=False)
-    """What a person should see before one of ``servers`` is started, by name."""
-    _launches: Mapping[str, Launch] = field(default_factory=dict, repr=False)
+    """What a person should see before one of ``servers`` is started, by name. Looking at one looks
+    at the files and programs that it names."""
+    _starts: Mapping[str, Start] = field(default_factory=dict, repr=False)
 
     def only(self, names: Collection[str]) -> Config:
         """The same with these servers alone. Raises ``ConfigError`` for one that is not there."""
@@ -86,11 +91,14 @@ class Config:
                     f"{self.path} has no server {safe_text(name, 60)!r} that can be used; it has: "
                     f"{known}"
                 )
+        return self._of({name: self._starts[name] for name in names})
+
+    def _of(self, starts: Mapping[str, Start]) -> Config:
         return replace(
             self,
-            servers={name: self.servers[name] for name in names},
-            requests={name: one for name, one in self.requests.items() if name in names},
-            _launches={name: one for name, one in self._launches.items() if name in names},
+            servers=Looked(starts, Start.config),
+            requests=Looked(starts, Start.request),
+            _starts=starts,
         )
 
 
@@ -101,7 +109,7 @@ def load_config(
     scope: Scope | None = None,
     inputs: Mapping[str, str] | None = None,
 ) -> Config:
-    """Read a config file; nothing is started.
+    """Read a config file, and no other: nothing is started.
 
     ``program`` says whose file it is, where its name and folder do not tell. ``scope`` is "user"
     for the places of a person's own settings that ``find_configs`` knows, else "project".
@@ -118,12 +126,15 @@ def load_config(
     document, kind, problem = _parsed(place, _text_of(place, scope), program or known)
     base = folder_of(place) if known is None else Path.home()
     workspace = base if known is None else Path.cwd()
-    variables = Variables(workspace, dict(inputs or {}))
+    below = (base, Path.home()) if scope == "project" else None
+    files = Files(below, _MAX_PUT_IN, reads=scope == "user")
+    variables = Variables(workspace, dict(inputs or {}), files=files)
     reading = Reading(place, scope, PROGRAMS[kind], document, variables, base)
     if problem is not None:
         reading.problems.append(problem)
         return Config(place, public_name(kind), scope, {}, tuple(reading.problems))
-    return _config(reading, kind)
+    later = files if files.reads else Files(below, _MAX_PUT_IN, reads=True)
+    return _config(reading, kind, later)
 
 
 def _check(program: object, scope: object, inputs: object) -> None:
@@ -167,33 +178,22 @@ def _parsed(path: Path, text: str, kind: str | None) -> tuple[Document, str, Con
     return document, kind, None
 
 
-def _config(reading: Reading, kind: str) -> Config:
+def _config(reading: Reading, kind: str, files: Files) -> Config:
     reading.document.value = _top(reading, kind)
     _read_inputs(reading)
-    launches: dict[str, Launch] = {}
-    servers: dict[str, ServerConfig] = {}
-    requests: dict[str, StartRequest] = {}
+    starts: dict[str, Start] = {}
     for path, members in _servers(reading, kind):
         launch = read_server(reading, path, members)
         if launch is None:
             continue
         try:
-            server = launch.config()
+            launch.config()
         except ConfigError as error:
             reading.note(path, f"{_why(launch, error)}; the server is left out", left_out=True)
             continue
-        name = launch.name
-        request = start_request(launch, reading.path, reading.scope, reading.base, reading.inputs)
-        launches[name], servers[name], requests[name] = launch, server, request
-    return Config(
-        reading.path,
-        public_name(kind),
-        reading.scope,
-        servers,
-        tuple(reading.problems),
-        MappingProxyType(requests),
-        MappingProxyType(launches),
-    )
+        starts[launch.name] = Start(reading, path, members, launch, files=files)
+    empty = Config(reading.path, public_name(kind), reading.scope, {}, tuple(reading.problems))
+    return empty._of(MappingProxyType(starts))
 
 
 def _why(launch: Launch, error: ConfigError) -> str:

@@ -34,7 +34,7 @@ class Login:
     client_id: Expanded | None = None
     client_secret: Expanded | None = None
     scopes: tuple[str, ...] | None = None
-    redirect_uri: str | None = None
+    redirect_uri: Expanded | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -55,6 +55,30 @@ class Launch:
     """Of ``ServerConfig``."""
     remarks: tuple[str, ...] = ()
     """What a person should know, besides what can be seen in the above."""
+
+    @property
+    def has_files(self) -> bool:
+        """Whether something is put in from other files."""
+        return self.env_file is not None or any(each.files for _, each in self.places())
+
+    def places(self) -> list[tuple[str, Expanded]]:
+        """Everything that something may be put into, by what a person is told of it."""
+        places = [
+            ("command", self.command),
+            *((f"args[{number}]", each) for number, each in enumerate(self.args)),
+            *((f"env.{name}", each) for name, each in self.env.items()),
+            ("envFile", None if self.env_file is None else self.env_file.path),
+            ("cwd", self.cwd),
+            ("url", self.url),
+            *((f"headers.{name}", each) for name, each in self.headers.items()),
+        ]
+        if self.login is not None:
+            places += [
+                ("oauth.client_id", self.login.client_id),
+                ("oauth.client_secret", self.login.client_secret),
+                ("oauth.redirect_uri", self.login.redirect_uri),
+            ]
+        return [(place, each) for place, each in places if each is not None]
 
     def server(self) -> StdioServer | HttpServer:
         """Raises ``ConfigError``."""
@@ -88,5 +112,5 @@ class Launch:
             client_id=login.client_id and login.client_id.value,
             client_secret=login.client_secret and login.client_secret.value,
             scopes=login.scopes,
-            redirect_uri=login.redirect_uri,
+            redirect_uri=login.redirect_uri and login.redirect_uri.value,
         )

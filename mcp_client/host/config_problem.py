@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from ..runtime.safe_text import safe_text
+from .config_files import Unset
 from .config_places import Scope
 from .config_programs import Program
 from .config_text import Document, KeyPath
-from .interpolation import Expanded, Unset, Variables, expand
+from .interpolation import Expanded, Variables, expand
 
 __all__ = ["ConfigProblem", "Fields", "Reading"]
 

@@ -7,13 +7,16 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ..protocol.versions import is_known
+from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import invisible, safe_text
+from .config_files import Unset
 from .config_launch import EnvFile, Launch, Login
 from .config_problem import Fields, Reading, listed
 from .config_text import KeyPath, OutOfRange
-from .interpolation import Expanded, Unset, file_text
+from .interpolation import Expanded
 
 __all__ = ["read_server"]
 
@@ -53,6 +56,7 @@ _LOGIN = {
 }
 _TIMEOUTS = {"connect": "connect", "idle": "idle", "total": "total", "ping": "ping"}
 _ENV_FILE_BYTES = 1024 * 1024
+_MOST_VARIABLES = 10_000
 _ENV_LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(.*)", re.DOTALL)
 _LONGEST_NAME = 128
 
@@ -249,8 +253,9 @@ class _Server:
             return None
         path = self._path(given)
         try:
-            text = file_text(Path(path.value), _ENV_FILE_BYTES, shown=path.shown)
-            return EnvFile(path, _env_values(text))
+            files = self._fields.reading.variables.files
+            text = files.text(Path(path.value), _ENV_FILE_BYTES, path.shown)
+            return EnvFile(path, {} if text is None else _env_values(text))
         except Unset as error:
             self._fields.wrong("env_file", str(error))
             return None
@@ -272,8 +277,16 @@ class _Server:
         port = fields.raw("callback_port")
         if port is not None and not (type(port) is int and 0 < port < 65_536):
             fields.wrong("callback_port", "is not the number of a port")
-        redirect = f"http://localhost:{port}/callback" if port else uri and uri.value
-        login = Login(fields.text("client_id"), fields.text("client_secret"), scopes, redirect)
+        if port:
+            address = f"http://localhost:{port}/callback"
+            uri = Expanded(address, address)
+        elif uri is not None and not _is_here(uri.value):
+            fields.wrong(
+                "redirect_uri",
+                "does not lead to this machine, so another would get the login: write "
+                "http://127.0.0.1:PORT/PATH",
+            )
+        login = Login(fields.text("client_id"), fields.text("client_secret"), scopes, uri)
         enabled = fields.flag("enabled")
         outer.failed = outer.failed or fields.failed
         return None if enabled is False else login
@@ -367,6 +380,14 @@ def _mode(tool: Any) -> Any:
     return tool.get("approval_mode") if isinstance(tool, dict) else None
 
 
+def _is_here(redirect: str) -> bool:
+    try:
+        parts = urlsplit(redirect)
+        return parts.scheme == "http" and is_loopback(parts.hostname or "")
+    except ValueError:
+        return False
+
+
 def _literal(name: str) -> str:
     """A glob that matches just this name."""
     return re.sub(r"([*?\[])", r"[\1]", name)
@@ -391,4 +412,6 @@ def _env_values(text: str) -> dict[str, str]:
         else:
             value = re.split(r"\s#", value, maxsplit=1)[0].rstrip()
         found[name] = value
+        if len(found) > _MOST_VARIABLES:
+            raise Unset(f"the environment file has more than {_MOST_VARIABLES:,} variables")
     return found

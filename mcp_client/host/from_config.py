@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import anyio
@@ -26,8 +27,9 @@ from ..runtime.safe_text import safe_text
 from .config import Config, load_config
 from .config_places import Scope
 from .config_problem import ConfigProblem
+from .config_start import Start
 from .confirmations import Confirmations, ConfirmationStore
-from .server_config import StartGate
+from .server_config import ServerConfig, StartGate
 
 __all__ = ["Confirm", "check_start", "host_from_config"]
 
@@ -77,13 +79,28 @@ def host_from_config(
     timeouts = options.get("timeouts") or Timeouts()
     if not isinstance(timeouts, Timeouts):
         raise ConfigError(f"timeouts={timeouts!r}: give Timeouts(idle=30, ...)")
-    host = kind(_with_timeouts(config, timeouts), **options)
+    starts = config._starts
+    host = kind({name: start.first.config(timeouts) for name, start in starts.items()}, **options)
     host.problems = config.problems
-    for name, request in config.requests.items():
+    for name, start in starts.items():
         if confirm is not None or config.scope == "project":
-            gate = _Gate(request, confirm, store, timeouts.approval)
-            host._set_start_gate(name, gate.answer)
+            gate = partial(_gated, start, confirm, store, timeouts)
+            host._set_start_gate(name, gate)
     return host
+
+
+async def _gated(
+    start: Start, confirm: Confirm | None, store: ConfirmationStore, timeouts: Timeouts
+) -> McpError | ServerConfig | None:
+    """The files and programs that the file names are looked at now, because somebody is asked."""
+    try:
+        request = await anyio.to_thread.run_sync(start.request)
+    except ConfigError as error:
+        name = start.first.name
+        text = f"the server was not started: {error.message}"
+        return StartDenied(text, server=name, reason=error.message, source="gate")
+    refused = await _Gate(request, confirm, store, timeouts.approval).answer()
+    return refused or (None if start.is_read else start.config(timeouts))
 
 
 async def check_start(
@@ -92,15 +109,16 @@ async def check_start(
     confirm: Confirm | None,
     confirmations: ConfirmationStore | str | os.PathLike[str] | None,
     seconds: float,
-) -> None:
-    """Ask, as ``Host.from_config`` does, whether this server of the file may be started. Raises
-    ``StartDenied`` where it may not."""
-    if confirm is None and config.scope != "project":
-        return
-    gate = _Gate(config.requests[name], confirm, Confirmations.of(confirmations), seconds)
-    error = await gate.answer()
-    if error is not None:
-        raise error
+) -> ServerConfig:
+    """Ask, as ``Host.from_config`` does, whether this server of the file may be started, and return
+    it. Raises ``StartDenied`` where it may not."""
+    start = config._starts[name]
+    if confirm is not None or config.scope == "project":
+        store = Confirmations.of(confirmations)
+        answer = await _gated(start, confirm, store, Timeouts(approval=seconds))
+        if isinstance(answer, McpError):
+            raise answer
+    return start.config()
 
 
 def _main_problems(config: Config) -> str:
@@ -109,14 +127,6 @@ def _main_problems(config: Config) -> str:
     more = len(problems) - _MOST_TOLD
     text = "; ".join(map(str, problems[:_MOST_TOLD]))
     return text if more <= 0 else f"{text}; and {more} more: load_config(path).problems"
-
-
-def _with_timeouts(config: Config, timeouts: Timeouts) -> dict[str, Any]:
-    """The servers, where those that set some timeouts have the host's own for the others."""
-    return {
-        name: launch.config(timeouts) if launch.timeouts else config.servers[name]
-        for name, launch in config._launches.items()
-    }
 
 
 class _Gate:

@@ -15,16 +15,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..runtime.safe_text import safe_text
+from .config_files import Files, Unset
 
 __all__ = ["BRACED", "DOLLAR", "NO_SYNTAX", "Expanded", "Syntax", "Unset", "Variables", "expand"]
 
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 _WITH_DEFAULT = re.compile(rf"({_VARIABLE})(?::-(.*))?", re.DOTALL)
 _FILE_BYTES = 64 * 1024
-
-
-class Unset(Exception):
-    """A reference that cannot be put in: ``args[0]`` says which, why and what to do."""
 
 
 class Expanded(NamedTuple):
@@ -80,6 +77,7 @@ class Variables:
     home: Path = field(default_factory=Path.home)
     defaults: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Values of ``${input:ID}`` that the file itself gives where the host gave none."""
+    files: Files = field(default_factory=lambda: Files(None, _FILE_BYTES, reads=True), repr=False)
 
     def variable(self, name: str) -> str:
         value = self.environ.get(name)
@@ -96,7 +94,9 @@ class Variables:
         return self.inputs[name]
 
     def file(self, path: str) -> str:
-        return file_text(self.folder / path).strip("\r\n")
+        """The reference itself where files are not read yet."""
+        text = self.files.text(self.folder / path, _FILE_BYTES, path)
+        return f"${{file:{path}}}" if text is None else text.strip("\r\n")
 
     def named(self, name: str) -> str | None:
         """A folder or sign of the program's own; None for an unknown name."""
@@ -110,33 +110,6 @@ class Variables:
             case "pathSeparator" | "/":
                 return os.sep
         return None
-
-
-def file_text(path: Path, most: int = _FILE_BYTES, *, shown: str | None = None) -> str:
-    """The text of a small file. Raises ``Unset``, which calls it ``shown``; waits for no pipe and
-    no device."""
-    shown = safe_text(path if shown is None else shown, 200)
-    try:
-        file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        with open(file, "rb") as stream:
-            if not _is_regular(stream.fileno()):
-                raise Unset(f"{shown} is not a regular file")
-            content = stream.read(most + 1)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "its path is not one"
-        raise Unset(f"{shown} cannot be read ({why}): check the path") from None
-    if len(content) > most:
-        raise Unset(f"{shown} has more than {most:,} bytes")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise Unset(f"{shown} is not UTF-8 text") from None
-
-
-def _is_regular(file: int) -> bool:
-    from stat import S_ISREG
-
-    return S_ISREG(os.fstat(file).st_mode)
 
 
 def expand(

@@ -280,10 +280,13 @@ class HostedServer:
     async def _ask(self) -> None:
         assert self.gate is not None
         self._set("idle", None)
-        refused: McpError | None
+        refused: McpError | ServerConfig | None
         try:
             with anyio.fail_after(self._timeouts.approval + 1):  # a gate has that clock itself
                 refused = await self.gate()
+            if isinstance(refused, ServerConfig):
+                self._use(refused)
+                refused = None
         except TimeoutError:
             seconds = self._timeouts.approval
             refused = ConfigError(
@@ -302,6 +305,12 @@ class HostedServer:
         self.gate = None
         if not self.closed:
             await self._begin().wait()
+
+    def _use(self, config: ServerConfig) -> None:
+        """Start this instead of what was known before it was allowed. Raises ``ConfigError``."""
+        self.config, self._timeouts = config, self._options.timeouts(config)
+        self._prepared = self._options.session(self.name, config.server, config)
+        self._transport = self._prepared._connection.transport
 
     # ---------------------------------------------------------------- connecting
 

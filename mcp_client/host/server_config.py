@@ -24,9 +24,10 @@ __all__ = ["AnyServer", "ServerConfig", "StartGate", "ToolFilter"]
 AnyServer: TypeAlias = "StdioServer | HttpServer | Transport | str | Sequence[str]"
 """Whatever ``connect`` takes."""
 
-StartGate: TypeAlias = Callable[[], Awaitable[McpError | None]]
-"""Asked before a server is started for the first time: None to start it, or why it is not started,
-which becomes the ``error`` of its status. It may take as long as a person does."""
+StartGate: TypeAlias = "Callable[[], Awaitable[McpError | ServerConfig | None]]"
+"""Asked before a server is started for the first time: None to start it, what to start in its
+place, or why it is not started, which becomes the ``error`` of its status. It may take as long as a
+person does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

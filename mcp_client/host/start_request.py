@@ -15,6 +15,7 @@ variables are not in it: a token that is renewed does not ask again.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -22,7 +23,9 @@ from typing import Any
 
 from ..approval.start_request import CONNECTS, STARTS, Scope, StartRequest
 from ..protocol.canonical_json import sha256
+from ..runtime.executables import environment_of, find_executable
 from ..transports.http_server import shown
+from .config_files import followed
 from .config_launch import Launch
 from .interpolation import Expanded
 from .start_warnings import warnings_of
@@ -40,25 +43,31 @@ def start_request(
     args = tuple(each.shown for each in launch.args)
     brought = {} if launch.env_file is None else launch.env_file.values
     variables = _variables(launch)
+    program = _program(launch, folder)
+    url = None if launch.url is None else shown(launch.url.shown)
+    whole = launch.url.shown if launch.url is not None and scope == "project" else None
     return StartRequest(
         server=launch.name,
         command=command,
         args=args,
         env_names=tuple(dict.fromkeys([*launch.env, *brought])),
         cwd=launch.cwd and launch.cwd.shown,
-        url=None if launch.url is None else shown(launch.url.shown),
+        url=url,
         header_names=tuple(launch.headers),
         findings=(
             CONNECTS if command is None else STARTS,
-            *dict.fromkeys(warnings_of(launch, variables, scope, folder)),
+            *dict.fromkeys(warnings_of(launch, variables, scope, folder, program)),
         ),
         variables=MappingProxyType(variables),
-        fingerprint=_digest(launch, path, scope, inputs),
+        fingerprint=_digest(launch, path, scope, inputs, program),
         path=path,
         scope=scope,
         env_file=None if launch.env_file is None else launch.env_file.path.shown,
         env=_written(launch.env, scope),
         headers=_written(launch.headers, scope),
+        oauth=_oauth(launch),
+        program=program,
+        whole_url=None if whole == url else whole,
     )
 
 
@@ -68,7 +77,40 @@ def _written(values: Mapping[str, Expanded], scope: Scope) -> Mapping[str, str]:
     return MappingProxyType(shown)
 
 
-def _digest(launch: Launch, path: Path, scope: Scope, inputs: Mapping[str, Any]) -> str:
+def _program(launch: Launch, folder: Path) -> str | None:
+    """The file that the command is; None where it is not found, or where looking for it would mean
+    looking at a place that the file has chosen outside of the project."""
+    if launch.command is None:
+        return None
+    command, cwd = launch.command.value, None if launch.cwd is None else launch.cwd.value
+    if os.path.basename(command) != command:
+        place = os.path.join(cwd or os.curdir, command)
+        return followed(place, [str(folder)])[0]
+    env = {name: each.value for name, each in launch.env.items()}
+    if launch.env_file is not None:
+        env = {**launch.env_file.values, **env}
+    if any(name.upper() in ("PATH", "PATHEXT") for name in env):
+        return None
+    return find_executable(command, cwd, environment_of(env))
+
+
+def _oauth(launch: Launch) -> Mapping[str, str]:
+    login = launch.login
+    if login is None:
+        return MappingProxyType({})
+    texts = {"client_id": login.client_id, "redirect_uri": login.redirect_uri}
+    found = {name: each.shown for name, each in texts.items() if each is not None}
+    if login.scopes is not None:
+        found["scopes"] = " ".join(login.scopes)
+    if login.client_secret is not None:
+        secret = login.client_secret
+        found["client_secret"] = secret.shown if secret.used else "stands in the file"
+    return MappingProxyType(found)
+
+
+def _digest(
+    launch: Launch, path: Path, scope: Scope, inputs: Mapping[str, Any], program: str | None
+) -> str:
     texts = [launch.command, *launch.args, launch.url, launch.cwd]
     used = {name.partition(":")[2] for name in _variables(launch) if name.startswith("input:")}
     covered = {
@@ -79,7 +121,8 @@ def _digest(launch: Launch, path: Path, scope: Scope, inputs: Mapping[str, Any])
         "written": launch.written,
         "shown": [each and each.shown for each in texts],
         "env_file": launch.env_file and [launch.env_file.path.shown, dict(launch.env_file.values)],
-        "files": sorted(content for _, each in _places(launch) for content in each.files),
+        "program": program,
+        "files": sorted(content for _, each in launch.places() for content in each.files),
         "inputs": {name: inputs[name] for name in sorted(used) if name in inputs},
     }
     text = json.dumps(covered, sort_keys=True, default=str, ensure_ascii=True)
@@ -88,26 +131,7 @@ def _digest(launch: Launch, path: Path, scope: Scope, inputs: Mapping[str, Any])
 
 def _variables(launch: Launch) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
-    for place, each in _places(launch):
+    for place, each in launch.places():
         for name in dict.fromkeys(each.used):
             found[name] = (*found.get(name, ()), place)
     return found
-
-
-def _places(launch: Launch) -> list[tuple[str, Expanded]]:
-    """Everything that something may be put into."""
-    places = [
-        ("command", launch.command),
-        *((f"args[{number}]", each) for number, each in enumerate(launch.args)),
-        *((f"env.{name}", each) for name, each in launch.env.items()),
-        ("envFile", None if launch.env_file is None else launch.env_file.path),
-        ("cwd", launch.cwd),
-        ("url", launch.url),
-        *((f"headers.{name}", each) for name, each in launch.headers.items()),
-    ]
-    if launch.login is not None:
-        places += [
-            ("oauth.client_id", launch.login.client_id),
-            ("oauth.client_secret", launch.login.client_secret),
-        ]
-    return [(place, each) for place, each in places if each is not None]

@@ -20,6 +20,7 @@ from ..protocol.consent_url import host_warnings
 from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import invisible, safe_text
 from ..transports.http_server import shown
+from .config_files import followed, is_within
 from .config_launch import Launch
 from .config_places import Scope
 from .interpolation import Expanded
@@ -122,6 +123,7 @@ _LONGEST = 50_000
 """Characters of a command that these patterns look through: they take time."""
 _SHOWN_OPTION = 40
 _LONGEST_PATH = 4_096
+_MOST_PIECES = 16
 _SENSITIVE = re.compile(
     r"(^|[/\\=:~])(\.ssh|\.aws|\.gnupg|\.kube|\.netrc|\.docker|\.config/gcloud|id_(rsa|ed25519|ecdsa)"
     r"|etc/(shadow|passwd|sudoers))($|[/\\:.])"
@@ -175,14 +177,19 @@ class _Word(NamedTuple):
 
 
 def warnings_of(
-    launch: Launch, variables: Mapping[str, tuple[str, ...]], scope: Scope, folder: Path
+    launch: Launch,
+    variables: Mapping[str, tuple[str, ...]],
+    scope: Scope,
+    folder: Path,
+    program: str | None,
 ) -> Iterator[Finding]:
+    """``program`` is the file that the command is, where that is known."""
     if launch.command is not None:
         if scope == "project":
             yield ANYTHING
         words = [launch.command, *launch.args]
         yield from (Finding("ignored_setting", text, text) for text in launch.remarks)
-        yield from _of_words(_split(words))
+        yield from _of_words(_split(words), program)
         yield from _of_hosts(word.shown for word in words)
         yield from _of_paths(launch, scope, folder)
         yield from _of_environment(launch)
@@ -192,8 +199,10 @@ def warnings_of(
     yield from _of_variables(variables)
 
 
-def _of_words(words: list[_Word]) -> Iterator[Finding]:
-    names = (word.program for word in words)
+def _of_words(words: list[_Word], program: str | None) -> Iterator[Finding]:
+    names = [word.program for word in words]
+    if program is not None:
+        names.insert(0, _Word.of(program, program).program)
     for name in dict.fromkeys(name for name in names if name in _OTHER_USERS):
         yield Finding(
             "other_user", f"it uses {name}, which runs commands with another user's rights", name
@@ -201,6 +210,7 @@ def _of_words(words: list[_Word]) -> Iterator[Finding]:
     first: dict[str, int] = {}
     for at, word in enumerate(words):
         first.setdefault(word.program.rstrip("0123456789."), at)
+    first.setdefault(names[0].rstrip("0123456789."), 0)
     for base in (base for base in first if base in _KNOWN):
         yield from _of_program(base, words[first[base]], words[first[base] + 1 :])
     whole = " ".join(word.value for word in words)
@@ -357,6 +367,7 @@ def _of_paths(launch: Launch, scope: Scope, folder: Path) -> Iterator[Finding]:
     env_file = None if launch.env_file is None else launch.env_file.path
     cwd = None if launch.cwd is None or launch.cwd.value == str(folder) else launch.cwd
     places = [launch.command, *launch.args, cwd, env_file]
+    base = str(folder) if launch.cwd is None else launch.cwd.value
     for number, each in enumerate(each for each in places if each is not None):
         word, name = each.value, _short(each.shown)
         if _SENSITIVE.search(word):
@@ -369,28 +380,33 @@ def _of_paths(launch: Launch, scope: Scope, folder: Path) -> Iterator[Finding]:
             yield Finding(
                 "sensitive_place", f"it names your whole home folder or disk: {name}", name
             )
-        elif scope == "project" and _is_outside(path, folder, is_command=number == 0):
+        elif scope == "project" and _is_outside(path, base, folder, is_command=number == 0):
             yield Finding("outside_project", f"it names a path outside the project: {name}", name)
+        elif scope == "project" and _leads_out(word, base, folder):
+            yield Finding(
+                "outside_project", f"it names a path outside the project, by a link: {name}", name
+            )
 
 
-def _is_outside(path: str, folder: Path, *, is_command: bool) -> bool:
+def _is_outside(path: str, base: str, folder: Path, *, is_command: bool) -> bool:
     if path.startswith("~"):
         return True
     if not (os.path.isabs(path) or ".." in re.split(r"[/\\]", path)) or "://" in path:
         return False
     if is_command and path.startswith(_SYSTEM):
         return False
-    if len(path) > _LONGEST_PATH:
-        return True
-    written, base = os.path.abspath(folder / path), os.path.abspath(folder)
-    # Only a path that looks like one of the project's is looked up: it may be a link.
-    return not _within(written, base) or not _within(
-        os.path.realpath(written), os.path.realpath(base)
-    )
+    whole = os.path.abspath(os.path.join(base, path))
+    return len(path) > _LONGEST_PATH or not is_within(whole, str(folder))
 
 
-def _within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+def _leads_out(word: str, base: str, folder: Path) -> bool:
+    """Whether a path that ``word`` is, or has in it, stands in the project and leads out of it."""
+    pieces = [word, *re.split(r"[=:,]", word[:_LONGEST_PATH])[:_MOST_PIECES]]
+    for piece in dict.fromkeys(pieces):
+        path = os.path.abspath(os.path.join(base, piece[:_LONGEST_PATH]))
+        if is_within(path, str(folder)) and not followed(path, [str(folder)])[1]:
+            return True
+    return False
 
 
 def _of_environment(launch: Launch) -> Iterator[Finding]:

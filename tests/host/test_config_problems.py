@@ -238,8 +238,8 @@ def test_nothing_of_a_config_shows_a_secret(tmp_path: Path) -> None:
     )
     config = load_config(path)
     assert len(config.servers) == 2
-    shown = repr(config) + repr(config.requests) + repr(config._launches)
-    shown += "".join(map(repr, config.servers.values()))
+    shown = repr(config) + repr(config.requests) + repr(config._starts)
+    shown += "".join(map(repr, [*config.servers.values(), *config.requests.values()]))
     assert "s3cret" not in shown
     assert "literal-secret" not in shown
 

@@ -311,6 +311,111 @@ def test_a_long_command_is_looked_through_in_bounded_time(
     assert request_of(project, server).args == tuple(words)
 
 
+@pytest.mark.parametrize(
+    ("word", "target"),
+    [
+        ("./docs", "../../other"),
+        ("docs", "/etc"),
+        ("docs/deep/er", "/etc"),
+        ("--root=./docs", "/etc"),
+        ("-v./a:docs:ro", "/etc"),
+        ("type=bind,src=docs", "/etc"),
+    ],
+)
+def test_a_word_that_leads_out_of_the_project_by_a_link_is_warned_of(
+    project: Path, word: str, target: str
+) -> None:
+    def warned() -> bool:
+        request = request_of(project, {"command": "x", "args": [word]})
+        return any("by a link" in str(finding) for finding in request.findings)
+
+    assert not warned()
+    (project / "docs").mkdir()
+    assert not warned()
+    (project / "docs").rmdir()
+    (project / "docs").symlink_to(target)
+    assert warned()
+
+
+def test_a_command_that_is_a_link_is_judged_by_what_it_is(project: Path) -> None:
+    (project / "node").symlink_to("/bin/sh")
+    request = request_of(project, {"command": "./node", "args": ["-c", "evil"]})
+    texts = " ".join(map(str, request.findings))
+    assert "a shell runs what stands in its arguments (node -c)" in texts
+    assert "outside the project, by a link: ./node" in texts
+    assert request.program == "/bin/sh"
+    assert ("Program", "/bin/sh") in [(fact.label, fact.text) for fact in request.facts()]
+
+
+def test_the_program_that_was_found_is_shown_and_covered(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for name in ("one", "other"):
+        path = tmp_path / name / "tool"
+        path.parent.mkdir()
+        path.write_text("")
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", f":.:{path.parent}")
+        found.append(request_of(project, {"command": "tool"}))
+        assert found[-1].program == str(path)
+    assert found[0].fingerprint != found[1].fingerprint
+    assert request_of(project, {"command": "tool", "env": {"PATH": "/x"}}).program is None
+    assert request_of(project, {"command": "no-such-tool"}).program is None
+
+
+def test_what_a_relative_word_means_depends_on_the_folder(project: Path) -> None:
+    (project / "sub").mkdir()
+    (project / "sub" / "data").symlink_to("/etc")
+    for cwd, warned in (("sub", True), (".", False)):
+        request = request_of(project, {"command": "x", "args": ["data"], "cwd": cwd})
+        assert any("by a link" in str(each) for each in request.findings) is warned
+    request = request_of(project, {"command": "x", "args": ["../../x"], "cwd": "sub"})
+    assert any("outside the project: ../../x" in str(each) for each in request.findings)
+    request = request_of(project, {"command": "x", "args": ["../x"], "cwd": "sub"})
+    assert not any("outside the project" in str(each) for each in request.findings)
+
+
+def test_how_a_person_would_log_in_is_shown(project: Path) -> None:
+    login = {"clientId": "them", "clientSecret": "1234", "scopes": "a b"}
+    request = request_of(
+        project,
+        {
+            "url": "https://e.com/mcp?tenant=them",
+            "oauth": {**login, "redirectUri": "http://127.0.0.1:3000/${TOKEN}"},
+        },
+    )
+    assert request.oauth == {
+        "client_id": "them",
+        "redirect_uri": "http://127.0.0.1:3000/${TOKEN}",
+        "scopes": "a b",
+        "client_secret": "stands in the file",
+    }
+    assert request.variables == {"TOKEN": ("oauth.redirect_uri",)}
+    facts = [(fact.label, fact.text) for fact in request.facts()]
+    assert ("Login", "client_id: them") in facts
+    assert request.whole_url == "https://e.com/mcp?tenant=them"
+    assert facts[-1] == ("URL", "'https://e.com/mcp?...'")
+    assert facts[-2] == ("Whole URL", "'https://e.com/mcp?tenant=them'")
+    assert "1234" not in f"{request}{request!r}"
+    assert "tenant=them" not in f"{request}{request!r}"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["https://evil.example/x", "http://evil.example:80/x", "http://[", "x", "http://1.2.3.4/"],
+)
+@pytest.mark.parametrize("scope", ["user", "project"])
+def test_a_login_is_never_sent_to_another_machine(project: Path, uri: str, scope: Any) -> None:
+    path = project / "mcp.json"
+    server = {"url": "https://e.com/mcp", "oauth": {"redirectUri": uri}}
+    path.write_text(json.dumps({"mcpServers": {"server": server}}))
+    config = load_config(path, scope=scope)
+    assert list(config.servers) == []
+    assert config.problems[0].key == "mcpServers.server.oauth.redirectUri"
+    assert "does not lead to this machine" in config.problems[0].message
+
+
 def test_a_link_out_of_the_project_is_outside(project: Path, tmp_path: Path) -> None:
     (project / "inside").symlink_to(tmp_path)
     request = request_of(project, {"command": "x", "args": [f"{project}/inside/file"]})

@@ -1,0 +1,211 @@
+"""What a config file puts in from other files: when it is read, which of it, and how much."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_client import (
+    Config,
+    ConfigError,
+    Host,
+    StartDenied,
+    StartRequest,
+    StdioServer,
+    allow_all,
+    load_config,
+)
+from mcp_client.host.config_files import followed, resolved
+
+WEATHER = Path(__file__).parents[2] / "examples" / "servers" / "weather.py"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return folder
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The paths of all files that are opened."""
+    paths: list[str] = []
+    open_file = os.open
+
+    def spy(path: Any, *args: Any, **options: Any) -> int:
+        paths.append(os.fspath(path))
+        return open_file(path, *args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", spy)
+        yield paths
+
+
+def config_of(project: Path, servers: dict[str, Any], **options: Any) -> Config:
+    """Of Windsurf, which puts in files in any place, or of VS Code where one has an envFile."""
+    vscode = any("envFile" in server for server in servers.values())
+    path = project / (".vscode/mcp.json" if vscode else "mcp_config.json")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"servers" if vscode else "mcpServers": servers}))
+    return load_config(path, **options)
+
+
+def env_of(config: Config, name: str) -> Any:
+    server = config.servers[name].server
+    assert isinstance(server, StdioServer)
+    return server.env
+
+
+def test_a_projects_file_is_read_without_the_files_it_names_until_somebody_looks(
+    project: Path, opened: list[str]
+) -> None:
+    (project / "a.env").write_text("A=1")
+    servers = {name: {"command": "x", "envFile": "a.env"} for name in ("one", "two", "three")}
+    config = config_of(project, servers)
+    assert list(config.servers) == list(config.requests) == ["one", "two", "three"]
+    assert "one" in config.servers
+    assert len(config.servers) == 3
+    assert repr(config.servers) == "<3 servers: 'one', 'two', 'three'>"
+    assert opened == [str(config.path)]
+    assert config.requests["one"].env_names == ("A",)
+    assert env_of(config, "one") == env_of(config, "two") == {"A": "1"}
+    assert opened == [str(config.path), str(project / "a.env")]
+
+
+def test_what_was_shown_is_what_is_started_whatever_the_file_has_become(project: Path) -> None:
+    (project / "word").write_text("shown")
+    config = config_of(project, {"one": {"command": "x", "args": ["${file:word}"]}})
+    assert config.requests["one"].args == ("shown",)
+    (project / "word").write_text("evil")
+    server = config.servers["one"].server
+    assert isinstance(server, StdioServer)
+    assert server.args == ("shown",)
+
+
+async def test_a_file_that_changes_while_a_person_thinks_changes_nothing(project: Path) -> None:
+    (project / "server.txt").write_text(str(WEATHER))
+    config = config_of(
+        project, {"weather": {"command": sys.executable, "args": ["${file:server.txt}"]}}
+    )
+
+    def confirm(request: StartRequest) -> bool:
+        assert request.args == (str(WEATHER),)
+        (project / "server.txt").write_text("/nowhere/evil.py")
+        return True
+
+    async with Host.from_config(config.path, confirm=confirm, approval=allow_all) as host:
+        await host.session("weather")
+        result = await host.call_tool("weather__get_weather", {"location": "Oslo"})
+        assert result.text
+
+
+async def test_a_file_that_cannot_be_put_in_costs_its_own_server(project: Path) -> None:
+    (project / "bad.env").write_text("no variable")
+    config = config_of(
+        project,
+        {
+            "bad": {"command": "x", "envFile": "bad.env"},
+            "good": {"command": sys.executable, "args": [str(WEATHER)]},
+        },
+    )
+    with pytest.raises(ConfigError, match=r"mcp\.json:1: servers\.bad\.envFile: line 1 of the"):
+        config.requests["bad"]
+    async with Host.from_config(
+        config.path, confirm=lambda request: True, approval=allow_all
+    ) as host:
+        await host.session("good")
+        error = host.status()["bad"].error
+        assert isinstance(error, StartDenied)
+        assert "line 1 of the environment file" in error.message
+
+
+@pytest.mark.parametrize(
+    "path", ["/net/host/x", "//host/share/x", "/etc/hostname", "../x", "out", "loop", "out/x"]
+)
+@pytest.mark.parametrize("field", ["envFile", "args"])
+def test_no_file_outside_of_project_and_home_is_touched(
+    project: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch, path: str, field: str
+) -> None:
+    (project / "out").symlink_to("/net/host")
+    (project / "loop").symlink_to("loop")
+    looked_at: list[str] = []
+    for name in ("lstat", "readlink", "stat"):
+        function = getattr(os, name)
+
+        def spy(place: Any, *args: Any, _function: Any = function, **options: Any) -> Any:
+            looked_at.append(str(place))
+            return _function(place, *args, **options)
+
+        monkeypatch.setattr(os, name, spy)
+    value = {"envFile": path} if field == "envFile" else {"args": [f"${{file:{path}}}"]}
+    config = config_of(project, {"one": {"command": "/usr/bin/true", **value}})
+    (problem,) = config.problems
+    assert "is not in the folder of the project" in problem.message
+    assert list(config.servers) == []
+    assert opened == [str(config.path)]
+    assert not [each for each in looked_at if each.startswith(("/net", "//", "/etc/host"))]
+
+
+def test_a_file_of_the_persons_home_may_be_put_in(project: Path) -> None:
+    (Path.home() / ".env").write_text("A=1")
+    config = config_of(project, {"one": {"command": "x", "envFile": "${userHome}/.env"}})
+    assert env_of(config, "one") == {"A": "1"}
+
+
+def test_a_pipe_is_not_waited_for(project: Path) -> None:
+    os.mkfifo(project / "pipe")
+    config = config_of(project, {"one": {"command": "x", "envFile": "pipe"}})
+    with pytest.raises(ConfigError, match="not a regular file"):
+        config.servers["one"]
+
+
+def test_a_users_own_file_may_put_in_any(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.env").write_text("A=1")
+    servers = {"one": {"command": "x", "envFile": "../a.env"}}
+    assert env_of(config_of(project, servers, scope="user"), "one") == {"A": "1"}
+
+
+def test_all_files_that_are_put_in_share_one_budget(project: Path) -> None:
+    for number in range(3):
+        (project / f"{number}.env").write_text("A=" + "x" * 500_000)
+    config = config_of(project, {f"{n}": {"command": "x", "envFile": f"{n}.env"} for n in range(3)})
+    assert len(env_of(config, "0")["A"]) == len(env_of(config, "1")["A"]) == 500_000
+    with pytest.raises(ConfigError, match="has more than"):
+        config.servers["2"]
+    assert env_of(config, "0")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux")
+def test_many_servers_that_share_one_large_file_cost_little(project: Path) -> None:
+    (project / "a.env").write_text("".join(f"NAME_{n}={'x' * 90}\n" for n in range(10_000)))
+    config = config_of(project, {f"{n}": {"command": "x", "envFile": "a.env"} for n in range(60)})
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    requests = list(config.requests.values())
+    assert {len(each.env_names) for each in requests} == {10_000}
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000
+
+
+def test_links_are_followed_below_the_folders_and_no_further(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "deep" / "file").write_text("")
+    (folder / "in").symlink_to("deep")
+    (folder / "out").symlink_to("../other")
+    (folder / "loop").symlink_to("loop")
+    below = [str(folder)]
+    assert resolved(f"{folder}/in/file", below) == f"{folder}/deep/file"
+    assert resolved(f"{folder}/in/../in/none/x", below) == f"{folder}/deep/none/x"
+    assert followed(f"{folder}/out/x", below) == (f"{tmp_path}/other/x", False)
+    assert resolved(f"{folder}/loop", below) is None
+    assert resolved(f"{folder}x", below) is None
+    assert resolved("/etc/passwd", ["/"]) is None
