@@ -64,7 +64,7 @@ class Finding:
     - ``hidden_text``: characters that a model reads and a person does not see
     - ``escape_sequences``: sequences that a terminal obeys instead of showing them
     - ``orders_to_model``: text that seems to give the model orders
-    - ``look_alike``: a name that can be taken for another one of the list
+    - ``look_alike``: a name that can be taken for another one, of the list or of a program
     - ``odd_name``: a name that does not keep to the rules for names
     - ``long_text``: more text than a person reads, or than was looked through
     - ``same_name``: several skills have one name

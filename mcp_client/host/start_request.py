@@ -44,6 +44,8 @@ def start_request(
     brought = {} if launch.env_file is None else launch.env_file.values
     variables = _variables(launch)
     program = _program(launch, folder)
+    parts = (launch.command, launch.cwd)
+    shown_program = None if any(each is not None and each.used for each in parts) else program
     url = None if launch.url is None else shown(launch.url.shown)
     whole = launch.url.shown if launch.url is not None and scope == "project" else None
     return StartRequest(
@@ -59,14 +61,14 @@ def start_request(
             *dict.fromkeys(warnings_of(launch, variables, scope, folder, program)),
         ),
         variables=MappingProxyType(variables),
-        fingerprint=_digest(launch, path, scope, inputs, program),
+        fingerprint=_digest(launch, path, scope, inputs, shown_program),
         path=path,
         scope=scope,
         env_file=None if launch.env_file is None else launch.env_file.path.shown,
         env=_written(launch.env, scope),
         headers=_written(launch.headers, scope),
         oauth=_oauth(launch),
-        program=program,
+        program=shown_program,
         whole_url=None if whole == url else whole,
     )
 

@@ -228,6 +228,13 @@ def _of_words(words: list[_Word], program: str | None) -> Iterator[Finding]:
         yield Finding(
             "other_user", "it asks for a container with rights over this machine", "container"
         )
+    if not words[0].shown.isascii():
+        yield Finding(
+            "look_alike",
+            "the command has letters outside ASCII, which may look like others: "
+            + _short(ascii(words[0].shown)),
+            words[0].shown,
+        )
     if any(invisible(word.value) for word in words):
         yield Finding("hidden_text", "it contains characters that cannot be seen")
 

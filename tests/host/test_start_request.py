@@ -364,6 +364,22 @@ def test_the_program_that_was_found_is_shown_and_covered(
     assert request_of(project, {"command": "no-such-tool"}).program is None
 
 
+@pytest.mark.parametrize(
+    "server", [{"command": "./run", "cwd": "${TOKEN}"}, {"command": "./${TOKEN}"}]
+)
+def test_the_program_is_not_shown_with_what_the_host_puts_in(
+    project: Path, server: dict[str, Any]
+) -> None:
+    request = request_of(project, server)
+    assert request.program is None
+    assert "s3cret" not in f"{request}{request!r}{request.facts()}"
+
+
+def test_a_command_in_letters_that_look_like_others_is_warned_of(project: Path) -> None:
+    request = request_of(project, {"command": "n\u043ede", "args": ["a.js"]})
+    assert any("'n\\u043ede'" in str(finding) for finding in request.findings)
+
+
 def test_what_a_relative_word_means_depends_on_the_folder(project: Path) -> None:
     (project / "sub").mkdir()
     (project / "sub" / "data").symlink_to("/etc")
