@@ -94,6 +94,7 @@ class ToolCall(ApprovalRequest):
     """How the tool differs from the ``pins``, which is among the findings, too."""
     _identity: Callable[[], str | None] | None = field(default=None, repr=False, compare=False)
     """Gives what the server is, as the digests have it; None where that cannot be told."""
+    _address: Callable[[], str | None] | None = field(default=None, repr=False, compare=False)
     _arguments: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
@@ -107,6 +108,12 @@ class ToolCall(ApprovalRequest):
             self._arguments.append(frozen(json.loads(self.arguments_json)))
         arguments: dict[str, Any] = self._arguments[0]
         return arguments
+
+    @property
+    def address(self) -> str | None:
+        """The command or the URL of the server, without what may be secret: for people, who may
+        know two servers by one name. None where that cannot be told."""
+        return None if self._address is None else self._address()
 
     @property
     def subject(self) -> str:
@@ -125,6 +132,8 @@ class ToolCall(ApprovalRequest):
     def facts(self) -> tuple[Fact, ...]:
         tool, drift = self.tool, self.drift
         facts = [Fact("Server", self.server, "server"), Fact("Tool", tool.name, "subject")]
+        if (address := self.address) is not None:
+            facts.append(Fact("Which is", address, "address"))
         if self.origin != "host":
             facts.append(Fact("Called by", ORIGINS[self.origin], "origin"))
         if tool.title:
@@ -169,6 +178,7 @@ class ToolCall(ApprovalRequest):
     def _members(self) -> dict[str, Any]:
         drift = self.drift
         return {
+            "address": self.address,
             "trusted": self.trusted,
             "definition": self.tool.raw,
             "arguments": json.loads(self.arguments_json),
@@ -185,6 +195,7 @@ class ToolCall(ApprovalRequest):
         definition, server = value["definition"], text(value["server"])
         tool = Tool(text(definition["name"]), server, value["trusted"] is True, definition)
         meta, drift, identity = value["meta"], value["drift"], optional_text(value["identity"])
+        address = optional_text(value["address"])
         for given in (value["arguments"], {} if meta is None else meta):
             if type(given) is not dict:
                 raise ValueError("its arguments are not a JSON object")
@@ -201,6 +212,7 @@ class ToolCall(ApprovalRequest):
             origin="app" if value["origin"] == "app" else "host",
             drift=None if drift is None else Drift.of(tool, drift["kind"], drift["pinned"]),
             _identity=lambda: identity,
+            _address=lambda: address,
             **common,
         )
 

@@ -103,6 +103,7 @@ class Caller:
         self._secrets = setup.secrets
         self._retry = setup.retry
         self._most_approval = setup.timeouts.approval
+        self._address = lambda: connection.transport.address
         self.validation = ToolValidation(
             setup.argument_validation, setup.validation, setup.limits, workers
         )
@@ -266,6 +267,7 @@ class Caller:
             generation=now.rpc.generation,
             context=call.context,
             origin=call.origin,
+            _address=self._address,
             drift=drift,
             _identity=self._gate.memory.identity,
         )

@@ -191,7 +191,7 @@ class Session(LibraryOfSession, SkillsOfSession):
         """Call a tool, if the approval hook allows it, and return its result.
 
         ``timeout`` in seconds bounds the call from when it is sent, and lifts no clock that was set
-        for the session; a ``Timeouts`` sets the clocks one by one.
+        for the session; a ``Timeouts`` sets the clocks one by one, ``approval`` if it is shorter.
         ``on_progress(progress, total, message)`` may be async; a plain function is called in the
         event loop and must not block. ``meta`` goes into the request's ``_meta`` beside the
         protocol's own members. ``validation`` says for this call what ``connect(validation=...)``

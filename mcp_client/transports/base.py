@@ -203,6 +203,11 @@ class Transport(ABC):
         return None
 
     @property
+    def address(self) -> str | None:
+        """The same for people, without what may be secret; it need not tell two servers apart."""
+        return None
+
+    @property
     def pinned_identity(self) -> str | None:
         """The same, as far as it is equal on every machine, because lock files are shared."""
         return self.lasting_identity

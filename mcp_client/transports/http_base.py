@@ -19,7 +19,7 @@ from ..runtime.pausable_clock import PausableClock
 from .base import Credentials, Received, Transport, TransportContext
 from .default_names import name_of_url
 from .http_client import HttpClient
-from .http_server import HttpServer, lasting_identity_of, origin_of
+from .http_server import HttpServer, lasting_identity_of, origin_of, shown
 from .multiplexer import LineExchange
 
 __all__ = ["POSTED", "HttpBasedTransport", "receive_by"]
@@ -56,6 +56,10 @@ class HttpBasedTransport(Transport):
     @property
     def lasting_identity(self) -> str:
         return lasting_identity_of(self._server)
+
+    @property
+    def address(self) -> str:
+        return shown(self._server.url)
 
     @property
     def origin(self) -> tuple[str, str, int]:

@@ -242,6 +242,10 @@ class RecordingTransport(Transport):
         self._inner.in_doubt = value
 
     @property
+    def address(self) -> str | None:
+        return self._inner.address
+
+    @property
     def may_log_in(self) -> bool:  # type: ignore[override]
         return self._inner.may_log_in
 

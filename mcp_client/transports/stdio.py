@@ -146,6 +146,13 @@ class StdioTransport(Transport):
         return f"{os.path.basename(server.shown_command)} sha256:{sha256(text)}"
 
     @property
+    def address(self) -> str:
+        server = self._server
+        words = [server.shown_command, *shown_words([server.command, *server.args])[1:]]
+        place = "" if server.cwd is None else f" in {os.path.abspath(server.cwd)}"
+        return " ".join(words) + place
+
+    @property
     def pinned_identity(self) -> str | None:
         # Not the words of the command: they often contain paths of one machine.
         # Nor their variables, unless they are named.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -10,6 +12,8 @@ import httpx
 import pytest
 
 from mcp_client import (
+    Allow,
+    ApprovalRequest,
     AuthError,
     CallTimeout,
     ConfigError,
@@ -17,10 +21,13 @@ from mcp_client import (
     ConnectionLost,
     HttpServer,
     NotSent,
+    StdioServer,
     Timeouts,
+    ToolCall,
     allow_all,
     connect,
 )
+from mcp_client.transports.stdio import StdioTransport
 from tests.server.http_apps import Handshake, Stateless
 from tests.server.http_server import Reply, Request, serving
 
@@ -54,6 +61,31 @@ def test_a_header_that_cannot_be_sent_is_refused_when_it_is_given(value: Any, sa
         HttpServer("https://example.com", headers={"X-City": value})
     assert "X-City" in str(caught.value)
     assert not isinstance(value, str) or value not in str(caught.value)
+
+
+async def test_two_servers_of_one_name_are_told_apart_where_a_call_is_approved() -> None:
+    asked: list[ToolCall] = []
+
+    def approve(call: ToolCall) -> Allow:
+        asked.append(call)
+        return Allow()
+
+    async with serving(Stateless()) as first, serving(Stateless()) as second:
+        for served in (first, second):
+            server = HttpServer(served.url + "?key=hunter2")
+            async with connect(server, name="files", approval=approve) as session:
+                await session.call_tool("echo", {})
+        one, other = ([fact for fact in call.facts() if fact.kind == "address"] for call in asked)
+        assert [fact.text for fact in one + other] == [f"{s.url}?..." for s in (first, second)]
+    again = ApprovalRequest.from_json(json.loads(json.dumps(asked[0].to_json())))
+    assert again.facts() == asked[0].facts()
+    assert "hunter2" not in repr(asked[0].facts())
+
+
+def test_a_command_is_shown_without_what_may_be_secret(tmp_path: Path) -> None:
+    args = ["server.py", "--token", "hunter2", "--key=hunter2"]
+    transport = StdioTransport(StdioServer("python", args, cwd=tmp_path))
+    assert transport.address == f"python server.py --token ... --key=... in {tmp_path}"
 
 
 @pytest.mark.parametrize("value", ["", "plain", "a b\tc", "=?base64?WsO8cmljaA==?=", "~!@#"])
