@@ -147,21 +147,26 @@ class ToolValidation:
 
 
 def arguments_finding(problem: Problem, text: str, arguments: dict[str, Any]) -> Finding:
-    """What is wrong with ``arguments``. Its ``about`` has the place and the type of what is there,
+    """What is wrong with ``arguments``. Its ``about`` has each place and the type of what is there,
     with the names of its members: another value of that type need not be asked about again."""
     if problem.undecided:
         return Finding("unchecked_arguments", text)
-    try:
-        value = resolve(arguments, parse(problem.path))
-    except (LookupError, ValueError):  # the path was shortened
-        return Finding("broken_arguments", text, problem.path)
-    about = f"{problem.path or 'the whole value'}: {_TYPES.get(type(value), 'number')}"
-    if type(value) is dict:
-        about += f" of {', '.join(sorted(value))}"
+    about = "; ".join(_about(one.path, arguments) for one in (problem, *problem.others))
+    if problem.more:
+        about += f"; {problem.more}"
     shown = safe_text(about, _LONGEST_ABOUT)
     return Finding(
         "broken_arguments", text, shown if shown == about else f"{shown} {sha256(about)}"
     )
+
+
+def _about(path: str, arguments: dict[str, Any]) -> str:
+    try:
+        value = resolve(arguments, parse(path))
+    except (LookupError, ValueError):  # the path was shortened
+        return path
+    about = f"{path or 'the whole value'}: {_TYPES.get(type(value), 'number')}"
+    return f"{about} of {', '.join(sorted(value))}" if type(value) is dict else about
 
 
 _TYPES: dict[type, str] = {
@@ -174,6 +179,5 @@ _TYPES: dict[type, str] = {
 
 
 def log_problem(what: str, server: str, tool: str, problem: Problem) -> None:
-    # The place and not the value, which may be a secret: logs travel further than findings.
-    place = problem.path or "the whole value"
-    _log.warning("%s/%s: the %s breaks the schema at %s", server, tool, what, place)
+    # The places and not the values, which may be secrets: logs travel further than findings.
+    _log.warning("%s/%s: the %s breaks the schema at %s", server, tool, what, problem.places)

@@ -64,7 +64,10 @@ _ids = itertools.count(1)
 
 @frozen_dataclass
 class Problem:
-    """What is wrong with a value, in texts that are safe to show."""
+    """What is wrong with a value, in texts that are safe to show.
+
+    The fields are of the most telling thing; ``others`` and ``more`` of what else is wrong.
+    """
 
     path: str
     """A JSON pointer; empty for the whole value."""
@@ -73,12 +76,25 @@ class Problem:
     """The value at ``path``, shortened."""
     undecided: str = ""
     """Why the value could not be judged: it may be valid or not. Empty where it was."""
+    others: tuple[Problem, ...] = ()
+    """At most four, which have no ``others`` of their own."""
+    more: str = ""
+    """How many there are beside those: "3 more", "at least 59 more"."""
 
     def __str__(self) -> str:
-        if self.undecided:
-            return self.undecided
+        return self.undecided or "; ".join(self._told())
+
+    @property
+    def places(self) -> str:
+        """Where something is wrong, without the values."""
+        places = dict.fromkeys(one.path or "the whole value" for one in (self, *self.others))
+        return ", ".join([*places, self.more] if self.more else places)
+
+    def _told(self) -> list[str]:
         where = self.path or "the whole value"
-        return f"{where}: expected {self.expected}, got {self.came}"
+        told = [f"{where}: expected {self.expected}, got {self.came}"]
+        told += [f"at {other}" for other in self.others]
+        return [*told, f"and {self.more}"] if self.more else told
 
     def of(self, what: str, schema: str) -> str:
         """A sentence that says that ``what`` does not fit ``schema``, and where."""
@@ -130,7 +146,7 @@ class Checker:
             raise InvalidSchema(self._fault)
 
     async def problem(self, value: Any, workers: WorkerPool, budget: float) -> Problem | None:
-        """The most telling thing wrong with ``value``, or None; asked where it is not known valid.
+        """What is wrong with ``value``, or None; asked where it is not known valid.
 
         ``budget`` is in seconds. Raises ``InvalidSchema``.
         """
@@ -157,7 +173,7 @@ class Checker:
         try:
             if self._validator is None:
                 self._validator = engine.build_validator(self._schema, is_sound=True)
-            return _problem(engine.find_problem(self._validator, value))
+            return _problem(engine.find_problems(self._validator, value))
         except engine.UnusableSchema as error:
             self._read({"unusable": str(error)})
         raise InvalidSchema(self._fault or "")
@@ -166,7 +182,7 @@ class Checker:
         if "unusable" in answer:
             self._fault = f"the schema cannot be used: {safe_text(answer['unusable'], 400)}"
             self._set_sound(False)
-        return _problem(answer.get("problem"))
+        return _problem(answer.get("problems"))
 
 
 def _cannot_tell(value: Any) -> bool:
@@ -181,8 +197,11 @@ async def _load_engine() -> None:
 def _problem(found: Any) -> Problem | None:
     if found is None:
         return None
-    path, expected, came = [safe_text(text, _SHOWN) for text in found]
-    return Problem(path, expected, came)
+    problems, more = found
+    texts = [[safe_text(text, _SHOWN) for text in problem] for problem in problems]
+    others = tuple(Problem(path, expected, came) for path, expected, came in texts[1:])
+    path, expected, came = texts[0]
+    return Problem(path, expected, came, others=others, more=safe_text(more, _SHOWN))
 
 
 _checkers: OrderedDict[str, Checker] = OrderedDict()

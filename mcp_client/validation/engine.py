@@ -21,9 +21,10 @@ from typing import Any, BinaryIO
 
 from .fast_path import compile_fast_path
 
-__all__ = ["MEMORY", "UnusableSchema", "build_validator", "find_problem", "is_loaded", "load"]
+__all__ = ["MEMORY", "UnusableSchema", "build_validator", "find_problems", "is_loaded", "load"]
 
 _MAX_ERRORS = 64
+_TOLD = 5
 MEMORY = 1024 * 1024 * 1024
 """Bytes that a worker may use."""
 _FRAMES_DEEP = 4_000
@@ -98,27 +99,51 @@ def _look_up(resolver: Any, reference: str) -> None:
         raise UnusableSchema(_unresolved(reference)) from None
 
 
-def find_problem(validator: Any, value: Any) -> tuple[str, str, str] | None:
-    """The most telling thing wrong with ``value``: path, what was expected, what came; or None.
+def find_problems(validator: Any, value: Any) -> tuple[list[list[str]], str] | None:
+    """What is wrong with ``value``, or None where nothing is: of each problem the path, what was
+    expected and what came, the most telling first, and how many more there are, as text.
 
     Raises ``UnusableSchema``, and ``RecursionError`` where the stack is too deep already.
     """
-    from jsonschema.exceptions import best_match
     from referencing.exceptions import Unresolvable
 
     try:
-        error = best_match(itertools.islice(validator.iter_errors(value), _MAX_ERRORS))
+        errors = list(itertools.islice(validator.iter_errors(value), _MAX_ERRORS))
     except Unresolvable as error:
         raise UnusableSchema(_unresolved(error.ref)) from None
     except (RecursionError, MemoryError):
         raise
     except OverflowError:
-        return "", "numbers that can be compared", "a number that is too large"
+        return [["", "numbers that can be compared", "a number that is too large"]], ""
     except Exception as error:  # noqa: BLE001 - a hostile schema finds what jsonschema lets through
         raise UnusableSchema(_brief(error)) from None
-    if error is None:
-        return None
-    return _path(error)[:_LONG], _expected(error)[:_LONG], short(error.instance)
+    return _told_problems(errors) if errors else None
+
+
+def _told_problems(errors: list[Any]) -> tuple[list[list[str]], str]:
+    from jsonschema.exceptions import best_match
+
+    first = best_match(errors)
+    # One keyword at one place is one problem, however many properties it misses.
+    places = {_place(error): error for error in reversed(errors)}
+    root = first
+    while root.parent is not None:
+        root = root.parent
+    places.pop(_place(root))
+    rest = list(reversed(places.values()))
+    problems = [_problem(first), *(_problem(best_match([error])) for error in rest[: _TOLD - 1])]
+    more = len(rest) + 1 - len(problems)
+    if not more and len(errors) < _MAX_ERRORS:
+        return problems, ""
+    return problems, f"{'at least ' if len(errors) == _MAX_ERRORS else ''}{more} more"
+
+
+def _place(error: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    return tuple(error.path), tuple(error.schema_path)
+
+
+def _problem(error: Any) -> list[str]:
+    return [_path(error)[:_LONG], _expected(error)[:_LONG], short(error.instance)]
 
 
 def _unresolved(reference: object) -> str:
@@ -150,6 +175,8 @@ def _expected(error: Any) -> str:
         return " or ".join(map(str, wanted)) if isinstance(wanted, list) else str(wanted)
     if keyword == "required" and isinstance(wanted, list) and isinstance(came, dict):
         missing = [name for name in wanted if name not in came]
+        if len(missing) > 1:
+            return f"the properties {short(missing)}"
         return f"the property {short(missing[0])}" if missing else "other properties"
     if keyword == "additionalProperties" and wanted is False and isinstance(came, dict):
         return f"no properties but {short(list(error.schema.get('properties', ())))}"
@@ -188,7 +215,7 @@ def main(idle: float) -> None:
     sys.setrecursionlimit(_FRAMES_DEEP)
     source, sink = sys.stdin.buffer, sys.stdout
     known: dict[int, tuple[Any, Any]] = {}
-    find_problem(build_validator({"type": "object"}), 0)  # loads what the first question needs
+    find_problems(build_validator({"type": "object"}), 0)  # loads what the first question needs
     sink.write("ready\n")
     sink.flush()
     while _wait_for_question(source, idle):
@@ -223,10 +250,10 @@ def _answer(question: Any, source: BinaryIO, known: dict[int, Any]) -> dict[str,
         validator, fast_path = known[id]
         if not question["has_value"] or (fast_path is not None and fast_path.accepts(value)):
             return {}
-        problem = find_problem(validator, value)
+        found = find_problems(validator, value)
     except UnusableSchema as error:
         return {"unusable": str(error)}
-    return {} if problem is None else {"problem": problem}
+    return {} if found is None else {"problems": found}
 
 
 def _value(source: BinaryIO) -> Any:

@@ -172,6 +172,24 @@ async def test_the_tools_own_schema_judges_what_the_shown_one_lets_pass() -> Non
     assert text.endswith("Correct the arguments and call again.")
 
 
+async def test_a_model_is_told_all_that_is_wrong_with_its_arguments() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["m"]}
+
+    def server(message: dict[str, Any]) -> Any:
+        assert message["method"] != "tools/call"
+        if message["method"] == "tools/list":
+            return {"tools": [{"name": "t", "inputSchema": schema}]}
+        return NotImplemented
+
+    async with opened(server, argument_validation="strict") as session:
+        kit = chat.toolset(await session.list_tools())
+        ((_, text),) = chat.answers(
+            await kit.run(session, chat.response([("1", "t", {"n": "two"})]))
+        )
+    assert 'expected the property "m"' in text
+    assert '; at /n: expected integer, got "two"' in text
+
+
 async def test_options_reach_every_call() -> None:
     contexts: list[Any] = []
     progress: list[Any] = []

@@ -152,6 +152,26 @@ async def test_strict_arguments_stop_the_call_before_anybody_is_asked() -> None:
     assert not server.ran
 
 
+async def test_a_second_thing_that_is_wrong_is_told_logged_and_asked_about(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    takes = {**NUMBER, "required": ["a", "b"]}
+    seen: list[ToolCall] = []
+
+    async def approve(call: ToolCall) -> Allow:
+        seen.append(call)
+        return Allow()
+
+    async with connect(MemoryServer(Server(takes=takes)), approval=approve) as session:
+        for number in (1, "two"):
+            await session.call_tool("t", {"a": 1, "n": number})
+    one, both = [call.findings[0] for call in seen]
+    assert "; at /n: expected integer" not in one.text
+    assert both.text.endswith('; at /n: expected integer, got "two"')
+    assert both.about == f"{one.about}; /n: string"
+    assert caplog.messages[-1].endswith("breaks the schema at the whole value, /n")
+
+
 async def test_an_edited_argument_is_judged_too() -> None:
     async def approve(call: ToolCall) -> Allow:
         return Allow(arguments={"n": "no"})

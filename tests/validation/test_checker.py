@@ -83,6 +83,50 @@ async def test_what_came_is_made_safe_to_show() -> None:
     assert "\u202e" not in str(problem)
 
 
+TWO: dict[str, Any] = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}},
+    "required": ["a", "b"],
+}
+SLOW: dict[str, Any] = {"properties": {"slow": {"pattern": "^(a+)+$"}}}
+
+
+@pytest.mark.parametrize("more", [{}, SLOW], ids=["in place", "in the worker"])
+async def test_all_that_is_wrong_is_told_and_the_most_telling_first(more: Any) -> None:
+    value = {"a": "two", "slow": "aa"} if more else {"a": "two"}
+    properties = {**more.get("properties", {}), **TWO["properties"]}
+    problem = await verdict({**TWO, "properties": properties}, value)
+    assert problem is not None
+    assert problem.path == ""
+    assert [(one.path, one.came) for one in problem.others] == [("/a", '"two"')]
+    sentence = problem.of("the arguments", "the schema")
+    assert sentence.startswith(
+        'the arguments broke the schema at the whole value: expected the property "b", got {'
+    )
+    assert sentence.endswith('}; at /a: expected integer, got "two"')
+
+
+async def test_properties_that_are_missing_are_named_together() -> None:
+    problem = await verdict({"required": [f"p{i}" for i in range(20)]}, {})
+    assert str(problem) == (
+        'the whole value: expected the properties ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", '
+        '"… 12 more"], got {}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("items", "end"), [(5, "got 1"), (7, "; and 2 more"), (5_000, "; and at least 59 more")]
+)
+async def test_five_things_that_are_wrong_are_told_and_the_rest_counted(
+    items: int, end: str
+) -> None:
+    problem = await verdict({"items": {"type": "string"}}, [1] * items)
+    assert problem is not None
+    assert len(problem.others) == 4
+    assert str(problem).count("expected") == 5
+    assert str(problem).endswith(end)
+
+
 # --------------------------------------------------------------------- dialects
 
 
