@@ -21,6 +21,7 @@ from mcp_client import (
     ConnectError,
     ConnectionLost,
     Deny,
+    Finding,
     Limits,
     MemoryServer,
     Remember,
@@ -79,6 +80,7 @@ def rules(draw: st.DrawFn) -> list[Rule]:
             "tool": draw(st.sampled_from([None, "*", "t", "[tu]", "u*"])),
             "fingerprint": draw(st.sampled_from([None, None, "sha256:00"])),
             "arguments": draw(constraints),
+            "findings": draw(st.sampled_from([(), ("broken_arguments",), Finding.KINDS])),
             **{name: draw(flags) for name in FLAGS},
         }
         outcome: Any = draw(st.sampled_from(["allow", "ask", "deny"]))
@@ -88,7 +90,7 @@ def rules(draw: st.DrawFn) -> list[Rule]:
     return made
 
 
-FLAGS = ("trusted", "read_only", "destructive", "idempotent", "open_world", "findings")
+FLAGS = ("trusted", "read_only", "destructive", "idempotent", "open_world")
 
 
 async def decision(policy: list[Rule], said: Any, arguments: Any) -> list[str]:

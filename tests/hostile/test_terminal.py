@@ -35,8 +35,8 @@ pytestmark = [
 OURS = re.compile(
     r"May this tool run\?|A server asks |(Read-only|Destructive|Repeatable|Reaches out|Wanted) |"
     r"Fingerprint |  |Run it\? \[|Fill it in\? \[|WARNING: |$|"
-    r"(Server|Tool|Its title|It says|Call's _meta|Arguments|Input schema|Note) *\| |"
-    r"(It says|Field \d+) *\| "
+    r"(Server|Tool|Its title|It says|Call's _meta|Arguments|Input schema|Note|Definition) *\| |"
+    r"(It says|Field \d+|[a-z] covers) *\| "
 )
 """What may stand at the left margin."""
 MARGIN = re.compile(r" {13}([|:+]|$)|  [a-zN]| {15}")
@@ -143,7 +143,7 @@ async def test_a_faked_question_stays_behind_the_marks(desk: Desk) -> None:
         "May this tool run?",
         "Server       | files",
         "Read-only      no (assumed, not stated by a trusted server)",
-        "Run it? [y/N/s/a/v] n",
+        "Run it? [y/N/s/h/a/x/v] n",
     ]
 
 
@@ -165,7 +165,7 @@ async def test_padding_does_not_push_a_faked_line_to_the_margin(
         screen = await desk.screen()
     desk.close()
     faked = [line for line in screen if "[y/N] y" in line]
-    assert all(line[13] in "|:" for line in faked if not line.startswith("Run it? [y/N/s/a/v]"))
+    assert all(line[13] in "|:" for line in faked if not line.startswith("Run it? [y/N/s/h/a/x/v]"))
     assert sum(line.startswith("Run it") for line in screen) == 1
 
 
@@ -328,7 +328,7 @@ def test_whatever_they_write_stays_behind_the_marks(
         for line in page.lines:
             assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", line)
             assert re.match(
-                r"[A-Z][\w' -]{12}[|:+ ]| {13}[|:+ ]|  |May this|That is all|$", line
+                r"[A-Za-z][\w' -]{12}[|:+ ]| {13}[|:+ ]|  |May this|That is all|$", line
             ), line
 
 
@@ -347,7 +347,7 @@ def test_a_hostile_server_cannot_act_on_a_real_terminal() -> None:
     arguments = {"path\u200b": "\x1b]0;title\x07\u202egpj", "note": FAKED, "\u2066k": ["\x1b[8m"]}
     host = Program(json.dumps({"tool": tool, "calls": [arguments]}))
     try:
-        host.answer("v", "n", prompt="\r\nRun it? [y/N/s/a/v] ")
+        host.answer("v", "n", prompt="\r\nRun it? [y/N/s/h/a/x/v] ")
         said = host.rest()
     finally:
         host.child.close(force=True)
@@ -359,8 +359,8 @@ def test_a_hostile_server_cannot_act_on_a_real_terminal() -> None:
     starts = [line for line in host.screen if line.startswith(("Run it?", "Server"))]
     assert starts == [
         "Server       | files",
-        "Run it? [y/N/s/a/v] v",
+        "Run it? [y/N/s/h/a/x/v] v",
         "Server       | files",
         "Server       | files",
-        "Run it? [y/N/s/a/v] n",
+        "Run it? [y/N/s/h/a/x/v] n",
     ]
