@@ -8,9 +8,11 @@ import os
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import anyio
 
+from ..approval.request import ApprovalRequest, Fact
 from ..approval.tool_call import ToolCall
 from ..catalog.call_context import CallOrigin
 from ..catalog.finding import Finding
@@ -38,6 +40,12 @@ __all__ = ["Entry"]
 _log = logging.getLogger("mcp_client")
 _LARGE = 256 * 1024
 """Characters of arguments that are looked through and shown."""
+_FACT = 10_000
+"""Characters of one fact."""
+_FACTS = 200
+"""Of one kind."""
+_MEMBERS = frozenset({"server", "subject", "arguments", "finding", "fingerprint"})
+"""Facts that are members of a record already."""
 _FINDINGS = 32
 _PATHS = 32
 _SOURCES = frozenset({"hook", "person", "rule", "memory", "gate"})
@@ -268,8 +276,38 @@ class Entry:
             **self._shown_arguments(text, self._given),
             "arguments_bytes": None if text is None else _size(text),
         }
-        wrong = () if self._wrong is None else (self._wrong,)
-        return record | self._shown_findings(wrong if call is None else call.findings)
+        if call is None:
+            return record | self._shown_findings(() if self._wrong is None else (self._wrong,))
+        return record | self._shown_findings(call.findings) | {"facts": self._facts_of_call(call)}
+
+    def _facts_of_call(self, call: ToolCall) -> Record:
+        """Those of the tool alone are looked through once."""
+        if self._hidden or call.meta_json or call.drift or call.origin != "host" or call.edited:
+            return self._shown_facts(call)
+        known = call.tool.derived(_shown_by_audit)
+        if self._audit not in known:
+            known[self._audit] = self._shown_facts(call)
+        return known[self._audit]
+
+    def _shown_facts(self, request: ApprovalRequest) -> Record:
+        """What a person is shown of it, besides what other members have."""
+        found: dict[str, list[str]] = {}
+        for fact in request.facts():
+            if fact.kind in _MEMBERS:
+                continue
+            texts = found.setdefault(fact.kind, [])
+            if len(texts) < _FACTS:
+                texts.append(self._shown_fact(fact))
+            elif len(texts) == _FACTS:
+                texts.append("and more")
+        return {kind: texts if texts[1:] else texts[0] for kind, texts in found.items()}
+
+    def _shown_fact(self, fact: Fact) -> str:
+        if not fact.is_json:
+            return self._safe(fact.text, _FACT)
+        shown = self._audit.redaction.show(json.loads(fact.text))
+        self._hidden += shown.hidden
+        return self._safe(json.dumps(shown.value, ensure_ascii=False), _FACT)
 
     def _shown_findings(self, findings: tuple[Finding, ...]) -> Record:
         record: Record = {"findings": list(map(self._shown_finding, findings[:_FINDINGS]))}
@@ -407,6 +445,10 @@ def _text_of(given: Any) -> str | None:
         return None
     except Exception:  # noqa: BLE001 - an object of the caller's own may do anything
         return None
+
+
+def _shown_by_audit(tool: Tool) -> WeakKeyDictionary[Recorder, Record]:
+    return WeakKeyDictionary()
 
 
 def _marks_of(tool: Tool | None) -> Any:

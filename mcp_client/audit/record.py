@@ -14,7 +14,8 @@ A call has two records with the same ``call``. In a file each is a line, with th
      "identity": "python hmac-sha256:...", "context": "ana", "revision": "2026-07-28",
      "trusted": false, "fingerprint": "sha256:...",
      "arguments": {"location": "Oslo", "api_key": "[redacted]"}, "redacted": ["/api_key"],
-     "arguments_digest": "hmac-sha256:...", "arguments_bytes": 52, "findings": []}
+     "arguments_digest": "hmac-sha256:...", "arguments_bytes": 52, "findings": [],
+     "facts": {"description": "The weather now.", "read_only": "no (assumed, ...)", ...}}
     {"time": "2026-07-28T09:00:04.100000Z", "event": "closed", "process": 4711,
      "call": "9f3a41c2-1", "server": "weather", "tool": "get_weather",
      "decision": {"answer": "allow", "source": "person", "reason": null, "by": "bo"},
@@ -26,8 +27,10 @@ under the key of the log, so that servers can be told apart in all of it; withou
 this process, so that they can be told apart only among the records of one process. ``context`` is
 what the caller gave as ``call_tool(context=...)``, ``findings`` have ``kind`` and ``text``, and
 ``about`` where a value tells two of a kind apart (``Finding``); beyond 32, ``more_findings`` counts
-the rest. ``redacted`` are the JSON pointers of arguments that
-were left out. ``opened`` also has ``repeats``, the attempt that this one follows, and ``origin``,
+the rest. ``facts`` are
+the other things that the approver is shown, by kind: a text, or a list of several
+(``ApprovalRequest.facts``). ``redacted`` are the JSON pointers of arguments that were left out.
+``opened`` also has ``repeats``, the attempt that this one follows, and ``origin``,
 "app" where a tool's view made the call and not the host. Members that were not found out (the tool
 is unknown, the arguments are not JSON) are null.
 
@@ -61,8 +64,8 @@ written takes nothing from the caller: the result is handed over with a finding 
 no call is let through until that record could be written after all.
 
 Arguments, reasons and error texts are shown as ``redaction`` allows; texts that quote a value which
-breaks a schema are replaced by its place. The caller's ``_meta``, results, and what a server asked
-back are not recorded. ``arguments_digest`` is of the true arguments in canonical form: an HMAC
+breaks a schema are replaced by its place. Results, and what a server asked back, are not
+recorded. ``arguments_digest`` is of the true arguments in canonical form: an HMAC
 under the key of the log; without a key SHA-256, but where something was left out an HMAC under a
 key of this process, for a short secret could be found by trying. A sync callable is called in place
 and must not wait; an async one is awaited for at most ten seconds.

@@ -64,4 +64,5 @@ class SkillLoad(Entry):
             "files": None if request is None or request.dynamic else len(request.files),
             "bytes": None if request is None else request.size,
             **self._shown_findings(() if request is None else request.findings),
+            **({} if request is None else {"facts": self._shown_facts(request)}),
         }

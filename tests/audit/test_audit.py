@@ -245,6 +245,7 @@ async def test_the_records_name_the_call_and_its_outcome() -> None:
         "arguments_digest": opened["arguments_digest"],
         "arguments_bytes": len('{"city":"Oslo","n":1}'),
         "findings": [],
+        "facts": opened["facts"],
     }
     assert re.fullmatch("sha256:[0-9a-f]{64}", opened["arguments_digest"])
     assert closed["decision"] == {"answer": "allow", "source": "hook", "reason": None}
@@ -252,6 +253,26 @@ async def test_the_records_name_the_call_and_its_outcome() -> None:
     assert closed["running_seconds"] >= 0
     assert "error" not in closed
     assert "edited" not in closed
+
+
+async def test_the_record_of_a_call_has_what_its_approver_was_shown_without_secrets() -> None:
+    asked: list[ToolCall] = []
+
+    def look(call: ToolCall) -> Allow:
+        asked.append(call)
+        return Allow()
+
+    server, book = Server(), Book()
+    async with server.connect(book, approval=look) as session:
+        for meta in (None, {"team": "ops", "password": SECRET}):
+            await session.call_tool("echo", {"n": 1}, meta=meta)
+    for call, opened in zip(asked, book[::2], strict=True):
+        said = json.dumps(opened, ensure_ascii=False)
+        for fact in call.facts():
+            if not fact.is_json:
+                assert json.dumps(fact.text, ensure_ascii=False) in said, fact.label
+        assert SECRET not in said
+        assert ("ops" in opened["facts"].get("meta", "")) is (call.meta_json is not None)
 
 
 @pytest.mark.parametrize(

@@ -708,6 +708,8 @@ async def test_a_load_is_opened_in_the_audit_before_it_is_decided_and_closed_aft
     assert opened["fingerprint"].startswith("sha256:")
     assert (opened["context"], opened["revision"]) == ("agent", "2026-07-28")
     assert opened["findings"] == [SKILL_FINDING.to_json()]
+    assert opened["facts"]["description"] == "Fill in forms"
+    assert "11 bytes  references/FORMS.md" in opened["facts"]["file"]
     assert closed["call"] == opened["call"]
     assert (closed["event"], closed["outcome"], closed["delivery"]) == ("closed", "ok", "answered")
     assert (closed["decision"]["answer"], closed["decision"]["by"]) == ("allow", "ana")
