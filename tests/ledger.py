@@ -26,13 +26,13 @@ from mcp_client.protocol.canonical_json import canonical
 from mcp_client.session.call import Caller
 from mcp_client.transports.base import Transport
 from mcp_client.transports.http import HttpTransport
-from mcp_client.transports.memory import MemoryServer
+from mcp_client.transports.memory import MemoryTransport
 from mcp_client.transports.sse import SseTransport
 from mcp_client.transports.stdio import StdioTransport
 
 TRANSPORTS: tuple[type[Transport], ...] = (
     HttpTransport,
-    MemoryServer,
+    MemoryTransport,
     SseTransport,
     StdioTransport,
 )

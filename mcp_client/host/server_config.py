@@ -18,10 +18,13 @@ from ..transports.stdio import StdioServer
 if TYPE_CHECKING:
     from ..handlers.handlers import Handlers
     from ..transports.http import HttpServer
+    from ..transports.memory import ServerInProcess
 
 __all__ = ["AnyServer", "ServerConfig", "StartGate", "ToolFilter"]
 
-AnyServer: TypeAlias = "StdioServer | HttpServer | Transport | str | Sequence[str]"
+AnyServer: TypeAlias = (
+    "StdioServer | HttpServer | ServerInProcess | Transport | str | Sequence[str]"
+)
 """Whatever ``connect`` takes."""
 
 StartGate: TypeAlias = "Callable[[], Awaitable[McpError | ServerConfig | None]]"

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..catalog.pins import Pins
     from ..handlers.handlers import Handlers
     from ..transports.http import HttpServer
+    from ..transports.memory import ServerInProcess
 
 __all__ = ["Connecting", "NotOpen", "connect"]
 
@@ -41,7 +42,7 @@ _USE = "use 'async with connect(...) as session', or 'session = await connect(..
 
 
 def connect(
-    server: StdioServer | HttpServer | Transport | str | Sequence[str],
+    server: StdioServer | HttpServer | ServerInProcess | Transport | str | Sequence[str],
     *,
     name: str | None = None,
     trusted: Trust = False,
@@ -64,11 +65,11 @@ def connect(
 ) -> Connecting:
     """Connect to a server: ``async with connect(...) as session``, or ``await connect(...)``.
 
-    ``server`` is a ``StdioServer``, the words of a command, an ``HttpServer``, a URL, or a
-    transport such as ``MemoryServer``. ``name`` is what the server is called from here on, in
-    approvals, errors and logs; by default, what its command runs or where its URL leads, with four
-    digits more while a session of another server has that name. Nothing the server says of itself
-    is used.
+    ``server`` is a ``StdioServer``, the words of a command, an ``HttpServer``, a URL, a
+    ``MemoryServer``, a ``ReplayServer`` or a ``Transport``. ``name`` is what the server is called
+    from here on, in approvals, errors and logs; by default, what its command runs or where its URL
+    leads, with four digits more while a session of another server has that name. Nothing the server
+    says of itself is used.
 
     ``approval`` decides every call: see ``mcp_client.approval``. Without one, the person at the
     terminal is asked, and without a terminal every call is refused.
@@ -218,6 +219,10 @@ def _transport(server: Any) -> Transport:
         return StdioTransport(server)
     if isinstance(server, Sequence) and not isinstance(server, str | bytes) and server:
         return StdioTransport(StdioServer(server[0], tuple(server[1:])))
+    from ..transports.memory import ServerInProcess
+
+    if isinstance(server, ServerInProcess):
+        return server._transport()
     from ..transports.http import HttpServer, HttpTransport
 
     if isinstance(server, HttpServer):

@@ -29,7 +29,7 @@ from ..runtime.event_loop import current
 from .base import Transport, TransportContext
 from .multiplexer import LineExchange, Multiplexer
 
-__all__ = ["JsonRpcError", "MemoryServer"]
+__all__ = ["JsonRpcError", "MemoryServer", "MemoryTransport", "ServerInProcess"]
 
 Handler: TypeAlias = Callable[..., Any]
 
@@ -42,8 +42,24 @@ class JsonRpcError(Exception):
         self.code, self.message, self.data = code, message, data
 
 
-class MemoryServer(Transport):
-    """A transport whose other end is a function.
+class ServerInProcess:
+    """What ``MemoryServer`` and ``ReplayServer`` are to ``connect``."""
+
+    def __init__(self) -> None:
+        self._open: set[MemoryTransport] = set()
+
+    def end(self) -> None:
+        """Play a server that goes away, for every session that it has now."""
+        for transport in tuple(self._open):
+            transport.end()
+
+    def _transport(self) -> MemoryTransport:
+        """A transport for one session."""
+        raise NotImplementedError
+
+
+class MemoryServer(ServerInProcess):
+    """A server that is a function of this process: ``connect(MemoryServer(handler))``.
 
     ``handler`` is called with each message the client sends, as the parsed JSON object, and may be
     async. For a request it returns the ``result`` object, or raises ``JsonRpcError``. Returning
@@ -51,29 +67,41 @@ class MemoryServer(Transport):
     answered with "method not found". Returning None leaves a request unanswered. With a
     second parameter it is also given ``send``, which sends any object (a notification, a question,
     an answer of its own making) or raw bytes. Everything passes through JSON text both ways, as on
-    a real wire.
+    a real wire. Several sessions may use one ``MemoryServer``: they share the handler.
 
     A call that is cancelled, or given up after a timeout, does not cancel the handler: it runs on,
     as a server may, and what it returns is dropped. It is told as any server is, by
     ``notifications/cancelled``. Closing the session cancels every handler that still runs.
     """
 
-    multiplexed = True
-    name = "memory"
-    closed_because = "the server went away"
-
     def __init__(self, handler: Handler) -> None:
         if not callable(handler):
             kind = type(handler).__name__
             raise ConfigError(f"MemoryServer({kind}): give a function from message to result")
+        super().__init__()
         self._handler = handler
+
+    def _transport(self) -> MemoryTransport:
+        return MemoryTransport(self._handler, self._open)
+
+
+class MemoryTransport(Transport):
+    """The way to a ``MemoryServer`` of one session. ``all_open`` has it while it is open."""
+
+    multiplexed = True
+    name = "memory"
+    closed_because = "the server went away"
+
+    def __init__(self, handler: Handler, all_open: set[MemoryTransport] | None = None) -> None:
+        self._handler = handler
+        self._all_open = set() if all_open is None else all_open
         self._wants_send = len(inspect.signature(handler).parameters) > 1
         self._open = False
         self._handling: set[anyio.CancelScope] = set()
         self._sent: deque[str] = deque()
 
-    def fresh(self) -> MemoryServer:
-        return MemoryServer(self._handler)
+    def fresh(self) -> MemoryTransport:
+        return MemoryTransport(self._handler, self._all_open)
 
     @property
     def alive(self) -> bool:
@@ -84,14 +112,12 @@ class MemoryServer(Transport):
 
     async def open(self, context: TransportContext) -> None:
         if self._open:
-            raise ConfigError(
-                "this MemoryServer already has a session: give each its own, they may share the "
-                "handler"
-            )
+            raise ConfigError("this transport already has a session: give each its own")
         self._context = context
         self._backend = current()
         self._multiplexer = Multiplexer(self._backend, context, lambda: self.owner)
         self._open = True
+        self._all_open.add(self)
 
     async def exchange(
         self, id: Id, text: str, headers: Mapping[str, str], until: float
@@ -148,10 +174,10 @@ class MemoryServer(Transport):
             self._multiplexer.feed(line + b"\n")
 
     def end(self) -> None:
-        """Play a server that goes away."""
         if not self._open:
             return
         self._open = False
+        self._all_open.discard(self)
         self._sent.clear()
         for scope in tuple(self._handling):
             scope.cancel()

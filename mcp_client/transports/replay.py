@@ -34,7 +34,7 @@ from ..errors import ConfigError
 from ..protocol.json_pointer import pointer
 from ..runtime.folder import BINARY, CLOSED_IN_CHILDREN
 from ..runtime.given_path import given_path
-from .memory import JsonRpcError, MemoryServer
+from .memory import JsonRpcError, MemoryTransport, ServerInProcess
 from .record_match import LEFT_OUT, SecretNumbers, captured, text_of
 from .recording import FORMAT
 
@@ -64,17 +64,28 @@ class _Recorded:
     failed: str | None = None
 
 
-class ReplayServer(MemoryServer):
-    """The server of a record, as a transport for ``connect``. ``path`` is what was given to
-    ``connect(record=...)``. Raises ``ConfigError`` where it cannot be read."""
+class ReplayServer(ServerInProcess):
+    """The server of a record: ``connect(ReplayServer("session.jsonl"))``. ``path`` is what was
+    given to ``connect(record=...)``. Raises ``ConfigError`` where it cannot be read. Each session
+    has the record from its beginning."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        super().__init__(_Player(_read(path)).answer)
-        self.name = "replay"
-        self._path = path
+        super().__init__()
+        self._requests = _read(path)
 
-    def fresh(self) -> ReplayServer:
-        return ReplayServer(self._path)
+    def _transport(self) -> MemoryTransport:
+        return _ReplayTransport(self._requests, self._open)
+
+
+class _ReplayTransport(MemoryTransport):
+    name = "replay"
+
+    def __init__(self, requests: list[_Recorded], all_open: set[MemoryTransport]) -> None:
+        super().__init__(_Player(requests).answer, all_open)
+        self._requests = requests
+
+    def fresh(self) -> MemoryTransport:
+        return _ReplayTransport(self._requests, self._all_open)
 
     @property
     def is_local(self) -> bool:

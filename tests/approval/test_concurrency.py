@@ -28,6 +28,7 @@ from mcp_client import (
     connect,
     one_at_a_time,
 )
+from mcp_client.transports.memory import MemoryTransport
 
 
 class Server:
@@ -273,7 +274,7 @@ async def test_hooks_that_never_return_do_not_keep_later_calls_from_the_file_of_
             await session.call_tool("t", {"n": n})
         refused.append(n)
 
-    class Known(MemoryServer):
+    class Known(MemoryTransport):
         lasting_identity = "the server"
 
     transport = Known(server.handle)
@@ -335,7 +336,7 @@ async def test_a_file_of_answers_that_never_comes_is_under_the_approval_clock(
     def hang(self: Answers, call: ToolCall, identity: str) -> None:
         release.wait(60)
 
-    class Known(MemoryServer):
+    class Known(MemoryTransport):
         lasting_identity = "the server"
 
     monkeypatch.setattr(Answers, "find", hang)

@@ -37,6 +37,7 @@ from mcp_client.approval.gate import Gate, Verdict
 from mcp_client.approval.memory import ApprovalMemory
 from mcp_client.catalog.fingerprint import fingerprint_of, fingerprinted
 from mcp_client.protocol.canonical_json import canonical
+from mcp_client.transports.memory import MemoryTransport
 from tests.properties import examples
 
 pytestmark = pytest.mark.one_backend
@@ -268,7 +269,7 @@ def test_no_call_runs_under_an_approval_for_another_fingerprint_or_other_argumen
         return verdict
 
     async def story() -> None:
-        class Known(MemoryServer):
+        class Known(MemoryTransport):
             lasting_identity = "the server"
 
             def fresh(self) -> Known:
@@ -399,7 +400,7 @@ def test_nothing_is_sent_whatever_an_approver_raises(
         return {"content": []} if message["method"] == "tools/call" else NotImplemented
 
     async def story() -> None:
-        class Known(MemoryServer):
+        class Known(MemoryTransport):
             lasting_identity = "the server"
 
         options, broken = PLACES[place](error)

@@ -43,6 +43,7 @@ from mcp_client.approval.memory import ApprovalMemory
 from mcp_client.approval.one_call import OneCallApproval
 from mcp_client.protocol.canonical_json import canonical
 from mcp_client.session.connect import _transport
+from mcp_client.transports.memory import MemoryTransport
 from tests.desk import call_of
 from tests.server.http_apps import Handshake
 from tests.server.http_server import serving
@@ -82,7 +83,7 @@ class Server:
         return Allow(self.edit, remember=self.remember, source="person")
 
     def connect(self, identity: str | None = "the server", **options: Any) -> Any:
-        class Known(MemoryServer):
+        class Known(MemoryTransport):
             lasting_identity = identity
 
         transport = MemoryServer(self) if identity is None else Known(self)

@@ -48,6 +48,7 @@ from mcp_client import (
     verify_audit,
 )
 from mcp_client.audit import Audit
+from mcp_client.transports.memory import MemoryTransport
 from tests.clock import Clock
 from tests.properties import examples
 from tests.server.http_apps import Stateless
@@ -85,7 +86,7 @@ class Server:
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
-        self.transport = MemoryServer(self.handle)
+        self.transport = MemoryTransport(self.handle)
         self.arrived = anyio.Event()
 
     async def handle(self, message: dict[str, Any]) -> Any:
@@ -695,7 +696,7 @@ async def test_many_calls_at_once_make_one_sound_file(tmp_path: Path) -> None:
     assert (verified.calls, verified.open_calls, verified.lines) == (50, (), 101)
 
 
-class Forgetful(MemoryServer):
+class Forgetful(MemoryTransport):
     """Ends the session when the first call arrives, as an HTTP server may."""
 
     ended = False
@@ -726,7 +727,7 @@ async def test_a_call_made_again_is_a_second_entry_that_names_the_first() -> Non
     assert again["arguments"] == opened["arguments"] == {"n": 1}
 
 
-class Leaving(MemoryServer):
+class Leaving(MemoryTransport):
     """Is gone when the first question is to be answered."""
 
     calls = 0

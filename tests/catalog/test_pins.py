@@ -32,6 +32,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.protocol.canonical_json import sha256
+from mcp_client.transports.memory import MemoryTransport
 from mcp_client.transports.stdio import StdioTransport
 from tests.server.http_apps import Stateless
 from tests.server.http_server import Reply, Request, serving
@@ -559,7 +560,7 @@ async def test_a_lock_file_that_others_may_write_is_refused(lock: Path, mode: in
 
 
 async def test_tools_pinned_for_one_url_are_drift_at_another(lock: Path) -> None:
-    class At(MemoryServer):
+    class At(MemoryTransport):
         lasting_identity: str = ""
 
     def at(project: str, server: Server) -> At:

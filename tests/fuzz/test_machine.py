@@ -41,13 +41,13 @@ from mcp_client import (
     Deny,
     JsonRpcError,
     McpError,
-    MemoryServer,
     NotSent,
     Pins,
     Session,
     ToolCall,
     connect,
 )
+from mcp_client.transports.memory import MemoryTransport
 from tests.properties import examples
 
 NAMES = st.sampled_from(["read", "read", "write", "send"])
@@ -118,7 +118,7 @@ class Server:
         return NotImplemented
 
 
-class Known(MemoryServer):
+class Known(MemoryTransport):
     """One that can be told from others later, so that answers are kept for always."""
 
     lasting_identity = "the modelled server"

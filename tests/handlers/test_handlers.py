@@ -40,6 +40,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.runtime.callbacks import invoke_callback
+from mcp_client.transports.memory import MemoryTransport
 from tests.clock import Clock
 from tests.server.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, form
 
@@ -871,7 +872,7 @@ async def test_cancelling_connect_while_the_log_level_is_set_closes_the_transpor
                 return None
             return await super().__call__(message, send)
 
-    transport = MemoryServer(Mute(NEWEST_HANDSHAKE))
+    transport = MemoryTransport(Mute(NEWEST_HANDSHAKE))
 
     async def open_it() -> None:
         await connect(transport, handlers=Handlers(log_level="info"))
@@ -949,7 +950,7 @@ async def test_a_request_during_closing_reaches_no_handler() -> None:
     shown: list[ElicitRequest] = []
 
     server = Asking(NEWEST_HANDSHAKE)
-    transport = MemoryServer(server)
+    transport = MemoryTransport(server)
     closing = transport.aclose
 
     async def ask_and_close() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import anyio
 
-from mcp_client import Host, JsonRpcError, MemoryServer
+from mcp_client import Host, JsonRpcError
+from mcp_client.transports.memory import MemoryTransport
 
 __all__ = ["Toolbox", "names", "until"]
 
@@ -32,7 +33,7 @@ class Toolbox:
         self.offer(*tools)
 
     @property
-    def server(self) -> MemoryServer:
+    def server(self) -> MemoryTransport:
         return _Wire(self)
 
     @property
@@ -107,13 +108,13 @@ class Toolbox:
         return {"content": [{"type": "text", "text": name}]}
 
 
-class _Wire(MemoryServer):
+class _Wire(MemoryTransport):
     def __init__(self, toolbox: Toolbox) -> None:
         super().__init__(toolbox.answer)
         self._toolbox = toolbox
         toolbox.wires.append(self)
 
-    def fresh(self) -> MemoryServer:
+    def fresh(self) -> MemoryTransport:
         return _Wire(self._toolbox)
 
 

@@ -12,7 +12,6 @@ from mcp_client import (
     CallDenied,
     Limits,
     McpError,
-    MemoryServer,
     ProtocolViolation,
     ServerError,
     Session,
@@ -22,6 +21,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.transports.memory import MemoryTransport
 from tests.catalog.feed import KnownAs
 from tests.server.skills import FORMS, MAIN, PDF, SkillServer, entry_of, skill
 
@@ -365,7 +365,7 @@ async def test_skills_of_one_authorization_are_not_shown_to_another() -> None:
     server, user = SkillServer(), ["ana"]
     server.scope = "private"
 
-    class LoggedIn(MemoryServer):
+    class LoggedIn(MemoryTransport):
         credentials = KnownAs(lambda: user[0])
 
     async with connect(LoggedIn(server), approval=allow_all) as session:

@@ -9,6 +9,7 @@ import pytest
 from mcp_client import Host, HttpServer, MemoryServer, connect
 from mcp_client.protocol.icons import Origin, safe_icons
 from mcp_client.transports.http import HttpTransport
+from mcp_client.transports.memory import MemoryTransport
 from mcp_client.transports.recording import Recorder, RecordingTransport
 
 ORIGIN = ("https", "mcp.example.com", 443)
@@ -106,7 +107,7 @@ def test_many_icons_are_cut() -> None:
     assert len(safe_icons([{"src": PNG}] * 1_000, ORIGIN)) == 16
 
 
-class AtUrl(MemoryServer):
+class AtUrl(MemoryTransport):
     """A server in memory that says it is at a URL."""
 
     @property

@@ -33,6 +33,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.runtime.event_loop import being_cancelled, cancel_requests
+from mcp_client.transports.memory import MemoryTransport
 from tests.server.asking import FORM, LATEST, REVISIONS, Asking
 
 MANY = 200
@@ -69,7 +70,7 @@ class CancelAt(Awaitable[ToolResult]):
         raise AssertionError("the call does not end")
 
 
-class Wire(MemoryServer):
+class Wire(MemoryTransport):
     """Counts the calls that are sent, and those sent although the caller was cancelled."""
 
     def __init__(self, server: Asking) -> None:

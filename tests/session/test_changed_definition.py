@@ -26,6 +26,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.transports.memory import MemoryTransport
 from tests.clock import Clock
 
 pytestmark = pytest.mark.one_backend
@@ -363,8 +364,8 @@ async def test_a_change_of_trust_is_asked_about_again() -> None:
 
 
 async def test_an_approval_does_not_outlive_its_connection() -> None:
-    class Restarted(MemoryServer):
-        def fresh(self) -> MemoryServer:
+    class Restarted(MemoryTransport):
+        def fresh(self) -> MemoryTransport:
             return Restarted(server)
 
     server = Server("2025-11-25")
@@ -374,7 +375,7 @@ async def test_an_approval_does_not_outlive_its_connection() -> None:
         asked.append(call)
         if len(asked) == 1:
             transport = session._connection.transport
-            assert isinstance(transport, MemoryServer)
+            assert isinstance(transport, MemoryTransport)
             transport.end()
             await session.list_tools()
         return Allow()

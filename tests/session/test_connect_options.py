@@ -8,19 +8,25 @@ import re
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from mcp_client import (
     Allow,
     ConfigError,
+    ConnectionLost,
     Deny,
     Handlers,
     HttpServer,
     Limits,
+    MemoryServer,
+    ReplayServer,
     Retry,
+    Session,
     StdioServer,
     Timeouts,
     ToolCall,
+    allow_all,
     connect,
 )
 
@@ -146,3 +152,42 @@ def test_help_on_an_option_tells_of_each_of_its_fields(kind: Any) -> None:
     told = inspect.getdoc(kind) or ""
     fields = [each.name for each in dataclasses.fields(kind) if each.name[0] != "_"]
     assert [name for name in fields if name not in told] == []
+
+
+@pytest.mark.parametrize("kind", [MemoryServer, ReplayServer])
+def test_a_server_in_this_process_shows_only_how_to_make_and_to_end_it(kind: type) -> None:
+    assert [name for name in dir(kind) if not name.startswith("_")] == ["end"]
+
+
+async def test_ending_a_memory_server_ends_every_session_that_it_has_now() -> None:
+    async def handle(message: dict[str, Any]) -> Any:
+        match message["method"]:
+            case "tools/list":
+                return {"tools": [{"name": "wait", "inputSchema": {"type": "object"}}]}
+            case "tools/call":
+                called.release()
+                return None
+        return NotImplemented
+
+    called = anyio.Semaphore(0)
+    server = MemoryServer(handle)
+    lost: list[ConnectionLost] = []
+
+    async def call(session: Session) -> None:
+        with pytest.raises(ConnectionLost) as caught:
+            await session.call_tool("wait")
+        lost.append(caught.value)
+
+    async with (
+        connect(server, approval=allow_all) as one,
+        connect(server, approval=allow_all) as other,
+    ):
+        for times in (1, 2):  # the second time over connections that were made again
+            async with anyio.create_task_group() as group:
+                for session in (one, other):
+                    group.start_soon(call, session)
+                with anyio.fail_after(5):
+                    await called.acquire()
+                    await called.acquire()
+                server.end()
+            assert len(lost) == 2 * times

@@ -30,6 +30,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
+from mcp_client.transports.memory import MemoryTransport
 from tests.clock import Clock
 
 pytestmark = pytest.mark.one_backend
@@ -60,13 +61,13 @@ class Flaky:
         return NotImplemented
 
 
-class Wire(MemoryServer):
+class Wire(MemoryTransport):
     def __init__(self, server: Flaky) -> None:
         super().__init__(server)
         self.server = server
         server.transports.append(self)
 
-    def fresh(self) -> MemoryServer:
+    def fresh(self) -> MemoryTransport:
         return Wire(self.server)
 
     async def exchange(self, id: Any, text: str, *rest: Any) -> Any:

@@ -15,7 +15,7 @@ from mcp_client.protocol.jsonrpc import Notification, Request, Response
 from mcp_client.runtime.limits import Limits, Timeouts
 from mcp_client.runtime.stats import Stats
 from mcp_client.transports.base import Transport, TransportContext
-from mcp_client.transports.memory import MemoryServer
+from mcp_client.transports.memory import MemoryTransport
 from mcp_client.transports.stdio import StdioTransport
 from tests.server.start import scripted
 from tests.stdio_ways import WAYS, use_way
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.below_the_gate
 Make: TypeAlias = Callable[[], Transport]
 
 
-def _memory() -> MemoryServer:
+def _memory() -> MemoryTransport:
     held: list[Any] = []
 
     def server(message: dict[str, Any], send: Any) -> Any:
@@ -50,7 +50,7 @@ def _memory() -> MemoryServer:
                 text = json.dumps(arguments)
         return {"content": [{"type": "text", "text": str(text)}]}
 
-    return MemoryServer(server)
+    return MemoryTransport(server)
 
 
 @pytest.fixture(params=[*WAYS, "memory"])
@@ -208,7 +208,7 @@ async def test_closing_what_was_never_opened_is_nothing(make: Make) -> None:
     await make().aclose()
 
 
-async def test_a_memory_server_has_one_session_at_a_time() -> None:
+async def test_a_transport_in_memory_has_one_session_at_a_time() -> None:
     server = _memory()
     async with _opened(lambda: server):
         with pytest.raises(Exception, match="already has a session"):
@@ -223,7 +223,7 @@ async def test_a_memory_handler_sees_messages_in_order_and_its_bugs_are_answers(
         seen.append(message["id"])
         return {"not": {"json"}}
 
-    async with _opened(lambda: MemoryServer(server)) as (transport, _):
+    async with _opened(lambda: MemoryTransport(server)) as (transport, _):
         until = anyio.current_time() + 5
         exchanges = [await transport.exchange(id, _call(id, "x"), {}, until) for id in range(1, 40)]
         for exchange in exchanges:
