@@ -15,8 +15,8 @@ async def bot() -> None:
     """Posts a message for each call that waits; yours calls the chat's API."""
     async for pending in queue.changes():
         for one in pending:
-            assert isinstance(one.call, ToolCall)  # this program loads no skills
-            print(f"Run {one.call.tool.name} with {one.call.arguments_json}? [yes] [no]")
+            assert isinstance(one.request, ToolCall)  # this program decides calls only
+            print(f"Run {one.request.tool.name} with {one.request.arguments_json}? [yes] [no]")
             body = json.dumps({"id": one.id, "button": "yes", "user": "ana"}).encode()
             for signature in ("forged", sign(body), sign(body)):  # somebody pressed the button
                 print(webhook(body, signature))

@@ -5,9 +5,9 @@ page = ApprovalPage(queue, authorize=who_is_there)
 app = Starlette(routes=[..., Mount("/approvals", page)])    # FastAPI: app.mount("/approvals", page)
 ```
 
-It is an ASGI application, to be mounted in any other. ``authorize(scope)`` names the person who
-sends a request, by the host's own login, and is asked for each request; ``visible(person, call)``
-says whether they may see and decide a call. Both may be async; an exception is a no.
+It is an ASGI application, to be mounted in any other. ``authorize(scope)`` names the person at the
+browser, by the host's own login, and is asked each time; ``visible(person, request)`` says whether
+they may see and decide an ``ApprovalRequest``. Both may be async; an exception is a no.
 
 **What a page of somebody else can do.** Nothing: it cannot frame this one, read it or start a
 script in it (Content-Security-Policy), and a form that it sends has neither the token nor the
@@ -31,14 +31,13 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from ..approval.decision import Allow, Answer, Deny, check_person
+from ..approval.decision import CHOICES, Allow, Answer, Deny, check_person
 from ..approval.editor import EditorFailed, arguments_of, draft_of
 from ..approval.pending import DecidedApproval, PendingApproval
 from ..approval.questions import in_thread
 from ..approval.queue import ApprovalQueue
-from ..approval.skill_request import SkillRequest
+from ..approval.request import ApprovalRequest
 from ..approval.tool_call import ToolCall
-from ..approval.wording import choices
 from ..errors import ConfigError, McpError, NotPending
 from ..protocol.canonical_json import NotJson
 from ..runtime.callbacks import invoke_callback, is_async
@@ -52,13 +51,13 @@ __all__ = ["ApprovalPage", "Authorize", "Visible"]
 _log = logging.getLogger("mcp_client.desk")
 
 Authorize: TypeAlias = Callable[[Scope], "str | Awaitable[str | None] | None"]
-Visible: TypeAlias = Callable[[str, ToolCall], "bool | Awaitable[bool]"]
-"""Of a person and a call, or a ``SkillRequest``; one that raises for a skill does not show it."""
+Visible: TypeAlias = Callable[[str, Any], "bool | Awaitable[bool]"]
+"""Of a person and an ``ApprovalRequest``; what it raises for is not shown."""
 
 _STATIC = {"desk.js": "text/javascript; charset=utf-8", "desk.css": "text/css; charset=utf-8"}
 _CARDS = 50
 """On one page."""
-_NOT_SHOWN = "visible() raised, so the call is not shown"
+_NOT_SHOWN = "visible() raised, so the request is not shown"
 T = TypeVar("T", PendingApproval, DecidedApproval)
 
 
@@ -144,9 +143,7 @@ class ApprovalPage:
                 return await self._whole(request, await self._one(person, id))
             case "draft", id:
                 pending = await self._one(person, id)
-                if isinstance(pending.call, SkillRequest):
-                    raise Refused(404, "A skill has no arguments.")
-                draft = await in_thread(draft_of, pending.call.arguments_json)
+                draft = await in_thread(draft_of, _call_of(pending.request).arguments_json)
                 return Response(draft, type="text/plain; charset=utf-8")
             case "static", name if name in _STATIC:
                 return Response(_static(name), type=_STATIC[name])
@@ -186,8 +183,7 @@ class ApprovalPage:
         seen = []
         for one in calls:
             try:
-                call: Any = one.call
-                if await visible(person, call) is True:  # type: ignore[misc]
+                if await visible(person, one.request) is True:  # type: ignore[misc]
                     seen.append(one)
             except Exception:  # noqa: BLE001 - any failure means no
                 _log.exception(_NOT_SHOWN)
@@ -271,7 +267,7 @@ class ApprovalPage:
             raise Refused(422, "Select a call first.")
         if any(id not in pending for id in ids):
             await self._too_late(person, ids, [id for id in ids if id not in pending])
-        answer = _answer_of(form, [pending[id].call for id in dict.fromkeys(ids)])
+        answer = _answer_of(form, [pending[id].request for id in dict.fromkeys(ids)])
         try:
             if self._queue.waits:
                 await in_thread(lambda: self._queue.decide(ids, answer, by=person))
@@ -301,15 +297,14 @@ def _seen(visible: Visible, person: str, calls: Sequence[T]) -> list[T]:
     seen = []
     for one in calls:
         try:
-            call: Any = one.call
-            if visible(person, call) is True:
+            if visible(person, one.request) is True:
                 seen.append(one)
         except Exception:  # noqa: BLE001 - any failure means no
             _log.exception(_NOT_SHOWN)
     return seen
 
 
-def _answer_of(form: dict[str, list[str]], calls: list[ToolCall | SkillRequest]) -> Answer:
+def _answer_of(form: dict[str, list[str]], requests: list[ApprovalRequest]) -> Answer:
     """The answer that the form gives. Raises ``Refused``."""
     reason = form.get("reason", [""])[-1].strip()[:500] or None
     match form.get("answer"):
@@ -319,29 +314,33 @@ def _answer_of(form: dict[str, list[str]], calls: list[ToolCall | SkillRequest])
             pass
         case _:
             raise Refused(422, "Say Allow or Deny.")
-    name = form.get("remember", ["call"])[-1]
-    if not all(name in choices(call) for call in calls):
+    name = form.get("remember", ["once"])[-1]
+    if not all(name in request.choices() for request in requests):
         raise Refused(422, "How far should the answer be remembered?")
-    arguments = _edited(form.get("arguments"), calls)
-    if arguments is not None and name != "call":
+    arguments = _edited(form.get("arguments"), requests)
+    if arguments is not None and name != "once":
         raise Refused(422, "Arguments that were edited are for this call only.", field="remember")
-    return Allow(arguments, choices(calls[0])[name][1], reason, source="person")
+    return Allow(arguments, CHOICES[name].remember, reason, source="person")
 
 
-def _edited(draft: list[str] | None, calls: list[ToolCall | SkillRequest]) -> dict[str, Any] | None:
+def _edited(draft: list[str] | None, requests: list[ApprovalRequest]) -> dict[str, Any] | None:
     if not draft:
         return None
-    if len(calls) != 1 or len(draft) != 1:
+    if len(requests) != 1 or len(draft) != 1:
         raise Refused(422, "Arguments are edited one call at a time.")
-    call = calls[0]
-    if isinstance(call, SkillRequest):
-        raise Refused(422, "A skill has no arguments to edit.", field="arguments")
+    call = _call_of(requests[0], 422)
     try:
         arguments = arguments_of(draft[0])
         same = call.with_arguments(arguments).arguments_json == call.arguments_json
     except (EditorFailed, NotJson) as error:
         raise Refused(422, f"These arguments cannot be sent: {error}", field="arguments") from None
     return None if same else arguments
+
+
+def _call_of(request: ApprovalRequest, status: int = 404) -> ToolCall:
+    if not isinstance(request, ToolCall):
+        raise Refused(status, f"A {request.kind} has no arguments.", field="arguments")
+    return request
 
 
 def _check_site(request: Request) -> None:

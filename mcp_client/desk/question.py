@@ -1,25 +1,21 @@
-"""One call as a person sees it on the page, and what was decided about others.
+"""One request as a person sees it on the page, and what was decided about others.
 
-A card takes bounded room, whatever is in the call; what is left out is said, and "Show all of it"
-leads to all of it, in parts that are bounded, too.
+A card shows the request's ``facts`` and nothing else, whatever kind of request it is. It takes
+bounded room; what is left out is said, and "Show all of it" leads to all of it, in parts that are
+bounded, too.
 """
 
 from __future__ import annotations
 
-import difflib
-import json
-from collections.abc import Iterator
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import groupby
+from typing import NamedTuple
 
-from ..approval.decision import Allow, Remember
+from ..approval.decision import CHOICES, Allow, Remember
 from ..approval.pending import DecidedApproval, PendingApproval
-from ..approval.skill_request import SkillRequest
-from ..approval.tool_call import ToolCall
-from ..approval.wording import HINTS, ORIGINS, SOURCES, choices, coverage, skill_facts
+from ..approval.request import ApprovalRequest, Choice, Fact
 from ..catalog.call_context import is_storable
-from ..catalog.drift import Drift
-from ..catalog.fingerprint import fingerprinted
-from ..catalog.tool import Tool
 from ..runtime.console_layout import SHORT, WHOLE, Fold
 from .lines import CARD, PART, PROSE, block, json_lines, prose_lines
 from .markup import Html, Part, element, joined
@@ -28,37 +24,64 @@ __all__ = ["card", "decided_list", "part", "whole"]
 
 _FOLDS = (*WHOLE, Fold(text=2_000, members=100, depth=6), *SHORT)
 _PROSE = 700
-_FINDINGS = 30
-_DIFF_LINES = 400
+_ROW = 300
+"""Characters of a fact that stands beside its label; what is longer stands below it."""
+_MOST = {"finding": 30, "message": 6}
+"""Facts of a kind that stand on a card."""
+_MOST_OTHERS = 20
 _DIFF_LINE = 2_000
 """Characters of one of them; where two long texts differ is said above them."""
-_COMPARED = 4_000
-"""Lines that are compared, from the first that differs: the time may grow with their square."""
-_AROUND = 2
-_FILES = 20
+_HINTS = {"read_only": "no", "destructive": "yes", "idempotent": "no", "open_world": "yes"}
+"""What is the risk of each."""
+_TEXTS = ("title", "description", "system_prompt", "message")
+_FIRST, _LAST = ("finding", "changes"), ("title", "description")
+"""So no description can put off what matters."""
+_ON_REQUEST = ("fingerprint", "request")
+_TITLES = {
+    "call": ("", "subject"),
+    "skill": ("Skill ", "name"),
+    "start": ("Start of ", "server"),
+    "sampling": ("Model for ", "server"),
+}
+"""The words before the name of a request, and the fact, and attribute, that is its name."""
+
+
+class _Group(NamedTuple):
+    """Facts of one kind that follow each other."""
+
+    name: str
+    """In addresses."""
+    facts: Sequence[Fact]
+
+    @property
+    def kind(self) -> str:
+        return self.facts[0].kind
+
+    @property
+    def label(self) -> str:
+        return self.facts[0].label
+
+    @property
+    def text(self) -> str:
+        return "\n".join(fact.text for fact in self.facts)
 
 
 def card(pending: PendingApproval, token: str, *, context: bool = False) -> Html:
-    """The call with everything it takes to decide it. ``token`` is for its form; ``context`` is
-    whether the call's context is shown."""
-    call, id = pending.call, pending.id
-    if isinstance(call, SkillRequest):
-        return _skill_card(pending, call, token, context)
-    arguments, folded = _arguments(call)
+    """The request with everything it takes to decide it. ``token`` is for its form; ``context`` is
+    whether the request's context is shown."""
+    request, id = pending.request, pending.id
+    shown, folded = _on_card(request)
+    name, server = _names(request)
     return element(
         "article",
         _head(pending),
-        _warnings(call, _FINDINGS),
-        _origin(call),
-        _context(call) if context else None,
-        arguments,
-        _hints(call),
-        _said(call),
+        _context(request) if context else None,
+        shown,
         element(
             "p",
             element(
                 "a",
-                "Show all of it" if folded else "Everything about this call",
+                "Show all of it" if folded else "Everything about it",
                 href=f"call/{id}",
                 target="_blank",
                 rel="noopener",
@@ -69,44 +92,33 @@ def card(pending: PendingApproval, token: str, *, context: bool = False) -> Html
         class_="call",
         id=f"call-{id}",
         data_id=id,
-        data_text=f"{call.server} {call.tool.name} {call.tool.title or ''}"[:500],
+        data_kind=request.kind,
+        data_text=f"{request.kind} {server} {name} {request.subject}"[:500],
         aria_labelledby=f"title-{id}",
     )
 
 
 def whole(pending: PendingApproval, *, context: bool = False) -> Html:
-    """The call in full, to be read: nothing is left out, but long texts go on at ``part``. The
-    arguments come before what the server says, so that no description can put them off."""
-    call = pending.call
-    skill = isinstance(call, SkillRequest)
+    """All facts, to be read: nothing is left out, but long texts go on at ``part``."""
+    request = pending.request
+    groups = _groups(request)
     return joined(
         [
-            element("h1", *_title(call)),
-            _warnings(call, len(call.findings)),
-            None if isinstance(call, SkillRequest) else _hints(call),
-            None if isinstance(call, SkillRequest) else _origin(call),
-            _context(call) if context else None,
-            _facts(("URI", call.uri), *skill_facts(call))
-            if isinstance(call, SkillRequest)
-            else None,
-            *(_text(pending.id, name, 0, call) for name in _texts(call)),
-            _facts(
-                ("Digest of its files", call.digest or "none: its content is dynamic")
-                if isinstance(call, SkillRequest)
-                else ("Definition", call.tool.fingerprint),
-                ("This load" if skill else "This call", call.key),
-                ("Its id", call.id),
-            ),
+            element("h1", *_title(request)),
+            _context(request) if context else None,
+            *(_in_full(pending.id, group, 0) for group in groups),
+            _rows([Fact("This request", request.key, "key"), Fact("Its id", request.id, "id")]),
         ]
     )
 
 
 def part(pending: PendingApproval, name: str, start: int) -> Html | None:
-    """One text of the call, from line ``start``; None if it has no such text."""
-    call = pending.call
-    if name not in _texts(call):
-        return None
-    return joined([element("h1", *_title(call)), _text(pending.id, name, start, call)])
+    """One text of the request, from line ``start``; None if it has no such text."""
+    for group in _groups(pending.request):
+        if group.name == name:
+            title = element("h1", *_title(pending.request))
+            return joined([title, _in_full(pending.id, group, start)])
+    return None
 
 
 def decided_list(decided: list[DecidedApproval]) -> Html:
@@ -116,73 +128,179 @@ def decided_list(decided: list[DecidedApproval]) -> Html:
     return element("ol", *(_decided(one) for one in reversed(decided)), class_="decided")
 
 
-# --------------------------------------------------------------------------- parts
+# ------------------------------------------------------------------------ the facts
 
 
-def _skill_card(pending: PendingApproval, skill: SkillRequest, token: str, context: bool) -> Html:
-    id = pending.id
-    link = element("a", "Show all of it", href=f"call/{id}", target="_blank", rel="noopener")
-    return element(
-        "article",
-        _head(pending),
-        _warnings(skill, _FINDINGS),
-        _context(skill) if context else None,
-        _facts(*skill_facts(skill)),
-        element("div", _quote("It says", skill.description), class_="said"),
-        _skill_files(skill),
-        element("p", link, class_="all"),
-        _form(pending, token),
-        class_="call",
-        id=f"call-{id}",
-        data_id=id,
-        data_text=f"{skill.server} {skill.name} {skill.uri}"[:500],
-        aria_labelledby=f"title-{id}",
+def _groups(request: ApprovalRequest) -> list[_Group]:
+    """The facts, in the order in which they stand on the page."""
+    groups: list[_Group] = []
+    ranked = sorted(request.facts(), key=lambda fact: (fact.kind not in _FIRST, fact.kind in _LAST))
+    for kind, facts in groupby(ranked, lambda fact: (fact.kind, fact.label)):
+        number = sum(group.kind == kind[0] for group in groups)
+        groups.append(_Group(f"{kind[0]}-{number}" if number else kind[0], list(facts)))
+    return groups
+
+
+def _on_card(request: ApprovalRequest) -> tuple[Html, bool]:
+    """The facts with as much of each as its room allows, and whether anything is left out."""
+    parts: list[Part] = []
+    folded = False
+    in_title = ("server", _TITLES[request.kind][1])
+    groups = [one for one in _groups(request) if one.kind not in (*in_title, *_ON_REQUEST)]
+    warned = [group for group in groups if group.kind in _FIRST]
+    if warned:
+        inner, cut = _warnings(warned)
+        parts.append(inner)
+        folded |= cut
+    parts.append(element("p", request.asks, class_="asks"))
+    said = [group for group in groups if group.kind == "message"]
+    earlier = said[: -_MOST["message"]]
+    if earlier:
+        folded = True
+        parts.append(element("p", f"{len(earlier):,} earlier messages", class_="cut"))
+        groups = [group for group in groups if group not in earlier]
+    for is_row, some in groupby(groups[len(warned) :], _is_row):
+        if is_row:
+            parts += _beside([fact for group in some for fact in group.facts])
+            continue
+        for group in some:
+            inner, cut = _below(group, request.kind == "start")
+            parts.append(inner)
+            folded |= cut
+    return joined(parts), folded
+
+
+def _beside(facts: Sequence[Fact]) -> list[Html]:
+    """Short facts beside their labels."""
+    return [
+        _hints(list(some)) if is_hint else _rows(list(some))
+        for is_hint, some in groupby(facts, lambda fact: fact.kind in _HINTS)
+    ]
+
+
+def _is_row(group: _Group) -> bool:
+    """Whether its facts stand beside their label."""
+    fact = group.facts[0]
+    is_short = len(group.facts) == 1 and len(fact.text) <= _ROW and "\n" not in fact.text
+    return is_short and not fact.is_json and fact.kind not in _TEXTS
+
+
+def _below(group: _Group, is_whole: bool) -> tuple[Html, bool]:
+    """The facts below their label, and whether anything is left out. What would be run is shown
+    whole, in up to 4,000 lines."""
+    if group.facts[0].is_json:
+        return _json(group.label, group.text)
+    most = len(group.facts) if is_whole else _MOST.get(group.kind, _MOST_OTHERS)
+    facts = group.facts[-most:] if group.kind == "message" else group.facts[:most]
+    text = group._replace(facts=facts).text
+    limit = _PROSE if group.kind in _LAST else len(text)
+    shown = block(prose_lines(text[:limit]), group.label, PART if is_whole else PROSE)
+    left = [f"{shown.left:,} more lines"] if shown.left > 0 else []
+    left += [f"{len(text) - limit:,} more characters"] if len(text) > limit else []
+    left += [f"{len(group.facts) - most:,} more"] if len(group.facts) > most else []
+    remark = element("p", " and ".join(left), class_="cut") if left else None
+    heading = element("h3", group.label)
+    inner = element(
+        "section", heading, shown.html, remark, class_="quote" if group.kind in _TEXTS else None
     )
+    return inner, bool(left)
 
 
-def _skill_files(skill: SkillRequest) -> Html | None:
-    if not skill.files:
-        return None
-    left = len(skill.files) - _FILES
-    more = element("p", f"{left:,} more files", class_="hint") if left > 0 else None
-    listed = prose_lines("\n".join(_file_lines(skill, _FILES)))
-    return _section("Files", block(listed, "Files", PROSE).html, more)
+def _json(label: str, text: str) -> tuple[Html, bool]:
+    """Folded as little as the room of a card allows."""
+    if text == "{}":
+        return _section(label, element("p", "None.", class_="hint")), False
+    for fold in _FOLDS:
+        shown = block(json_lines(text, fold), label, CARD)
+        if shown.left == 0:
+            break
+    folded = fold is not WHOLE[0] or shown.left > 0
+    cut, more = None, None
+    if folded:
+        size = f"{len(text):,} characters in all."
+        cut = element("p", f"Not all of it is shown here: {size}", class_="cut")
+    if shown.left > 0:
+        more = element("p", f"{shown.left:,} more lines", class_="cut")
+    return _section(label, cut, shown.html, more), folded
 
 
-def _file_lines(skill: SkillRequest, most: int | None) -> Iterator[str]:
-    return (f"{file.size:,} bytes  {file.path}" for file in skill.files[:most])
+def _warnings(groups: Sequence[_Group]) -> tuple[Html, bool]:
+    """The findings, and what changed."""
+    findings = [fact for group in groups for fact in group.facts if fact.kind == "finding"]
+    most = _MOST["finding"]
+    left = len(findings) - most
+    changes = [_changes(group.text) for group in groups if group.kind == "changes"]
+    inner = element(
+        "section",
+        element("h3", "Look at this first"),
+        element("ul", *(element("li", fact.text[:_PROSE]) for fact in findings[:most])),
+        element("p", f"{left:,} more: show all of it", class_="cut") if left > 0 else None,
+        *(html for html, _ in changes),
+        class_="findings",
+    )
+    cut = left > 0 or any(len(fact.text) > _PROSE for fact in findings)
+    return inner, cut or any(cut for _, cut in changes)
 
 
-def _texts(call: ToolCall | SkillRequest) -> dict[str, tuple[str, str, bool]]:
-    """What may be long: by a short name its label, the text, and whether that is JSON."""
-    if isinstance(call, SkillRequest):
-        files = "\n".join(_file_lines(call, None))
-        found = {
-            "description": ("It says", call.description, False),
-            "files": ("Files", files, False),
-        }
-    else:
-        tool = call.tool
-        found = {
-            "arguments": ("Arguments", call.arguments_json, True),
-            "meta": ("The caller's _meta", call.meta_json or "", True),
-            "title": ("Its title", tool.title or "", False),
-            "description": ("It says", tool.description or "", False),
-            "schema": ("Input schema", json.dumps(tool.input_schema), True),
-        }
-    return {name: one for name, one in found.items() if one[1]}
+def _changes(text: str) -> tuple[Html, bool]:
+    """The lines that differ from what was reviewed."""
+    label = "What changed since it was reviewed"
+    lines = text.split("\n")
+    remarks = [line for line in lines[-2:] if line.startswith("…")]
+    lines = lines[: len(lines) - len(remarks)]
+    shown: list[Html] = []
+    for line in lines:
+        shown.append(_diff_line(line))
+        if sum(map(len, shown)) > CARD.markup:
+            break
+    left = len(lines) - len(shown)
+    remarks += [f"… {left:,} more lines"] if left > 0 else []
+    shown += map(_diff_line, remarks)
+    pre = element("pre", *shown, class_="block diff", tabindex="0", role="group", aria_label=label)
+    return element("details", element("summary", label), pre, open=True), bool(remarks)
 
 
-def _text(id: str, name: str, start: int, call: ToolCall | SkillRequest) -> Html:
-    label, text, is_json = _texts(call)[name]
-    if text == "{}" and name == "arguments":
+def _diff_line(line: str) -> Html:
+    kind = {"+": "added", "-": "removed", "@": "place", "…": "note"}.get(line[:1], "same")
+    mark = {"added": "Now: ", "removed": "Was: "}.get(kind)
+    spoken = None if mark is None else element("span", mark, class_="spoken")
+    left = len(line) - _DIFF_LINE
+    if left > 0:
+        line = f"{line[:_DIFF_LINE]}… ({left:,} more characters)"
+    shown = element("span", "…" if kind == "place" else line or " ")
+    return element("span", spoken, shown, class_=f"l {kind}")
+
+
+def _hints(facts: Sequence[Fact]) -> Html:
+    shown = []
+    for fact in facts:
+        value, _, source = fact.text.partition(" ")
+        words = element("strong", value), element("span", source.strip("()"), class_="source")
+        risk = "risky" if value == _HINTS[fact.kind] else "calm"
+        shown.append(element("div", element("dt", fact.label), element("dd", *words), class_=risk))
+    return element("dl", *shown, class_="hints")
+
+
+def _rows(facts: Sequence[Fact]) -> Html:
+    rows = (
+        element("div", element("dt", fact.label), element("dd", element("bdi", fact.text)))
+        for fact in facts
+    )
+    return element("dl", *rows, class_="facts")
+
+
+def _in_full(id: str, group: _Group, start: int) -> Html:
+    """All of it, or what there is room for from line ``start``."""
+    label, text = group.label, group.text
+    if text == "{}" and group.facts[0].is_json:
         return _section(label, element("p", "None.", class_="hint"))
-    shown = block(json_lines(text) if is_json else prose_lines(text), label, PART, start)
+    lines = json_lines(text) if group.facts[0].is_json else prose_lines(text)
+    shown = block(lines, label, PART, start)
     if shown.start == 0 and shown.left <= 0:
-        return _section(label, shown.html)
+        return joined(_beside(group.facts)) if _is_row(group) else _section(label, shown.html)
     where = f"Lines {shown.start + 1:,} to {shown.end:,} of {shown.lines:,}. "
     links = [
-        element("a", text, href=f"{id}?part={name}&from={line}")
+        element("a", text, href=f"{id}?part={group.name}&from={line}")
         for text, line, there in (
             ("From the first line", 0, shown.start > 0),
             (f"On from line {shown.end + 1:,}", shown.end, shown.left > 0),
@@ -193,15 +311,26 @@ def _text(id: str, name: str, start: int, call: ToolCall | SkillRequest) -> Html
     return _section(label, remark, shown.html, remark)
 
 
-def _title(call: ToolCall | SkillRequest) -> list[Part]:
-    is_skill = isinstance(call, SkillRequest)
-    name = call.name if isinstance(call, SkillRequest) else call.tool.name
-    return [
-        "Skill " if is_skill else None,
-        element("bdi", name, class_="tool"),
-        " on ",
-        element("bdi", call.server, class_="server"),
-    ]
+def _section(title: str, *children: Part) -> Html:
+    return element("section", element("h3", title), *children)
+
+
+# ------------------------------------------------------------------------- whose it is
+
+
+def _names(request: ApprovalRequest) -> tuple[str, str]:
+    """Its name and that of its server."""
+    kind = _TITLES[request.kind][1]
+    return str(getattr(request, kind)), request.server
+
+
+def _title(request: ApprovalRequest) -> list[Part]:
+    name, server = _names(request)
+    words, kind = _TITLES[request.kind]
+    title: list[Part] = [words or None, element("bdi", name, class_="tool")]
+    if kind == "server":
+        return title
+    return [*title, " on ", element("bdi", server, class_="server")]
 
 
 def _head(pending: PendingApproval) -> Html:
@@ -215,7 +344,7 @@ def _head(pending: PendingApproval) -> Html:
     return element(
         "header",
         element("label", tick, element("span", "Select"), class_="select", for_=f"tick-{id}"),
-        element("h2", *_title(pending.call), id=f"title-{id}", tabindex="-1"),
+        element("h2", *_title(pending.request), id=f"title-{id}", tabindex="-1"),
         element("p", *times, class_="hint times"),
     )
 
@@ -225,156 +354,12 @@ def _time(seconds: float) -> Html:
     return element("time", f"{when:%Y-%m-%d %H:%M:%S} UTC", datetime=f"{when:%Y-%m-%dT%H:%M:%SZ}")
 
 
-def _warnings(call: ToolCall | SkillRequest, most: int) -> Html | None:
-    drift = None if isinstance(call, SkillRequest) else call.drift
-    if not call.findings and drift is None:
+def _context(request: ApprovalRequest) -> Html | None:
+    if request.context is None:
         return None
-    left = len(call.findings) - most
-    return element(
-        "section",
-        element("h3", "Look at this first"),
-        element("ul", *(element("li", finding.text) for finding in call.findings[:most])),
-        element("p", f"{left:,} more: show all of it", class_="cut") if left > 0 else None,
-        None if isinstance(call, SkillRequest) or drift is None else _drift(call.tool, drift),
-        class_="findings",
-    )
-
-
-def _drift(tool: Tool, drift: Drift) -> Html | None:
-    """The pinned definition and the one in force, line by line."""
-    if drift.pinned is None:
-        return None
-    old, new = (_definition_lines(each) for each in (drift.pinned, fingerprinted(tool._definition)))
-    same = (number for number, (a, b) in enumerate(zip(old, new, strict=False)) if a != b)
-    start = max(0, next(same, min(len(old), len(new))) - _AROUND)
-    end = start + _COMPARED
-    lines = list(difflib.unified_diff(old[start:end], new[start:end], lineterm="", n=_AROUND))[3:]
-    shown: list[Html] = []
-    for line in lines[:_DIFF_LINES]:
-        shown.append(_diff_line(line))
-        if sum(map(len, shown)) > CARD.markup:
-            break
-    if len(lines) > len(shown):
-        shown.append(element("span", f"{len(lines) - len(shown):,} more lines", class_="l note"))
-    if max(len(old), len(new)) > end:
-        left = max(len(old), len(new)) - end
-        note = f"{left:,} lines further down are not compared: look at the whole call"
-        shown.append(element("span", note, class_="l note"))
-    return element(
-        "details",
-        element("summary", "What changed since the tool was reviewed"),
-        element(
-            "pre",
-            *shown,
-            class_="block diff",
-            tabindex="0",
-            role="group",
-            aria_label="What changed since the tool was reviewed",
-        ),
-        open=True,
-    )
-
-
-def _definition_lines(definition: dict[str, object]) -> list[str]:
-    text = json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=False)
-    return text.replace("\\n", "\\n\n").split("\n")
-
-
-def _diff_line(line: str) -> Html:
-    kind = {"+": "added", "-": "removed", "@": "place"}.get(line[:1], "same")
-    mark = {"added": "Now: ", "removed": "Was: "}.get(kind)
-    spoken = None if mark is None else element("span", mark, class_="spoken")
-    left = len(line) - _DIFF_LINE
-    if left > 0:
-        line = f"{line[:_DIFF_LINE]}… ({left:,} more characters)"
-    shown = element("span", "…" if kind == "place" else line or " ")
-    return element("span", spoken, shown, class_=f"l {kind}")
-
-
-def _said(call: ToolCall) -> Html | None:
-    quotes = [
-        _quote(label, text)
-        for label, text in (("Its title", call.tool.title), ("It says", call.tool.description))
-        if text
-    ]
-    return element("div", *quotes, class_="said") if quotes else None
-
-
-def _quote(label: str, text: str) -> Html:
-    shown = block(prose_lines(text[:_PROSE]), label, PROSE)
-    left = [f"{shown.left:,} more lines"] if shown.left > 0 else []
-    left += [f"{len(text) - _PROSE:,} more characters"] if len(text) > _PROSE else []
-    return element(
-        "div",
-        element("h3", label),
-        shown.html,
-        element("p", " and ".join(left), class_="hint") if left else None,
-        class_="quote",
-    )
-
-
-def _hints(call: ToolCall) -> Html:
-    sources = call.hints.source
-    facts = []
-    for name, label in HINTS:
-        value = getattr(call.hints, name)
-        risky = value is (name in ("destructive", "open_world"))
-        facts.append(
-            element(
-                "div",
-                element("dt", label),
-                element(
-                    "dd",
-                    element("strong", "yes" if value else "no"),
-                    element("span", SOURCES[sources[name]], class_="source"),
-                ),
-                class_="risky" if risky else "calm",
-            )
-        )
-    return element("dl", *facts, class_="hints")
-
-
-def _origin(call: ToolCall) -> Html | None:
-    return _facts(("Called by", ORIGINS[call.origin])) if call.origin in ORIGINS else None
-
-
-def _context(call: ToolCall | SkillRequest) -> Html | None:
-    if call.context is None:
-        return None
-    known = is_storable(call.context)
-    shown = str(call.context) if known else f"a {type(call.context).__name__}"
-    return _facts(("On behalf of", shown))
-
-
-def _facts(*facts: tuple[str, str]) -> Html:
-    rows = (
-        element("div", element("dt", name), element("dd", element("bdi", value)))
-        for name, value in facts
-    )
-    return element("dl", *rows, class_="facts")
-
-
-def _arguments(call: ToolCall) -> tuple[Html, bool]:
-    """On a card, folded as little as its room allows; and whether anything is left out."""
-    text = call.arguments_json
-    if text == "{}":
-        return _section("Arguments", element("p", "None.", class_="hint")), False
-    for fold in _FOLDS:
-        shown = block(json_lines(text, fold), "Arguments", CARD)
-        if shown.left == 0:
-            break
-    folded = fold is not WHOLE[0] or shown.left > 0
-    cut, more = None, None
-    if folded:
-        size = f"{len(text):,} characters in all."
-        cut = element("p", f"Not all of it is shown here: {size}", class_="cut")
-    if shown.left > 0:
-        more = element("p", f"{shown.left:,} more lines", class_="cut")
-    return _section("Arguments", cut, shown.html, more), folded
-
-
-def _section(title: str, *children: Part) -> Html:
-    return element("section", element("h3", title), *children)
+    known = is_storable(request.context)
+    shown = str(request.context) if known else f"a {type(request.context).__name__}"
+    return _rows([Fact("On behalf of", shown, "context")])
 
 
 # ----------------------------------------------------------------------- the answer
@@ -382,18 +367,22 @@ def _section(title: str, *children: Part) -> Html:
 
 def _form(pending: PendingApproval, token: str) -> Html:
     id = pending.id
-    has_arguments = not isinstance(pending.call, SkillRequest)
+    request = pending.request
+    can_edit = request.kind == "call"
     return element(
         "form",
         element("input", type="hidden", name="token", value=token),
         element("input", type="hidden", name="ids", value=id),
         # Enter in a field presses the first button of a form: this one, which does nothing.
         element("button", "Nothing", type="submit", disabled=True, hidden=True),
-        _editor(id) if has_arguments else None,
+        _editor(id) if can_edit else None,
         element("p", id=f"error-{id}", class_="error", role="alert", hidden=True),
         element("div", _reason(id), _remember(pending), class_="fields"),
         element(
-            "p", coverage(pending.call, Remember("call")), id=f"covers-{id}", class_="hint covers"
+            "p",
+            request.coverage(CHOICES["once"].remember),
+            id=f"covers-{id}",
+            class_="hint covers",
         ),
         element(
             "div",
@@ -408,7 +397,7 @@ def _form(pending: PendingApproval, token: str) -> Html:
                 aria_controls=f"arguments-{id}",
                 hidden=True,
             )
-            if has_arguments
+            if can_edit
             else None,
             class_="buttons",
         ),
@@ -446,7 +435,7 @@ def _remember(pending: PendingApproval) -> Html:
     id = pending.id
     choice = element(
         "select",
-        *(_option(pending.call, name) for name in choices(pending.call)),
+        *(_option(pending.request, name) for name in pending.request.choices()),
         id=f"remember-{id}",
         name="remember",
         aria_describedby=f"covers-{id}",
@@ -455,18 +444,19 @@ def _remember(pending: PendingApproval) -> Html:
     return element("div", label, choice, class_="field")
 
 
-def _option(call: ToolCall | SkillRequest, name: str) -> Html:
-    label, remember = choices(call)[name]
-    return element("option", label, value=name, data_covers=coverage(call, remember))
+def _option(request: ApprovalRequest, name: Choice) -> Html:
+    how_far = CHOICES[name]
+    covered = request.coverage(how_far.remember)
+    return element("option", how_far.label, value=name, data_covers=covered)
 
 
 def _decided(one: DecidedApproval) -> Html:
-    answer, call = one.answer, one.call
+    answer = one.answer
     allowed = isinstance(answer, Allow)
     parts: list[Part] = [
         element("strong", "Allowed" if allowed else "Denied", class_="yes" if allowed else "no"),
         " ",
-        *_title(call),
+        *_title(one.request),
         " by ",
         element("bdi", answer.by or "somebody"),
         ", ",
@@ -476,7 +466,7 @@ def _decided(one: DecidedApproval) -> Html:
         if answer.arguments is not None:
             parts.append(", with other arguments")
         remember = Remember.of(answer.remember)
-        labels = [label for label, known in choices(call).values() if known == remember]
+        labels = [one.label for one in CHOICES.values() if one.remember == remember]
         if remember is not None and remember.scope != "call":
             parts += [", remembered: ", labels[0] if labels else remember.scope]
     if answer.reason:

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import Mount, Route
 
-from mcp_client import ApprovalPage, ApprovalQueue, SkillRequest, ToolCall
+from mcp_client import ApprovalPage, ApprovalQueue, ApprovalRequest
 from mcp_client.approval.decision import Answer
 from mcp_client.desk.http_server import serve_connections
 
@@ -29,7 +29,7 @@ async def authorize(scope: Any) -> str | None:
 
 
 class Site:
-    """``ask`` puts calls into the queue; ``answers`` is what became of them, by tool."""
+    """``ask`` puts requests into the queue; ``answers`` is what became of them, by subject."""
 
     def __init__(self, queue: ApprovalQueue, tasks: TaskGroup, base: str) -> None:
         self.queue = queue
@@ -37,12 +37,12 @@ class Site:
         self.answers: dict[str, Answer] = {}
         self._tasks = tasks
 
-    async def ask(self, *calls: ToolCall | SkillRequest) -> list[str]:
+    async def ask(self, *requests: ApprovalRequest) -> list[str]:
         """The ids under which they are pending, in order."""
         ids = []
-        for call in calls:
+        for request in requests:
             known = {one.id for one in self.queue.pending}
-            self._tasks.start_soon(self._one, call)
+            self._tasks.start_soon(self._one, request)
             with self.queue.changes() as changes:
                 async for pending in changes:
                     new = [one.id for one in pending if one.id not in known]
@@ -51,9 +51,8 @@ class Site:
                         break
         return ids
 
-    async def _one(self, call: ToolCall | SkillRequest) -> None:
-        name = call.uri if isinstance(call, SkillRequest) else call.tool.name
-        self.answers[name] = await self.queue(call)
+    async def _one(self, request: ApprovalRequest) -> None:
+        self.answers[request.subject] = await self.queue(request)
 
     def person(self, session: str | None = "ana-session") -> Person:
         return Person(self.base, session)

@@ -25,10 +25,13 @@ from mcp_client import (
     Drift,
     Finding,
     Remember,
+    SamplingRequest,
+    StartRequest,
     ToolCall,
 )
 from mcp_client.approval.pending import PendingApproval
-from mcp_client.desk.question import card, whole
+from mcp_client.approval.start_request import STARTS
+from mcp_client.desk.question import card, part, whole
 from mcp_client.runtime.safe_text import invisible
 from tests.desk_page.site import Seen, Site, a_site, authorize
 from tests.properties import examples
@@ -176,7 +179,7 @@ def test_a_card_of_what_the_server_says_is_bounded_too() -> None:
     assert len(shown) < 50_000
     assert f"{len(call.findings) - 30:,} more: show all of it" in shown
     assert "more lines and 99,300 more characters" in shown
-    assert "finding 9999" in whole(PendingApproval("1", call, 0.0, None))
+    assert "finding 9999" in str(part(PendingApproval("1", call, 0.0, None), "finding", 8_000))
 
 
 @pytest.mark.parametrize("arguments", HUGE.values(), ids=HUGE)
@@ -244,7 +247,9 @@ async def test_what_was_decided_lately_says_by_whom_and_why() -> None:
         assert (await ana.decide(two, remember="session")).status_code == 200
         seen = Seen((await ana.get("decided")).text)
     assert re.search("Denied delete_file on files by Ana, .*not <b>today</b>", seen.text)
-    assert re.search("Allowed read_file on files by Ana, .*remembered: Any arguments", seen.text)
+    assert re.search(
+        "Allowed read_file on files by Ana, .*remembered: Until the session ends", seen.text
+    )
 
 
 # --------------------------------------------------------------------------- deciding
@@ -265,12 +270,11 @@ async def test_a_yes_and_a_no_reach_their_calls_with_reason_and_name() -> None:
 @pytest.mark.parametrize(
     ("name", "remember"),
     [
-        ("call", Remember("call")),
+        ("once", Remember("call")),
         ("session", Remember("session")),
         ("hour", Remember("session", seconds=3_600)),
         ("always", Remember("always")),
-        ("these-session", Remember("session", exact=True)),
-        ("these-always", Remember("always", exact=True)),
+        ("exact", Remember("always", exact=True)),
     ],
 )
 async def test_an_answer_is_remembered_as_far_as_it_says(name: str, remember: Remember) -> None:
@@ -773,7 +777,7 @@ def test_no_text_of_others_becomes_markup_and_none_is_hidden(
                 assert re.match(r"call/id$|decide$|$", attributes.get(link) or "")
 
 
-# ------------------------------------------------------------------------------ skills
+# ----------------------------------------------------------- what is not a tool call
 
 
 async def test_a_skill_is_shown_with_its_files_and_decided_as_a_call_is() -> None:
@@ -787,21 +791,21 @@ async def test_a_skill_is_shown_with_its_files_and_decided_as_a_call_is() -> Non
         for shown in (
             *("Skill", "pdf", "docs", "Fill in forms", "2 files", "references/FORMS.md"),
             *("allowed-tools (a yes does not grant these)", "this skill has changed"),
-            *("These files, until the session ends", "Allow", "Deny"),
+            *("Until the session ends", "Allow", "Deny"),
         ):
             assert shown in page
         assert "Edit" not in page
-        assert "Any arguments" not in page
+        assert "arguments" not in page
         all_of_it = Seen((await ana.get(f"call/{id}")).text).text
         assert PDF in all_of_it
-        assert "Digest of its files" in all_of_it
+        assert "Digest" in all_of_it
         assert (await ana.get(f"draft/{id}")).status_code == 404
         assert (await ana.decide(id, arguments="{}")).status_code == 422
-        assert (await ana.decide(id, remember="these-session")).status_code == 422
+        assert (await ana.decide(id, remember="exact")).status_code == 422
         assert (await ana.decide(id, remember="session")).status_code == 200
         await until_answered(site, PDF)
         assert site.answers[PDF] == Allow(remember=Remember("session"), source="person", by="Ana")
-        assert "These files, until the session ends" in (await ana.get("decided")).text
+        assert "Until the session ends" in (await ana.get("decided")).text
 
 
 async def test_a_skill_and_a_call_are_decided_together() -> None:
@@ -816,7 +820,7 @@ async def test_a_dynamic_skill_cannot_be_remembered_on_the_page() -> None:
     entry = {**SkillServer().skills[0], "resources": "dynamic"}
     async with a_site() as site, site.person() as ana:
         (id,) = await site.ask(request_of(entry))
-        assert "These files" not in (await ana.get()).text
+        assert "Until the session ends" not in (await ana.get()).text
         assert (await ana.decide(id, remember="session")).status_code == 422
         assert (await ana.decide(id)).status_code == 200
 
@@ -829,3 +833,105 @@ async def test_a_skill_is_not_shown_by_a_function_that_knows_calls_only() -> Non
         (id,) = await site.ask(request_of())
         assert "Fill in forms" not in (await ana.get()).text
         assert (await ana.decide(id)).status_code == 409
+
+
+def start_of(**members: Any) -> StartRequest:
+    return StartRequest(
+        **{
+            "server": "sky",
+            "command": "npx",
+            "args": ("-y", "sky-server", "a b"),
+            "env_names": ("TOKEN", "MODE"),
+            "cwd": "/srv/project",
+            "url": None,
+            "header_names": (),
+            "findings": (STARTS, Finding("runs_code", "npx downloads and runs code")),
+            "variables": {"TOKEN": ("env.TOKEN",)},
+            "fingerprint": "sha256:0",
+            "path": Path("/srv/project/.mcp.json"),
+            "scope": "project",
+            "env": {"MODE": "fast"},
+            **members,
+        }
+    )
+
+
+def sampling_of(*texts: str, **params: Any) -> SamplingRequest:
+    said = [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]
+    return SamplingRequest.of({"messages": said, "maxTokens": 1_000, **params}, "poet")
+
+
+async def test_a_start_is_shown_whole_with_its_command_beside_the_answer() -> None:
+    start = start_of(args=tuple(f"word{n}" for n in range(2_000)))
+    async with a_site() as site, site.person() as ana:
+        (id,) = await site.ask(start)
+        page = (await ana.get()).text
+        text = Seen(page).text
+        for shown in (
+            *("Start of sky", "May this program be started?", "npx downloads and runs code"),
+            *(
+                "/srv/project/.mcp.json",
+                "not one of your own settings",
+                "/srv/project",
+                "MODE=fast",
+            ),
+            *("TOKEN", "env.TOKEN", "This once", "Always"),
+        ):
+            assert shown in text, shown
+        assert start.subject in text
+        assert text.index("MODE=fast") < text.index(start.subject) < text.index("Reason")
+        assert "Edit" not in text
+        assert "Until the session ends" not in text
+        assert (await ana.decide(id, remember="session")).status_code == 422
+        assert (await ana.decide(id, remember="always")).status_code == 200
+        await until_answered(site, start.subject)
+    answer = site.answers[start.subject]
+    assert answer == Allow(remember=Remember("always"), source="person", by="Ana")
+
+
+async def test_a_use_of_the_model_is_shown_with_what_it_is_asked() -> None:
+    request = sampling_of(*map("verse {}".format, range(9)), systemPrompt="Be\nbrief.")
+    async with a_site() as site, site.person() as ana:
+        (id,) = await site.ask(request)
+        page = Seen((await ana.get()).text).text
+        for shown in ("Model for poet", "wants your model to answer", "verse 8", "brief.", "1,000"):
+            assert shown in page, shown
+        assert "verse 0" not in page
+        assert "verse 0" in Seen((await ana.get(f"call/{id}")).text).text
+        assert (await ana.decide(id, arguments="{}")).status_code == 422
+        assert (await ana.decide(id, answer="deny", reason="no")).status_code == 200
+        await until_answered(site, request.subject)
+    assert site.answers[request.subject] == Deny("no", source="person", by="Ana")
+
+
+@given(nasty, nasty, nasty, nasty)
+@examples(100)
+def test_no_text_of_what_is_not_a_call_becomes_markup_and_none_is_hidden(
+    one: str, two: str, three: str, four: str
+) -> None:
+    skill = request_of(SkillServer().skills[0] | {"name": one or "n", "description": two})
+    start = start_of(server=one, command=two, args=(three, four), env={one: two}, cwd=four)
+    sampling = sampling_of(one, two, systemPrompt=three, tools=[{"name": four}])
+    for request in (skill, start, replace(start, command=None, url=four), sampling):
+        pending = PendingApproval("id", request, 0.0, 1.0)
+        for markup in (card(pending, "token", context=True), whole(pending, context=True)):
+            assert not invisible(markup)
+            seen = Seen(markup)
+            assert {tag for tag, _ in seen.elements} <= KNOWN_TAGS
+            for tag, attributes in seen.elements:
+                assert not [each for each in attributes if each.startswith("on")], tag
+
+
+@pytest.mark.parametrize("size", [10, 10_000])
+def test_a_card_of_what_is_not_a_call_is_bounded(size: int) -> None:
+    text = "\n".join("\u202e" * 9 for _ in range(size))
+    roles = [
+        {"role": role, "content": {"type": "text", "text": text}}
+        for role in ("user", "assistant") * 15
+    ]
+    for messages in (roles, sorted(roles, key=str)):
+        params = {"messages": messages, "maxTokens": 1, "tools": [{"name": text}]}
+        sampling = SamplingRequest.of({**params, "systemPrompt": text}, "poet")
+        shown = card(PendingApproval("1", sampling, 0.0, None), "token")
+        assert len(shown) < 70_000
+        assert "24 earlier messages" in shown or "9 more" in shown

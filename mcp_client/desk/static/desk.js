@@ -233,7 +233,7 @@
     }
     box.hidden = !open;
     area.disabled = !open;
-    form.elements.remember.value = "call";
+    form.elements.remember.value = "once";
     form.elements.remember.disabled = open;
     form.classList.toggle("editing", open);
     covers(form);
