@@ -58,7 +58,7 @@ async def chat(question: str, user: User) -> str:
 
 @app.get("/pending")
 async def pending(user: User) -> list[Any]:
-    calls = [(one.id, one.call) for one in queues[user].pending]
+    calls = [(one.id, one.request) for one in queues[user].pending]
     return [{"id": id, "arguments": c.arguments} for id, c in calls if isinstance(c, ToolCall)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from anyio.lowlevel import checkpoint
 
@@ -14,36 +14,41 @@ from ..runtime.event_loop import in_event_loop
 from ..runtime.signal import Signal
 from .decision import Answer
 from .questions import in_thread
-from .skill_request import SkillRequest
-from .tool_call import ToolCall
+from .request import ApprovalRequest
 
 __all__ = ["DecidedApproval", "PendingApproval", "PendingChanges"]
 
 
 @dataclass(frozen=True, slots=True)
 class PendingApproval:
-    """A call, or a skill to be loaded, that waits to be decided. Times are seconds since the
-    beginning of 1970, UTC."""
+    """A request that waits to be decided. Times are seconds since the beginning of 1970, UTC."""
 
     id: str
-    """Random, and used for no other call; ``call.id`` is the one in the audit."""
-    call: ToolCall | SkillRequest
+    """Random, and used for no other call; ``request.id`` is the one in the audit."""
+    request: ApprovalRequest
     asked_at: float
     expires_at: float | None
     """When it will be refused if it is not decided; None where nothing limits that."""
 
+    @property
+    def call(self) -> Any:
+        return self.request
+
 
 @dataclass(frozen=True, slots=True)
 class DecidedApproval:
-    """A call, or a skill, that was decided lately. Whether it then was sent and ran is in the
-    audit."""
+    """A request that was decided lately. Whether a call was then sent and ran is in the audit."""
 
     id: str
-    call: ToolCall | SkillRequest
+    request: ApprovalRequest
     asked_at: float
     decided_at: float
     answer: Answer
     """With ``answer.by``, who decided."""
+
+    @property
+    def call(self) -> Any:
+        return self.request
 
 
 All: TypeAlias = tuple[PendingApproval, ...]

@@ -11,7 +11,8 @@ for pending in queue.pending_for("ana"):              # in another task, thread 
 The queue is an approval hook. Each call that it is asked about is pending until somebody decides
 it, its caller goes, the session is closed, or ``Timeouts(approval=...)`` runs out; then it is gone.
 A call is decided once: a second decision raises ``NotPending``, a ``LookupError``. The same holds
-for skills that are to be loaded: ``pending.call`` is a ``SkillRequest`` then.
+for skills, starts of servers (``confirm=queue``) and uses of the host's model
+(``sampling_approval=queue``): ``pending.request`` says which it is.
 
 With ``Allow(remember="call")`` a yes also holds where the server was restarted while somebody
 thought: the call goes out on the new connection if the definition of the tool and the arguments
@@ -56,8 +57,7 @@ from ..runtime.signal import Signal
 from .decision import Allow, Answer, Deny, Remember, check_person, not_an_answer, not_arguments
 from .pending import DecidedApproval, PendingApproval, PendingChanges
 from .questions import in_thread
-from .skill_request import SkillRequest
-from .tool_call import ToolCall
+from .request import ApprovalRequest
 
 if TYPE_CHECKING:
     from .tickets import Ticket, TicketStore
@@ -77,7 +77,7 @@ class _Question:
 
     __slots__ = ("_answered", "_run_soon", "answer", "pending")
 
-    def __init__(self, call: ToolCall | SkillRequest) -> None:
+    def __init__(self, call: ApprovalRequest) -> None:
         backend = current()
         self._run_soon = backend.run_soon
         self._answered = LoopEvent()
@@ -138,7 +138,7 @@ class ApprovalQueue:
         where = f"{len(self._questions)} pending" if self._store is None else repr(self._store)
         return f"<ApprovalQueue, {where}>"
 
-    async def __call__(self, call: ToolCall | SkillRequest) -> Answer:
+    async def __call__(self, call: ApprovalRequest) -> Answer:
         """Wait until ``call`` is decided. This is what a session calls."""
         if self._store is not None:
             return await self._ask_store(self._store, call)
@@ -176,7 +176,7 @@ class ApprovalQueue:
 
     def pending_for(self, context: Hashable) -> tuple[PendingApproval, ...]:
         """What waits to be decided of the calls with this ``call_tool(context=...)``."""
-        return tuple(one for one in self.pending if same_context(one.call.context, context))
+        return tuple(one for one in self.pending if same_context(one.request.context, context))
 
     @property
     def decided(self) -> tuple[DecidedApproval, ...]:
@@ -211,8 +211,11 @@ class ApprovalQueue:
     def _check_edited(self, wanted: tuple[str, ...]) -> None:
         if len(wanted) > 1:
             raise ConfigError("decide(): an answer with arguments is for one call, not for several")
-        if any(isinstance(one.call, SkillRequest) for one in self.pending if one.id in wanted):
-            raise ConfigError("decide(): a skill has no arguments: give Allow() or Deny(reason)")
+        for one in self.pending:
+            if one.id in wanted and one.request.kind != "call":
+                raise ConfigError(
+                    f"decide(): a {one.request.kind} has no arguments: give Allow() or Deny(reason)"
+                )
 
     def changes(self) -> PendingChanges:
         """``pending``, each time it is another: see ``PendingChanges``."""
@@ -237,13 +240,13 @@ class ApprovalQueue:
     def _remember(self, pending: PendingApproval, answer: Answer) -> None:
         kept = self._decided
         kept.append(
-            DecidedApproval(pending.id, pending.call, pending.asked_at, time.time(), answer)
+            DecidedApproval(pending.id, pending.request, pending.asked_at, time.time(), answer)
         )
-        self._decided_chars += _weight(pending.call)
+        self._decided_chars += pending.request.weight
         while len(kept) > _KEPT or (self._decided_chars > _KEPT_CHARS and len(kept) > 1):
-            self._decided_chars -= _weight(kept.popleft().call)
+            self._decided_chars -= kept.popleft().request.weight
 
-    async def _ask_store(self, store: TicketStore, call: ToolCall | SkillRequest) -> Answer:
+    async def _ask_store(self, store: TicketStore, call: Any) -> Answer:
         from .tickets import Ticket
 
         now = time.time()
@@ -271,13 +274,6 @@ class ApprovalQueue:
                         retryable=True,
                     )
                 await listener.wait(min(_LOOK, left))
-
-
-def _weight(call: ToolCall | SkillRequest) -> int:
-    """About how many characters it takes to keep it."""
-    if isinstance(call, SkillRequest):
-        return sum(len(file.uri) + len(file.path) for file in call.files)
-    return len(call.arguments_json)
 
 
 def _new_id() -> str:

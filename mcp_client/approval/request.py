@@ -143,6 +143,11 @@ class ApprovalRequest:
         """How far a yes can go: names that ``Allow(remember=...)`` takes."""
         raise NotImplementedError
 
+    @property
+    def weight(self) -> int:
+        """About how many characters it takes to keep it."""
+        return sum(len(fact.text) for fact in self.facts())
+
     def coverage(self, remember: Remember | None) -> str:
         """What a yes that goes so far would cover, as sentences. Names in it are not made safe."""
         raise NotImplementedError

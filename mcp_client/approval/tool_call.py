@@ -157,6 +157,10 @@ class ToolCall(ApprovalRequest):
     def choices(self) -> tuple[Choice, ...]:
         return ("once",) if self.edited else ("once", "session", "hour", "always", "exact")
 
+    @property
+    def weight(self) -> int:
+        return len(self.arguments_json)
+
     def coverage(self, remember: Remember | None) -> str:
         if remember is None or remember.scope == "call":
             return "This call only, also if the server is restarted before it is sent."

@@ -135,9 +135,10 @@ def _groups(request: ApprovalRequest) -> list[_Group]:
     """The facts, in the order in which they stand on the page."""
     groups: list[_Group] = []
     ranked = sorted(request.facts(), key=lambda fact: (fact.kind not in _FIRST, fact.kind in _LAST))
-    for kind, facts in groupby(ranked, lambda fact: (fact.kind, fact.label)):
-        number = sum(group.kind == kind[0] for group in groups)
-        groups.append(_Group(f"{kind[0]}-{number}" if number else kind[0], list(facts)))
+    for kind, some in groupby(ranked, lambda fact: fact.kind):
+        facts = list(some)
+        each = [[fact] for fact in facts] if kind == "message" else [facts]
+        groups += (_Group(f"{kind}-{n}" if n else kind, one) for n, one in enumerate(each))
     return groups
 
 
@@ -182,7 +183,7 @@ def _is_row(group: _Group) -> bool:
     """Whether its facts stand beside their label."""
     fact = group.facts[0]
     is_short = len(group.facts) == 1 and len(fact.text) <= _ROW and "\n" not in fact.text
-    return is_short and not fact.is_json and fact.kind not in _TEXTS
+    return is_short and not fact.is_json and fact.kind not in ("subject", *_TEXTS)
 
 
 def _below(group: _Group, is_whole: bool) -> tuple[Html, bool]:
@@ -191,8 +192,7 @@ def _below(group: _Group, is_whole: bool) -> tuple[Html, bool]:
     if group.facts[0].is_json:
         return _json(group.label, group.text)
     most = len(group.facts) if is_whole else _MOST.get(group.kind, _MOST_OTHERS)
-    facts = group.facts[-most:] if group.kind == "message" else group.facts[:most]
-    text = group._replace(facts=facts).text
+    text = group._replace(facts=group.facts[:most]).text
     limit = _PROSE if group.kind in _LAST else len(text)
     shown = block(prose_lines(text[:limit]), group.label, PART if is_whole else PROSE)
     left = [f"{shown.left:,} more lines"] if shown.left > 0 else []

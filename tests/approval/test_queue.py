@@ -68,9 +68,9 @@ async def test_a_call_is_pending_until_it_is_decided_and_then_it_runs() -> None:
     async with server.connect(queue, name="files") as session, anyio.create_task_group() as group:
         group.start_soon(outcome, session, 1, said)
         (pending,) = await until_pending(queue, 1)
-        assert isinstance(pending.call, ToolCall)
-        assert (pending.call.server, pending.call.tool.name) == ("files", "t")
-        assert pending.call.arguments == {"n": 1}
+        assert isinstance(pending.request, ToolCall)
+        assert (pending.request.server, pending.request.tool.name) == ("files", "t")
+        assert pending.request.arguments == {"n": 1}
         assert pending.expires_at is not None
         assert 20 < pending.expires_at - pending.asked_at <= 30
         assert server.ran == []
@@ -218,8 +218,8 @@ async def test_a_person_sees_only_the_calls_of_a_context() -> None:
         everything = await until_pending(queue, 6)
         for context in ("ana", ("ana", 1), 1, True, None):
             (found,) = queue.pending_for(context)
-            assert found.call.context is context or found.call.context == context
-            assert type(found.call.context) is type(context)
+            assert found.request.context is context or found.request.context == context
+            assert type(found.request.context) is type(context)
         assert queue.pending_for("carl") == ()
         queue.decide([one.id for one in everything], Deny())
 
@@ -431,8 +431,8 @@ async def test_without_remember_a_restart_is_asked_about_again() -> None:
         session._connection.transport.end()  # type: ignore[attr-defined]
         queue.decide(pending.id, Allow())
         (again,) = await until_pending(queue, 1)
-        assert again.call.key == pending.call.key
-        assert again.call.digest != pending.call.digest
+        assert again.request.key == pending.request.key
+        assert again.request != pending.request
         queue.decide(again.id, Deny("enough"))
     assert server.ran == []
 
@@ -450,7 +450,7 @@ async def test_what_was_decided_lately_says_who_and_when_and_is_bounded() -> Non
             queue.decide(one.id, Deny("no"), by="bo")
     assert len(queue.decided) == 100
     last = queue.decided[-1]
-    assert (last.id, last.call) == (pending[-1].id, pending[-1].call)
+    assert (last.id, last.request) == (pending[-1].id, pending[-1].request)
     assert (last.answer.by, last.answer.reason) == ("bo", "no")
     assert last.decided_at >= last.asked_at
 
@@ -557,7 +557,7 @@ class Model:
         assert [one.id for one in self.queue.pending] == list(self.waiting)
         for whose in range(3):
             mine = [one.id for one in self.queue.pending_for(f"person {whose}")]
-            theirs = [one for one in self.queue.pending if one.call.context == f"person {whose}"]
+            theirs = [one for one in self.queue.pending if one.request.context == f"person {whose}"]
             assert mine == [one.id for one in theirs]
         assert self.got == self.expected
         assert len(self.queue.decided) == len(self.expected)
@@ -643,8 +643,8 @@ def test_a_thousand_calls_of_two_event_loops_are_decided_once_each_by_eight_thre
             watching.append(changes)
             for pending in changes:
                 for one in pending:
-                    assert isinstance(one.call, ToolCall)
-                    n = one.call.arguments["n"]
+                    assert isinstance(one.request, ToolCall)
+                    n = one.request.arguments["n"]
                     if n % 3:
                         with lost:  # what is sent must have been allowed before
                             allowed.add(n)

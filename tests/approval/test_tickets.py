@@ -22,6 +22,7 @@ from mcp_client import (
     Allow,
     Answers,
     ApprovalQueue,
+    ApprovalRequest,
     CallDenied,
     CallPending,
     ConfigError,
@@ -35,7 +36,6 @@ from mcp_client import (
     Remember,
     Retry,
     Session,
-    SkillRequest,
     Ticket,
     TicketStore,
     ToolCall,
@@ -112,8 +112,8 @@ async def test_the_same_call_goes_out_once_after_its_ticket_was_granted(
         assert await ticket_of(session, context="ana") == ticket, "one ticket for one call"
     desk = ApprovalQueue(store=store)  # as in another process
     (pending,) = desk.pending_for("ana")
-    assert isinstance(pending.call, ToolCall)
-    assert (pending.id, pending.call.arguments, pending.call.server) == (
+    assert isinstance(pending.request, ToolCall)
+    assert (pending.id, pending.request.arguments, pending.request.server) == (
         ticket,
         {"n": 1},
         "memory",
@@ -317,7 +317,7 @@ async def test_retrying_does_not_wait_for_a_person(store: TicketStore) -> None:
     asked = 0
 
     class Counting(ApprovalQueue):
-        async def __call__(self, call: ToolCall | SkillRequest) -> Answer:
+        async def __call__(self, call: ApprovalRequest) -> Answer:
             nonlocal asked
             asked += 1
             return await super().__call__(call)
@@ -385,8 +385,8 @@ async def test_the_file_is_for_its_owner_and_holds_what_a_person_has_to_see(
         await ApprovalQueue(store=file, wait=0)(call)
     assert file.stat().st_mode & 0o777 == 0o600
     (pending,) = ApprovalQueue(store=file).pending
-    assert pending.call == replace(call, generation=0)
-    assert pending.call.key == call.key
+    assert pending.request == replace(call, generation=0)
+    assert pending.request.key == call.key
 
 
 async def test_a_ticket_shows_how_the_tool_differs_from_the_pins(tmp_path: Path) -> None:
@@ -396,12 +396,12 @@ async def test_a_ticket_shows_how_the_tool_differs_from_the_pins(tmp_path: Path)
     async with Server().connect(ApprovalQueue(store=file, wait=0), pins=lock) as session:
         await ticket_of(session)
     (pending,) = ApprovalQueue(store=file).pending
-    assert isinstance(pending.call, ToolCall)
-    drift = pending.call.drift
+    assert isinstance(pending.request, ToolCall)
+    drift = pending.request.drift
     assert drift is not None
     assert (drift.kind, drift.pinned) == ("changed", tools[0].raw)
     assert drift.differences == (("description", "'It reads.'", "absent"),)
-    assert any("mcp.lock" in str(finding) for finding in pending.call.findings)
+    assert any("mcp.lock" in str(finding) for finding in pending.request.findings)
 
 
 @pytest.mark.parametrize(

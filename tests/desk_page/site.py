@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -17,9 +18,44 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import Mount, Route
 
-from mcp_client import ApprovalPage, ApprovalQueue, ApprovalRequest
+from mcp_client import (
+    ApprovalPage,
+    ApprovalQueue,
+    ApprovalRequest,
+    Finding,
+    SamplingRequest,
+    StartRequest,
+)
 from mcp_client.approval.decision import Answer
+from mcp_client.approval.start_request import STARTS
 from mcp_client.desk.http_server import serve_connections
+
+
+def start_of(**members: Any) -> StartRequest:
+    return StartRequest(
+        **{
+            "server": "sky",
+            "command": "npx",
+            "args": ("-y", "sky-server", "a b"),
+            "env_names": ("TOKEN", "MODE"),
+            "cwd": "/srv/project",
+            "url": None,
+            "header_names": (),
+            "findings": (STARTS, Finding("runs_code", "npx downloads and runs code")),
+            "variables": {"TOKEN": ("env.TOKEN",)},
+            "fingerprint": "sha256:0",
+            "path": Path("/srv/project/.mcp.json"),
+            "scope": "project",
+            "env": {"MODE": "fast"},
+            **members,
+        }
+    )
+
+
+def sampling_of(*texts: str, **params: Any) -> SamplingRequest:
+    said = [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]
+    return SamplingRequest.of({"messages": said, "maxTokens": 1_000, **params}, "poet")
+
 
 PEOPLE = {"ana-session": "Ana", "bo-session": "Bo"}
 

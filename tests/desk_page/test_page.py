@@ -26,14 +26,12 @@ from mcp_client import (
     Finding,
     Remember,
     SamplingRequest,
-    StartRequest,
     ToolCall,
 )
 from mcp_client.approval.pending import PendingApproval
-from mcp_client.approval.start_request import STARTS
 from mcp_client.desk.question import card, part, whole
 from mcp_client.runtime.safe_text import invisible
-from tests.desk_page.site import Seen, Site, a_site, authorize
+from tests.desk_page.site import Seen, Site, a_site, authorize, sampling_of, start_of
 from tests.properties import examples
 from tests.server.skills import PDF, SkillServer, request_of
 
@@ -835,32 +833,6 @@ async def test_a_skill_is_not_shown_by_a_function_that_knows_calls_only() -> Non
         assert (await ana.decide(id)).status_code == 409
 
 
-def start_of(**members: Any) -> StartRequest:
-    return StartRequest(
-        **{
-            "server": "sky",
-            "command": "npx",
-            "args": ("-y", "sky-server", "a b"),
-            "env_names": ("TOKEN", "MODE"),
-            "cwd": "/srv/project",
-            "url": None,
-            "header_names": (),
-            "findings": (STARTS, Finding("runs_code", "npx downloads and runs code")),
-            "variables": {"TOKEN": ("env.TOKEN",)},
-            "fingerprint": "sha256:0",
-            "path": Path("/srv/project/.mcp.json"),
-            "scope": "project",
-            "env": {"MODE": "fast"},
-            **members,
-        }
-    )
-
-
-def sampling_of(*texts: str, **params: Any) -> SamplingRequest:
-    said = [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]
-    return SamplingRequest.of({"messages": said, "maxTokens": 1_000, **params}, "poet")
-
-
 async def test_a_start_is_shown_whole_with_its_command_beside_the_answer() -> None:
     start = start_of(args=tuple(f"word{n}" for n in range(2_000)))
     async with a_site() as site, site.person() as ana:
@@ -879,7 +851,7 @@ async def test_a_start_is_shown_whole_with_its_command_beside_the_answer() -> No
         ):
             assert shown in text, shown
         assert start.subject in text
-        assert text.index("MODE=fast") < text.index(start.subject) < text.index("Reason")
+        assert text.index("MODE=fast") < text.index(start.subject) < text.rindex("Reason")
         assert "Edit" not in text
         assert "Until the session ends" not in text
         assert (await ana.decide(id, remember="session")).status_code == 422
@@ -934,4 +906,4 @@ def test_a_card_of_what_is_not_a_call_is_bounded(size: int) -> None:
         sampling = SamplingRequest.of({**params, "systemPrompt": text}, "poet")
         shown = card(PendingApproval("1", sampling, 0.0, None), "token")
         assert len(shown) < 70_000
-        assert "24 earlier messages" in shown or "9 more" in shown
+        assert "24 earlier messages" in shown

@@ -14,9 +14,18 @@ from typing import Any, TypeVar
 import anyio
 import pytest
 
-from mcp_client import Allow, ApprovalPage, ApprovalQueue, CallDenied, Deny, Session, ToolCall
+from mcp_client import (
+    Allow,
+    ApprovalPage,
+    ApprovalQueue,
+    CallDenied,
+    Deny,
+    Finding,
+    Session,
+    ToolCall,
+)
 from tests.approval.test_concurrency import Server
-from tests.desk_page.site import Site, a_site
+from tests.desk_page.site import Site, a_site, sampling_of, start_of
 from tests.interop import chromium, peers
 from tests.interop.chromium import Page, until
 from tests.server.skills import PDF, request_of
@@ -117,23 +126,29 @@ async def until_pending(site: Site, count: int) -> None:
                 return
 
 
-async def test_a_skill_is_decided_beside_calls() -> None:
+async def test_skills_starts_and_uses_of_the_model_are_decided_beside_calls() -> None:
+    start, sampling = start_of(), sampling_of("Write a haiku.")
     async with a_site(ApprovalQueue()) as site:
-        await site.ask(request_of(), ToolCall.example("t", {"n": 1}))
+        await site.ask(request_of(), ToolCall.example("t", {"n": 1}), start, sampling)
 
         def decide(page: Page) -> None:
-            assert cards(page) == 2
-            assert "Skill pdf on docs" in text_of(page)
-            assert len(page.named("button", "Edit")) == 1, "a skill has no arguments"
-            page.click_on(page.named("button", "Allow")[0])
-            until(lambda: cards(page) == 1, "it was not allowed")
-            page.click_on(page.named("button", "Deny")[0])
-            until(lambda: cards(page) == 0, "it was not denied")
+            assert cards(page) == 4
+            for shown in ("Skill pdf on docs", "Start of sky", start.subject, "Model for poet"):
+                assert shown in text_of(page)
+            assert len(page.named("button", "Edit")) == 1, "only a call has arguments"
+            for left, answer in ((3, "Allow"), (2, "Deny"), (1, "Allow"), (0, "Deny")):
+                page.click_on(page.named("button", answer)[0])
+                until(lambda left=left: cards(page) == left, "it was not decided")  # type: ignore[misc]
             assert page.complaints == []
 
         await with_browsers(site, decide)
-        assert isinstance(site.answers[PDF], Allow)
-        assert isinstance(site.answers["t"], Deny)
+        for subject, answer in (
+            (PDF, Allow),
+            ("t", Deny),
+            (start.subject, Allow),
+            (sampling.subject, Deny),
+        ):
+            assert isinstance(site.answers[subject], answer), subject
 
 
 async def test_allow_deny_and_edit_do_what_they_say() -> None:
@@ -337,7 +352,7 @@ async def test_hostile_texts_are_text() -> None:
         },
         {NASTY: [NASTY, "\u202etxt.exe\u2069", "שלום"], "\u3164": NASTY},
         server=f"evil{NASTY}",
-        findings=[NASTY],
+        findings=[Finding("odd_name", NASTY)],
     )
 
     def look(page: Page, id: str) -> None:
@@ -389,28 +404,29 @@ async def test_two_hundred_calls_stay_usable() -> None:
         await site.ask(*(ToolCall.example(name, {"n": name}, server="files") for name in names))
 
         def decide(page: Page) -> None:
-            assert cards(page) == 200
-            page.type("#filter", "tool_15")
+            assert cards(page) == 50
+            assert "These are 50 of 200 calls that wait." in text_of(page)
+            page.type("#filter", "tool_01")
             shown = "return document.querySelectorAll('article:not([hidden])').length"
             until(lambda: page.run(shown) == 10, "it does not filter")
             page.click_on(page.named("checkbox", "Select all", "#batch")[0])
             assert "10 of 10 selected" in text_of(page)
             page.click_on(page.named("button", "Allow selected", "#batch")[0])
-            until(lambda: cards(page) == 190, "they were not allowed")
+            until(lambda: len(site.queue.pending) == 190, "they were not allowed")
             page.run(
                 "const f = document.getElementById('filter'); f.value = '';"
                 "f.dispatchEvent(new Event('input'))"
             )
+            until(lambda: "tool_059" in text_of(page), "no others came in their place")
+            assert "These are 50 of 190 calls that wait." in text_of(page)
             page.run(
                 "const all = document.querySelectorAll('article:not(.settled)');"
                 "all[all.length - 1].querySelector('button.deny').click()"
             )
-            until(lambda: cards(page) == 189, "the last was not denied")
+            until(lambda: len(site.queue.pending) == 189, "the last was not denied")
 
         await with_browsers(site, decide)
-        assert len(site.queue.pending) == 189
-        calls = [one.call for one in site.queue.decided]
-        assert {call.tool.name for call in calls if isinstance(call, ToolCall)} == {
-            *(f"tool_15{n}" for n in range(10)),
-            "tool_199",
+        assert {one.request.subject for one in site.queue.decided} == {
+            *(f"tool_01{n}" for n in range(10)),
+            "tool_059",
         }

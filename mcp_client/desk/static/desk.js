@@ -16,6 +16,7 @@
   let token = batch.elements.token.value;
   let decided = null;
   let pending = null;
+  let latest = null;
   let syncing = Promise.resolve();
 
   const cards = () => Array.from(calls.querySelectorAll("article:not(.settled)"));
@@ -211,6 +212,7 @@
       delete form.dataset.busy;
       settleGone();
       refresh();
+      resync(); // what was told while this was answered found no room for others
     }
   });
 
@@ -281,12 +283,18 @@
     live.textContent = text;
   }
 
+  function resync() {
+    if (latest === null) return;
+    syncing = syncing.then(() => sync(latest)).catch(() => {
+      state("off", "Not live: load the page again");
+    });
+  }
+
   const stream = new EventSource("changes");
   stream.onmessage = (event) => {
     state("on", "Live");
-    syncing = syncing.then(() => sync(JSON.parse(event.data))).catch(() => {
-      state("off", "Not live: load the page again");
-    });
+    latest = JSON.parse(event.data);
+    resync();
   };
   stream.onerror = () => {
     if (stream.readyState === EventSource.CLOSED) state("off", "Not live: load the page again");
