@@ -45,6 +45,7 @@ from mcp_client import (
 )
 from mcp_client.approval.skill_request import SKILL_FINDING
 from mcp_client.catalog.skill_pins import SkillPins
+from mcp_client.transports.memory import MemoryTransport
 from tests.server.skills import (
     EXTENSION,
     FORMS,
@@ -468,7 +469,7 @@ async def test_a_remembered_yes_is_for_the_same_files_only(
 ) -> None:
     server, hook = SkillServer(), Asked(Allow(remember=scope))
     answers = Answers(tmp_path / "answers.json")
-    monkeypatch.setattr(MemoryServer, "lasting_identity", "memory")
+    monkeypatch.setattr(MemoryTransport, "lasting_identity", "memory")
     async with connect(server.transport, approval=hook, answers=answers) as session:
         await session.load_skill(PDF)
         await session.load_skill(PDF)
