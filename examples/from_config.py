@@ -5,16 +5,17 @@ from pathlib import Path
 
 import anyio
 
-from mcp_client import Host, StartRequest, allow_all
+from mcp_client import Allow, Deny, Host, StartRequest, allow_all
 
 CONFIG = Path(__file__).with_name("mcp.json")
 
 
-def confirm(request: StartRequest) -> bool:  # at a terminal: confirm=mcp_client.confirm_on_terminal
+def confirm(request: StartRequest) -> Allow | Deny:  # at a terminal: confirm=ask_on_terminal
     print("may this run?", request.command, *request.args)
     print("  with", dict(request.env))  # what the file itself says; ${NAME} comes from the host
     print(*request.findings, sep="\n")
-    return [request.command, *request.args] == ["python3", "servers/weather.py"]
+    known = request.subject == "python3 servers/weather.py"
+    return Allow(remember="always") if known else Deny("never seen before")
 
 
 async def main() -> None:

@@ -135,7 +135,6 @@ if TYPE_CHECKING:
     from .host.host import Host
     from .host.server_config import ServerConfig
     from .host.status import ServerStatus, StatusWatch
-    from .host.terminal import confirm_on_terminal
     from .protocol.capabilities import Implementation
     from .protocol.content import (
         AudioContent,
@@ -315,7 +314,6 @@ __all__ = [
     "WorkloadIdentity",
     "allow_all",
     "ask_on_terminal",
-    "confirm_on_terminal",
     "connect",
     "deny_all",
     "elicit_on_terminal",
@@ -445,7 +443,6 @@ _LATER = {
     "host.config_problem": ("ConfigProblem",),
     "host.confirmations": ("ConfirmationStore", "Confirmations", "Confirmed"),
     "host.server_config": ("ServerConfig",),
-    "host.terminal": ("confirm_on_terminal",),
     "host.changes": ("HostToolWatch",),
     "host.host": ("Host",),
     "host.status": ("ServerStatus", "StatusWatch"),

@@ -203,7 +203,12 @@ class StartDenied(ConnectError):
     reason: str = ""
     """What ``confirm`` said, or why there was no answer."""
     source: str = "gate"
-    """What decided: "hook" where ``confirm`` said no; "gate" where there was no answer."""
+    """What decided: "hook" where ``confirm`` said no, "person" or "rule"; "gate" where there was no
+    answer."""
+    by: str | None = None
+    """The name of the person who said so, where the hook gave one."""
+    rule: str = ""
+    """The rule that said so, as in ``CallDenied``."""
 
 
 class AuthError(ConnectError):

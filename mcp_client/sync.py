@@ -51,11 +51,11 @@ from .session.connect import connect as connect_async
 from .session.session import Session as AsyncSession
 
 if TYPE_CHECKING:
+    from .approval.gate import ApprovalHook, Policy
     from .catalog.tool import Tool
     from .host.config_places import Scope
     from .host.config_problem import ConfigProblem
     from .host.confirmations import ConfirmationStore
-    from .host.from_config import Confirm
     from .protocol.consent_url import Address
 
 __all__ = ["App", "Changes", "Connecting", "Host", "Session", "Skill", "Task", "connect"]
@@ -358,7 +358,7 @@ class Host(_Blocking[AsyncHost]):
         cls,
         path: str | os.PathLike[str],
         *,
-        confirm: Confirm | None = None,
+        confirm: ApprovalHook | Policy | None = None,
         confirmations: ConfirmationStore | str | os.PathLike[str] | None = None,
         scope: Scope | None = None,
         inputs: Mapping[str, str] | None = None,

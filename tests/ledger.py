@@ -57,9 +57,9 @@ class Ledger:
         self._rounds: ContextVar[object] = ContextVar("rounds", default=None)
         self._heard_already: ContextVar[bool] = ContextVar("heard_already", default=False)
 
-    def allowed(self, verdict: Verdict) -> None:
-        call, allowances = verdict.call, self._call.get()
-        if allowances is not None:
+    def allowed(self, verdict: Verdict[Any]) -> None:
+        call, allowances = verdict.request, self._call.get()
+        if allowances is not None and call.kind == "call":
             allowances.append(Allowance((call.server, call.tool.name, call.arguments_json)))
 
     def sent(self, transport: Any, text: str) -> bool:
@@ -97,10 +97,10 @@ class Ledger:
             self._rounds.reset(token)
 
     def listen(self, patch: pytest.MonkeyPatch) -> None:
-        approve, run, send = Gate.approve, Caller.run, Caller._send
+        approve, run, send = Gate.decide, Caller.run, Caller._send
 
         @functools.wraps(approve)
-        async def approving(gate: Gate, *args: Any, **options: Any) -> Verdict:
+        async def approving(gate: Gate, *args: Any, **options: Any) -> Verdict[Any]:
             verdict = await approve(gate, *args, **options)
             self.allowed(verdict)
             return verdict
@@ -115,7 +115,7 @@ class Ledger:
             with self.all_rounds():
                 return await send(caller, *args, **options)
 
-        patch.setattr(Gate, "approve", approving)
+        patch.setattr(Gate, "decide", approving)
         patch.setattr(Caller, "run", running)
         patch.setattr(Caller, "_send", sending)
         for kind in TRANSPORTS:

@@ -122,10 +122,10 @@ async def test_sending_an_allowed_call_twice_is_seen(
 async def test_a_gate_that_is_not_asked_is_seen(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def unasked(gate: Gate, call: Any, *rest: Any) -> Verdict:
+    async def unasked(gate: Gate, call: Any, *rest: Any) -> Verdict[Any]:
         return Verdict(call, "nobody", None)
 
-    monkeypatch.setattr(Gate, "approve", unasked)
+    monkeypatch.setattr(Gate, "decide", unasked)
     async with connect(MemoryServer(Server()), approval=allow_all) as session:
         await session.call_tool("a")
     assert len(ledger.wrong) == 1

@@ -48,7 +48,7 @@ _END = b"\n]}\n"
 _KEY = re.compile(r"[0-9a-f]{64}")
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=True).encode
 
-OPTIONAL = {"exact", "context", "origin", "by", "expires", "skill"}
+OPTIONAL = {"exact", "context", "origin", "by", "expires", "kind"}
 TYPES: dict[str, tuple[type, ...]] = {
     "server": (str,),
     "identity": (str,),
@@ -64,7 +64,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "by": (str,),
     "expires": (int, float),
     "findings": (list,),
-    "skill": (bool,),
+    "kind": (str,),
 }
 """The members of an answer, and what JSON type each has; () for any."""
 

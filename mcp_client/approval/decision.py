@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from ..errors import ConfigError
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 from .request import ApprovalRequest, Choice
-from .tool_call import ToolCall
 
 __all__ = [
     "CHOICES",
@@ -23,6 +22,7 @@ __all__ = [
     "Remember",
     "Verdict",
     "allow_all",
+    "check_hook",
     "check_person",
     "deny_all",
     "not_an_answer",
@@ -163,6 +163,28 @@ class Deny:
             check_person(self.by)
 
 
+def check_hook(option: str, hook: object) -> None:
+    """``Allow`` and ``True`` look like answers, and a hook has to give one for each request. Raises
+    ``ConfigError``, which names ``option``."""
+    if hook is None or isinstance(hook, Policy):
+        return
+    if isinstance(hook, type) and issubclass(hook, Allow | Deny | ApprovalRequest):
+        shown = hook.__name__
+    elif isinstance(hook, Allow | Deny | bool):
+        shown = repr(hook)
+    elif callable(hook):
+        return
+    else:
+        raise ConfigError(
+            f"{option}={hook!r}: give a function from ApprovalRequest to Allow or Deny"
+        )
+    every = "deny_all" if hook is False or "Deny" in shown else "allow_all"
+    raise ConfigError(
+        f"{option}={shown} is an answer and not a hook: give {every} to answer everything so, or a "
+        "function from ApprovalRequest to Allow or Deny"
+    )
+
+
 def check_person(by: object) -> str:
     """The name of who decides, as records show it. Raises ``ConfigError`` for one that is too long,
     because cut it may be the name of somebody else."""
@@ -195,18 +217,26 @@ def not_arguments(arguments: object) -> str:
     return f"{text}: give Allow(arguments={{...}}), or Allow() for those of the call"
 
 
-@dataclass(slots=True)
-class Verdict:
-    """The gate's yes: to which call, whose, and why."""
+R_co = TypeVar("R_co", bound=ApprovalRequest, covariant=True)
 
-    call: ToolCall
+
+@dataclass(slots=True)
+class Verdict(Generic[R_co]):
+    """The gate's yes: to which request, whose, and why."""
+
+    request: R_co
+    """What was asked about, or the call with the approver's arguments."""
     source: str
     reason: str | None
-    for_good: bool = False
-    """Whether it was a yes for always, which also accepts a changed definition."""
+    remember: Remember | None = None
     by: str | None = None
     expires: float | None = None
-    """Until when the yes holds, where it is for more than this call."""
+    """Until when the yes holds, where it is for more than this request."""
+
+    @property
+    def for_good(self) -> bool:
+        """Whether it was a yes for always, which also accepts a changed definition."""
+        return self.remember is not None and self.remember.scope == "always"
 
 
 Answer: TypeAlias = Allow | Deny

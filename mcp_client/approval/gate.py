@@ -1,17 +1,14 @@
-"""The gate: every tool call is decided here before it is sent.
+"""The gate: every tool call, skill, start of a server and use of the host's model is decided here.
 
 A policy decides first, where there is one; then remembered answers; then the approval hook.
 
-Loading a skill is decided here, too: the same policy, remembered answers and hook are asked with a
-``SkillRequest``.
+A hook is a callable from ``ApprovalRequest`` to ``Allow`` or ``Deny``, async or sync. An async hook
+runs in the caller's task, a sync one in a thread. Calls made side by side are asked about side by
+side: ``one_at_a_time(hook)`` wraps a hook that cannot do that, and the terminal takes one dialogue
+at a time in any case. An exception, a timeout, a late answer or any other answer means no.
 
-A hook is a callable from ``ToolCall`` to ``Allow`` or ``Deny``, async or sync. An async hook runs
-in the caller's task, a sync one in a thread. Calls made side by side are asked about side by side:
-``one_at_a_time(hook)`` wraps a hook that cannot do that, and the terminal takes one dialogue at a
-time in any case. An exception, a timeout or any other answer means no.
-
-Everything a call waits for here has one clock, ``Timeouts(approval=...)``: the file of remembered
-answers, a thread, the hook. Closing the session ends the wait.
+Everything a request waits for here has one clock, ``Timeouts(approval=...)``: the file of
+remembered answers, a thread, the hook. Closing the gate ends the wait.
 
 2026-07-28 ``server/tools`` (security): clients SHOULD prompt for confirmation on sensitive
 operations, and show the inputs before calling.
@@ -21,16 +18,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
 
 from ..connection.cancellation import stop_if_cancelled
-from ..errors import CallDenied, CallPending, ConfigError, InvalidArguments, McpError
+from ..errors import CallPending, ConfigError, InvalidArguments, McpError
 from ..protocol.canonical_json import NotJson
 from ..runtime.event_loop import being_cancelled, cancel_requests
 from ..runtime.safe_text import safe_text
@@ -51,9 +47,7 @@ from .decision import (
 from .memory import ApprovalMemory
 from .one_call import OneCallApproval
 from .questions import Question, current_question, in_thread, invoke_hook, write_down
-from .request import ApprovalRequest
-from .skill_request import SkillRequest
-from .tool_call import ToolCall
+from .request import ApprovalRequest, NotStorable
 
 __all__ = [
     "Allow",
@@ -61,6 +55,7 @@ __all__ = [
     "ApprovalHook",
     "Deny",
     "Gate",
+    "Memory",
     "Policy",
     "Remember",
     "Verdict",
@@ -68,27 +63,51 @@ __all__ = [
     "deny_all",
 ]
 
+R = TypeVar("R", bound=ApprovalRequest)
+Check: TypeAlias = Callable[[R], Awaitable[R]]
+
 _log = logging.getLogger("mcp_client.approval")
-_Asked: TypeAlias = ToolCall | SkillRequest
 _MOST_KINDS = 100
+_MOST_EDITS = 3
+"""How often an approver is asked about an edit of their own that has findings."""
 _TICKS = 3
 """Turns of the event loop after a hook has answered, so that what the server said by then is known
 when it is checked whether the call is still the one that was approved: one for the loop to see that
 there is something to read, one to read it, one for the task that listens for changes."""
 
 
+class Memory(Protocol):
+    """Where the gate finds what was decided earlier, and keeps what is decided now."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether ``recall`` and ``keep`` read and write files: they are called in a thread."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to recall, as far as that is known without waiting."""
+
+    def recall(self, request: ApprovalRequest) -> Allow | None:
+        """The yes that covers ``request``."""
+
+    def keep(self, request: ApprovalRequest, remember: Remember, by: str | None) -> None:
+        """Keep the yes of ``by``. Raises ``ConfigError`` where it cannot be kept."""
+
+
 class Gate:
-    """Decides the calls of one session. ``connect`` makes one, and no call is sent without it."""
+    """Decides requests of one kind of caller: the calls and skills of a session, its uses of the
+    host's model, the starts of a config file. ``connect`` makes one, and no call is sent without.
+    """
 
     def __init__(
         self,
         hook: ApprovalHook | Policy | None,
         seconds: float,
         fallback: ApprovalHook = deny_all,
-        memory: ApprovalMemory | None = None,
+        memory: Memory | None = None,
     ) -> None:
         """``fallback`` is the hook where neither ``hook`` nor a policy names one."""
-        self.memory = ApprovalMemory() if memory is None else memory
+        self.memory: Memory = ApprovalMemory() if memory is None else memory
         self._policy = hook if isinstance(hook, Policy) else None
         named = hook.ask if isinstance(hook, Policy) else hook
         self._hook = fallback if named is None else named
@@ -98,123 +117,79 @@ class Gate:
         self._closed = False
         self._failures: set[tuple[str, str]] = set()
 
-    async def approve(self, call: ToolCall, once: OneCallApproval | None = None) -> Verdict:
-        """The yes to ``call``, or to the call the approver made of it. Raises ``CallDenied``, and
-        ``CallPending`` where the hook does.
+    async def decide(
+        self, request: R, once: OneCallApproval | None = None, check: Check[R] | None = None
+    ) -> Verdict[R]:
+        """The yes to ``request``, or to the call the approver made of it. Raises what
+        ``request.refusal`` gives, and ``CallPending`` and ``ConfigError`` where the hook does.
 
         ``once`` keeps a yes to this one call, for when the same call has to be made again.
+        ``check`` gives an edited call with what is found about it: the approver sees that first.
         """
-        answer, who = self._at_once(call, once)
+        answer, who = self._at_once(request, once)
         waited = answer is None
         if waited:
-            answer, who = await self._wait(call)
-        kind = type(answer)
-        if kind is Allow:
-            approved = call if answer.arguments is None else _edited(call, answer.arguments)
-            for_good, expires = False, answer.expires
-            if answer.remember is not None:
-                remember = _remember(call, answer.remember)
-                await self._keep(call, answer, remember, approved, once)
-                for_good = remember.scope == "always" and not approved.edited
-                if expires is None and remember.seconds is not None:
-                    expires = time.time() + remember.seconds
-            for _ in range(_TICKS if waited else 0):
-                await checkpoint()
-            return Verdict(approved, answer.source, answer.reason, for_good, answer.by, expires)
-        if kind is Deny:
-            reason = safe_text(answer.reason, 500)
-            raise _denied(
-                call, f"not approved: {reason}", reason, answer.source, answer.by, answer.rule
-            )
-        raise _wrong_answer(call, who, answer)
-
-    def refuse(self, call: ToolCall) -> None:
-        """Raises ``CallDenied`` where the policy denies a call that the approver edited."""
-        if self._policy is None:
-            return
-        try:
-            answer: Any = self._policy.decide(call)
-        except Exception as error:
-            raise self._failed(call, "the policy", error) from error
-        if type(answer) is Deny:
-            reason = safe_text(answer.reason, 500)
-            message = f"not approved, as the approver edited it: {reason}"
-            raise _denied(call, message, reason, answer.source, answer.by, answer.rule)
-        if answer is not None and type(answer) is not Allow:
-            raise _wrong_answer(call, "the policy", answer)
-
-    async def approve_skill(self, request: SkillRequest) -> Allow:
-        """The yes to loading a skill. Raises ``CallDenied``, and ``CallPending`` where the hook
-        does."""
-        answer, who = self._at_once(request, None)
-        if answer is None:
             answer, who = await self._wait(request)
-        if type(answer) is Deny:
-            reason = safe_text(answer.reason, 500)
-            raise _denied(
-                request, f"not approved: {reason}", reason, answer.source, answer.by, answer.rule
-            )
+        approved = request
+        if type(answer) is Allow and answer.arguments is not None:
+            approved, answer = await self._edit(request, answer, who, check)
         if type(answer) is not Allow:
-            raise _wrong_answer(request, who, answer)
-        if answer.arguments is not None:
-            reason = f"{who} answered Allow with arguments, and a skill has none"
-            raise _denied(request, reason, reason)
-        if answer.remember is None:
-            return answer
-        remember = _remember(request, answer.remember)
-        expires = answer.expires
-        if remember.scope != "call":
-            await self._keep_skill(request, answer, remember)
+            self._refuse(request, answer, who)
+        remember, expires = self._remembered(request, answer), answer.expires
+        if remember is not None:
+            await self._keep(request, answer, remember, approved, once)
             if expires is None and remember.seconds is not None:
                 expires = time.time() + remember.seconds
-        return replace(answer, remember=remember, expires=expires)
+        for _ in range(_TICKS if waited else 0):
+            await checkpoint()
+        return Verdict(approved, answer.source, answer.reason, remember, answer.by, expires)
 
-    async def recall(self, call: _Asked) -> Allow | None:
-        """The remembered answer that covers ``call``."""
+    async def recall(self, request: ApprovalRequest) -> Allow | None:
+        """The remembered answer that covers ``request``."""
         if self.memory.waits:
-            return await in_thread(self.memory.recall, call)
-        return self.memory.recall(call)
+            return await in_thread(self.memory.recall, request)
+        return self.memory.recall(request)
 
     def close(self) -> None:
-        """Refuse the calls that wait for an answer, and every later one that would have to."""
+        """Refuse what waits for an answer, and every later request that would have to."""
         self._closed = True
         for question in list(self._questions):
             question.close()
 
     # ------------------------------------------------------------------- asking
 
-    def _at_once(self, call: Any, once: OneCallApproval | None) -> tuple[Any, str]:
+    def _at_once(self, request: Any, once: OneCallApproval | None) -> tuple[Any, str]:
         """The answer that needs no waiting, and who gave it; None if it has to be asked for."""
         who = "the policy"
         answer: Any = None
         memory = self.memory
         try:
             if self._policy is not None:
-                answer = self._policy.decide(call)
+                answer = self._policy.decide(request)
             if answer is None:
                 who = "memory"
                 if once is not None and once.asked is not None:
-                    answer = once.recall(call)
+                    answer = once.recall(request)
                 if answer is None and not memory.waits:
-                    if memory.session.kept or memory.store is not None:
-                        answer = memory.recall(call)
+                    if not memory.is_empty:
+                        answer = memory.recall(request)
                     if answer is None and self._in_place:
                         who = "the approval hook"
-                        answer = self._hook(call)
+                        answer = self._hook(request)
         except Exception as error:  # any failure means no
-            raise self._failed(call, who, error) from error
+            raise self._failed(request, who, error) from error
         return answer, who
 
-    async def _wait(self, call: _Asked) -> tuple[Any, str]:
+    async def _wait(self, request: ApprovalRequest) -> tuple[Any, str]:
         """The answer from the file of answers or the hook, and which of the two gave it."""
         who = "memory"
         before = cancel_requests()
         try:
             with self._question() as question:
-                answer: Any = await self.recall(call) if self.memory.waits else None
+                answer: Any = await self.recall(request) if self.memory.waits else None
                 if answer is None:
                     who = "the approval hook"
-                    answer = await self._ask(question, call)
+                    answer = await self._ask(question, request)
                     # A hook may swallow a cancellation: by a timeout, a closing session, a caller.
                     await stop_if_cancelled(None, before)
         except CallPending:
@@ -224,7 +199,7 @@ class Gate:
             hook_alone = is_cancellation and not being_cancelled(before)
             if not isinstance(error, Exception) and not hook_alone:
                 raise
-            raise self._failed(call, who, error) from error
+            raise self._failed(request, who, error) from error
         return answer, who
 
     @contextmanager
@@ -235,33 +210,102 @@ class Gate:
             self._questions.add(question)
             try:
                 if self._closed:
-                    raise _SessionClosed
+                    raise _Closed
                 yield question
             finally:
                 question.is_open = False
                 self._questions.discard(question)
         if scope.cancelled_caught:
-            raise _SessionClosed if question.closed else _NoAnswer
+            raise _Closed if question.closed else _NoAnswer
 
-    async def _ask(self, question: Question, call: Any) -> Any:
+    async def _ask(self, question: Question, request: Any) -> Any:
         if question.is_nested:
             raise _Nested
         token = current_question.set(question)
         try:
-            return self._hook(call) if self._in_place else await invoke_hook(self._hook, call)
+            return self._hook(request) if self._in_place else await invoke_hook(self._hook, request)
         finally:
             current_question.reset(token)
 
-    def _failed(self, call: _Asked, who: str, error: BaseException) -> CallDenied:
+    # ------------------------------------------------------------------ editing
+
+    async def _edit(
+        self, request: R, answer: Any, who: str, check: Check[R] | None
+    ) -> tuple[R, Any]:
+        """The call as the approver edited it, and the answer to it.
+
+        Where something is found about the edit, the approver is asked about the edited call.
+        """
+        shown = request
+        for _ in range(_MOST_EDITS):
+            edited = self._with_arguments(request, answer.arguments, who)
+            if check is not None:
+                edited = await check(edited)
+            self._check_policy(edited)
+            known = {one.known_as for one in shown.findings}
+            if edited.key == shown.key or known.issuperset(one.known_as for one in edited.findings):
+                return edited, answer
+            shown = edited
+            answer, who = await self._wait(edited)
+            if type(answer) is not Allow or answer.arguments is None:
+                return edited, answer
+        reason = f"the approver edited the arguments {_MOST_EDITS} times, and each has findings"
+        raise request.refusal(reason, reason=reason, source=answer.source, by=answer.by)
+
+    def _with_arguments(self, request: R, arguments: Any, who: str) -> R:
+        try:
+            edited: R = request.with_arguments(arguments)
+            return edited
+        except NotJson as error:
+            raise InvalidArguments(
+                f"the arguments {who} answered with are not JSON: {error}",
+                path=error.path,
+                server=request.server,
+                tool=request.subject,
+            ) from None
+        except (TypeError, AttributeError):
+            what = not_arguments(arguments) if request.kind == "call" else "Allow with arguments"
+            has_none = "" if request.kind == "call" else f", and a {request.kind} has none"
+            reason = f"{who} answered {what}{has_none}"
+            raise request.refusal(reason, reason=reason) from None
+
+    def _check_policy(self, edited: ApprovalRequest) -> None:
+        """Raises where the policy denies a call that the approver edited."""
+        if self._policy is None:
+            return
+        try:
+            answer: Any = self._policy.decide(edited)
+        except Exception as error:
+            raise self._failed(edited, "the policy", error) from error
+        if answer is not None and type(answer) is not Allow:
+            self._refuse(edited, answer, "the policy", "not approved, as the approver edited it")
+
+    # ----------------------------------------------------------------- refusing
+
+    def _refuse(
+        self, request: ApprovalRequest, answer: Any, who: str, what: str = "not approved"
+    ) -> NoReturn:
+        if type(answer) is Deny:
+            reason = safe_text(answer.reason, 500)
+            told = {"source": answer.source, "by": answer.by, "rule": answer.rule}
+            raise request.refusal(f"{what}: {reason}", reason=reason, **told)
+        reason = f"{who} answered {not_an_answer(answer)}"
+        _log.warning("%s is refused: %s", _name_of(request), reason)
+        raise request.refusal(reason, reason=reason)
+
+    def _failed(self, request: ApprovalRequest, who: str, error: BaseException) -> McpError:
+        """What to raise for a failure of ``who`` to answer."""
         reason = self._failure_reason(error)
-        self._log_failure(call, who, error)
-        return _denied(call, f"{who} gave no answer ({reason})", reason)
+        self._log_failure(request, who, error)
+        if isinstance(error, NotStorable):  # a mistake of the host's, which no answer mends
+            return ConfigError(error.message, server=request.server)
+        return request.refusal(f"{who} gave no answer ({reason})", reason=reason)
 
     def _failure_reason(self, error: BaseException) -> str:
         match error:
             case _NoAnswer():
                 return f"none within {self._seconds:g} s, Timeouts(approval=...)"
-            case _SessionClosed():
+            case _Closed():
                 return "the session was closed"
             case _Nested():
                 return (
@@ -277,18 +321,19 @@ class Gate:
                 return f"it raised AttributeError: {error}"
         return f"it raised {type(error).__name__}"
 
-    def _log_failure(self, call: _Asked, who: str, error: BaseException) -> None:
+    def _log_failure(self, request: ApprovalRequest, who: str, error: BaseException) -> None:
         """Each kind of failure with its traceback once, for a mistake in a hook to be found."""
-        if isinstance(error, _NoAnswer | _SessionClosed | _Nested | ConfigError):
+        if isinstance(error, _NoAnswer | _Closed | _Nested):
+            return
+        if isinstance(error, ConfigError) and not isinstance(error, NotStorable):
             return
         kind = who, _kind_of(error)
         first = kind not in self._failures and len(self._failures) < _MOST_KINDS
         self._failures.add(kind)
         _log.log(
             logging.ERROR if first else logging.DEBUG,
-            "%s/%s is refused: %s raised %s",
-            call.server,
-            safe_text(_name_of(call), 128),
+            "%s is refused: %s raised %s",
+            _name_of(request),
             who,
             type(error).__name__,
             exc_info=error if first else None,
@@ -296,112 +341,63 @@ class Gate:
 
     # -------------------------------------------------------------- remembering
 
+    def _remembered(self, request: ApprovalRequest, answer: Allow) -> Remember | None:
+        """How far a yes goes. That of a person is for this call as long as it stays the same."""
+        if answer.remember is None:
+            is_persons = answer.source == "person" or answer.by is not None
+            return _THIS_CALL if is_persons else None
+        try:
+            return Remember.of(answer.remember)
+        except ConfigError as error:
+            reason = f"the approval hook answered Allow with {safe_text(error, 300)}"
+            raise request.refusal(reason, reason=reason) from None
+
     async def _keep(
         self,
-        call: ToolCall,
+        request: R,
         answer: Allow,
         remember: Remember,
-        approved: ToolCall,
+        approved: R,
         once: OneCallApproval | None,
     ) -> None:
         """Remember a yes as far as it goes. One that cannot be written down is still a yes."""
         if remember.scope == "call":
             if once is not None:
-                once.keep(call, approved, answer.by)
+                once.keep(request, approved, answer.by)  # type: ignore[arg-type]  # only of calls
             return
-        if answer.arguments is not None:
-            _log.warning("%s: an answer that edits the arguments is not remembered", call.server)
+        why = approved.why_not_kept(remember)
+        if why is not None:
+            _log.warning("%s: the answer is not remembered: %s", _name_of(request), why)
             return
-        await self._write(call, answer, remember)
-
-    async def _keep_skill(self, request: SkillRequest, answer: Allow, remember: Remember) -> None:
-        why = "its content is dynamic" if request.dynamic else ""
-        why = why or ("a skill has no arguments" if remember.where else "")
-        if why:
-            _log.warning("%s: the answer about a skill is not remembered: %s", request.server, why)
-            return
-        await self._write(request, answer, remember)
-
-    async def _write(self, call: _Asked, answer: Allow, remember: Remember) -> None:
         try:
             if self.memory.waits and remember.scope == "always":
-                what = f"{call.server}: the answer"
-                await write_down(what, self.memory.keep, call, remember, answer.by)
+                what = f"{_name_of(request)}: the answer"
+                await write_down(what, self.memory.keep, request, remember, answer.by)
             else:
-                self.memory.keep(call, remember, answer.by)
+                self.memory.keep(request, remember, answer.by)
         except ConfigError as error:
-            _log.warning("%s: the answer is not remembered: %s", call.server, error)
+            _log.warning("%s: the answer is not remembered: %s", _name_of(request), error)
         except Exception as error:
-            raise self._failed(call, "memory", error) from error
+            raise self._failed(request, "memory", error) from error
+
+
+_THIS_CALL = Remember("call")
 
 
 class _NoAnswer(Exception):
     """The approval timeout ran out."""
 
 
-class _SessionClosed(Exception):
-    """The gate was closed while the call waited."""
+class _Closed(Exception):
+    """The gate was closed while the request waited."""
 
 
 class _Nested(Exception):
     """The hook made this call while it decided another."""
 
 
-def _edited(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
-    if not isinstance(arguments, Mapping):
-        reason = f"the approval hook answered {not_arguments(arguments)}"
-        raise _denied(call, reason, reason)
-    try:
-        return call.with_arguments(arguments)
-    except NotJson as error:
-        raise InvalidArguments(
-            f"the arguments the approval hook answered with are not JSON: {error}",
-            path=error.path,
-            server=call.server,
-            tool=call.tool.name,
-        ) from None
-
-
-def _remember(call: _Asked, remember: Any) -> Remember:
-    try:
-        return remember if type(remember) is Remember else Remember(remember)
-    except ConfigError as error:
-        reason = f"the approval hook answered Allow with {safe_text(error, 300)}"
-        raise _denied(call, reason, reason) from None
-
-
-def _wrong_answer(call: _Asked, who: str, answer: object) -> CallDenied:
-    reason = f"{who} answered {not_an_answer(answer)}"
-    _log.warning("%s/%s is refused: %s", call.server, safe_text(_name_of(call), 128), reason)
-    return _denied(call, reason, reason)
-
-
-def _name_of(call: _Asked) -> str:
-    return call.uri if isinstance(call, SkillRequest) else call.tool.name
-
-
-def _denied(
-    call: _Asked,
-    message: str,
-    reason: str,
-    source: str = "gate",
-    by: str | None = None,
-    rule: str = "",
-) -> CallDenied:
-    if isinstance(call, SkillRequest):
-        message = f"the skill {safe_text(call.uri, 200)!r} is not loaded: {message}"
-        return CallDenied(
-            message, reason=reason, source=source, by=by, rule=rule, server=call.server
-        )
-    return CallDenied(
-        message,
-        reason=reason,
-        source=source,
-        by=by,
-        rule=rule,
-        server=call.server,
-        tool=call.tool.name,
-    )
+def _name_of(request: ApprovalRequest) -> str:
+    return f"{request.server}/{safe_text(request.subject, 128)}"
 
 
 def _kind_of(error: BaseException) -> str:

@@ -11,13 +11,13 @@ from typing import Any
 from ..catalog.call_context import is_storable
 from ..runtime.safe_text import safe_text
 from .decision import Allow, Remember
-from .remembered import Answers, Remembered, digest_of_call
-from .skill_request import SkillRequest
-from .tool_call import ToolCall
+from .remembered import Answers, Remembered
+from .request import ApprovalRequest
 
 __all__ = ["ApprovalMemory"]
 
 _log = logging.getLogger("mcp_client.approval")
+_WHAT = {"call": "tool", "skill": "skill", "start": "server", "sampling": "use of the model"}
 
 
 class ApprovalMemory:
@@ -35,7 +35,11 @@ class ApprovalMemory:
         self.identity = cache(identity)
         self._warned: set[str] = set()
 
-    def recall(self, call: ToolCall | SkillRequest) -> Allow | None:
+    @property
+    def is_empty(self) -> bool:
+        return not self.session.kept and self.store is None
+
+    def recall(self, call: ApprovalRequest) -> Allow | None:
         """The yes that covers ``call``, if there is one."""
         found = None
         if self.session.kept:
@@ -45,7 +49,7 @@ class ApprovalMemory:
             found = None if identity is None else self.store.find(call, identity)
         if found is None:
             return None
-        what = "skill" if found.skill else "tool"
+        what = _WHAT[found.kind]
         day = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(found.when))
         return Allow(
             reason=f"remembered for this {what}, {found.scope}, on {day}",
@@ -54,16 +58,12 @@ class ApprovalMemory:
             expires=found.expires,
         )
 
-    def keep(
-        self, call: ToolCall | SkillRequest, remember: Remember, by: str | None = None
-    ) -> None:
+    def keep(self, call: ApprovalRequest, remember: Remember, by: str | None = None) -> None:
         """The answer of ``by``. Raises ``ConfigError`` where the store cannot be written."""
         identity = self.identity()
         where = remember.where
         exact = remember.exact
-        if isinstance(call, SkillRequest):
-            exact = False  # its digest is exact already
-        elif where and _is_exact(where, call):  # the same, but with the arguments in clear
+        if where and _is_exact(where, call):  # the same, but with the arguments in clear
             where, exact = None, True
         store = None
         if remember.scope == "always":
@@ -79,20 +79,21 @@ class ApprovalMemory:
                 identity=identity or "",
                 scope="session" if store is None else "always",
                 where=where,
-                exact=None if isinstance(call, SkillRequest) or not exact else digest_of_call(call),
+                exact=call.exactly if exact else None,
                 context=call.context,
-                origin="host" if isinstance(call, SkillRequest) else call.origin,
+                origin=call.origin,
                 when=float(int(now)),
                 by=None if by is None else safe_text(by, 200),
                 expires=None if remember.seconds is None else now + remember.seconds,
                 findings=tuple(sorted({finding.known_as for finding in call.findings})),
-                **_subject(call),
+                kind=call.kind,
+                tool=call.subject,
+                fingerprint=call.fingerprint or "",
+                trusted=call.trusted,
             )
         )
 
-    def _missing_for_always(
-        self, call: ToolCall | SkillRequest, identity: str | None
-    ) -> str | None:
+    def _missing_for_always(self, call: ApprovalRequest, identity: str | None) -> str | None:
         if self.store is None:
             return "connect(answers=...) names no store"
         if identity is None:
@@ -101,7 +102,7 @@ class ApprovalMemory:
             return "its context is not text, a number, a boolean or a tuple of them"
         return None
 
-    def _warn_once(self, call: ToolCall | SkillRequest, why: str) -> None:
+    def _warn_once(self, call: ApprovalRequest, why: str) -> None:
         if why not in self._warned:
             self._warned.add(why)
             _log.warning(
@@ -109,15 +110,7 @@ class ApprovalMemory:
             )
 
 
-def _subject(call: ToolCall | SkillRequest) -> dict[str, Any]:
-    """What an answer to ``call`` is about."""
-    if isinstance(call, SkillRequest):
-        return {"tool": call.uri, "fingerprint": call.digest, "trusted": False, "skill": True}
-    tool = call.tool
-    return {"tool": tool.name, "fingerprint": tool.fingerprint, "trusted": call.trusted}
-
-
-def _is_exact(where: Mapping[str, Any], call: ToolCall) -> bool:
+def _is_exact(where: Mapping[str, Any], call: Any) -> bool:
     from .constraints import Constraints
 
     if set(where) != {""} or set(where[""]) != {"equals"}:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 from anyio.lowlevel import checkpoint
 
@@ -30,10 +30,6 @@ class PendingApproval:
     expires_at: float | None
     """When it will be refused if it is not decided; None where nothing limits that."""
 
-    @property
-    def call(self) -> Any:
-        return self.request
-
 
 @dataclass(frozen=True, slots=True)
 class DecidedApproval:
@@ -45,10 +41,6 @@ class DecidedApproval:
     decided_at: float
     answer: Answer
     """With ``answer.by``, who decided."""
-
-    @property
-    def call(self) -> Any:
-        return self.request
 
 
 All: TypeAlias = tuple[PendingApproval, ...]

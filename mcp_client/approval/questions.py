@@ -22,8 +22,6 @@ from anyio.lowlevel import RunVar
 from ..runtime.callbacks import invoke_callback
 from .decision import Allow, ApprovalHook
 from .request import ApprovalRequest
-from .skill_request import SkillRequest
-from .tool_call import ToolCall
 
 __all__ = [
     "Question",
@@ -46,7 +44,7 @@ _OTHER_THREADS = 16
 class Recalls(Protocol):
     """What a question needs of its gate."""
 
-    async def recall(self, call: Any) -> Allow | None: ...
+    async def recall(self, call: ApprovalRequest) -> Allow | None: ...
 
 
 class Question:
@@ -90,7 +88,7 @@ async def remembered_meanwhile(call: ApprovalRequest) -> Allow | None:
     return await question.gate.recall(call)
 
 
-async def invoke_hook(hook: ApprovalHook, call: ToolCall | SkillRequest) -> Any:
+async def invoke_hook(hook: ApprovalHook, call: ApprovalRequest) -> Any:
     """The answer of ``hook``: awaited where it is async, else from a thread of its own."""
     return await invoke_callback(hook, call, limiter=_limiter(_hook_threads, _HOOK_THREADS))
 

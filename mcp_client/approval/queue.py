@@ -14,9 +14,8 @@ A call is decided once: a second decision raises ``NotPending``, a ``LookupError
 for skills, starts of servers (``confirm=queue``) and uses of the host's model
 (``sampling_approval=queue``): ``pending.request`` says which it is.
 
-With ``Allow(remember="call")`` a yes also holds where the server was restarted while somebody
-thought: the call goes out on the new connection if the definition of the tool and the arguments
-are the same.
+A yes also holds where the server was restarted while somebody thought: the call goes out on the new
+connection if the definition of the tool and the arguments are the same.
 
 Where a call cannot be kept open for so long, or its process may end, give the queue a store:
 
@@ -138,11 +137,11 @@ class ApprovalQueue:
         where = f"{len(self._questions)} pending" if self._store is None else repr(self._store)
         return f"<ApprovalQueue, {where}>"
 
-    async def __call__(self, call: ApprovalRequest) -> Answer:
-        """Wait until ``call`` is decided. This is what a session calls."""
+    async def __call__(self, request: ApprovalRequest) -> Answer:
+        """Wait until ``request`` is decided. This is what a gate calls."""
         if self._store is not None:
-            return await self._ask_store(self._store, call)
-        question = _Question(call)
+            return await self._ask_store(self._store, request)
+        question = _Question(request)
         id = question.pending.id
         with self._lock:
             if len(self._questions) >= self._most:
@@ -246,7 +245,7 @@ class ApprovalQueue:
         while len(kept) > _KEPT or (self._decided_chars > _KEPT_CHARS and len(kept) > 1):
             self._decided_chars -= kept.popleft().request.weight
 
-    async def _ask_store(self, store: TicketStore, call: Any) -> Answer:
+    async def _ask_store(self, store: TicketStore, call: ApprovalRequest) -> Answer:
         from .tickets import Ticket
 
         now = time.time()
@@ -318,7 +317,7 @@ def _signed(answer: Any, by: Any) -> Answer:
     if type(signed) is Allow:
         signed = replace(
             signed,
-            remember=Remember.of(signed.remember),
+            remember=Remember.of(signed.remember) or Remember("call"),
             arguments=None if signed.arguments is None else _copied(signed.arguments),
         )
     if by is None:

@@ -29,7 +29,6 @@ a command, a URL's path and query) is in the file only as a digest keyed with th
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import threading
@@ -42,11 +41,10 @@ from weakref import WeakSet
 
 from ..catalog.call_context import CallOrigin, context_from_json, context_key, same_context
 from ..errors import ConfigError
-from ..protocol.canonical_json import canonical_of, plain, sha256
+from ..protocol.canonical_json import canonical_of, plain
 from ..runtime.keyed_digest import keyed
 from ..runtime.safe_text import safe_text
-from .skill_request import SkillRequest
-from .tool_call import ToolCall
+from .request import ApprovalRequest, RequestKind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +53,7 @@ if TYPE_CHECKING:
     from .answers_file import AnswersFile, Contents
     from .constraints import Constraints
 
-__all__ = ["Answers", "Remembered", "digest_of_call"]
+__all__ = ["Answers", "Remembered"]
 
 _log = logging.getLogger("mcp_client.approval")
 _PROCESS_KEY = os.urandom(32)
@@ -91,8 +89,8 @@ class Remembered:
     """When it ends; None where only its scope limits it."""
     findings: tuple[tuple[str, str], ...] = ()
     """What was found when the answer was given: of each finding its kind and ``about``."""
-    skill: bool = False
-    """Whether it is for loading a skill, and not for calls of a tool."""
+    kind: RequestKind = "call"
+    """What it is for: calls of a tool, a skill, a start, or uses of the host's model."""
     _constraints: Constraints = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -102,25 +100,21 @@ class Remembered:
         object.__setattr__(self, "where", constraints.wanted or None)
         object.__setattr__(self, "_constraints", constraints)
 
-    def covers(
-        self, call: ToolCall | SkillRequest, identity: str, key: bytes | None = None
-    ) -> bool:
+    def covers(self, call: ApprovalRequest, identity: str, key: bytes | None = None) -> bool:
         """Whether it allows ``call`` of the server ``identity``; ``key`` is that of its store."""
-        if isinstance(call, SkillRequest):
-            what = self.skill and self.tool == call.uri and self.fingerprint == call.digest
-            return what and self._holds_for(call, identity)
+        arguments: Any = call  # only a yes to a call has constraints, and only calls are asked
         return (
-            not self.skill
-            and self.tool == call.tool.name
+            self.kind == call.kind
+            and self.tool == call.subject
             and self.trusted is call.trusted
-            and self.fingerprint == call.tool.fingerprint
+            and self.fingerprint == call.fingerprint
             and self.origin == call.origin
             and self._holds_for(call, identity)
-            and (self.exact is None or self.exact == keyed(digest_of_call(call), key))
-            and (not self._constraints or self._constraints.hold(call.arguments) is True)
+            and (self.exact is None or self.exact == keyed(call.exactly or "", key))
+            and (not self._constraints or self._constraints.hold(arguments.arguments) is True)
         )
 
-    def _holds_for(self, call: ToolCall | SkillRequest, identity: str) -> bool:
+    def _holds_for(self, call: ApprovalRequest, identity: str) -> bool:
         return (
             self.server == call.server
             and self.identity == identity
@@ -141,7 +135,7 @@ class Remembered:
     def _question(self) -> tuple[Hashable, ...]:
         where = None if self.where is None else canonical_of(plain(self.where))
         context = context_key(self.context)
-        what = self.tool, self.skill, where, self.exact
+        what = self.tool, self.kind, where, self.exact
         return self.server, self.identity, *what, context, self.origin
 
     def to_json(self) -> dict[str, Any]:
@@ -150,8 +144,8 @@ class Remembered:
         members = {name: getattr(self, name) for name in TYPES}
         if self.origin == "host":  # as in files that were written before there was another
             del members["origin"]
-        if not self.skill:  # likewise
-            del members["skill"]
+        if self.kind == "call":  # likewise
+            del members["kind"]
         return {k: v for k, v in members.items() if v is not None or k not in OPTIONAL}
 
 
@@ -183,12 +177,12 @@ class _Book:
         if answer.exact is not None:
             self._with_exact.add((answer.server, answer.tool))
 
-    def find(self, call: ToolCall | SkillRequest, identity: str) -> Remembered | None:
-        place = call.server, call.uri if isinstance(call, SkillRequest) else call.tool.name
+    def find(self, call: ApprovalRequest, identity: str) -> Remembered | None:
+        place = call.server, call.subject
         found = self._index.get((*place, None), {})
         answers = tuple(found.values())
-        if place in self._with_exact and not isinstance(call, SkillRequest):
-            exact = keyed(digest_of_call(call), self.key)
+        if place in self._with_exact and call.exactly is not None:
+            exact = keyed(call.exactly, self.key)
             answers += tuple(self._index.get((*place, exact), {}).values())
         if not answers:
             return None
@@ -275,7 +269,7 @@ class Answers:
         """Forget everything. Returns how many answers that were."""
         return self._drop(lambda one: True, by)
 
-    def find(self, call: ToolCall | SkillRequest, identity: str) -> Remembered | None:
+    def find(self, call: ApprovalRequest, identity: str) -> Remembered | None:
         """The answer that covers ``call`` of the server with this ``lasting_identity``."""
         return self._book().find(call, identity)
 
@@ -373,8 +367,3 @@ class Answers:
             return
         with self._reading:
             self._last = self._file.replace(key, [one.to_json() for one in book.all()]), book
-
-
-def digest_of_call(call: ToolCall) -> str:
-    """Digest of everything the caller sends with a call: its arguments and its ``_meta``."""
-    return f"sha256:{sha256(json.dumps([call.arguments_json, call.meta_json]))}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 from ..catalog.call_context import CallOrigin, context_from_json, context_text, is_storable
 from ..catalog.finding import Finding
 from ..catalog.hints import WORST, Hints
-from ..errors import ConfigError
+from ..errors import CallDenied, ConfigError, McpError
 from ..protocol.canonical_json import NotJson, sha256
 from ..runtime.frozen import frozen_dataclass
 
@@ -51,6 +51,10 @@ class Fact:
     """What it is, for programs: "server", "subject", "arguments", "finding"..."""
     is_json: bool = False
     """Whether the text is JSON."""
+
+
+class NotStorable(ConfigError):
+    """A request whose context no store can keep."""
 
 
 class ApprovalRequest:
@@ -143,10 +147,32 @@ class ApprovalRequest:
         """How far a yes can go: names that ``Allow(remember=...)`` takes."""
         raise NotImplementedError
 
+    def why_not_kept(self, remember: Remember) -> str | None:
+        """Why a yes that goes so far cannot be kept; None where it can be."""
+        if remember.where:
+            return f"a {self.kind} has no arguments"
+        if remember.scope != "call" and remember.scope not in self.choices():
+            return f"a yes to a {self.kind} is not for {remember.scope!r}"
+        return None
+
+    def refusal(self, message: str, **fields: Any) -> McpError:
+        """What is raised where the answer was not yes; ``fields`` are those of ``CallDenied``."""
+        return CallDenied(message, **fields, server=self.server)
+
+    def with_arguments(self, arguments: Any) -> Any:
+        """The same call with other arguments. Raises ``TypeError`` for what is not a call, and for
+        arguments that are not a mapping, and ``NotJson``."""
+        raise TypeError(f"a {self.kind} has no arguments")
+
     @property
     def weight(self) -> int:
         """About how many characters it takes to keep it."""
         return sum(len(fact.text) for fact in self.facts())
+
+    @property
+    def exactly(self) -> str | None:
+        """Digest of what is sent with it: a yes may be for exactly that. None but for calls."""
+        return None
 
     def coverage(self, remember: Remember | None) -> str:
         """What a yes that goes so far would cover, as sentences. Names in it are not made safe."""
@@ -156,7 +182,7 @@ class ApprovalRequest:
         """All of it as plain JSON, which ``from_json`` takes. Raises ``ConfigError`` for a context
         that cannot be stored: text, numbers, booleans and tuples of them can."""
         if not is_storable(self.context):
-            raise ConfigError(
+            raise NotStorable(
                 "a request can be stored if its context is text, a number, a boolean or a tuple of "
                 f"them, and this one's is a {type(self.context).__name__}"
             )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..catalog.call_context import CallOrigin
 from ..catalog.finding import Finding
+from ..errors import McpError
 from ..protocol.canonical_json import plain
 from ..protocol.content import ContentBlock, content_block
 from ..runtime.frozen import frozen_dataclass
@@ -124,8 +125,10 @@ class SamplingRequest(ApprovalRequest):
 
     @property
     def fingerprint(self) -> str:
-        """Of all parameters."""
-        return digest_of(self._params)
+        """Of all parameters but the messages: a yes for the session covers other messages with the
+        same system prompt, tools, model and limits."""
+        params = self._params
+        return digest_of({name: params[name] for name in params if name != "messages"})
 
     @property
     def context(self) -> Hashable:
@@ -161,11 +164,18 @@ class SamplingRequest(ApprovalRequest):
     def choices(self) -> tuple[Choice, ...]:
         return ("once", "session")
 
+    def refusal(self, message: str, **fields: Any) -> McpError:
+        text = f"the model is not asked: {message}"
+        return ApprovalRequest.refusal(self, text, **fields)
+
     def coverage(self, remember: Remember | None) -> str:
         if remember is None or remember.scope == "call":
             return "This request only."
         whose = "" if self.context is None else " for the same context"
-        return f"Every request of {self.server} for the model{whose}, {until(remember)}."
+        return (
+            f"Other prompts of {self.server}{whose} with the same system prompt, tools, model and "
+            f"limits, {until(remember)}."
+        )
 
     @property
     def _params(self) -> Mapping[str, Any]:
@@ -196,7 +206,7 @@ class SamplingRequest(ApprovalRequest):
         return None if self._identity is None else self._identity()
 
     def _asked_for(self) -> Any:
-        return [self.fingerprint, None if self.call is None else self.call.key]
+        return [digest_of(self._params), None if self.call is None else self.call.key]
 
     def _members(self) -> dict[str, Any]:
         return {

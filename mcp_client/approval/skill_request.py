@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..catalog.finding import Finding
 from ..catalog.skill_file import SkillFile
 from ..catalog.skill_file import digest_of as files_digest
+from ..errors import McpError
 from ..runtime.frozen import frozen_dataclass
+from ..runtime.safe_text import safe_text
 from .request import (
     ApprovalRequest,
     Choice,
@@ -116,6 +118,19 @@ class SkillRequest(ApprovalRequest):
 
     def choices(self) -> tuple[Choice, ...]:
         return ("once",) if self.dynamic else ("once", "session", "hour", "always")
+
+    def why_not_kept(self, remember: Remember) -> str | None:
+        if self.dynamic and remember.scope != "call":
+            return "its content is dynamic"
+        return ApprovalRequest.why_not_kept(self, remember)
+
+    def refusal(self, message: str, **fields: Any) -> McpError:
+        text = f"the skill {safe_text(self.uri, 200)!r} is not loaded: {message}"
+        return ApprovalRequest.refusal(self, text, **fields)
+
+    @property
+    def weight(self) -> int:
+        return sum(len(file.uri) + len(file.path) for file in self.files)
 
     def coverage(self, remember: Remember | None) -> str:
         if remember is None or remember.scope == "call":

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from ..catalog.finding import Finding
+from ..errors import McpError, StartDenied
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 from .request import (
@@ -154,6 +155,12 @@ class StartRequest(ApprovalRequest):
 
     def choices(self) -> tuple[Choice, ...]:
         return ("once", "always")
+
+    def refusal(self, message: str, **fields: Any) -> McpError:
+        name = safe_text(self.server, 60)
+        done = "connected to" if self.command is None else "started"
+        text = f"the server was not {done}: {message}"
+        return StartDenied(text, **fields, server=name)
 
     def coverage(self, remember: Remember | None) -> str:
         if remember is None or remember.scope == "call":

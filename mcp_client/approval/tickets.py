@@ -20,18 +20,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from ..catalog.call_context import context_from_json, is_storable
-from ..catalog.drift import Drift
-from ..catalog.finding import Finding
-from ..catalog.skill_file import SkillFile, digest_of
-from ..catalog.tool import Tool
 from ..errors import ConfigError, NotPending
 from ..protocol.canonical_json import plain
 from ..runtime.atomic_file import OwnFile, Stamp
 from .decision import Allow, Answer, Deny, Remember
 from .one_call import is_known
-from .skill_request import SkillRequest
-from .tool_call import ToolCall
+from .request import ApprovalRequest
 
 __all__ = ["FileTickets", "Ticket", "TicketStore", "not_pending"]
 
@@ -45,7 +39,7 @@ class Ticket:
     beginning of 1970, UTC."""
 
     id: str
-    call: ToolCall | SkillRequest
+    call: ApprovalRequest
     asked_at: float
     expires_at: float
     """When it ends, decided or not."""
@@ -55,29 +49,20 @@ class Ticket:
     def has_expired(self) -> bool:
         return time.time() >= self.expires_at
 
-    def holds_for(self, call: ToolCall | SkillRequest) -> bool:
+    def holds_for(self, call: ApprovalRequest) -> bool:
         """Whether the answer is one to ``call``, which has the same key."""
         if not all(is_known(one, self.call.findings) for one in call.findings):
             return False
-        if isinstance(call, SkillRequest) or isinstance(self.call, SkillRequest):
-            return type(call) is type(self.call)
-        return self.call.trusted is call.trusted
+        return self.call.kind == call.kind and self.call.trusted is call.trusted
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain JSON, for a store. Raises ``ConfigError`` for a context that cannot
         be stored."""
-        call = self.call
-        if not is_storable(call.context):
-            raise ConfigError(
-                "a ticket is for calls whose context is text, a number, a boolean or a tuple of "
-                f"them, and this one's is a {type(call.context).__name__}"
-            )
         return {
             "id": self.id,
-            "key": call.key,
             "asked_at": self.asked_at,
             "expires_at": self.expires_at,
-            "call": _call_to_json(call),
+            "request": self.call.to_json(),
             "answer": None if self.answer is None else _answer_to_json(self.answer),
         }
 
@@ -85,10 +70,8 @@ class Ticket:
     def from_json(cls, value: Any) -> Ticket:
         """Raises ``ValueError`` for anything that ``to_json`` did not make."""
         try:
-            call = _call_from_json(value["call"])
+            call = ApprovalRequest.from_json(value["request"])
             answer = value["answer"]
-            if call.key != value["key"]:
-                raise ValueError("its key is not that of its call")
             return cls(
                 id=_text(value["id"]),
                 call=call,
@@ -212,82 +195,6 @@ def not_pending(missing: tuple[str, ...], wanted: int) -> NotPending:
 
 
 # --------------------------------------------------------------------------- as JSON
-
-
-def _call_to_json(call: ToolCall | SkillRequest) -> dict[str, Any]:
-    if isinstance(call, SkillRequest):
-        return {
-            "id": call.id,
-            "server": call.server,
-            "skill": call.uri,
-            "name": call.name,
-            "description": call.description,
-            "files": [[one.uri, one.digest, one.size, one.path] for one in call.files],
-            "ignored": list(call.ignored),
-            "findings": [one.to_json() for one in call.findings],
-            "context": call.context,
-            "identity": call._identity,
-        }
-    drift = call.drift
-    return {
-        "id": call.id,
-        "server": call.server,
-        "trusted": call.trusted,
-        "definition": call.tool.raw,
-        "arguments": call.arguments_json,
-        "meta": call.meta_json,
-        "findings": [one.to_json() for one in call.findings],
-        "context": call.context,
-        "origin": call.origin,
-        "identity": None if call._identity is None else call._identity(),
-        "drift": None if drift is None else {"kind": drift.kind, "pinned": drift.pinned},
-    }
-
-
-def _call_from_json(value: Any) -> ToolCall | SkillRequest:
-    if "skill" in value:
-        return _skill_from_json(value)
-    definition, server = value["definition"], _text(value["server"])
-    tool = Tool(_text(definition["name"]), server, value["trusted"] is True, definition)
-    meta, drift, identity = value["meta"], value["drift"], _optional(value.get("identity"))
-    for text in (value["arguments"], "{}" if meta is None else meta):
-        if type(json.loads(text)) is not dict:
-            raise ValueError("its arguments are not a JSON object")
-    return ToolCall(
-        id=_text(value["id"]),
-        server=server,
-        tool=tool,
-        arguments_json=value["arguments"],
-        meta_json=meta,
-        hints=tool.hints,
-        findings=tuple(map(Finding.from_json, value["findings"])),
-        generation=0,
-        context=context_from_json(value["context"]),
-        origin="app" if value.get("origin") == "app" else "host",
-        drift=None if drift is None else Drift.of(tool, drift["kind"], drift["pinned"]),
-        _identity=lambda: identity,
-    )
-
-
-def _skill_from_json(value: Any) -> SkillRequest:
-    files = tuple(
-        SkillFile(_text(uri), _text(digest), int(size), _text(path))
-        for uri, digest, size, path in value["files"]
-    )
-    return SkillRequest(
-        id=_text(value["id"]),
-        server=_text(value["server"]),
-        name=_text(value["name"]),
-        description=_text(value["description"]),
-        uri=_text(value["skill"]),
-        files=files,
-        size=sum(file.size for file in files) if files else None,
-        ignored=tuple(map(_text, value["ignored"])),
-        digest=digest_of(files) if files else None,
-        findings=tuple(map(Finding.from_json, value["findings"])),
-        context=context_from_json(value["context"]),
-        _identity=_optional(value.get("identity")),
-    )
 
 
 def _answer_to_json(answer: Answer) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from ..catalog.finding import Finding
 from ..catalog.fingerprint import fingerprinted
 from ..catalog.hints import Hints
 from ..catalog.tool import Tool
-from ..errors import ConfigError
+from ..errors import ConfigError, McpError
 from ..protocol.canonical_json import NotJson, canonical, frozen, plain
 from ..runtime.frozen import frozen_dataclass, maker_of
 from .request import (
@@ -200,6 +200,8 @@ class ToolCall(ApprovalRequest):
         tool = Tool(text(definition["name"]), server, value["trusted"] is True, definition)
         meta, drift, identity = value["meta"], value["drift"], optional_text(value["identity"])
         address = optional_text(value["address"])
+        if type(value["generation"]) is not int:
+            raise ValueError("its generation is not a whole number")
         for given in (value["arguments"], {} if meta is None else meta):
             if type(given) is not dict:
                 raise ValueError("its arguments are not a JSON object")
@@ -211,7 +213,7 @@ class ToolCall(ApprovalRequest):
             meta_json=None if meta is None else canonical(meta),
             hints=tool.hints,
             findings=findings_from(value),
-            generation=int(value["generation"]),
+            generation=value["generation"],
             edited=value["edited"] is True,
             origin="app" if value["origin"] == "app" else "host",
             drift=None if drift is None else Drift.of(tool, drift["kind"], drift["pinned"]),
@@ -220,8 +222,23 @@ class ToolCall(ApprovalRequest):
             **common,
         )
 
+    def why_not_kept(self, remember: Remember) -> str | None:
+        return "its arguments were edited" if self.edited else None
+
+    def refusal(self, message: str, **fields: Any) -> McpError:
+        error = ApprovalRequest.refusal(self, message, **fields)
+        error.tool = self.tool.name
+        return error
+
+    @property
+    def exactly(self) -> str:
+        return digest_of([self.arguments_json, self.meta_json])
+
     def with_arguments(self, arguments: Any) -> ToolCall:
-        """The same call with other arguments, marked as edited. Raises ``NotJson``."""
+        """The same call with other arguments, marked as edited. Raises ``NotJson``, and
+        ``TypeError`` for what is no mapping."""
+        if not isinstance(arguments, Mapping):
+            raise TypeError("its arguments are not a mapping")
         return replace(self, arguments_json=canonical(arguments), edited=True)
 
     @classmethod

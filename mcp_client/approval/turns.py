@@ -8,8 +8,7 @@ from ..errors import ConfigError
 from ..runtime.cross_loop_lock import CrossLoopLock
 from .decision import Answer, ApprovalHook, Policy
 from .questions import invoke_hook, remembered_meanwhile
-from .skill_request import SkillRequest
-from .tool_call import ToolCall
+from .request import ApprovalRequest
 
 __all__ = ["OneAtATime", "one_at_a_time"]
 
@@ -24,7 +23,7 @@ class OneAtATime:
     def __repr__(self) -> str:
         return f"one_at_a_time({self._hook!r})"
 
-    async def __call__(self, call: ToolCall | SkillRequest) -> Answer:
+    async def __call__(self, call: ApprovalRequest) -> Answer:
         async with self._lock.turn() as waited:
             answer: Any = await remembered_meanwhile(call) if waited else None
             if answer is None:

@@ -173,12 +173,12 @@ async def _session(
 async def _configured(
     target: Configured, options: argparse.Namespace, chosen: dict[str, Any]
 ) -> AsyncIterator[Session]:
+    from ..approval.terminal import ask_on_terminal
     from ..host.host import Host
-    from ..host.terminal import confirm_on_terminal
 
     host = Host.from_config(
         target.config.path,
-        confirm=confirm_on_terminal if options.terminal else None,
+        confirm=ask_on_terminal if options.terminal else None,
         confirmations=_confirmations(options),
         scope=target.config.scope,
         only=[target.name],
@@ -211,8 +211,8 @@ async def _logged_in(
 
 async def started_from(target: Configured, options: argparse.Namespace) -> AnyServer:
     """What a config file says to start or to connect to, once that is allowed."""
+    from ..approval.terminal import ask_on_terminal
     from ..host.from_config import check_start
-    from ..host.terminal import confirm_on_terminal
 
     options_of = target.config._starts[target.name].first.options
     if options_of.get("include") or options_of.get("exclude"):
@@ -220,7 +220,7 @@ async def started_from(target: Configured, options: argparse.Namespace) -> AnySe
             f"--revision, --record and doctor do not go with {target.name!r}, whose config file "
             "leaves out tools: give its URL or command"
         )
-    confirm = confirm_on_terminal if options.terminal else None
+    confirm = ask_on_terminal if options.terminal else None
     seconds = Timeouts().approval
     try:
         server = await check_start(
@@ -241,7 +241,7 @@ def _denied(error: StartDenied, target: Configured) -> StartDenied:
         return error
     return StartDenied(
         f"the server was not started: what {target.config.path} runs has not been confirmed "
-        "here; run this command once at a terminal, which asks and remembers",
+        "here; run this command once at a terminal, which asks: 'a' is remembered",
         server=target.name,
         reason=error.reason,
         source=error.source,

@@ -19,12 +19,11 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..approval.decision import Remember
 from ..approval.gate import Gate
 from ..approval.questions import in_thread, write_down
 from ..approval.skill_request import SKILL_FINDING
@@ -79,10 +78,13 @@ class Skills:
         audit: Audit | None,
         pins: Pins | None,
         origin: str,
+        identity: Callable[[], str | None],
     ) -> None:
-        """``origin`` is a prefix that makes the ids of this session's loads unique."""
+        """``origin`` is a prefix that makes the ids of this session's loads unique, ``identity``
+        gives what the server is."""
         self._requests = requests
         self._gate = gate
+        self._identity = identity
         self._audit = audit
         self._pins = None if pins is None else SkillPins(pins)
         self._origin = origin
@@ -142,25 +144,22 @@ class Skills:
         if entry.dynamic:
             findings.append(_DYNAMIC)
         findings += text_findings(_texts(entry.raw))
-        identity = self._gate.memory.identity()
-        request = entry.request(id, tuple(findings), context, identity)
+        request = entry.request(id, tuple(findings), context, self._identity())
         if load is not None:
             await load.open_load(request)
         if self._pins is not None:
             self._pins.refuse(request.server, request.uri, drift)
         if load is not None:
             load.asking()
-        answer = await self._gate.approve_skill(request)
-        remember = Remember.of(answer.remember)
-        for_good = remember is not None and remember.scope == "always"
+        verdict = await self._gate.decide(request)
         if load is not None:
-            load.allowed(answer.source, answer.reason, answer.by, answer.expires)
+            load.allowed(verdict.source, verdict.reason, verdict.by, verdict.expires)
             load.sending()
         reader = SkillReader(entry, self._limits.skill_bytes, self._ask)
         traffic = None if load is None else load.traffic
         text = _verified(entry, await reader.read("SKILL.md", timeout, traffic))
         if self._pins is not None:
-            keep = partial(self._pins.loaded, for_good=for_good)
+            keep = partial(self._pins.loaded, for_good=verdict.for_good)
             await write_down(
                 f"{entry.server}: the skill", keep, entry.server, entry.uri, entry.files
             )

@@ -21,12 +21,14 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from ..approval.gate import Allow
+from ..approval.memory import ApprovalMemory
 from ..errors import (
+    CallDenied,
     CallTimeout,
     ConfigError,
     ConnectionLost,
@@ -50,7 +52,8 @@ from .question_limits import LIMIT_EXCEEDED, QuestionLimits
 
 if TYPE_CHECKING:
     from ..approval.tool_call import ToolCall
-    from .handlers import Handlers, SamplingRequest
+    from .handlers import Handlers
+    from .sampling_gate import SamplingGate
     from .wire_format import HandlerRequest, RequestRefused
 
 __all__ = ["URL_REQUIRED", "Dispatcher"]
@@ -72,7 +75,11 @@ class Dispatcher:
     ``wire_format`` and ``handlers`` are imported with the first request: few servers send any.
     """
 
-    def __init__(self, handlers: Handlers | None, context: SessionContext) -> None:
+    def __init__(
+        self, handlers: Handlers | None, context: SessionContext, memory: ApprovalMemory
+    ) -> None:
+        """``memory`` is that of the session: what was decided in it."""
+        self._memory = memory
         self._handlers = handlers
         self._server = context.server
         self._timeouts = context.timeouts
@@ -103,6 +110,8 @@ class Dispatcher:
     async def aclose(self) -> None:
         """Cancel every handler. Calls that wait for one raise ``ConnectionLost``."""
         self._closed = True
+        if "_sampling_gate" in vars(self):
+            self._sampling_gate.close()
         for scope in list(self._in_callers):
             scope.cancel()
         if self._tasks is not None:
@@ -280,11 +289,13 @@ class Dispatcher:
             kinds = ", ".join(sorted({type(one).__name__ for one in requests.values()}))
             self._stats.refused_questions += 1
             _log.warning("%s: %s was not answered: %s", self._server, kinds, error)
+            cause = error.__cause__
+            why = f": {cause.reason}" if isinstance(cause, CallDenied) else ""
             raise Unanswered(
-                f"the server asked back ({kinds}) and got no answer: {error}",
+                f"the server asked back ({kinds}) and got no answer: {error}{why}",
                 result=round.result,
                 server=self._server,
-            ) from error.__cause__
+            ) from cause
         return answers
 
     def _parse_of_round(
@@ -440,7 +451,7 @@ class Dispatcher:
         with anyio.move_on_after(self._timeouts.approval):
             try:
                 if isinstance(request, SamplingRequest):
-                    await self._approve_sampling(request)
+                    await self._sampling_gate.approve(request)
                 answer = await self._call_handler(request)
                 return encode_answer(request, answer, era is not None and era.full_forms)
             except (RequestRefused, InvalidHandlerAnswer):
@@ -470,19 +481,12 @@ class Dispatcher:
             return await invoke_callback(handlers.roots, request)
         return handlers.roots
 
-    async def _approve_sampling(self, request: SamplingRequest) -> None:
-        from .wire_format import REJECTED, RequestRefused
+    @cached_property
+    def _sampling_gate(self) -> SamplingGate:
+        from .sampling_gate import SamplingGate
 
-        hook = None if self._handlers is None else self._handlers.sampling_approval
-        if hook is None:
-            return
-        try:
-            verdict = await invoke_callback(hook, request)
-        except Exception as error:  # noqa: BLE001 - it fails closed: an error means no
-            self._log_failure("the sampling approval hook", error)
-            verdict = None
-        if type(verdict) is not Allow or verdict.arguments is not None:
-            raise RequestRefused(REJECTED, "User rejected sampling request")
+        assert self._handlers is not None
+        return SamplingGate(self._handlers, self._timeouts.approval, self._memory)
 
     def _log_failure(self, what: str, error: BaseException) -> None:
         """Log an exception of the host's code: the first of its kind with its traceback."""

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ..approval.gate import Allow, Deny
+from ..approval.decision import ApprovalHook, Policy, check_hook
 from ..approval.sampling_request import SamplingMessage, SamplingRequest
 from ..errors import ConfigError
 from ..protocol.consent_url import address_of
@@ -171,7 +171,6 @@ class LogMessage:
 
 ElicitationHandler: TypeAlias = Callable[[ElicitRequest], Any | Awaitable[Any]]
 SamplingHandler: TypeAlias = Callable[[SamplingRequest], Any | Awaitable[Any]]
-SamplingApproval: TypeAlias = Callable[[SamplingRequest], Allow | Deny | Awaitable[Allow | Deny]]
 RootsHandler: TypeAlias = Callable[[RootsRequest], Any | Awaitable[Any]]
 LogHandler: TypeAlias = Callable[[LogMessage], Awaitable[None] | None]
 
@@ -192,9 +191,8 @@ class Handlers:
     - ``roots``: From ``RootsRequest`` to a list of ``Root``, URIs or dicts; or the list, if it is
       fixed.
     - ``log``: Called with each ``LogMessage``, in order, one at a time.
-    - ``sampling_approval``: From ``SamplingRequest`` to ``Allow`` or ``Deny``, called before
-      ``sampling``. An exception or any other answer means no. Without one, ``sampling`` itself has
-      to ask a person. Ready-made: ``ask_on_terminal``.
+    - ``sampling_approval``: What ``connect(approval=...)`` takes, asked with a ``SamplingRequest``
+      before ``sampling`` is called. Without one, ``sampling`` itself has to ask a person.
     - ``elicitation_modes``: The modes that ``elicitation`` can handle.
     - ``sampling_tools``: Whether ``sampling`` supports ``tools`` and ``tool_choice``.
     - ``log_level``: The lowest level to be sent. None: with a ``log``, "info" in the stateless era,
@@ -205,13 +203,14 @@ class Handlers:
     sampling: SamplingHandler | None = None
     roots: RootsHandler | Sequence[Root] | None = None
     log: LogHandler | None = None
-    sampling_approval: SamplingApproval | None = None
+    sampling_approval: ApprovalHook | Policy | None = None
     elicitation_modes: tuple[str, ...] = ("form", "url")
     sampling_tools: bool = False
     log_level: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("elicitation", "sampling", "log", "sampling_approval"):
+        check_hook("Handlers(sampling_approval)", self.sampling_approval)
+        for name in ("elicitation", "sampling", "log"):
             given = getattr(self, name)
             if given is not None and not callable(given):
                 raise ConfigError(f"Handlers({name}={given!r}): give a function")

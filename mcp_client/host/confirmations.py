@@ -1,7 +1,7 @@
 """Which servers of config files a person has confirmed: the file behind ``confirmations=``.
 
 ```python
-Host.from_config(".mcp.json", confirm=confirm_on_terminal, confirmations="confirmed.json")
+Host.from_config(".mcp.json", confirm=ask_on_terminal, confirmations="confirmed.json")
 ```
 
 A yes is for one server of one file, by the digest of everything that was shown and of what the

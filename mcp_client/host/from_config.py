@@ -1,8 +1,9 @@
 """``Host.from_config``: a host of a config file's servers, each started only once that is allowed.
 
 2026-07-28 and 2025-11-25 ``basic/security_best_practices`` (local server compromise), SEP-1024.
-What decides, in this order: a yes that is remembered for exactly this; ``confirm``; without one,
-the place of the file: a person's own settings are started, and nothing of a project's file is.
+What decides, in one gate, in this order: a policy given as ``confirm``; a yes that is remembered
+for exactly this; a hook given as ``confirm``; without one, the place of the file: a person's own
+settings are started, and nothing of a project's file is.
 
 Entering the host waits for an answer as long as a remembered one takes, a second at most. A server
 that waits for an answer is "idle"; it is connected as soon as there is a yes. After a no its status
@@ -11,19 +12,21 @@ says why, and ``host.session(name)`` and ``host.reconnect(name)`` ask again.
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import anyio
+import anyio.from_thread
 
-from ..approval.questions import invoke_hook
+from ..approval.decision import check_hook
+from ..approval.gate import Allow, Answer, ApprovalHook, Deny, Gate, Policy, Remember
+from ..approval.request import ApprovalRequest
 from ..approval.start_request import StartRequest
-from ..errors import ConfigError, McpError, StartDenied
+from ..approval.terminal import ask_on_terminal
+from ..errors import ConfigError, StartDenied
 from ..runtime.limits import Timeouts
-from ..runtime.safe_text import safe_text
 from .config import Config, load_config
 from .config_places import Scope
 from .config_problem import ConfigProblem
@@ -31,16 +34,12 @@ from .config_start import Start
 from .confirmations import Confirmations, ConfirmationStore
 from .server_config import ServerConfig, StartGate
 
-__all__ = ["Confirm", "check_start", "host_from_config"]
+__all__ = ["check_start", "host_from_config"]
 
-Confirm: TypeAlias = "Callable[[StartRequest], bool | Awaitable[bool]]"
-"""Asked before a server is started for the first time. Only True means yes."""
-
-_log = logging.getLogger("mcp_client")
 _MOST_TOLD = 3
 _ADVICE = (
-    "give Host.from_config(confirm=confirm_on_terminal), or a function from StartRequest to True "
-    "or False, and confirmations=FILE to keep the answer"
+    "give Host.from_config(confirm=ask_on_terminal), or a function from StartRequest to Allow or "
+    "Deny, and confirmations=FILE to keep the answer of Allow(remember='always')"
 )
 
 
@@ -58,7 +57,7 @@ H = TypeVar("H", bound=_GatedHost)
 def host_from_config(
     kind: Callable[..., H],
     path: str | os.PathLike[str],
-    confirm: Confirm | None,
+    confirm: ApprovalHook | Policy | None,
     confirmations: ConfirmationStore | str | os.PathLike[str] | None,
     *,
     scope: Scope | None,
@@ -66,11 +65,8 @@ def host_from_config(
     only: Collection[str] | None,
     options: dict[str, Any],
 ) -> H:
-    if confirm is not None and not callable(confirm):
-        raise ConfigError(
-            f"confirm={confirm!r}: give a function from StartRequest to True or False"
-        )
-    store = Confirmations.of(confirmations)
+    check_hook("confirm", confirm)
+    Confirmations.of(confirmations)  # raises before the file is read
     config = load_config(path, scope=scope, inputs=inputs)
     if not config.servers and config.problems:
         raise ConfigError(f"no server can be used: {_main_problems(config)}")
@@ -82,43 +78,37 @@ def host_from_config(
     starts = config._starts
     host = kind({name: start.first.config(timeouts) for name, start in starts.items()}, **options)
     host.problems = config.problems
+    gate = _gate(confirm, confirmations, timeouts.approval)
     for name, start in starts.items():
-        if confirm is not None or config.scope == "project":
-            gate = partial(_gated, start, confirm, store, timeouts)
-            host._set_start_gate(name, gate)
+        host._set_start_gate(name, partial(_decided, start, gate, timeouts))
     return host
 
 
-async def _gated(
-    start: Start, confirm: Confirm | None, store: ConfirmationStore, timeouts: Timeouts
-) -> McpError | ServerConfig | None:
-    """The files and programs that the file names are looked at now, because somebody is asked."""
+async def _decided(start: Start, gate: Gate, timeouts: Timeouts) -> ServerConfig | None:
+    """The files and programs that the file names are looked at now, because somebody is asked.
+    What is to be started instead of what was known before, if anything. Raises ``StartDenied``."""
     try:
         request = await anyio.to_thread.run_sync(start.request)
     except ConfigError as error:
         name = start.first.name
         text = f"the server was not started: {error.message}"
-        return StartDenied(text, server=name, reason=error.message, source="gate")
-    refused = await _Gate(request, confirm, store, timeouts.approval).answer()
-    return refused or (None if start.is_read else start.config(timeouts))
+        raise StartDenied(text, server=name, reason=error.message, source="gate") from None
+    await gate.decide(request)
+    return None if start.is_read else start.config(timeouts)
 
 
 async def check_start(
     config: Config,
     name: str,
-    confirm: Confirm | None,
+    confirm: ApprovalHook | Policy | None,
     confirmations: ConfirmationStore | str | os.PathLike[str] | None,
     seconds: float,
 ) -> ServerConfig:
     """Ask, as ``Host.from_config`` does, whether this server of the file may be started, and return
     it. Raises ``StartDenied`` where it may not."""
     start = config._starts[name]
-    if confirm is not None or config.scope == "project":
-        store = Confirmations.of(confirmations)
-        answer = await _gated(start, confirm, store, Timeouts(approval=seconds))
-        if isinstance(answer, McpError):
-            raise answer
-    return start.config()
+    gate = _gate(confirm, confirmations, seconds)
+    return await _decided(start, gate, Timeouts(approval=seconds)) or start.config()
 
 
 def _main_problems(config: Config) -> str:
@@ -129,60 +119,46 @@ def _main_problems(config: Config) -> str:
     return text if more <= 0 else f"{text}; and {more} more: load_config(path).problems"
 
 
-class _Gate:
-    """Whether one server may be started. A ``StartGate`` of the host."""
+class _Confirmed:
+    """The yeses of a ``ConfirmationStore``, as a gate asks for them: in a thread."""
 
-    def __init__(
-        self,
-        request: StartRequest,
-        confirm: Confirm | None,
-        store: ConfirmationStore,
-        seconds: float,
-    ) -> None:
-        self._request = request
-        self._confirm = confirm
+    waits = True
+    is_empty = False
+
+    def __init__(self, store: ConfirmationStore) -> None:
         self._store = store
-        self._seconds = seconds
 
-    async def answer(self) -> McpError | None:
-        request = self._request
-        if await self._store.is_confirmed(request):
+    def recall(self, request: ApprovalRequest) -> Allow | None:
+        if not anyio.from_thread.run(self._store.is_confirmed, request):  # type: ignore[arg-type]
             return None
-        if self._confirm is None:
-            return self._denied(
-                f"it has not been confirmed, and {request.path} is not one of your own settings "
-                f"but may have come with a project: {_ADVICE}",
-                "gate",
-            )
-        answer: Any = None
-        with anyio.move_on_after(self._seconds) as scope:
-            try:
-                answer = await invoke_hook(self._confirm, request)  # type: ignore[arg-type]
-            except StartDenied as error:
-                return error
-            except Exception as error:  # noqa: BLE001 - any failure of the host's hook means no
-                _log.warning("%s: confirm raised", request.server, exc_info=True)
-                return self._denied(f"confirm raised {type(error).__name__}", "gate")
-        if scope.cancelled_caught:
-            return self._denied(f"there was no answer within {self._seconds:g} s", "gate")
-        if answer is not True:
-            if answer is not False:
-                kind = type(answer).__name__
-                return self._denied(f"confirm returned a {kind}, not True or False", "gate")
-            return self._denied("the answer was no", "hook")
-        try:
-            await self._store.confirm(request)
-        except Exception:  # noqa: BLE001 - a yes is a yes, whether it can be kept or not
-            _log.warning(
-                "%s: the confirmation cannot be kept, and is asked for again next time",
-                request.server,
-                exc_info=True,
-            )
-        return None
+        return Allow(reason="it was confirmed before", source="memory")
 
-    def _denied(self, why: str, source: str) -> StartDenied:
-        name = safe_text(self._request.server, 60)
-        done = "started" if self._request.command is not None else "connected to"
-        return StartDenied(
-            f"the server was not {done}: {why}", server=name, reason=why, source=source
-        )
+    def keep(self, request: ApprovalRequest, remember: Remember, by: str | None) -> None:
+        try:
+            anyio.from_thread.run(self._store.confirm, request)  # type: ignore[arg-type]
+        except ConfigError:
+            raise
+        except Exception as error:  # a yes is a yes, whether it can be kept or not
+            kind = type(error).__name__
+            raise ConfigError(f"the store of confirmations raised {kind}") from error
+
+
+def _gate(
+    confirm: ApprovalHook | Policy | None,
+    confirmations: ConfirmationStore | str | os.PathLike[str] | None,
+    seconds: float,
+) -> Gate:
+    check_hook("confirm", confirm)
+    fallback = _by_its_place if confirm is None else ask_on_terminal
+    return Gate(confirm, seconds, fallback, _Confirmed(Confirmations.of(confirmations)))
+
+
+async def _by_its_place(request: StartRequest) -> Answer:
+    """What a person's own settings name may be started; nothing else, without a yes."""
+    if request.scope == "user":
+        return Allow(reason="it is one of your own settings", source="rule")
+    return Deny(
+        f"it has not been confirmed, and {request.path} is not one of your own settings but may "
+        f"have come with a project: {_ADVICE}",
+        source="gate",
+    )

@@ -41,11 +41,11 @@ from .status import ServerStatus, StatusEvents, StatusWatch
 from .tools import HostTools
 
 if TYPE_CHECKING:
+    from ..approval.gate import ApprovalHook, Policy
     from ..extensions.tasks import Task
     from .config_places import Scope
     from .config_problem import ConfigProblem
     from .confirmations import ConfirmationStore
-    from .from_config import Confirm
 
 __all__ = ["Host"]
 
@@ -109,7 +109,7 @@ class Host(LibraryOfHost):
         cls,
         path: str | os.PathLike[str],
         *,
-        confirm: Confirm | None = None,
+        confirm: ApprovalHook | Policy | None = None,
         confirmations: ConfirmationStore | str | os.PathLike[str] | None = None,
         scope: Scope | None = None,
         inputs: Mapping[str, str] | None = None,
@@ -118,10 +118,11 @@ class Host(LibraryOfHost):
     ) -> Host:
         """A host of the servers in a config file, each started only once that is allowed.
 
-        ``confirm``, async or not, is asked with a ``StartRequest`` before a server is started or
-        connected to for the first time; only True means yes. ``confirmations`` is where a yes is
-        kept, the path of a file or a ``ConfirmationStore``; it holds until anything changes in
-        what the file says of the server. Without ``confirm`` and without a yes that is kept, the
+        ``confirm`` takes what ``approval`` takes, and is asked with a ``StartRequest`` before a
+        server is started or connected to for the first time; ``approval`` never stands in for it.
+        ``confirmations`` is where ``Allow(remember="always")`` is kept, the path of a file or a
+        ``ConfirmationStore``; it holds until anything changes in what the file says of the server.
+        Without ``confirm`` and without a yes that is kept, the
         servers of a person's own settings are started and those of any other file are not: their
         status says why. Entering does not wait for a person; until there is an answer the server
         is "idle" and its tools are missing: ``await host.session(name)`` waits for the answer, and

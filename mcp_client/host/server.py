@@ -280,13 +280,12 @@ class HostedServer:
     async def _ask(self) -> None:
         assert self.gate is not None
         self._set("idle", None)
-        refused: McpError | ServerConfig | None
+        refused: McpError | None = None
         try:
             with anyio.fail_after(self._timeouts.approval + 1):  # a gate has that clock itself
-                refused = await self.gate()
-            if isinstance(refused, ServerConfig):
-                self._use(refused)
-                refused = None
+                config = await self.gate()
+            if config is not None:
+                self._use(config)
         except TimeoutError:
             seconds = self._timeouts.approval
             refused = ConfigError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ..approval.constraints import glob
 from ..approval.decision import ApprovalHook, Policy
 from ..catalog.trust import Trust
-from ..errors import ConfigError, McpError
+from ..errors import ConfigError
 from ..runtime.limits import Limits, Timeouts
 from ..session.tool_validation import Strictness
 from ..transports.base import Transport
@@ -27,10 +27,10 @@ AnyServer: TypeAlias = (
 )
 """Whatever ``connect`` takes."""
 
-StartGate: TypeAlias = "Callable[[], Awaitable[McpError | ServerConfig | None]]"
-"""Asked before a server is started for the first time: None to start it, what to start in its
-place, or why it is not started, which becomes the ``error`` of its status. It may take as long as a
-person does."""
+StartGate: TypeAlias = "Callable[[], Awaitable[ServerConfig | None]]"
+"""Asked before a server is started for the first time: None to start it, or what to start in its
+place. Raises why it is not started, which becomes the ``error`` of its status. It may take as long
+as a person does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

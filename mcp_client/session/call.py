@@ -73,6 +73,7 @@ __all__ = ["Approved", "Caller"]
 
 _LOGINS = 3
 """Times that somebody may be asked to log in for one call."""
+_OF_ARGUMENTS = ("broken_arguments", "unchecked_arguments")
 Approved = NewType("Approved", ToolCall)
 """A call that the gate said yes to, not yet used."""
 
@@ -99,6 +100,7 @@ class Caller:
         self._rounds = rounds
         self._gate = setup.gate
         self._pins = setup.pins
+        self._identity = setup.memory.identity
         self._audit = setup.audit
         self._secrets = setup.secrets
         self._retry = setup.retry
@@ -269,7 +271,7 @@ class Caller:
             origin=call.origin,
             _address=self._address,
             drift=drift,
-            _identity=self._gate.memory.identity,
+            _identity=self._identity,
         )
         return frozen, arguments
 
@@ -289,6 +291,15 @@ class Caller:
         log_problem("argument object", frozen.server, frozen.tool.name, problem)
         return replace(frozen, findings=(*frozen.findings, finding))
 
+    async def _with_problem_of_edit(self, call: CallState, edited: ToolCall) -> ToolCall:
+        """The approver's call with what is wrong with its arguments, in place of the caller's."""
+        arguments = json.loads(edited.arguments_json)
+        kept = tuple(one for one in edited.findings if one.kind not in _OF_ARGUMENTS)
+        edited = replace(edited, findings=kept)
+        if call.plan.input.is_known_valid(arguments):
+            return edited
+        return await self._with_problem(call, edited, arguments)
+
     async def _approve(self, call: CallState, frozen: ToolCall) -> Approved:
         plan = call.plan
         if call.validation != "off" and not (plan.output is None or plan.output.is_sound):
@@ -296,18 +307,14 @@ class Caller:
         if self._pins is not None:
             self._pins.refuse(frozen.tool)
         call.entry.asking()
+        check = partial(self._with_problem_of_edit, call)
         if call.span is None:
-            verdict = await self._gate.approve(frozen, call.once)
+            verdict = await self._gate.decide(frozen, call.once, check)
         else:
             with call.span.approval():
-                verdict = await self._gate.approve(frozen, call.once)
-        approved = verdict.call
+                verdict = await self._gate.decide(frozen, call.once, check)
+        approved = verdict.request
         call.entry.decided(approved, verdict.source, verdict.reason, verdict.by, verdict.expires)
-        if approved.edited:
-            arguments = json.loads(approved.arguments_json)
-            if not plan.input.is_known_valid(arguments):
-                approved = await self._with_problem(call, approved, arguments)
-            self._gate.refuse(approved)
         if call.retry is not None:  # from here on, the gate recalls this yes for the same call
             call.once.keep(frozen, approved, verdict.by)
         if verdict.for_good and self._pins is not None and self._pins.has_drifted(frozen.tool):

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from .._version import __version__
-from ..approval.decision import Allow, Deny
+from ..approval.decision import check_hook
 from ..approval.gate import Answer, ApprovalHook, Gate, Policy
 from ..approval.memory import ApprovalMemory
 from ..approval.remembered import Answers
-from ..approval.tool_call import ToolCall
+from ..approval.request import ApprovalRequest
 from ..catalog.trust import Trust, trust_of
 from ..errors import ConfigError
 from ..extensions.extension import Extension, declare
@@ -116,7 +116,7 @@ def connect(
     """
     _check_types(timeouts, limits, client_info, retry)
     _check_texts(name, revision, validation, argument_validation)
-    _check_approval(approval)
+    check_hook("approval", approval)
     capabilities = {} if handlers is None else _handlers(handlers).capabilities
     client = declare(ClientDeclaration(client_info or _ourselves(), capabilities), extensions)
     transport = _transport(server)
@@ -129,13 +129,13 @@ def connect(
     recorder = _audit(name, transport, audit, audit_failure, redaction)
     if recorder is not None:
         recorder.secrets = secrets
-    if recorder is not None:
         for store in filter(None, (memory.session, memory.store)):
             store.observers.add(recorder)
     setup = Setup(
         name=name,
         trusted=trust_of(trusted),
         gate=Gate(approval, timeouts.approval, _ask_on_terminal, memory),
+        memory=memory,
         timeouts=timeouts,
         limits=limits or Limits(),
         validation=validation,
@@ -193,25 +193,6 @@ def _check_type(option: str, value: object, kind: type, example: str) -> None:
         raise ConfigError(f"{option}={value!r}: give {example}")
 
 
-def _check_approval(approval: object) -> None:
-    """``Allow`` and ``True`` look like answers, and a hook has to give one for each call."""
-    if approval is None or isinstance(approval, Policy):
-        return
-    if isinstance(approval, type) and issubclass(approval, Allow | Deny | ToolCall):
-        shown = approval.__name__
-    elif isinstance(approval, Allow | Deny | bool):
-        shown = repr(approval)
-    elif callable(approval):
-        return
-    else:
-        raise ConfigError(f"approval={approval!r}: give a function from ToolCall to Allow or Deny")
-    every = "deny_all" if approval is False or "Deny" in shown else "allow_all"
-    raise ConfigError(
-        f"approval={shown} is an answer and not a hook: give {every} to answer every call so, or a "
-        "function from ToolCall to Allow or Deny"
-    )
-
-
 def _transport(server: Any) -> Transport:
     if isinstance(server, Transport):
         return server
@@ -255,10 +236,10 @@ def _advice(server: object) -> str:
 # What only some sessions have is loaded only for them: it would be half of ``import mcp_client``.
 
 
-async def _ask_on_terminal(call: ToolCall) -> Answer:
+async def _ask_on_terminal(request: ApprovalRequest) -> Answer:
     from ..approval.terminal import ask_on_terminal
 
-    return await ask_on_terminal(call)
+    return await ask_on_terminal(request)
 
 
 def _handlers(handlers: Any) -> Handlers:

@@ -79,7 +79,7 @@ class Session(LibraryOfSession, SkillsOfSession):
         self._origin = os.urandom(4).hex()
         self._opened = False
         self._why_left_out: Callable[[str], str | None] | None = None
-        self._dispatcher = Dispatcher(setup.handlers, self._context)
+        self._dispatcher = Dispatcher(setup.handlers, self._context, setup.memory)
         self._logs = ServerLog(setup.handlers, self._context)
         self._incoming = Incoming(self._context, self._dispatcher, self._logs)
         self._connection = Connection(
@@ -143,7 +143,7 @@ class Session(LibraryOfSession, SkillsOfSession):
 
         What is remembered always is in the store that ``connect(answers=...)`` was given.
         """
-        return self._setup.gate.memory.session
+        return self._setup.memory.session
 
     # ------------------------------------------------------------------- tools
 
@@ -339,6 +339,7 @@ class Session(LibraryOfSession, SkillsOfSession):
             audit=setup.audit,
             pins=setup.pins,
             origin=self._origin,
+            identity=setup.memory.identity,
         )
 
     # ------------------------------------------------------- what the server asks and says
@@ -435,8 +436,8 @@ class Session(LibraryOfSession, SkillsOfSession):
         setup = self._setup
         if setup.pins is not None:
             await anyio.to_thread.run_sync(setup.pins.read)  # unusable: then nothing is started
-        if setup.gate.memory.store is not None:
-            await anyio.to_thread.run_sync(setup.gate.memory.store.list)  # likewise
+        if setup.memory.store is not None:
+            await anyio.to_thread.run_sync(setup.memory.store.list)  # likewise
         self._source = ListSource.of(self._reads, current().now)
         self._subscriptions = Subscriptions(self.name, self._timeouts, self._limits)
         self._catalog = Catalog(

@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ..approval.gate import Gate
+from ..approval.memory import ApprovalMemory
 from ..catalog.trust import Trust
 from ..protocol.capabilities import ClientDeclaration
 from ..runtime.frozen import frozen_dataclass
@@ -30,6 +31,7 @@ class Setup:
     name: str
     trusted: Trust
     gate: Gate
+    memory: ApprovalMemory
     timeouts: Timeouts
     limits: Limits
     validation: Strictness

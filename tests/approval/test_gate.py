@@ -180,7 +180,6 @@ def test_every_public_function_of_the_package_is_known_to_this_test() -> None:
     assert functions == {
         "allow_all",
         "ask_on_terminal",
-        "confirm_on_terminal",
         "deny_all",
         "elicit_on_terminal",
         "find_configs",

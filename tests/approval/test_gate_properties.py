@@ -153,7 +153,7 @@ class World:
     served: int = 0
     session: Session | None = None
     given: list[tuple[ToolCall, Allow]] = field(default_factory=list)
-    verdicts: list[Verdict] = field(default_factory=list)
+    verdicts: list[Verdict[Any]] = field(default_factory=list)
     sent: list[str] = field(default_factory=list)
     at_once: bool = False
 
@@ -199,18 +199,18 @@ class World:
     def judge(self) -> None:
         for verdict in self.verdicts:
             assert any(self.covers(*one, verdict) for one in self.given), verdict
-        said = [verdict.call.arguments_json for verdict in self.verdicts]
+        said = [verdict.request.arguments_json for verdict in self.verdicts]
         for arguments in self.sent:
             said.remove(arguments)
 
-    def covers(self, asked: ToolCall, allow: Allow, verdict: Verdict) -> bool:
-        call = verdict.call
+    def covers(self, asked: ToolCall, allow: Allow, verdict: Verdict[Any]) -> bool:
+        call = verdict.request
         if call.tool.fingerprint != asked.tool.fingerprint:
             return False
         if repr(call.context) != repr(asked.context):
             return False
         wanted = asked.arguments if allow.arguments is None else allow.arguments
-        same = call.id == asked.id and call.arguments_json == canonical(wanted)
+        same: bool = call.id == asked.id and call.arguments_json == canonical(wanted)
         if verdict.source != "memory":
             return same
         remember = Remember.of(allow.remember)
@@ -261,9 +261,9 @@ def test_no_call_runs_under_an_approval_for_another_fingerprint_or_other_argumen
             yield answers[-1][0], 0
 
     world = World(script(), at_once=at_once)
-    approve = Gate.approve
+    approve = Gate.decide
 
-    async def heard(gate: Gate, call: ToolCall, *rest: Any) -> Verdict:
+    async def heard(gate: Gate, call: ToolCall, *rest: Any) -> Verdict[Any]:
         verdict = await approve(gate, call, *rest)
         world.verdicts.append(verdict)
         return verdict
@@ -290,7 +290,7 @@ def test_no_call_runs_under_an_approval_for_another_fingerprint_or_other_argumen
                     for arguments, context in zip(calls, contexts, strict=False):
                         await world.call(arguments, context)
 
-    with patch.object(Gate, "approve", heard):
+    with patch.object(Gate, "decide", heard):
         run(story, backend)
     world.judge()
 

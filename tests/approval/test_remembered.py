@@ -176,7 +176,7 @@ async def test_an_edited_call_is_not_remembered_beyond_itself(
         assert session.answers.list() == ()
     assert len(server.asked) == 2
     assert server.sent == [{"n": 7}] * 2
-    assert "edits the arguments is not remembered" in caplog.text
+    assert "its arguments were edited" in caplog.text
 
 
 @pytest.mark.parametrize("scope", ["session", "always"])
@@ -895,14 +895,14 @@ async def test_a_yes_to_one_call_keeps_the_arguments_as_they_were_approved() -> 
     mine: dict[str, Any] = {"path": "/tmp", "deep": {"n": 1}}
     once, call = OneCallApproval(), call_of()
     gate = Gate(lambda _: Allow(mine, remember="call"), 5)
-    first = await gate.approve(call, once)
+    first = await gate.decide(call, once)
     mine["path"] = "/etc"
     mine["deep"]["n"] = 2
-    again = await gate.approve(call, once)
+    again = await gate.decide(call, once)
     assert again.source == "memory"
     assert (
-        again.call.arguments_json
-        == first.call.arguments_json
+        again.request.arguments_json
+        == first.request.arguments_json
         == canonical({"path": "/tmp", "deep": {"n": 1}})
     )
 

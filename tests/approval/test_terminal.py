@@ -311,7 +311,7 @@ async def test_a_cancelled_question_is_withdrawn(desk: Desk) -> None:
 
 async def test_a_question_whose_time_runs_out_is_withdrawn(desk: Desk) -> None:
     with pytest.raises(CallDenied) as denied:
-        await Gate(desk.ask, 0.2).approve(call_of())
+        await Gate(desk.ask, 0.2).decide(call_of())
     assert "none within 0.2 s" in denied.value.reason
     screen = await desk.screen()
     # Time may have run out before the question was there, on a machine that is very slow.
@@ -579,7 +579,7 @@ async def test_a_question_that_waited_is_not_asked_if_an_answer_covers_it_meanwh
     said: list[str] = []
 
     async def ask() -> None:
-        said.append((await gate.approve(call_of())).source)
+        said.append((await gate.decide(call_of())).source)
 
     async with anyio.create_task_group() as group:
         for _ in range(3):

@@ -76,7 +76,8 @@ async def test_the_prompt_is_shown_before_the_model_is_asked(desk: Desk) -> None
         "User         | Write a haiku.",
         "  y  yes, this once          n  no          v  view all",
         "  s  Until the session ends",
-        "s covers     | Every request of poet for the model, until the session ends.",
+        "s covers     | Other prompts of poet with the same system prompt, tools, model",
+        "             : and limits, until the session ends.",
         "Ask the model? [y/N/s/v] y",
     ]
 

@@ -119,7 +119,7 @@ def test_a_server_of_a_project_is_asked_about_once(tmp_path: Path) -> None:
     words = ["tools", "sky", "--config", str(config)]
     child = at_terminal(*words, home=tmp_path)
     child.expect(r"Start it\? ")
-    child.sendline("y")
+    child.sendline("a")
     assert ended(child)[0] == 0
     status, text = ended(at_terminal(*words, home=tmp_path))
     assert (status, "Start it?" in text) == (0, False)

@@ -480,7 +480,7 @@ async def test_a_remembered_yes_is_for_the_same_files_only(
         await session.load_skill(PDF)
         assert len(hook.requests) == 3
         kept = session.answers.list() if scope == "session" else answers.list()
-        assert {(one.tool, one.skill) for one in kept} == {(PDF, True)}
+        assert {(one.tool, one.kind) for one in kept} == {(PDF, "skill")}
         (session.answers if scope == "session" else answers).clear()
         await session.load_skill(PDF)
         assert len(hook.requests) == 4
@@ -525,9 +525,9 @@ def test_an_answer_about_a_skill_covers_no_tool_even_of_that_fingerprint() -> No
     fingerprint = call.tool.fingerprint
     tool = Remembered(fingerprint=fingerprint, scope="session", **kept)  # type: ignore[arg-type]
     assert tool.covers(call, "x")
-    assert not replace(tool, skill=True).covers(call, "x")
+    assert not replace(tool, kind="skill").covers(call, "x")
     request = request_of()
-    assert replace(tool, skill=True, fingerprint=request.digest or "").replaces(tool) is False
+    assert replace(tool, kind="skill", fingerprint=request.digest or "").replaces(tool) is False
 
 
 async def test_an_answer_with_constraints_is_not_remembered_for_a_skill() -> None:
@@ -794,8 +794,8 @@ async def test_a_ticket_for_a_skill_is_good_for_the_same_files_once(tmp_path: Pa
         with pytest.raises(CallPending) as pending:
             await session.load_skill(PDF)
         (shown,) = await anyio.to_thread.run_sync(lambda: ApprovalQueue(store=store).pending)
-        assert isinstance(shown.call, SkillRequest)
-        assert [file.path for file in shown.call.files] == ["SKILL.md", "references/FORMS.md"]
+        assert isinstance(shown.request, SkillRequest)
+        assert [file.path for file in shown.request.files] == ["SKILL.md", "references/FORMS.md"]
         ticket = pending.value.ticket
         await anyio.to_thread.run_sync(lambda: queue.decide(ticket, Allow(), by="bo"))
         change(server)

@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from mcp_client import Decline, ElicitRequest, Handlers
+from mcp_client.approval.memory import ApprovalMemory
 from mcp_client.handlers.dispatcher import Dispatcher
 from mcp_client.protocol.jsonrpc import Request
 from mcp_client.runtime.event_loop import current
@@ -74,7 +75,7 @@ def test_a_request_that_cannot_be_handled_is_answered_and_the_clocks_go_on(
     broken: str, tasks: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     handlers = Handlers(elicitation=lambda request: Decline())
-    dispatcher = Dispatcher(handlers, SessionContext("desk"))
+    dispatcher = Dispatcher(handlers, SessionContext("desk"), ApprovalMemory())
     backend: Any = FewTasks(tasks)
     line: Any = Line()
     era: Any = FormsEra()
@@ -103,7 +104,7 @@ async def test_handlers_of_other_connections_are_cancelled_and_those_of_this_one
             raise
         return Decline()
 
-    dispatcher = Dispatcher(Handlers(elicitation=handler), SessionContext("desk"))
+    dispatcher = Dispatcher(Handlers(elicitation=handler), SessionContext("desk"), ApprovalMemory())
     dispatcher.start(current())
     old, new, era, clocks = Line(), Line(), FormsEra(), Clocks()
     for line in (old, new):

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mcp_client import (
+    Allow,
     Config,
     ConfigError,
     Host,
@@ -98,10 +99,10 @@ async def test_a_file_that_changes_while_a_person_thinks_changes_nothing(project
         project, {"weather": {"command": sys.executable, "args": ["${file:server.txt}"]}}
     )
 
-    def confirm(request: StartRequest) -> bool:
+    def confirm(request: StartRequest) -> Allow:
         assert request.args == (str(WEATHER),)
         (project / "server.txt").write_text("/nowhere/evil.py")
-        return True
+        return Allow()
 
     async with Host.from_config(config.path, confirm=confirm, approval=allow_all) as host:
         await host.session("weather")
@@ -121,7 +122,7 @@ async def test_a_file_that_cannot_be_put_in_costs_its_own_server(project: Path) 
     with pytest.raises(ConfigError, match=r"mcp\.json:1: servers\.bad\.envFile: line 1 of the"):
         config.requests["bad"]
     async with Host.from_config(
-        config.path, confirm=lambda request: True, approval=allow_all
+        config.path, confirm=lambda request: Allow(), approval=allow_all
     ) as host:
         await host.session("good")
         error = host.status()["bad"].error

@@ -15,9 +15,11 @@ import anyio
 import pytest
 
 from mcp_client import (
+    Allow,
     ConfigError,
     Confirmations,
     ConnectError,
+    Deny,
     Host,
     StartDenied,
     StartRequest,
@@ -26,6 +28,7 @@ from mcp_client import (
     allow_all,
     load_config,
 )
+from mcp_client.approval.decision import Answer
 
 WEATHER = Path(__file__).parents[2] / "examples" / "servers" / "weather.py"
 MARKING = """
@@ -79,10 +82,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return Project(folder)
 
 
+ALWAYS = Allow(remember="always")
+
+
 class Asked:
     """A ``confirm`` that says ``answer`` and keeps what it was asked."""
 
-    def __init__(self, answer: Any = True) -> None:
+    def __init__(self, answer: Any = ALWAYS) -> None:
         self.answer = answer
         self.requests: list[StartRequest] = []
 
@@ -93,7 +99,7 @@ class Asked:
         return self.answer
 
 
-def no(request: StartRequest) -> bool:
+def no(request: StartRequest) -> Answer:
     raise AssertionError("nobody should be asked")
 
 
@@ -123,9 +129,10 @@ async def test_nothing_of_a_project_starts_without_a_yes(project: Project) -> No
 
 
 @pytest.mark.parametrize(
-    "answer", [False, None, 1, "yes", "True", ValueError("broken"), ConfigError("broken")]
+    "answer",
+    [True, False, None, 1, "yes", Allow, Deny(), Allow({}), ValueError("x"), ConfigError("x")],
 )
-async def test_anything_but_true_is_a_no(project: Project, answer: Any) -> None:
+async def test_anything_but_allow_is_a_no(project: Project, answer: Any) -> None:
     asked = Asked(answer)
     async with project.host(asked) as host:
         assert isinstance(host.status()["weather"].error, StartDenied)
@@ -140,9 +147,9 @@ async def test_a_yes_starts_the_server(project: Project, is_async: bool) -> None
     confirm: Callable[[StartRequest], Any] = asked
     if not is_async:
 
-        def confirm(request: StartRequest) -> bool:
+        def confirm(request: StartRequest) -> Answer:
             assert project.starts == 0
-            return True
+            return ALWAYS
 
     async with project.host(confirm) as host:
         await connected(host)
@@ -158,9 +165,9 @@ async def test_a_quick_yes_is_waited_for_when_entering(project: Project) -> None
 async def test_entering_does_not_wait_for_a_person(project: Project) -> None:
     answered = anyio.Event()
 
-    async def confirm(request: StartRequest) -> bool:
+    async def confirm(request: StartRequest) -> Answer:
         await answered.wait()
-        return True
+        return ALWAYS
 
     async with project.host(confirm) as host:
         assert host.status()["weather"].state == "idle"
@@ -174,12 +181,12 @@ async def test_entering_does_not_wait_for_a_person(project: Project) -> None:
 async def test_a_host_that_is_closed_withdraws_its_questions(project: Project) -> None:
     withdrawn = []
 
-    async def confirm(request: StartRequest) -> bool:
+    async def confirm(request: StartRequest) -> Answer:
         try:
             await anyio.sleep_forever()
         finally:
             withdrawn.append(request.server)
-        return True
+        return ALWAYS
 
     async with project.host(confirm):
         pass
@@ -188,9 +195,9 @@ async def test_a_host_that_is_closed_withdraws_its_questions(project: Project) -
 
 
 async def test_an_answer_that_does_not_come_is_a_no(project: Project) -> None:
-    async def confirm(request: StartRequest) -> bool:
+    async def confirm(request: StartRequest) -> Answer:
         await anyio.sleep_forever()
-        return True
+        return ALWAYS
 
     timeouts = Timeouts(approval=0.05, close=1)
     async with project.host(confirm, timeouts=timeouts) as host:
@@ -200,11 +207,11 @@ async def test_an_answer_that_does_not_come_is_a_no(project: Project) -> None:
 
 
 async def test_after_a_no_asking_for_the_session_asks_again(project: Project) -> None:
-    asked = Asked(False)
+    asked = Asked(Deny("not this one"))
     async with project.host(asked) as host:
-        with pytest.raises(StartDenied, match="the answer was no"):
+        with pytest.raises(StartDenied, match="not approved: not this one"):
             await host.session("weather")
-        asked.answer = True
+        asked.answer = Allow()
         session = await host.session("weather")
         assert await session.list_tools()
         assert len(asked.requests) == 3
@@ -215,8 +222,8 @@ async def test_a_servers_no_costs_only_its_own_tools(project: Project) -> None:
     other = {**project.server, "args": ["marking.py", str(project.marker), str(WEATHER), "other"]}
     project.write(other=other)
 
-    async def confirm(request: StartRequest) -> bool:
-        return request.server == "other"
+    async def confirm(request: StartRequest) -> Answer:
+        return Allow() if request.server == "other" else Deny()
 
     async with project.host(confirm) as host:
         await connected(host, "other")
@@ -232,7 +239,7 @@ async def test_a_users_own_file_needs_no_confirm_and_asks_one_that_is_given(
     async with project.host(scope="user") as host:
         await connected(host)
     assert project.starts == 1
-    async with project.host(Asked(False), scope="user") as host:
+    async with project.host(Asked(Deny("not this one")), scope="user") as host:
         assert isinstance(host.status()["weather"].error, StartDenied)
     assert project.starts == 1
 
@@ -254,7 +261,7 @@ async def test_a_server_at_a_url_is_asked_about_too(project: Project) -> None:
     project.path.write_text(
         json.dumps({"mcpServers": {"docs": {"url": "https://user:pw@example.com/mcp?key=1"}}})
     )
-    asked = Asked(False)
+    asked = Asked(Deny("not this one"))
     async with project.host(asked) as host:
         error = host.status()["docs"].error
         assert "not connected to" in str(error)
@@ -389,10 +396,10 @@ async def test_a_new_value_of_a_variable_does_not_ask_again(
 async def test_what_was_confirmed_is_what_is_started(project: Project) -> None:
     """A file that changes while a person thinks changes nothing of what they are asked."""
 
-    async def confirm(request: StartRequest) -> bool:
+    async def confirm(request: StartRequest) -> Answer:
         project.server["args"] = ["-c", f"open({str(project.marker)!r}, 'a').write('evil')"]
         project.write()
-        return True
+        return ALWAYS
 
     async with project.host(confirm) as host:
         await connected(host)
@@ -483,9 +490,9 @@ async def test_a_call_says_that_the_server_waits_for_an_answer_and_how_to_wait(
 ) -> None:
     answered = anyio.Event()
 
-    async def person(request: StartRequest) -> bool:
+    async def person(request: StartRequest) -> Answer:
         await answered.wait()
-        return True
+        return ALWAYS
 
     with anyio.fail_after(60):
         async with project.host(person) as host:
@@ -510,8 +517,8 @@ async def test_each_missing_server_has_its_reason(project: Project) -> None:
         lazy={"command": sys.executable, "mcp-client": {"lazy": True}},
     )
 
-    def answer(request: StartRequest) -> bool:
-        return request.server != "weather"
+    def answer(request: StartRequest) -> Answer:
+        return Deny() if request.server == "weather" else Allow()
 
     with anyio.fail_after(60):
         async with project.host(answer) as host:
@@ -526,17 +533,15 @@ async def test_each_missing_server_has_its_reason(project: Project) -> None:
 
 
 async def test_that_a_server_was_not_started_is_said_once(project: Project) -> None:
-    async with project.host(Asked(False)) as host:
+    async with project.host(Asked(Deny("not this one"))) as host:
         (finding,) = (await host.list_tools()).findings
         assert finding.known_as == ("missing_server", "weather")
-        assert str(finding) == (
-            "server 'weather' is missing: it was not started: the answer was no"
-        )
+        assert str(finding) == ("server 'weather' is missing: it was not started: not this one")
         error = host.status()["weather"].error
         assert error is not None
         assert error.message.count("not started") == 1
         host_error = host._servers["weather"].refusal()
-    assert host_error.message == "the server was not started: the answer was no"
+    assert host_error.message == "the server was not started: not approved: not this one"
 
 
 # ------------------------------------------------------------------ what is wrong with the file

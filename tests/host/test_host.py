@@ -369,9 +369,8 @@ class TestStartGate:
     async def test_a_server_waits_to_be_allowed_and_entering_does_not(self) -> None:
         box, allowed = Toolbox("search"), anyio.Event()
 
-        async def gate() -> McpError | None:
+        async def gate() -> None:
             await allowed.wait()
-            return None
 
         host = host_of({"one": box, "two": Toolbox("search")})
         host._set_start_gate("one", gate)
@@ -387,8 +386,10 @@ class TestStartGate:
     async def test_a_no_is_in_the_status_and_asked_again_for_the_session(self) -> None:
         box, answers = Toolbox("search"), [ConfigError("not confirmed"), None]
 
-        async def gate() -> McpError | None:
-            return answers.pop(0)
+        async def gate() -> None:
+            answer = answers.pop(0)
+            if answer is not None:
+                raise answer
 
         host = host_of({"one": box})
         host._set_start_gate("one", gate)
@@ -401,9 +402,8 @@ class TestStartGate:
             assert host.status()["one"].state == "connected"
 
     async def test_a_yes_that_comes_at_once_is_waited_for(self) -> None:
-        async def gate() -> McpError | None:
+        async def gate() -> None:
             await anyio.lowlevel.checkpoint()
-            return None
 
         host = host_of({"one": Toolbox("search")})
         host._set_start_gate("one", gate)
@@ -411,8 +411,8 @@ class TestStartGate:
             assert names(await host.list_tools()) == ["one__search"]
 
     async def test_a_required_server_waits_for_its_answer(self) -> None:
-        async def gate() -> McpError | None:
-            return ConfigError("not confirmed")
+        async def gate() -> None:
+            raise ConfigError("not confirmed")
 
         host = host_of({"one": Toolbox("search")}, required=["one"])
         host._set_start_gate("one", gate)
@@ -428,7 +428,7 @@ class TestStartGate:
             await host
 
     async def test_a_gate_that_raises_means_no(self) -> None:
-        async def gate() -> McpError | None:
+        async def gate() -> None:
             raise RuntimeError
 
         host = host_of({"one": Toolbox()})
