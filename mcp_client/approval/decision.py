@@ -176,12 +176,12 @@ def check_hook(option: str, hook: object) -> None:
         return
     else:
         raise ConfigError(
-            f"{option}={hook!r}: give a function from ApprovalRequest to Allow or Deny"
+            f"{option}={hook!r}: give a function from ToolCall (or its siblings) to Allow or Deny"
         )
     every = "deny_all" if hook is False or "Deny" in shown else "allow_all"
     raise ConfigError(
         f"{option}={shown} is an answer and not a hook: give {every} to answer everything so, or a "
-        "function from ApprovalRequest to Allow or Deny"
+        "function from ToolCall (or its siblings) to Allow or Deny"
     )
 
 

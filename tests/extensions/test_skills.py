@@ -778,7 +778,7 @@ async def test_a_skill_waits_in_a_queue_until_it_is_decided() -> None:
     ):
         tasks.start_soon(act, session)
         pending = await until_pending(queue)
-        assert isinstance(pending.call, SkillRequest)
+        assert isinstance(pending.request, SkillRequest)
         assert [one.id for one in queue.pending_for("ana")] == [pending.id]
         with pytest.raises(ConfigError, match="no arguments"):
             queue.decide(pending.id, Allow(arguments={}), by="ana")
