@@ -64,7 +64,7 @@ __all__ = [
 ]
 
 R = TypeVar("R", bound=ApprovalRequest)
-Check: TypeAlias = Callable[[R], Awaitable[R]]
+Check: TypeAlias = Callable[[R, Allow], Awaitable[R]]
 
 _log = logging.getLogger("mcp_client.approval")
 _MOST_KINDS = 100
@@ -124,7 +124,8 @@ class Gate:
         ``request.refusal`` gives, and ``CallPending`` and ``ConfigError`` where the hook does.
 
         ``once`` keeps a yes to this one call, for when the same call has to be made again.
-        ``check`` gives an edited call with what is found about it: the approver sees that first.
+        ``check`` gives an edited call with what is found about it: the approver sees that first. It
+        may raise.
         """
         answer, who = self._at_once(request, once)
         waited = answer is None
@@ -240,7 +241,7 @@ class Gate:
         for _ in range(_MOST_EDITS):
             edited = self._with_arguments(request, answer.arguments, who)
             if check is not None:
-                edited = await check(edited)
+                edited = await check(edited, answer)
             self._check_policy(edited)
             known = {one.known_as for one in shown.findings}
             if edited.key == shown.key or known.issuperset(one.known_as for one in edited.findings):

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NewType
 
 import anyio
 
+from ..approval.decision import Allow
 from ..approval.questions import write_down
 from ..approval.tool_call import ToolCall, new_call
 from ..catalog.result import ToolResult
@@ -291,14 +292,20 @@ class Caller:
         log_problem("argument object", frozen.server, frozen.tool.name, problem)
         return replace(frozen, findings=(*frozen.findings, finding))
 
-    async def _with_problem_of_edit(self, call: CallState, edited: ToolCall) -> ToolCall:
+    async def _with_problem_of_edit(
+        self, call: CallState, edited: ToolCall, answer: Allow
+    ) -> ToolCall:
         """The approver's call with what is wrong with its arguments, in place of the caller's."""
         arguments = json.loads(edited.arguments_json)
         kept = tuple(one for one in edited.findings if one.kind not in _OF_ARGUMENTS)
         edited = replace(edited, findings=kept)
         if call.plan.input.is_known_valid(arguments):
             return edited
-        return await self._with_problem(call, edited, arguments)
+        try:
+            return await self._with_problem(call, edited, arguments)
+        except InvalidArguments:
+            call.entry.decided(edited, answer.source, answer.reason, answer.by)
+            raise
 
     async def _approve(self, call: CallState, frozen: ToolCall) -> Approved:
         plan = call.plan
