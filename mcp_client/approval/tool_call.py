@@ -54,6 +54,7 @@ their square."""
 _CHANGED = 400
 """Lines of the comparison that are shown."""
 _AROUND = 2
+_OF_ARGUMENTS = ("broken_arguments", "unchecked_arguments")
 
 
 @frozen_dataclass
@@ -148,7 +149,7 @@ class ToolCall(ApprovalRequest):
             facts.append(Fact("Call's _meta", self.meta_json, "meta", is_json=True))
         label = "Your edit" if self.edited else "Arguments"
         facts.append(Fact(label, self.arguments_json, "arguments", is_json=True))
-        facts += finding_facts(self.findings, "Before edit" if self.edited else "Note")
+        facts += finding_facts(self.findings)
         if drift is not None and drift.pinned is not None:
             facts.append(Fact("Changes", _changes(drift.pinned, tool), "changes"))
         facts.append(Fact("Definition", self.fingerprint, "fingerprint"))
@@ -235,11 +236,12 @@ class ToolCall(ApprovalRequest):
         return digest_of([self.arguments_json, self.meta_json])
 
     def with_arguments(self, arguments: Any) -> ToolCall:
-        """The same call with other arguments, marked as edited. Raises ``NotJson``, and
-        ``TypeError`` for what is no mapping."""
+        """The same call with other arguments, marked as edited, without what was found about the
+        old ones. Raises ``NotJson``, and ``TypeError`` for what is no mapping."""
         if not isinstance(arguments, Mapping):
             raise TypeError("its arguments are not a mapping")
-        return replace(self, arguments_json=canonical(arguments), edited=True)
+        kept = tuple(one for one in self.findings if one.kind not in _OF_ARGUMENTS)
+        return replace(self, arguments_json=canonical(arguments), findings=kept, edited=True)
 
     @classmethod
     def example(

@@ -74,7 +74,6 @@ __all__ = ["Approved", "Caller"]
 
 _LOGINS = 3
 """Times that somebody may be asked to log in for one call."""
-_OF_ARGUMENTS = ("broken_arguments", "unchecked_arguments")
 Approved = NewType("Approved", ToolCall)
 """A call that the gate said yes to, not yet used."""
 
@@ -292,17 +291,12 @@ class Caller:
         log_problem("argument object", frozen.server, frozen.tool.name, problem)
         return replace(frozen, findings=(*frozen.findings, finding))
 
-    async def _with_problem_of_edit(
-        self, call: CallState, edited: ToolCall, answer: Allow
-    ) -> ToolCall:
-        """The approver's call with what is wrong with its arguments, in place of the caller's."""
+    async def _check_edit(self, call: CallState, edited: ToolCall, answer: Allow) -> ToolCall:
+        """The approver's call with what is wrong with its arguments among its findings."""
         arguments = json.loads(edited.arguments_json)
-        kept = tuple(one for one in edited.findings if one.kind not in _OF_ARGUMENTS)
-        edited = replace(edited, findings=kept)
-        if call.plan.input.is_known_valid(arguments):
-            return edited
         try:
-            return await self._with_problem(call, edited, arguments)
+            valid = call.plan.input.is_known_valid(arguments)
+            return edited if valid else await self._with_problem(call, edited, arguments)
         except InvalidArguments:
             call.entry.decided(edited, answer.source, answer.reason, answer.by)
             raise
@@ -314,7 +308,7 @@ class Caller:
         if self._pins is not None:
             self._pins.refuse(frozen.tool)
         call.entry.asking()
-        check = partial(self._with_problem_of_edit, call)
+        check = partial(self._check_edit, call)
         if call.span is None:
             verdict = await self._gate.decide(frozen, call.once, check)
         else:
