@@ -123,7 +123,8 @@ _LONGEST = 50_000
 """Characters of a command that these patterns look through: they take time."""
 _SHOWN_OPTION = 40
 _LONGEST_PATH = 4_096
-_MOST_PIECES = 16
+_MOST_PIECES = 64
+_BETWEEN_PATHS = re.compile(r"""[=:,;|&@"'(){}\[\]<>\s]+""")
 _SENSITIVE = re.compile(
     r"(^|[/\\=:~])(\.ssh|\.aws|\.gnupg|\.kube|\.netrc|\.docker|\.config/gcloud|id_(rsa|ed25519|ecdsa)"
     r"|etc/(shadow|passwd|sudoers))($|[/\\:.])"
@@ -192,7 +193,7 @@ def warnings_of(
         yield from _of_words(_split(words), program)
         yield from _of_hosts(word.shown for word in words)
         yield from _of_paths(launch, scope, folder)
-        yield from _of_environment(launch)
+        yield from _of_environment(launch, scope, folder)
     if launch.url is not None:
         yield from (Finding("ignored_setting", text, text) for text in launch.remarks)
         yield from _of_url(launch.url.shown)
@@ -408,15 +409,18 @@ def _is_outside(path: str, base: str, folder: Path, *, is_command: bool) -> bool
 
 def _leads_out(word: str, base: str, folder: Path) -> bool:
     """Whether a path that ``word`` is, or has in it, stands in the project and leads out of it."""
-    pieces = [word, *re.split(r"[=:,]", word[:_LONGEST_PATH])[:_MOST_PIECES]]
+    word = word[:_LONGEST_PATH]
+    pieces = [word, *_BETWEEN_PATHS.split(word)[:_MOST_PIECES]]
+    if word.startswith("-"):  # -Idocs, -C./docs
+        pieces.append(word[2:])
     for piece in dict.fromkeys(pieces):
-        path = os.path.abspath(os.path.join(base, piece[:_LONGEST_PATH]))
+        path = os.path.abspath(os.path.join(base, piece))
         if is_within(path, str(folder)) and not followed(path, [str(folder)])[1]:
             return True
     return False
 
 
-def _of_environment(launch: Launch) -> Iterator[Finding]:
+def _of_environment(launch: Launch, scope: Scope, folder: Path) -> Iterator[Finding]:
     names = [*launch.env, *(launch.env_file.values if launch.env_file else ())]
     for name in dict.fromkeys(names):
         if _LOADERS.fullmatch(name):
@@ -424,6 +428,15 @@ def _of_environment(launch: Launch) -> Iterator[Finding]:
                 "loads_code",
                 f"the variable {_short(name)} can make programs load or run other code",
                 name,
+            )
+    base = str(folder) if launch.cwd is None else launch.cwd.value
+    for name, each in launch.env.items():
+        # Its value is not shown here: it may be a secret, and findings are.
+        if scope == "project" and _leads_out(each.value, base, folder):
+            yield Finding(
+                "outside_project",
+                f"the variable {_short(name)} names a path outside the project, by a link",
+                f"variable {name}",
             )
 
 

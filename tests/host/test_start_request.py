@@ -320,6 +320,10 @@ def test_a_long_command_is_looked_through_in_bounded_time(
         ("--root=./docs", "/etc"),
         ("-v./a:docs:ro", "/etc"),
         ("type=bind,src=docs", "/etc"),
+        ("-Idocs", "/etc"),
+        ('{"root": "docs"}', "/etc"),
+        ("x=1&root=docs", "/etc"),
+        (",".join([*map(str, range(40)), "docs"]), "/etc"),
     ],
 )
 def test_a_word_that_leads_out_of_the_project_by_a_link_is_warned_of(
@@ -335,6 +339,15 @@ def test_a_word_that_leads_out_of_the_project_by_a_link_is_warned_of(
     (project / "docs").rmdir()
     (project / "docs").symlink_to(target)
     assert warned()
+
+
+def test_a_variable_that_leads_out_of_the_project_by_a_link_is_named_without_its_value(
+    project: Path,
+) -> None:
+    (project / "docs").symlink_to("/etc")
+    request = request_of(project, {"command": "x", "env": {"ROOT": "./docs", "OTHER": "./doc"}})
+    texts = [str(finding) for finding in request.findings if "by a link" in str(finding)]
+    assert texts == ["the variable ROOT names a path outside the project, by a link"]
 
 
 def test_a_command_that_is_a_link_is_judged_by_what_it_is(project: Path) -> None:
