@@ -106,6 +106,8 @@ def _object(value: Any) -> dict[str, Any]:
 
 def _user_places() -> list[tuple[Path, str]]:
     home = Path.home()
+    if not home.is_absolute():
+        return []
     if sys.platform == "darwin":
         data = config = home / "Library" / "Application Support"
     elif sys.platform == "win32":

@@ -451,6 +451,7 @@ def test_configs_of_a_project_and_of_the_user_are_found(
         ("XDG_CONFIG_HOME", "config", "config/mcp-client/mcp.json"),
         ("CODEX_HOME", ".codex", ".codex/config.toml"),
         ("CODEX_HOME", "..", "../config.toml"),
+        ("HOME", ".", ".cursor/mcp.json"),
     ],
 )
 def test_a_relative_folder_of_settings_makes_no_file_the_users(
