@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from ..runtime.safe_text import safe_text
@@ -35,6 +35,7 @@ class Files:
         self._below = None if below is None else tuple(map(str, below))
         self._left = most
         self._read: dict[str, str] = {}
+        self._values: dict[str, Mapping[str, str] | Unset] = {}
         self._lock = threading.Lock()
 
     def text(self, path: Path, most: int, shown: str) -> str | None:
@@ -61,6 +62,25 @@ class Files:
                 self._left -= len(text.encode())
                 self._read[place] = text
             return self._read[place]
+
+    def values(
+        self, path: Path, most: int, shown: str, read: Callable[[str], Mapping[str, str]]
+    ) -> Mapping[str, str] | None:
+        """What ``read`` makes of a file's text, once for all servers; None where nothing is read.
+        Raises ``Unset``, as ``read`` may."""
+        text = self.text(path, most, shown)
+        if text is None:
+            return None
+        with self._lock:
+            if text not in self._values:
+                try:
+                    self._values[text] = read(text)
+                except Unset as error:
+                    self._values[text] = error
+            found = self._values[text]
+        if isinstance(found, Unset):
+            raise Unset(*found.args)
+        return found
 
 
 def file_text(path: Path, most: int, *, shown: str | None = None) -> str:

@@ -56,7 +56,7 @@ _LOGIN = {
 }
 _TIMEOUTS = {"connect": "connect", "idle": "idle", "total": "total", "ping": "ping"}
 _ENV_FILE_BYTES = 1024 * 1024
-_MOST_VARIABLES = 10_000
+_MOST_VARIABLES = 1_000
 _ENV_LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(.*)", re.DOTALL)
 _LONGEST_NAME = 128
 
@@ -254,8 +254,8 @@ class _Server:
         path = self._path(given)
         try:
             files = self._fields.reading.variables.files
-            text = files.text(Path(path.value), _ENV_FILE_BYTES, path.shown)
-            return EnvFile(path, {} if text is None else _env_values(text))
+            found = files.values(Path(path.value), _ENV_FILE_BYTES, path.shown, _env_values)
+            return EnvFile(path, found or {})
         except Unset as error:
             self._fields.wrong("env_file", str(error))
             return None

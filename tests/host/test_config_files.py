@@ -188,12 +188,26 @@ def test_all_files_that_are_put_in_share_one_budget(project: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux")
 def test_many_servers_that_share_one_large_file_cost_little(project: Path) -> None:
-    (project / "a.env").write_text("".join(f"NAME_{n}={'x' * 90}\n" for n in range(10_000)))
-    config = config_of(project, {f"{n}": {"command": "x", "envFile": "a.env"} for n in range(60)})
+    (project / "a.env").write_text("".join(f"NAME_{n}={'x' * 900}\n" for n in range(1_000)))
+    config = config_of(project, {f"{n}": {"command": "x", "envFile": "a.env"} for n in range(200)})
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     requests = list(config.requests.values())
-    assert {len(each.env_names) for each in requests} == {10_000}
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000
+    assert {len(each.env_names) for each in requests} == {1_000}
+    assert env_of(config, "0")["NAME_0"] is env_of(config, "1")["NAME_0"]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+
+
+@pytest.mark.parametrize(
+    "text", ["".join(f"NAME_{n}=\n" for n in range(1_001)), "A=1\nno variable\n"]
+)
+def test_a_file_of_variables_that_cannot_be_used_costs_every_server_that_names_it(
+    project: Path, text: str
+) -> None:
+    (project / "a.env").write_text(text)
+    config = config_of(project, {name: {"command": "x", "envFile": "a.env"} for name in "ab"})
+    for name in "ab":
+        with pytest.raises(ConfigError, match=f"servers.{name}.envFile: .* environment file"):
+            config.servers[name]
 
 
 def test_links_are_followed_below_the_folders_and_no_further(tmp_path: Path) -> None:
