@@ -24,6 +24,7 @@ from .state_folder import state_file
 from .target import Configured, target_of
 
 if TYPE_CHECKING:
+    from ..approval.decision import ApprovalHook
     from ..approval.queue import ApprovalQueue
     from ..host.server_config import AnyServer
     from ..transports.http import HttpServer
@@ -155,13 +156,13 @@ async def _session(
 ) -> AsyncIterator[Session]:
     chosen = options_of(options, queue)
     if isinstance(target, Configured) and options.revision == "auto" and not options.record:
-        async with _configured(target, options, chosen) as session:
+        async with _configured(target, options, chosen, queue) as session:
             yield session
         return
     server: AnyServer
     if isinstance(target, Configured):  # a host has neither option
         chosen["name"] = target.name
-        server = await started_from(target, options)
+        server = await started_from(target, options, queue)
     else:
         server = await _logged_in(target, options)
     revision, record = options.revision, options.record
@@ -171,14 +172,16 @@ async def _session(
 
 @asynccontextmanager
 async def _configured(
-    target: Configured, options: argparse.Namespace, chosen: dict[str, Any]
+    target: Configured,
+    options: argparse.Namespace,
+    chosen: dict[str, Any],
+    queue: ApprovalQueue | None,
 ) -> AsyncIterator[Session]:
-    from ..approval.terminal import ask_on_terminal
     from ..host.host import Host
 
     host = Host.from_config(
         target.config.path,
-        confirm=ask_on_terminal if options.terminal else None,
+        confirm=_confirm(options, queue),
         confirmations=_confirmations(options),
         scope=target.config.scope,
         only=[target.name],
@@ -209,9 +212,10 @@ async def _logged_in(
     return await with_login(target)
 
 
-async def started_from(target: Configured, options: argparse.Namespace) -> AnyServer:
+async def started_from(
+    target: Configured, options: argparse.Namespace, queue: ApprovalQueue | None = None
+) -> AnyServer:
     """What a config file says to start or to connect to, once that is allowed."""
-    from ..approval.terminal import ask_on_terminal
     from ..host.from_config import check_start
 
     options_of = target.config._starts[target.name].first.options
@@ -220,7 +224,7 @@ async def started_from(target: Configured, options: argparse.Namespace) -> AnySe
             f"--revision, --record and doctor do not go with {target.name!r}, whose config file "
             "leaves out tools: give its URL or command"
         )
-    confirm = ask_on_terminal if options.terminal else None
+    confirm = _confirm(options, queue)
     seconds = Timeouts().approval
     try:
         server = await check_start(
@@ -229,6 +233,13 @@ async def started_from(target: Configured, options: argparse.Namespace) -> AnySe
     except StartDenied as error:
         raise _denied(error, target) from None
     return server.server
+
+
+def _confirm(options: argparse.Namespace, queue: ApprovalQueue | None) -> ApprovalHook | None:
+    """Who says whether a server of a config file is started."""
+    from ..approval.terminal import ask_on_terminal
+
+    return queue or (ask_on_terminal if options.terminal else None)
 
 
 def _confirmations(options: argparse.Namespace) -> str | Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -245,6 +246,37 @@ def test_the_desk_decides_the_calls_of_other_commands(
         assert ("Alarm set for Oslo." in out) == (answer == "allow")
         desk.send_signal(signal.SIGINT)
         assert desk.wait(timeout=60) == 130
+
+
+@pytest.mark.parametrize(("answer", "code"), [("allow", 0), ("deny", 3)])
+@pytest.mark.parametrize("has_desk", [True, False])
+def test_the_start_of_a_projects_server_is_decided_on_the_page(
+    has_desk: bool, answer: str, code: int, tmp_path: Path
+) -> None:
+    config = tmp_path / "mcp.json"
+    command, path = shlex.split(WEATHER)
+    config.write_text(json.dumps({"mcpServers": {"sky": {"command": command, "args": [path]}}}))
+    words = ["tools", "sky", "--config", str(config), "--approve", "web"]
+    if not has_desk:
+        with started(*words, home=tmp_path) as (process, url):
+            decide(url, answer)
+            out, err = process.communicate(timeout=60)
+            assert process.returncode == code, err
+    else:
+        with started("desk", home=tmp_path) as (_, url):
+            run = subprocess.Popen(
+                [sys.executable, "-m", "mcp_client", *words],
+                cwd=ROOT,
+                env=environment(tmp_path),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+            decide(url, answer)
+            out, err = run.communicate(timeout=60)
+            assert run.returncode == code, err
+    assert ("set_alarm" in out) == (answer == "allow")
 
 
 def test_a_desk_that_has_ended_is_not_waited_for(tmp_path: Path) -> None:
