@@ -24,9 +24,11 @@ from mcp_client import (
     Deny,
     Drift,
     Finding,
+    MemoryServer,
     Remember,
     SamplingRequest,
     ToolCall,
+    connect,
 )
 from mcp_client.approval.pending import PendingApproval
 from mcp_client.desk.question import card, part, whole
@@ -299,6 +301,45 @@ async def test_edited_arguments_are_those_that_are_sent() -> None:
     assert isinstance(same, Allow)
     assert edited.arguments == {"path": "/srv/b.txt"}
     assert same.arguments is None, "nothing was changed"
+
+
+async def test_an_edit_that_breaks_the_schema_is_said_to_before_it_is_sent() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    sent: list[Any] = []
+
+    def server(message: dict[str, Any]) -> Any:
+        match message["method"]:
+            case "tools/list":
+                return {"tools": [{"name": "t", "inputSchema": schema}]}
+            case "tools/call":
+                sent.append(message["params"]["arguments"])
+                return {"content": []}
+        return NotImplemented
+
+    async with (
+        a_site() as site,
+        site.person() as ana,
+        connect(MemoryServer(server), approval=site.queue) as session,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(session.call_tool, "t", {"n": 1})
+        with anyio.fail_after(30):
+            while not site.queue.pending:
+                await checkpoint()
+            (first,) = site.queue.pending
+            await ana.decide(first.id, arguments='{"n": "one"}')
+            while [one.id for one in site.queue.pending] in ([], [first.id]):
+                await checkpoint()
+        (again,) = site.queue.pending
+        page = Seen((await ana.get()).text).text
+        assert "Your edit" in page
+        assert "Look at this first" in page
+        assert "the tool's input schema" in page
+        assert sent == []
+        facts = [fact for fact in again.request.facts() if fact.kind == "finding"]
+        assert [fact.label for fact in facts] == ["Note"]
+        await ana.decide(again.id)
+    assert sent == [{"n": "one"}]
 
 
 @pytest.mark.parametrize(
