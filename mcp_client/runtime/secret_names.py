@@ -72,8 +72,8 @@ class SecretNames:
         )
 
     def _ends_as_secret(self, name: str) -> bool:
-        """The same for a name in running text, where only its last words count: the text
-        ``token count: 5`` gives a count, and ``the new password: x`` a password."""
+        """The same where only its last words count: ``token count`` is a count, ``AUTH_HOST`` a
+        host, and ``the new password`` a password."""
         words = _words(name)
         while words and (words[-1].isdecimal() or words[-1] in _QUALIFIERS):
             words.pop()

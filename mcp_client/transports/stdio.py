@@ -55,8 +55,9 @@ class StdioServer:
     error messages in any case).
 
     Remembered answers are for the server with this command, these arguments and this ``env``, but
-    for the values of variables that are secrets by their names, as ``runtime.secret_names`` knows
-    them, which may be renewed: a yes for ``DATABASE=staging`` is none for ``DATABASE=production``.
+    for the values of variables that are secrets by the last words of their names, as
+    ``runtime.secret_names`` knows them, which may be renewed, unless the value is a path: a yes for
+    ``DATABASE=staging`` is none for ``DATABASE=production``.
     ``identity`` names the variables that count instead (``["PROJECT"]``, of any name; ``[]`` for no
     value at all), and then pins are for one of these servers, too. Files keep only keyed digests.
     """
@@ -166,7 +167,10 @@ class StdioTransport(Transport):
             from ..runtime.secret_names import KEYS, SecretNames  # only where something was given
 
             secret = SecretNames(KEYS)
-            names = [name for name in env if not secret.is_secret(name)]
+            # AUTH_HOST is no secret, nor is GOOGLE_APPLICATION_CREDENTIALS, which names a file.
+            names = [
+                name for name in env if not secret.ends_as_secret(name) or os.path.isabs(env[name])
+            ]
         return [[name, env[name]] for name in sorted(set(names or ()))]
 
     @property

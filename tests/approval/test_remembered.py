@@ -396,7 +396,10 @@ def test_what_a_server_is_is_told_by_what_is_run_and_holds_no_secret(tmp_path: P
         assert "s3cret" not in identity
 
 
-@pytest.mark.parametrize("name", ["DATABASE", "REGION", "DB_URL", "PROJECT", "KEY", "TOPIC"])
+@pytest.mark.parametrize(
+    "name",
+    ["DATABASE", "REGION", "DB_URL", "PROJECT", "KEY", "TOPIC", "AUTH_HOST", "SECRETS_DB"],
+)
 def test_a_server_is_told_from_others_by_the_values_it_is_started_with(name: str) -> None:
     def run(value: str, *identity: str, **more: str) -> str:
         env = {name: value, "API_TOKEN": "1", **more}
@@ -408,6 +411,15 @@ def test_a_server_is_told_from_others_by_the_values_it_is_started_with(name: str
     assert "staging" not in run("staging")
     assert run("staging", "API_TOKEN") == run("production", "API_TOKEN")
     assert run("staging", "API_TOKEN") != run("staging", "API_TOKEN", API_TOKEN="other")
+
+
+def test_a_path_tells_a_server_from_others_whatever_the_name_of_its_variable() -> None:
+    def run(value: str) -> str:
+        return identity_of(StdioServer("x", env={"GOOGLE_APPLICATION_CREDENTIALS": value}))
+
+    staging, production = (os.path.abspath(f"{name}.json") for name in ("staging", "production"))
+    assert run(staging) == run(staging) != run(production)
+    assert run("one key") == run("another")
 
 
 def test_an_empty_identity_means_that_no_value_tells_a_server_from_others() -> None:
