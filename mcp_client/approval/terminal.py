@@ -24,6 +24,7 @@ _TRIES = 3
 _NO = "the person at the terminal said no"
 _LEFT = "the person at the terminal closed the question"
 _LINES_BESIDE = 22
+_BEGINNING = 180
 """That a question takes besides the arguments: what a screen has left is theirs."""
 _LONG = 200
 """Lines of a question that are shown at once."""
@@ -220,7 +221,10 @@ def question(page: Page, request: ApprovalRequest, height: int = 24) -> None:
         page.say("Not all of it is shown: v shows the rest.", indent=2)
     _answers(page, request)
     if is_last:
+        above = len(page.lines)
         _group(page, facts[-1:], _ALL, 0)
+        if len(page.lines) - above > height // 2:  # its first words have left the screen
+            page.quote("It begins", prose(facts[-1].text, _BEGINNING), 4)
 
 
 def everything(page: Page, request: ApprovalRequest) -> None:

@@ -594,6 +594,14 @@ async def test_the_command_stands_beside_the_question_below_any_number_of_names(
 
 
 @needs_a_terminal
+async def test_a_long_command_is_begun_again_beside_the_question(project: Path, desk: Desk) -> None:
+    request = request_of(project, {"command": "evil", "args": ["x" * 70] * 60})
+    await asked(desk, request, "n")
+    beside = (await desk.screen())[-6:]
+    assert [line for line in beside if line.startswith("It begins    | evil xxxx")]
+
+
+@needs_a_terminal
 async def test_a_long_command_is_shown_part_by_part_and_all_of_it(
     project: Path, desk: Desk
 ) -> None:
