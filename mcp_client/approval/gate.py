@@ -216,7 +216,8 @@ class Gate:
             finally:
                 question.is_open = False
                 self._questions.discard(question)
-        if scope.cancelled_caught:
+        # A hook that holds up the event loop answers before its cancellation comes.
+        if scope.cancelled_caught or anyio.current_time() >= scope.deadline:
             raise _Closed if question.closed else _NoAnswer
 
     async def _ask(self, question: Question, request: Any) -> Any:

@@ -29,6 +29,7 @@ from mcp_client import (
     one_at_a_time,
 )
 from mcp_client.transports.memory import MemoryTransport
+from tests.clock import Clock
 
 
 class Server:
@@ -412,6 +413,20 @@ async def test_closing_a_session_ends_the_calls_its_hook_is_deciding(make: Any) 
     finally:
         release.set()
     assert ended == ["denied", "denied"]
+    assert server.ran == []
+
+
+async def test_a_yes_after_its_clock_is_a_no_where_the_hook_held_up_the_event_loop(
+    clock: Clock,
+) -> None:
+    async def hook(call: ToolCall) -> Allow:
+        clock.jump(61)
+        return Allow()
+
+    server = Server()
+    async with server.connect(hook, seconds=60) as session:
+        with pytest.raises(CallDenied, match="none within 60 s"):
+            await session.call_tool("t")
     assert server.ran == []
 
 
