@@ -39,7 +39,7 @@ async def main() -> None:
                 print((await session.call_tool("set_alarm", alarm)).text)
             except CallDenied as error:
                 print(f"{error.source}: {error.reason}")
-        assert [answer.tool for answer in session.answers.list()] == ["set_alarm"]
+        assert [one.subject for one in session.decisions.list()] == ["set_alarm"]
 
 
 anyio.run(main)

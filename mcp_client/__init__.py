@@ -33,20 +33,19 @@ from ._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from .approval.decision import Allow, ApprovalHook, Deny, Policy, Remember, allow_all, deny_all
+    from .approval.decisions import Decision, Decisions
     from .approval.queue import (
         ApprovalQueue,
         DecidedApproval,
         PendingApproval,
         PendingChanges,
     )
-    from .approval.remembered import Answers, Remembered
     from .approval.request import ApprovalRequest, Fact
     from .approval.rules import Explanation, Rule, Rules
     from .approval.sampling_request import SamplingMessage, SamplingRequest
     from .approval.skill_request import SkillRequest
     from .approval.start_request import StartRequest
     from .approval.terminal import ask_on_terminal
-    from .approval.tickets import FileTickets, Ticket, TicketStore
     from .approval.tool_call import ToolCall
     from .approval.turns import one_at_a_time
     from .audit import AuditLog, AuditSink, OpenCall, Redaction, Verified, verify_audit
@@ -131,7 +130,6 @@ if TYPE_CHECKING:
     from .host.config import Config, load_config
     from .host.config_places import ConfigFile, find_configs
     from .host.config_problem import ConfigProblem
-    from .host.confirmations import Confirmations, ConfirmationStore, Confirmed
     from .host.host import Host
     from .host.server_config import ServerConfig
     from .host.status import ServerStatus, StatusWatch
@@ -166,7 +164,6 @@ __all__ = [
     "Accept",
     "Allow",
     "Annotations",
-    "Answers",
     "App",
     "ApprovalHook",
     "ApprovalPage",
@@ -194,13 +191,12 @@ __all__ = [
     "ConfigError",
     "ConfigFile",
     "ConfigProblem",
-    "ConfirmationStore",
-    "Confirmations",
-    "Confirmed",
     "ConnectError",
     "ConnectionLost",
     "ContentBlock",
     "DecidedApproval",
+    "Decision",
+    "Decisions",
     "Decline",
     "Deny",
     "Desk",
@@ -212,7 +208,6 @@ __all__ = [
     "Extension",
     "Fact",
     "FileState",
-    "FileTickets",
     "FileTokens",
     "Finding",
     "FormField",
@@ -258,7 +253,6 @@ __all__ = [
     "Redaction",
     "Rejected",
     "Remember",
-    "Remembered",
     "ReplayServer",
     "Resource",
     "ResourceContents",
@@ -291,8 +285,6 @@ __all__ = [
     "StdioServer",
     "Task",
     "TextContent",
-    "Ticket",
-    "TicketStore",
     "Timeouts",
     "Token",
     "TokenStore",
@@ -410,7 +402,7 @@ _LATER = {
     "session.session": ("Session",),
     "transports.stdio": ("StdioServer",),
     "approval.queue": ("ApprovalQueue", "DecidedApproval", "PendingApproval", "PendingChanges"),
-    "approval.remembered": ("Answers", "Remembered"),
+    "approval.decisions": ("Decision", "Decisions"),
     "audit": ("AuditLog", "AuditSink", "OpenCall", "Redaction", "Verified", "verify_audit"),
     "auth": (
         "BearerToken",
@@ -441,7 +433,6 @@ _LATER = {
     "host.config": ("Config", "load_config"),
     "host.config_places": ("ConfigFile", "find_configs"),
     "host.config_problem": ("ConfigProblem",),
-    "host.confirmations": ("ConfirmationStore", "Confirmations", "Confirmed"),
     "host.server_config": ("ServerConfig",),
     "host.changes": ("HostToolWatch",),
     "host.host": ("Host",),
@@ -461,7 +452,6 @@ _LATER = {
     "approval.tool_call": ("ToolCall",),
     "approval.rules": ("Explanation", "Rule", "Rules"),
     "approval.terminal": ("ask_on_terminal",),
-    "approval.tickets": ("FileTickets", "Ticket", "TicketStore"),
     "approval.turns": ("one_at_a_time",),
     "handlers.terminal": ("elicit_on_terminal",),
     "transports.http": ("HttpServer",),

@@ -27,7 +27,7 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
-from .approval.remembered import Answers
+from .approval.decisions import Decisions
 from .errors import ConfigError
 from .extensions.apps import App as AsyncApp
 from .extensions.skill import Skill as AsyncSkill
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from .catalog.tool import Tool
     from .host.config_places import Scope
     from .host.config_problem import ConfigProblem
-    from .host.confirmations import ConfirmationStore
     from .protocol.consent_url import Address
 
 __all__ = ["App", "Changes", "Connecting", "Host", "Session", "Skill", "Task", "connect"]
@@ -200,9 +199,9 @@ class Session(_Blocking[AsyncSession]):
         return self._async.closed
 
     @property
-    def answers(self) -> Answers:
+    def decisions(self) -> Decisions:
         """What is remembered until the session ends, to be listed and revoked."""
-        return self._async.answers
+        return self._async.decisions
 
     list_tools = _waits(AsyncSession.list_tools)
     get_tool = _waits(AsyncSession.get_tool)
@@ -359,7 +358,6 @@ class Host(_Blocking[AsyncHost]):
         path: str | os.PathLike[str],
         *,
         confirm: ApprovalHook | Policy | None = None,
-        confirmations: ConfirmationStore | str | os.PathLike[str] | None = None,
         scope: Scope | None = None,
         inputs: Mapping[str, str] | None = None,
         only: Collection[str] | None = None,
@@ -370,7 +368,6 @@ class Host(_Blocking[AsyncHost]):
             AsyncHost.from_config(
                 path,
                 confirm=confirm,
-                confirmations=confirmations,
                 scope=scope,
                 inputs=inputs,
                 only=only,

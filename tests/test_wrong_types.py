@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from mcp_client import (
-    Answers,
     AuditLog,
     ConfigError,
-    Confirmations,
-    FileTickets,
+    Decisions,
     FileTokens,
     Host,
     HttpServer,
@@ -75,9 +73,7 @@ def test_a_wrong_type_is_a_config_error_that_says_what_to_give(
         (ReplayServer, "ReplayServer("),
         (Rules.from_file, "Rules.from_file("),
         (Pins, "the lock file "),
-        (Answers, "the answers "),
-        (Confirmations, "the confirmations "),
-        (FileTickets, "the tickets "),
+        (Decisions, "the decisions "),
         (FileTokens, "FileTokens("),
         (AuditLog, "AuditLog("),
         (lambda path: connect(MemoryServer(_server), record=path), "record="),

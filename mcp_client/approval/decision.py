@@ -236,7 +236,9 @@ class Verdict(Generic[R_co]):
     @property
     def for_good(self) -> bool:
         """Whether it was a yes for always, which also accepts a changed definition."""
-        return self.remember is not None and self.remember.scope == "always"
+        if self.remember is None or self.remember.scope != "always":
+            return False
+        return self.request.why_not_kept(self.remember) is None
 
 
 Answer: TypeAlias = Allow | Deny

@@ -20,17 +20,18 @@ connection if the definition of the tool and the arguments are the same.
 Where a call cannot be kept open for so long, or its process may end, give the queue a store:
 
 ```python
-queue = ApprovalQueue(store="tickets.json", wait=0)
+queue = ApprovalQueue(decisions="decisions.json", wait=0)
 try:
     result = await session.call_tool("deploy", {"to": "production"}, context="ana")
 except CallPending as error:
     tell(error.ticket)                # and later, anywhere: queue.decide(ticket, Allow(), by="bo")
 ```
 
-The same call (the same ``ToolCall.key``) goes out once after its ticket was granted, from any
-process that has the store. ``wait`` is for how many seconds a call waits before ``CallPending``;
-without it, as long as ``Timeouts(approval=...)`` lets it. Tickets outlive their callers, and end
-after ``keep`` seconds. A grant is used up when the call passes the queue, also where it then fails.
+The same request (the same ``ApprovalRequest.key``) goes out once after its ticket was granted, from
+any process that has the store. ``wait`` is for how many seconds a call waits before
+``CallPending``; without it, as long as ``Timeouts(approval=...)`` lets it. The ticket of a call
+that raised ``CallPending`` stands for ``keep`` seconds; that of a caller that waits goes with it. A
+grant is used up when the call passes the queue, also where it then fails.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Hashable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -48,7 +50,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..catalog.call_context import same_context
-from ..errors import CallPending, ConfigError, InvalidArguments
+from ..errors import CallPending, ConfigError, InvalidArguments, McpError, NotPending
 from ..protocol.canonical_json import NotJson, canonical_of, frozen, plain
 from ..runtime.event_loop import LoopEvent, current
 from ..runtime.limits import Limits
@@ -59,7 +61,8 @@ from .questions import in_thread
 from .request import ApprovalRequest
 
 if TYPE_CHECKING:
-    from .tickets import Ticket, TicketStore
+    from .decisions import Decisions
+    from .tickets import Ticket, Tickets
 
 __all__ = ["ApprovalQueue", "DecidedApproval", "PendingApproval", "PendingChanges"]
 
@@ -69,6 +72,8 @@ _KEPT_CHARS = 1_000_000
 _LOOK = 1.0
 """Seconds after which a store is looked at again: other processes may change it."""
 _WEEK = 7 * 86_400.0
+_CLEANUP = 5.0
+_WITHDRAWN = Deny("the question was withdrawn, without an answer", source="gate")
 
 
 class _Question:
@@ -97,32 +102,38 @@ class _Question:
 class ApprovalQueue:
     """Give it to ``connect(approval=...)``; every other method may be called from any thread.
 
-    With a store, ``pending``, ``decide`` and ``for`` over ``changes`` read and write files, so code
-    in an event loop calls them in a thread.
+    With a store, ``pending``, ``decide``, ``withdraw`` and ``for`` over ``changes`` read and write
+    it, so code in an event loop calls them in a thread.
     """
 
     def __init__(
         self,
         *,
-        store: TicketStore | str | os.PathLike[str] | None = None,
+        decisions: Decisions | str | os.PathLike[str] | None = None,
         wait: float | None = None,
         keep: float = _WEEK,
         limits: Limits | None = None,
     ) -> None:
-        """``store`` is the path of a file, or a ``TicketStore``, which has a limit of its own. Of
-        ``limits`` only ``pending`` counts. Raises ``ConfigError``."""
+        """``decisions`` is the path of a file, or ``Decisions``. Of ``limits`` only ``pending``
+        counts. Raises ``ConfigError``."""
         if limits is not None and not isinstance(limits, Limits):
             raise ConfigError(f"ApprovalQueue(limits={limits!r}): give Limits(pending=...)")
         self._most = (limits or Limits()).pending
-        self._store = _store_of(store, self._most)
+        store = None
+        if decisions is not None:
+            from .decisions import Decisions
+
+            store = Decisions.of(decisions)
+        self._store = None if store is None else store.tickets
+        self._shown = f"{decisions}" if store is None else repr(store)
         if wait is not None and (type(wait) not in (int, float) or not wait >= 0):
             raise ConfigError(f"ApprovalQueue(wait={wait!r}): give seconds, 0 or more")
         if type(keep) not in (int, float) or not 0 < keep < inf:
             raise ConfigError(f"ApprovalQueue(keep={keep!r}): give seconds above 0")
         if wait is not None and self._store is None:
             raise ConfigError(
-                "ApprovalQueue(wait=...) without store=: a call without a waiting caller is "
-                "kept there, so give the path of a file"
+                "ApprovalQueue(wait=...) without decisions=: a call without a waiting caller is "
+                "kept there, so give the path of a file, or Decisions(...)"
             )
         self._wait = inf if wait is None else wait
         self._keep = keep
@@ -134,7 +145,7 @@ class ApprovalQueue:
         self._decided_chars = 0
 
     def __repr__(self) -> str:
-        where = f"{len(self._questions)} pending" if self._store is None else repr(self._store)
+        where = f"{len(self._questions)} pending" if self._store is None else self._shown
         return f"<ApprovalQueue, {where}>"
 
     async def __call__(self, request: ApprovalRequest) -> Answer:
@@ -145,7 +156,7 @@ class ApprovalQueue:
         id = question.pending.id
         with self._lock:
             if len(self._questions) >= self._most:
-                return Deny(f"{self._most:,} calls that wait already must be decided first", "gate")
+                return self._full()
             self._questions[id] = question
             self._pending = None
         self._signal.notify()
@@ -158,10 +169,18 @@ class ApprovalQueue:
             if was_pending:
                 self._signal.notify()
 
+    def _full(self) -> Deny:
+        return Deny(f"{self._most:,} calls that wait already must be decided first", "gate")
+
     @property
     def waits(self) -> bool:
         """Whether ``pending`` and ``decide`` read and write files, or what the store is."""
         return self._store is not None
+
+    def secret(self, name: str) -> bytes | None:
+        """A secret that is kept with its decisions, for all processes that have these; None where
+        they are in this process alone."""
+        return None if self._store is None else self._store.secret(name)
 
     @property
     def pending(self) -> tuple[PendingApproval, ...]:
@@ -207,6 +226,18 @@ class ApprovalQueue:
                     self._remember(_shown(ticket), answer)
         self._signal.notify()
 
+    def withdraw(self, id: str) -> None:
+        """End a question without an answer: its caller gets ``CallDenied``, and the same request is
+        asked about again the next time. Raises ``NotPending`` where it is not pending."""
+        (wanted,) = _ids(id)
+        if self._store is None:
+            self._answer((wanted,), _WITHDRAWN, is_decision=False)
+        elif not any(one.id == wanted for one in self._store.pending()) or not (
+            self._store.withdraw(wanted)
+        ):
+            raise _not_pending((wanted,), 1)
+        self._signal.notify()
+
     def _check_edited(self, wanted: tuple[str, ...]) -> None:
         if len(wanted) > 1:
             raise ConfigError("decide(): an answer with arguments is for one call, not for several")
@@ -221,18 +252,17 @@ class ApprovalQueue:
         seconds = None if self._store is None else _LOOK
         return PendingChanges(lambda: self.pending, self._signal, seconds)
 
-    def _answer(self, wanted: tuple[str, ...], answer: Answer) -> None:
+    def _answer(self, wanted: tuple[str, ...], answer: Answer, *, is_decision: bool = True) -> None:
         with self._lock:
             missing = tuple(id for id in wanted if id not in self._questions)
             if missing:
-                from .tickets import not_pending
-
-                raise not_pending(missing, len(wanted))
+                raise _not_pending(missing, len(wanted))
             questions = [self._questions.pop(id) for id in wanted]
             self._pending = None
             for question in questions:
                 question.answer = answer
-                self._remember(question.pending, answer)
+                if is_decision:
+                    self._remember(question.pending, answer)
         for question in questions:
             question.wake()
 
@@ -245,57 +275,87 @@ class ApprovalQueue:
         while len(kept) > _KEPT or (self._decided_chars > _KEPT_CHARS and len(kept) > 1):
             self._decided_chars -= kept.popleft().request.weight
 
-    async def _ask_store(self, store: TicketStore, call: ApprovalRequest) -> Answer:
-        from .tickets import Ticket
+    # ----------------------------------------------------------------- with a store
 
-        now = time.time()
-        ticket = Ticket(_new_id(), call, now, now + self._keep)
-        ticket.to_json()  # raises where it cannot be stored
+    async def _ask_store(self, tickets: Tickets, request: ApprovalRequest) -> Answer:
+        from .tickets import new_id
+
+        mark = new_id()
+        try:
+            return await self._wait_for_ticket(tickets, request, mark)
+        except CallPending:
+            raise
+        except BaseException:
+            # Nobody waits for it any more: a yes must not be for whoever asks the same later.
+            with anyio.move_on_after(_CLEANUP, shield=True), suppress(McpError):
+                await in_thread(tickets.leave, request, mark)
+            raise
+        finally:
+            self._signal.notify()
+
+    async def _wait_for_ticket(
+        self, tickets: Tickets, request: ApprovalRequest, mark: str
+    ) -> Answer:
         clock = current().now
-        until = clock() + self._wait
-        is_ours = False
+        left, until = anyio.current_effective_deadline() - clock(), clock() + self._wait
+        found: Ticket | None = None
+        is_claimed = False
         while True:
             with self._signal.task_listener() as listener:
-                found = await in_thread(store.claim, ticket)
-                if found.id == ticket.id and not is_ours:
-                    self._signal.notify()  # once: it wakes this listener, too
-                is_ours = found.id == ticket.id
+                if is_claimed:
+                    found = await in_thread(tickets.look, request)
+                    if found is None or mark not in found.callers:
+                        return _WITHDRAWN
+                else:
+                    given = self._ticket(request, mark, left)
+                    found, is_claimed = await in_thread(tickets.claim, given, self._most), True
+                    if found is None:
+                        return self._full()
+                    if found.id == given.id:
+                        self._signal.notify()  # it wakes this listener, too
                 if found.answer is not None:
-                    if found.holds_for(call):
-                        return found.answer
-                    continue  # it was for the same call when less was found about it
-                left = until - clock()
-                if left <= 0:
+                    answer = await in_thread(tickets.use, found, mark)
+                    if answer is not None and found.holds_for(request):
+                        return answer
+                    # It was used by another, or is for the same request when less was found.
+                    is_claimed = False
+                    continue
+                if clock() >= until:
+                    await in_thread(tickets.leave, request, mark, time.time() + self._keep)
                     raise CallPending(
                         f"it waits for approval, ticket {found.id}: make the same call again once "
                         "it was allowed",
                         ticket=found.id,
                         retryable=True,
                     )
-                await listener.wait(min(_LOOK, left))
+                await listener.wait(max(0.0, min(_LOOK, until - clock())))
+
+    def _ticket(self, request: ApprovalRequest, mark: str, left: float) -> Ticket:
+        """``left`` is for how many seconds its caller waits for an answer at most."""
+        from .tickets import Ticket, caller, new_id
+
+        now = time.time()
+        if self._wait == 0:
+            return Ticket(new_id(), request, now, now + self._keep, is_kept=True)
+        is_left_behind = self._wait <= left
+        waits = min(self._wait, left, self._keep)
+        expires_at = now + (self._keep if is_left_behind else waits)
+        callers = {mark: caller(now + waits + _CLEANUP)}
+        return Ticket(new_id(), request, now, expires_at, callers=callers)
 
 
 def _new_id() -> str:
     return secrets.token_urlsafe(16)
 
 
-def _store_of(store: Any, most: int) -> TicketStore | None:
-    if store is None:
-        return None
-    from .tickets import FileTickets
+def _not_pending(missing: tuple[str, ...], wanted: int) -> NotPending:
+    from .tickets import not_pending
 
-    if isinstance(store, str | os.PathLike):
-        return FileTickets(store, most=most)
-    if not all(callable(getattr(store, name, None)) for name in ("claim", "decide", "pending")):
-        raise ConfigError(
-            f"ApprovalQueue(store={store!r}): give the path of a file, or a TicketStore"
-        )
-    found: TicketStore = store
-    return found
+    return not_pending(missing, wanted)
 
 
 def _shown(ticket: Ticket) -> PendingApproval:
-    return PendingApproval(ticket.id, ticket.call, ticket.asked_at, ticket.expires_at)
+    return PendingApproval(ticket.id, ticket.request, ticket.asked_at, ticket.expires_at)
 
 
 def _ids(ids: Any) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import json
 import secrets
 from collections.abc import Hashable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 from ..catalog.call_context import CallOrigin, context_from_json, context_text, is_storable
 from ..catalog.finding import Finding
@@ -18,11 +18,12 @@ from ..catalog.hints import WORST, Hints
 from ..errors import CallDenied, ConfigError, McpError
 from ..protocol.canonical_json import NotJson, sha256
 from ..runtime.frozen import frozen_dataclass
+from ..runtime.keyed_digest import digest_with
 
 if TYPE_CHECKING:
     from .decision import Remember
 
-__all__ = ["KINDS", "ApprovalRequest", "Choice", "Fact", "RequestKind"]
+__all__ = ["KINDS", "ApprovalRequest", "Choice", "Fact", "KeptAs", "RequestKind"]
 
 RequestKind: TypeAlias = Literal["call", "skill", "start", "sampling"]
 KINDS: tuple[RequestKind, ...] = get_args(RequestKind)
@@ -55,6 +56,24 @@ class Fact:
 
 class NotStorable(ConfigError):
     """A request whose context no store can keep."""
+
+
+class KeptAs(NamedTuple):
+    """What a remembered yes is for."""
+
+    subject: str
+    """For people, without a secret: it is written down."""
+    topic: str
+    """A newer yes to the same topic takes the place of an older one."""
+    fingerprint: str | None
+    """It holds as long as this is the same; None where none is remembered."""
+    is_guessable: bool = False
+    """Whether the fingerprint covers what may be secret and short."""
+
+    def bound(self, key: bytes) -> str:
+        """The fingerprint as it is written down."""
+        found = self.fingerprint or ""
+        return digest_with(key, found) if self.is_guessable else found
 
 
 class ApprovalRequest:
@@ -221,6 +240,10 @@ class ApprovalRequest:
     def _asked_for(self) -> Any:
         """What ``key`` covers besides kind, server, context and origin, as JSON."""
         raise NotImplementedError
+
+    def _kept_as(self) -> KeptAs:
+        """What a remembered yes to it is for. Here: the same subject, while the fingerprint is."""
+        return KeptAs(self.subject, self.subject, self.fingerprint)
 
     def _members(self) -> dict[str, Any]:
         """What ``to_json`` has of this kind alone."""

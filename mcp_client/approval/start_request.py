@@ -14,6 +14,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from ..catalog.finding import Finding
 from ..errors import McpError, StartDenied
@@ -23,6 +24,7 @@ from .request import (
     ApprovalRequest,
     Choice,
     Fact,
+    KeptAs,
     RequestKind,
     finding_facts,
     findings_from,
@@ -169,6 +171,15 @@ class StartRequest(ApprovalRequest):
             f"Each start of {self.server} from {self.path}, until it is revoked, where the host "
             "keeps answers. You are asked again if anything above changes."
         )
+
+    def _kept_as(self) -> KeptAs:
+        """For the server of that name of this file. Arguments and queries may be secret."""
+        where = urlsplit(self.url or "")
+        shown = self.command or f"{where.scheme}://{where.netloc}"
+        return KeptAs(shown, "", self.fingerprint, is_guessable=True)
+
+    def _server_is(self) -> str:
+        return str(self.path)
 
     def _asked_for(self) -> Any:
         return [str(self.path), self.fingerprint]

@@ -1,197 +1,311 @@
-"""Tickets: calls that wait for an answer longer than their caller does, or its process lives.
+"""Tickets: requests that wait for an answer longer than their caller does, or its process lives.
 
-A serverless agent cannot keep a call open while a person thinks. With ``ApprovalQueue(store=...,
-wait=0)`` the call raises ``CallPending`` with the id of a ticket. Once the ticket is decided, by
-``ApprovalQueue.decide`` in any process that has the store, the same call (with the same
-``ToolCall.key``) goes out, or is refused, once. Then the ticket is gone.
+A serverless agent cannot keep a call open while a person thinks. With
+``ApprovalQueue(decisions=..., wait=0)`` the call raises ``CallPending`` with the id of a ticket.
+Once the ticket is decided, by ``ApprovalQueue.decide`` in any process that has the store, the same
+request (with the same ``ApprovalRequest.key``) goes out, or is refused, once. Then it is gone.
 
-A store is anything with the three methods of ``TicketStore``. ``FileTickets`` is a file: JSON, for
-its owner only (0600), because it holds the arguments of calls for people to look at. It is replaced
-atomically, and processes that write it take turns.
+A caller that waits has a ticket, too, so that any process can decide it. That one is gone as soon
+as nobody waits for it: its caller was cancelled, ran out of time, or its process has ended. Only a
+request that raised ``CallPending`` leaves a ticket behind.
+
+A ticket holds the arguments of calls, for people to look at. A file of tickets is for its owner
+only, as every file of decisions.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import threading
+import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, NotPending
 from ..protocol.canonical_json import plain
-from ..runtime.atomic_file import OwnFile, Stamp
+from ..runtime.process_id import is_alive, process_id
+from ..state.base import Object, State
 from .decision import Allow, Answer, Deny, Remember
 from .one_call import is_known
 from .request import ApprovalRequest
 
-__all__ = ["FileTickets", "Ticket", "TicketStore", "not_pending"]
+if TYPE_CHECKING:
+    from .decisions import Decision
 
-_VERSION = 1
-_REMEDY = "put back an older one, or delete it: calls that wait are asked about again"
+__all__ = ["Ticket", "Tickets", "caller", "new_id", "not_pending"]
+
+_ROWS = "tickets"
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A call that is asked about, and its answer once there is one. Times are seconds since the
+    """A request that is asked about, and its answer once there is one. Times are seconds since the
     beginning of 1970, UTC."""
 
     id: str
-    call: ApprovalRequest
+    request: ApprovalRequest
     asked_at: float
     expires_at: float
     """When it ends, decided or not."""
     answer: Answer | None = None
+    decided_at: float | None = None
+    callers: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """Those who wait: by a mark of each, its process, and until when it waits."""
+    is_kept: bool = False
+    """Whether it stands until ``expires_at``, also where nobody waits."""
 
     @property
-    def has_expired(self) -> bool:
-        return time.time() >= self.expires_at
+    def holds(self) -> bool:
+        """Whether it is still there to be decided, or its answer to be used."""
+        now = time.time()
+        return now < self.expires_at and (self.is_kept or bool(self.waiting(now)))
 
-    def holds_for(self, call: ApprovalRequest) -> bool:
-        """Whether the answer is one to ``call``, which has the same key."""
-        if not all(is_known(one, self.call.findings) for one in call.findings):
-            return False
-        return self.call.kind == call.kind and self.call.trusted is call.trusted
+    def waiting(self, now: float) -> dict[str, tuple[str, float]]:
+        """The callers that still wait, as far as that is known."""
+        return {
+            mark: (process, until)
+            for mark, (process, until) in self.callers.items()
+            if now < until and is_alive(process)
+        }
 
-    def to_json(self) -> dict[str, Any]:
-        """All of it as plain JSON, for a store. Raises ``ConfigError`` for a context that cannot
-        be stored."""
+    def holds_for(self, request: ApprovalRequest) -> bool:
+        """Whether the answer is one to ``request``, which has the same key."""
+        return (
+            self.request.kind == request.kind
+            and self.request.trusted is request.trusted
+            and all(is_known(one, self.request.findings) for one in request.findings)
+        )
+
+    def to_json(self) -> Object:
+        """Raises ``ConfigError`` for a context that cannot be stored."""
         return {
             "id": self.id,
+            "request": self.request.to_json(),
             "asked_at": self.asked_at,
             "expires_at": self.expires_at,
-            "request": self.call.to_json(),
             "answer": None if self.answer is None else _answer_to_json(self.answer),
+            "decided_at": self.decided_at,
+            "callers": {mark: list(caller) for mark, caller in self.callers.items()},
+            "is_kept": self.is_kept,
         }
 
     @classmethod
     def from_json(cls, value: Any) -> Ticket:
         """Raises ``ValueError`` for anything that ``to_json`` did not make."""
         try:
-            call = ApprovalRequest.from_json(value["request"])
-            answer = value["answer"]
+            answer, decided_at = value["answer"], value["decided_at"]
             return cls(
                 id=_text(value["id"]),
-                call=call,
+                request=ApprovalRequest.from_json(value["request"]),
                 asked_at=float(value["asked_at"]),
                 expires_at=float(value["expires_at"]),
                 answer=None if answer is None else _answer_from_json(answer),
+                decided_at=None if decided_at is None else float(decided_at),
+                callers={
+                    mark: (_text(process), float(until))
+                    for mark, (process, until) in value["callers"].items()
+                },
+                is_kept=value["is_kept"] is True,
             )
         except (LookupError, TypeError, AttributeError, ConfigError) as error:
             raise ValueError(f"it is not a ticket ({type(error).__name__})") from None
 
 
-class TicketStore(Protocol):
-    """Where tickets are kept. The methods may be called from any thread; each is atomic, also for
-    other processes that use the same store. A ticket that has expired is as one that is not there.
-    """
+class Tickets:
+    """The tickets of a state, by the key of their requests. Each method is atomic, also for other
+    processes; a ticket that does not hold any more is as one that is not there."""
 
-    def claim(self, ticket: Ticket) -> Ticket:
-        """The ticket that is there for the same ``call.key``, else ``ticket``, which is added.
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._last: tuple[Any, tuple[Ticket, ...]] | None = None
 
-        One that is decided is removed: its answer is used up.
+    def secret(self, name: str) -> bytes | None:
+        """A secret of the state; None where the state is this process's alone."""
+        return self._state.secret(name) if self._state.waits else None
+
+    def claim(self, ticket: Ticket, most: int) -> Ticket | None:
+        """The ticket of the same request, of which the callers of ``ticket`` are some from now on;
+        ``ticket`` itself where there is none; or None where ``most`` others wait already."""
+        given = ticket.to_json()
+        self._sweep()
+        others = [one for one in self.pending() if one.request.key != ticket.request.key]
+        if len(others) >= most:
+            return None
+
+        def put(found: Object | None) -> Object:
+            old = self._held(found)
+            if old is None:
+                return given
+            if not ticket.callers and (old.is_kept or not ticket.is_kept):
+                return old.to_json()
+            callers = {**old.waiting(time.time()), **ticket.callers}
+            until = old.expires_at if old.is_kept else max(old.expires_at, ticket.expires_at)
+            is_kept = old.is_kept or ticket.is_kept
+            return replace(old, callers=callers, is_kept=is_kept, expires_at=until).to_json()
+
+        return self._parsed(self._state.change(_ROWS, ticket.request.key, put))
+
+    def look(self, request: ApprovalRequest) -> Ticket | None:
+        """The ticket of this request."""
+        return next((one for one in self._all() if one.request.key == request.key), None)
+
+    def use(self, ticket: Ticket, mark: str) -> Answer | None:
+        """Use up the answer of ``ticket``: it is given once. None where it is not there any more.
+
+        Others who wait for the same request are asked about anew.
         """
+        used: Answer | None = None
 
-    def decide(self, ids: Sequence[str], answer: Answer) -> Sequence[Ticket]:
-        """Give ``answer`` to these tickets, and return them. Raises ``NotPending``, and decides
-        none, where one is not there or was decided."""
-
-    def pending(self) -> Sequence[Ticket]:
-        """The tickets that are not decided, the oldest first."""
-
-
-class FileTickets:
-    """Tickets in a file. Raises ``ConfigError`` where it cannot be used: it has another format, or
-    others than its owner may read or write it."""
-
-    def __init__(self, path: str | os.PathLike[str], *, most: int = 1_000) -> None:
-        """``most`` tickets may wait at once; further calls are refused."""
-        if type(most) is not int or most < 1:
-            raise ConfigError(f"FileTickets(most={most!r}): give a whole number above 0")
-        self._file = OwnFile(path, "tickets", _REMEDY, private=True)
-        self._most = most
-        self._lock = threading.Lock()
-        self._last: tuple[Stamp | None, tuple[Ticket, ...]] = None, ()
-
-    def __repr__(self) -> str:
-        return f"<FileTickets, {self._file.path}>"
-
-    def claim(self, ticket: Ticket) -> Ticket:
-        key = ticket.call.key
-        with self._lock:
-            found = self._find(key)
-            if found is not None and found.answer is None:
+        def take(found: Object | None) -> Object | None:
+            nonlocal used
+            used, old = None, self._held(found)
+            if old is None or old.id != ticket.id or old.answer is None:
                 return found
-            with self._file.locked():
-                found = self._find(key)
-                if found is None:
-                    tickets = self._read()
-                    if sum(one.answer is None for one in tickets) >= self._most:
-                        raise ConfigError(
-                            f"the tickets {self._file.path} have {self._most:,} calls that wait "
-                            "already, FileTickets(most=...)"
-                        )
-                    self._write((*tickets, ticket))
-                    return ticket
-                if found.answer is not None:
-                    self._write(tuple(one for one in self._read() if one.id != found.id))
-                return found
+            used, now = old.answer, time.time()
+            left = {each: one for each, one in old.waiting(now).items() if each != mark}
+            if not left:
+                return None
+            until = max(until for _, until in left.values())
+            again = replace(old, id=new_id(), asked_at=now, expires_at=until, callers=left)
+            return replace(again, answer=None, decided_at=None, is_kept=False).to_json()
+
+        self._state.change(_ROWS, ticket.request.key, take)
+        return used
+
+    def leave(self, request: ApprovalRequest, mark: str, keep_until: float | None = None) -> None:
+        """A caller does not wait any more. With ``keep_until`` its ticket stands until then."""
+
+        def leave(found: Object | None) -> Object | None:
+            old = self._held(found)
+            if old is None:
+                return None
+            callers = {each: one for each, one in old.callers.items() if each != mark}
+            left = replace(old, callers=callers)
+            if keep_until is not None and not old.is_kept:
+                left = replace(left, is_kept=True, expires_at=max(left.expires_at, keep_until))
+            return left.to_json() if left.holds else None
+
+        self._state.change(_ROWS, request.key, leave)
 
     def decide(self, ids: Sequence[str], answer: Answer) -> tuple[Ticket, ...]:
-        with self._lock, self._file.locked():
-            tickets = self._read()
-            waiting = {one.id: one for one in tickets if one.answer is None}
-            missing = tuple(id for id in ids if id not in waiting)
-            if missing:
-                raise not_pending(missing, len(ids))
-            decided = {id: replace(waiting[id], answer=answer) for id in ids}
-            self._write(tuple(decided.get(one.id, one) for one in tickets))
-            return tuple(decided.values())
+        """Give ``answer`` to these tickets. Raises ``NotPending``, and decides none, where one is
+        not there or was decided."""
+        waiting = {one.id: one for one in self.pending()}
+        missing = tuple(id for id in ids if id not in waiting)
+        if missing:
+            raise not_pending(missing, len(ids))
+        lost = tuple(id for id in ids if not self._decide(waiting[id], answer))
+        if lost:  # others decided these, or their callers went, in this very moment
+            raise not_pending(lost, len(ids), decided=len(ids) - len(lost))
+        return tuple(waiting[id] for id in ids)
+
+    def _decide(self, ticket: Ticket, answer: Answer) -> bool:
+        done = False
+
+        def decide(found: Object | None) -> Object | None:
+            nonlocal done
+            old = self._held(found)
+            done = old is not None and old.id == ticket.id and old.answer is None
+            if old is None or not done:
+                return found
+            return replace(old, answer=answer, decided_at=time.time()).to_json()
+
+        self._state.change(_ROWS, ticket.request.key, decide)
+        return done
+
+    def withdraw(self, id: str) -> bool:
+        """Remove a ticket, decided or not, and say whether it was there."""
+        removed = False
+        for key in [one.request.key for one in self._all() if one.id == id]:
+
+            def remove(found: Object | None) -> Object | None:
+                nonlocal removed
+                old = self._held(found)
+                removed = old is not None and old.id == id
+                return None if removed else found
+
+            self._state.change(_ROWS, key, remove)
+        return removed
 
     def pending(self) -> tuple[Ticket, ...]:
-        with self._lock:
-            return tuple(one for one in self._read() if one.answer is None)
+        """The tickets that are not decided, the oldest first."""
+        return tuple(one for one in self._all() if one.answer is None)
 
-    def _find(self, key: str) -> Ticket | None:
-        return next((one for one in self._read() if one.call.key == key), None)
+    def decided(self) -> tuple[Decision, ...]:
+        """The tickets that are decided and whose requests have not been made again yet."""
+        return tuple(_decision(one, one.answer) for one in self._all() if one.answer is not None)
 
-    def _read(self) -> tuple[Ticket, ...]:
-        """The tickets that have not expired."""
-        stamp = self._file.stamp()
-        if stamp != self._last[0]:
-            found = None if stamp is None else self._file.read()
-            self._last = (None, ()) if found is None else (found[0], self._parsed(found[1]))
-        return tuple(one for one in self._last[1] if not one.has_expired)
+    # ------------------------------------------------------------------ the state
 
-    def _parsed(self, text: bytes) -> tuple[Ticket, ...]:
+    def _all(self) -> tuple[Ticket, ...]:
+        """Those that hold, the oldest first."""
+        last, stamp = self._last, self._state.stamp(_ROWS)
+        if last is None or stamp is None or last[0] != stamp:
+            found = map(self._parsed, self._state.list(_ROWS).values())
+            last = self._last = stamp, tuple(sorted(found, key=lambda one: one.asked_at))
+        return tuple(one for one in last[1] if one.holds)
+
+    def _sweep(self) -> None:
+        """Remove what does not hold any more."""
+        holding = {one.request.key for one in self._all()}
+        assert self._last is not None
+        gone = {one.request.key for one in self._last[1]} - holding
+        for key in gone:
+            self._state.change(_ROWS, key, self._without_gone)
+
+    def _without_gone(self, found: Object | None) -> Object | None:
+        return None if self._held(found) is None else found
+
+    def _held(self, found: Object | None) -> Ticket | None:
+        ticket = None if found is None else self._parsed(found)
+        return ticket if ticket is not None and ticket.holds else None
+
+    def _parsed(self, row: Object | None) -> Ticket:
         try:
-            whole = json.loads(text)
-        except (ValueError, RecursionError):
-            raise self._file.unusable("it is not JSON") from None
-        if type(whole) is not dict or whole.get("version") != _VERSION:
-            raise self._file.unusable(f"it is not a file of tickets of version {_VERSION}")
-        if type(whole.get("tickets")) is not list:
-            raise self._file.unusable("it has no list of tickets")
-        try:
-            return tuple(map(Ticket.from_json, whole["tickets"]))
+            return Ticket.from_json(row)
         except ValueError as error:
-            raise self._file.unusable(f"a ticket in it cannot be read: {error}") from None
-
-    def _write(self, tickets: tuple[Ticket, ...]) -> None:
-        whole = {"version": _VERSION, "tickets": [one.to_json() for one in tickets]}
-        text = json.dumps(whole, indent=2, ensure_ascii=True) + "\n"
-        self._last = self._file.replace(text), tickets
+            raise self._state.unusable(_ROWS, f"a ticket cannot be read: {error}") from None
 
 
-def not_pending(missing: tuple[str, ...], wanted: int) -> NotPending:
+def not_pending(missing: tuple[str, ...], wanted: int, decided: int = 0) -> NotPending:
     """The error for ``missing`` of ``wanted`` ids that were to be decided."""
     what = "is not pending: it was decided, or its caller has gone"
     if wanted == 1:
-        return NotPending(f"the call {what}", ids=missing)
-    several = f"{len(missing)} of the {wanted} calls are not pending"
-    return NotPending(f"{several}, so none is decided", ids=missing)
+        return NotPending(f"the request {what}", ids=missing)
+    several = f"{len(missing)} of the {wanted} requests are not pending"
+    then = f"the other {decided} are decided" if decided else "so none is decided"
+    return NotPending(f"{several}, {then}", ids=missing)
+
+
+def new_id() -> str:
+    return secrets.token_urlsafe(16)
+
+
+def caller(until: float) -> tuple[str, float]:
+    """This process, waiting until then."""
+    return process_id(), until
+
+
+def _decision(ticket: Ticket, answer: Answer) -> Decision:
+    from .decisions import Decision
+
+    request = ticket.request
+    return Decision(
+        id=ticket.id,
+        kind=request.kind,
+        server=request.server,
+        subject=request._kept_as().subject,
+        scope="once",
+        allowed=type(answer) is Allow,
+        context=request.context,
+        origin=request.origin,
+        by=answer.by,
+        decided_at=ticket.asked_at if ticket.decided_at is None else ticket.decided_at,
+        expires_at=ticket.expires_at,
+        findings=tuple(one.known_as for one in request.findings),
+        trusted=request.trusted,
+        fingerprint=request.fingerprint,
+    )
 
 
 # --------------------------------------------------------------------------- as JSON

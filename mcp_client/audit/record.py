@@ -78,7 +78,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..catalog.call_context import CallOrigin
 from ..errors import ConfigError
@@ -91,6 +91,7 @@ from .redaction import Redaction, redaction_of
 from .sinks import AuditSink, Identity, Sink, sink_of
 
 if TYPE_CHECKING:
+    from ..approval.decisions import Decision
     from .library_read import LibraryRead
     from .skill_load import SkillLoad
 
@@ -102,27 +103,6 @@ OnAuditFailure: TypeAlias = Literal["refuse", "warn"]
 
 _NAME = 256
 _NAMES = 1_024
-
-
-class RevokedAnswer(Protocol):
-    """A remembered answer, as ``approval/remembered.py`` has it."""
-
-    @property
-    def server(self) -> str: ...
-    @property
-    def tool(self) -> str: ...
-    @property
-    def fingerprint(self) -> str: ...
-    @property
-    def scope(self) -> str: ...
-    @property
-    def context(self) -> Hashable: ...
-    @property
-    def origin(self) -> CallOrigin: ...
-    @property
-    def when(self) -> float: ...
-    @property
-    def by(self) -> str | None: ...
 
 
 class Audit:
@@ -233,8 +213,8 @@ class Audit:
         """A call's context as a record may show it; an object of the host's own is its type."""
         return None if context is None else Redaction.show(self.redaction, context).value
 
-    def revoked(self, answers: Iterable[RevokedAnswer], by: str | None = None) -> None:
-        """Remembered answers were forgotten, at the word of ``by``. From any thread.
+    def revoked(self, decisions: Iterable[Decision], by: str | None = None) -> None:
+        """Decisions were forgotten, at the word of ``by``. From any thread.
 
         Written at once where that needs no waiting, else before the next record.
         """
@@ -244,17 +224,17 @@ class Audit:
                 "event": "revoked",
                 "process": os.getpid(),
                 "server": self.server,
-                "tool": self.shown_name(answer.tool),
+                "tool" if answer.kind == "call" else answer.kind: self.shown_name(answer.subject),
                 "identity": self.identity,
                 "fingerprint": answer.fingerprint,
                 "scope": answer.scope,
                 "context": self.shown_context(answer.context),
                 **({} if answer.origin == "host" else {"origin": answer.origin}),
-                "given": timestamp(answer.when),
+                "given": timestamp(answer.decided_at),
                 "given_by": self._shown_person(answer.by),
                 "by": self._shown_person(by),
             }
-            for answer in answers
+            for answer in decisions
             if answer.server == self.server
         ]
         for sink in self.sinks if records else ():

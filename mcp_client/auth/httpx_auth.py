@@ -85,6 +85,11 @@ class Authorization(httpx.Auth):
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
+    def keep_tokens_in(self, store: TokenStore) -> None:
+        """Keep tokens there, where no store was given: a state is known only to the session."""
+        if not self._keeps and not self._managers:
+            self._store, self._keeps = store, True
+
     def authorized_as(self, url: str) -> int:
         """A number that changes when a login may have changed what the server at ``url`` offers."""
         manager = self._managers.get(url)

@@ -136,6 +136,7 @@ class Pins:
         self._identities: dict[str, Callable[[], str | None]] = {}
         self._secrets: dict[str, KnownSecrets] = {}
         self._last = _Book()
+        self._key: bytes | None = None
 
     @classmethod
     def of(cls, pins: Pins | str | os.PathLike[str] | None) -> Pins | None:
@@ -258,7 +259,7 @@ class Pins:
                     return entry
                 return _Entry({tool.name: self._pin_of(tool) for tool in tools}, entry.skills)
 
-            book = self._change(server, written)
+            book = _Book(None, {server: self._change(server, written)}, self._key)
         findings = self._findings(before, server, tools)
         self._seen.add(server)
         accepted = self.policy == "accept"
@@ -347,13 +348,16 @@ class Pins:
             last = self._last = _Book(stamp, parsed, self._state.known_secret(_PINS))
         return last
 
-    def _change(self, server: str, change: Callable[[_Entry], _Entry]) -> _Book:
+    def _change(self, server: str, change: Callable[[_Entry], _Entry]) -> _Entry:
         """Replace what is written down of a server, and say where it is now."""
         identity = None
         if self._identity_of(server, None) is not None:
-            identity = self._identity_of(server, self._state.secret(_PINS))
+            self._key = self._state.secret(_PINS)
+            identity = self._identity_of(server, self._key)
+        after = _Entry()
 
         def changed(found: Object | None) -> Object:
+            nonlocal after
             before = _Entry() if found is None else self._parsed(server, found)
             after = change(before)
             if after is not before:
@@ -361,7 +365,7 @@ class Pins:
             return after.to_json()
 
         self._state.change(_PINS, server, changed)
-        return self._book()
+        return after
 
     def _parsed(self, server: str, entry: Object) -> _Entry:
         place = safe_text(server, 60)

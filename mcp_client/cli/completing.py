@@ -21,7 +21,7 @@ __all__ = ["complete_words", "keep_names", "offered", "split_line"]
 
 _ACTIONS = {
     "audit": ("verify", "show"),
-    "approvals": ("list", "revoke"),
+    "decisions": ("list", "revoke"),
     "completion": ("bash", "zsh", "fish"),
 }
 

@@ -1,8 +1,8 @@
 """``desk``: the approval page for the calls of other programs and commands, until Ctrl-C.
 
-They wait in a file of tickets: that of ``--tickets``, else ``tickets.json`` in the user's state
-folder. While a desk runs, the calls of ``--approve web`` go there by themselves: the file
-``desk.json`` beside it says where, and is locked as long as that desk lives.
+They wait in the state of ``--state``, else in the user's state folder. While a desk runs, the calls
+of ``--approve web`` go there by themselves: the file ``desk.json`` in the user's state folder says
+where, and is locked as long as that desk lives.
 """
 
 from __future__ import annotations
@@ -14,31 +14,36 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 
+from ..errors import ConfigError
 from ..runtime.atomic_file import access_problem, lock, unlock
 from ..runtime.folder import CLOSED_IN_CHILDREN, NO_WAIT
 from .exits import UsageError
 from .output import note, print_json, print_text
 
-__all__ = ["desk", "tickets_of_running_desk"]
+if TYPE_CHECKING:
+    from ..state.folder import FileState
+
+__all__ = ["desk", "state_of_running_desk"]
 
 _MOST_BYTES = 10_000
 
 
 async def desk(options: argparse.Namespace) -> int:
-    """Serve the page for the calls that wait in a file of tickets.
+    """Serve the page for the requests that wait in a state.
 
-    Those of ``--approve web``, and of programs with ``ApprovalQueue(store=FILE)``.
+    Those of ``--approve web``, and of programs with ``ApprovalQueue(decisions=...)`` of that state.
     """
     from ..approval.queue import ApprovalQueue
     from ..desk.serve import serve_desk
-    from .state_folder import state_file
+    from .state_folder import state_of
 
-    path = _absolute(options.tickets or state_file("tickets.json"))
-    async with serve_desk(ApprovalQueue(store=path)) as page:
-        with _known_to_commands(path):
+    state = state_of(options)
+    async with serve_desk(ApprovalQueue(decisions=state.decisions)) as page:
+        with _known_to_commands(state.path):
             if options.json:
                 print_json({"url": page.url})
             else:
@@ -49,8 +54,9 @@ async def desk(options: argparse.Namespace) -> int:
     return 0
 
 
-def tickets_of_running_desk() -> Path | None:
+def state_of_running_desk() -> FileState | None:
     """Where the desk that runs looks for calls; None where there is none."""
+    from ..state.folder import FileState
     from .state_folder import state_file
 
     try:
@@ -64,13 +70,9 @@ def tickets_of_running_desk() -> Path | None:
             unlock(file)
             return None
         try:
-            return Path(json.loads(stream.read(_MOST_BYTES))["tickets"])
-        except (OSError, ValueError, KeyError, TypeError):
+            return FileState(json.loads(stream.read(_MOST_BYTES))["state"])
+        except (OSError, ValueError, KeyError, TypeError, ConfigError):
             return None
-
-
-def _absolute(path: str | Path) -> Path:
-    return Path(os.path.abspath(path))  # for commands in other folders
 
 
 @contextmanager
@@ -82,8 +84,8 @@ def _known_to_commands(path: Path) -> Iterator[None]:
     with open(file, "r+b") as stream:
         if lock(file, 0.0):
             stream.truncate()
-            stream.write(json.dumps({"tickets": str(path)}).encode())
+            stream.write(json.dumps({"state": str(path)}).encode())
             stream.flush()
         else:
-            note("another desk runs: calls of --approve web go there; here with --tickets FILE")
+            note("another desk runs: calls of --approve web go there; here with --state FOLDER")
         yield

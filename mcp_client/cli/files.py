@@ -1,4 +1,4 @@
-"""The commands that work on files of this machine: stubs, audit, approvals, pins, servers."""
+"""The commands that work on files of this machine: stubs, audit, decisions, pins, servers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import anyio
 
@@ -19,9 +19,13 @@ from ..runtime.safe_text import safe_text
 from .exits import DONE, TOOL_FAILED, UsageError
 from .output import note, print_json, print_table, print_text
 from .session import open_session
+from .state_folder import decisions_of
 from .target import configs_of
 
-__all__ = ["approvals", "audit", "pins", "servers", "stubs"]
+if TYPE_CHECKING:
+    from ..approval.decisions import Decision, Decisions
+
+__all__ = ["audit", "decisions", "pins", "servers", "stubs"]
 
 _LONGEST_LINE = 1024 * 1024
 _MOST_NOTES = 10
@@ -173,47 +177,56 @@ def _row(record: dict[str, Any], whose: str) -> tuple[str, ...]:
     return when, event, whose, what, safe_text(said, 200)
 
 
-# ------------------------------------------------------------------------ approvals
+# ------------------------------------------------------------------------ decisions
 
 
-async def approvals(options: argparse.Namespace) -> int:
-    from ..approval.remembered import Answers
-
-    if options.answers is None:
-        raise UsageError("approvals: name the file with --answers FILE")
-    if not await anyio.Path(options.answers).exists():
-        raise UsageError(f"--answers {options.answers}: file not found")
-    store = Answers(options.answers)
+async def decisions(options: argparse.Namespace) -> int:
+    if options.state is not None and not await anyio.Path(options.state).is_dir():
+        raise UsageError(f"--state {options.state}: folder not found")
+    store = decisions_of(options)
     if options.action == "revoke":
         return _revoke(store, options)
-    found = store.list()
+    if options.id or options.all:
+        raise UsageError("decisions list takes no ID and no --all")
+    found = store.list(options.kind, options.server)
     if options.json:
-        print_json({"approvals": [one.to_json() for one in found]})
+        print_json({"decisions": [one.to_json() for one in found]})
         return DONE
     rows = [
         (
+            one.id,
+            one.kind,
             one.server,
-            one.tool,
-            ("these arguments only" if one.exact or one.where else "any arguments")
-            + ("" if one.origin == "host" else ", called by its view"),
-            time.strftime("%Y-%m-%d %H:%M", time.localtime(one.when)),
+            one.subject,
+            _reach(one),
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(one.decided_at)),
             f"by {one.by}" if one.by else "",
         )
         for one in found
     ]
-    print_table(rows, "server", "tool", "for", "since", "by")
+    print_table(rows, "id", "kind", "server", "of", "for", "since", "by")
     return DONE
 
 
-def _revoke(store: Any, options: argparse.Namespace) -> int:
-    if not (options.server or options.tool or options.all):
-        raise UsageError("approvals revoke: say which with --server, --tool or --all")
-    if options.all:
-        count = store.clear()
+def _reach(one: Decision) -> str:
+    if not one.allowed:
+        return "refused once"
+    arguments = "these arguments only" if one.exact or one.where else "any arguments"
+    what = [one.scope, *([arguments] if one.kind == "call" else [])]
+    return ", ".join([*what, *(["called by its view"] if one.origin != "host" else [])])
+
+
+def _revoke(store: Decisions, options: argparse.Namespace) -> int:
+    if options.id and (options.all or options.kind or options.server):
+        raise UsageError("decisions revoke: give IDs, or --all, --kind, --server")
+    if options.id:
+        count = sum(map(store.revoke, options.id))
+    elif options.all or options.kind or options.server:
+        count = store.revoke_all(options.kind, options.server)
     else:
-        count = store.revoke(server=options.server, tool=options.tool)
+        raise UsageError("decisions revoke: say which with ID, --kind, --server or --all")
     if not count:
-        raise NotFound("approval not found: 'approvals list' shows all")
+        raise NotFound("decision not found: 'decisions list' shows all")
     if options.json:
         print_json({"revoked": count})
     else:
@@ -287,10 +300,9 @@ def _accept(book: Any, server: str, listed: Any, name: str) -> None:
 
 async def servers(options: argparse.Namespace) -> int:
     """What config files name, and whether it may be started here; nothing is started."""
-    from ..host.confirmations import Confirmations
-    from .state_folder import state_file
+    from ..approval.memory import ApprovalMemory
 
-    store = Confirmations.of(options.confirmations or state_file("confirmations.json"))
+    memory = ApprovalMemory(store=decisions_of(options))
     found = []
     problems = []
     for config in configs_of(options.config):
@@ -301,7 +313,7 @@ async def servers(options: argparse.Namespace) -> int:
             except ConfigError as error:
                 problems.append(error.message)
                 continue
-            confirmed = await store.is_confirmed(request)
+            confirmed = memory.recall(request) is not None
             allowed = confirmed or config.scope == "user"
             found.append(
                 {

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
@@ -20,7 +19,7 @@ from ..transports.stdio import StdioServer
 from .exits import UsageError
 from .output import note
 from .policy import policy_of
-from .state_folder import state_file
+from .state_folder import decisions_of, state_of
 from .target import Configured, target_of
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) 
         "trusted": options.trust,
         "audit": options.audit,
         "pins": options.pins,
-        "answers": options.answers,
+        "decisions": decisions_of(options),
     }
     if options.timeout is not None:
         seconds = options.timeout
@@ -126,7 +125,7 @@ async def chosen_target(options: argparse.Namespace) -> StdioServer | HttpServer
 
 @asynccontextmanager
 async def _queue(options: argparse.Namespace) -> AsyncIterator[ApprovalQueue | None]:
-    """What ``--approve web`` asks: the desk of ``--tickets``, one that runs, or a page of our own.
+    """What ``--approve web`` asks: the desk of ``--state``, one that runs, or a page of our own.
 
     None without that option.
     """
@@ -135,12 +134,12 @@ async def _queue(options: argparse.Namespace) -> AsyncIterator[ApprovalQueue | N
         return
     from ..approval.queue import ApprovalQueue
     from ..desk.serve import serve_desk
-    from .desk_command import tickets_of_running_desk
+    from .desk_command import state_of_running_desk
 
-    tickets = options.tickets or tickets_of_running_desk()
-    if tickets is not None:
-        note(f"calls are decided at the desk of {tickets}")
-        yield ApprovalQueue(store=tickets, keep=Timeouts().approval)
+    state = state_of(options) if options.state else state_of_running_desk()
+    if state is not None:
+        note(f"calls are decided at the desk of {state.path}")
+        yield ApprovalQueue(decisions=state.decisions, keep=Timeouts().approval)
         return
     queue = ApprovalQueue()
     async with serve_desk(queue) as desk:
@@ -182,7 +181,6 @@ async def _configured(
     host = Host.from_config(
         target.config.path,
         confirm=_confirm(options, queue),
-        confirmations=_confirmations(options),
         scope=target.config.scope,
         only=[target.name],
         **chosen,
@@ -228,7 +226,7 @@ async def started_from(
     seconds = Timeouts().approval
     try:
         server = await check_start(
-            target.config, target.name, confirm, _confirmations(options), seconds
+            target.config, target.name, confirm, decisions_of(options), seconds
         )
     except StartDenied as error:
         raise _denied(error, target) from None
@@ -240,10 +238,6 @@ def _confirm(options: argparse.Namespace, queue: ApprovalQueue | None) -> Approv
     from ..approval.terminal import ask_on_terminal
 
     return queue or (ask_on_terminal if options.terminal else None)
-
-
-def _confirmations(options: argparse.Namespace) -> str | Path:
-    return options.confirmations or state_file("confirmations.json")
 
 
 def _denied(error: StartDenied, target: Configured) -> StartDenied:

@@ -148,14 +148,15 @@ def _add_files(commands: Any) -> None:
     verify.add_argument("file", metavar="FILE", help="the audit log")
     verify.add_argument("--key", metavar="env:VAR", help="the key it was written with")
     verify.add_argument("--noted", metavar="HASH", help="the last hash of an earlier time")
-    kept = _add_file(commands, "approvals", "list or revoke what is remembered", ("list", "revoke"))
-    kept.add_argument("--answers", metavar="FILE", help="where they are kept")
-    kept.add_argument("--server", metavar="NAME", help="revoke those of a server")
-    kept.add_argument("--tool", metavar="NAME", help="revoke those of a tool")
-    kept.add_argument("--all", action="store_true", help="revoke all")
+    kept = _add_file(commands, "decisions", "list or revoke what was decided", ("list", "revoke"))
+    kept.add_argument("id", nargs="*", metavar="ID", help="revoke these")
+    kept.add_argument("--kind", choices=("call", "skill", "start", "sampling"), help="of one kind")
+    kept.add_argument("--server", metavar="NAME", help="of one server")
+    kept.add_argument("--all", action="store_true", help="revoke all of these")
+    _add_state(kept)
     known = _add_file(commands, "servers", "list the servers of config files; nothing is started")
     known.add_argument("--config", metavar="FILE", help="this file instead of those found")
-    known.add_argument("--confirmations", metavar="FILE", help="servers that may be started")
+    _add_state(known)
     for name, about in (
         ("login", "log in at a server with a browser, and keep that for later commands"),
         ("logout", "revoke and delete the tokens of a login"),
@@ -167,9 +168,11 @@ def _add_files(commands: Any) -> None:
     script = _add_file(commands, "completion", "print a script that completes commands")
     script.add_argument("shell", choices=("bash", "zsh", "fish"), help="source what is printed")
     desk = _add_file(commands, "desk", "serve a page that decides the calls of other programs")
-    desk.add_argument(
-        "--tickets", metavar="FILE", help="where calls wait: --tickets, or ApprovalQueue(store=)"
-    )
+    _add_state(desk)
+
+
+def _add_state(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--state", metavar="FOLDER", help="where decisions are kept")
 
 
 def _add_file(
@@ -193,12 +196,10 @@ def _common(command: argparse.ArgumentParser) -> None:
     add("--allow-finding", metavar="KIND", help="also where this was found of them", **kinds)
     add("--trust", action="store_true", help="believe what the server says of its tools")
     add("--approve", choices=("ask", "deny", "web"), default="ask", help="who is asked")
-    add("--tickets", metavar="FILE", help="with --approve web: where the desk looks for calls")
     add("--audit", metavar="FILE", help="record every call here")
     add("--record", metavar="FILE", help="keep the session here, to replay it")
     add("--pins", metavar="FILE", help="the lock file of tool definitions")
-    add("--answers", metavar="FILE", help="approvals that are remembered for always")
-    add("--confirmations", metavar="FILE", help="servers of config files that may be started")
+    _add_state(command)
     add("--revision", default="auto", metavar="R", help="the protocol revision to speak")
     secret: dict[str, Any] = {"action": "append", "default": [], "metavar": "NAME=env:VAR"}
     add("--header", help=f"for a URL; {_OR}", **secret)

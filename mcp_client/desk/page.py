@@ -78,8 +78,8 @@ class ApprovalPage:
     ) -> None:
         """``authorize(scope)`` gives the name of the person, of at most 200 characters, which is
         recorded as who decided; None refuses the request. ``show_context`` shows whose call it is.
-        ``secret`` makes the tokens of forms: give one where several processes serve the page over
-        one store.
+        ``secret`` makes the tokens of forms. Several processes that serve the page need the same
+        one: it is kept with the ``decisions`` of the queue, where these are in a file or a state.
 
         Raises ``ConfigError`` for a wrong argument.
         """
@@ -95,6 +95,8 @@ class ApprovalPage:
         self._visible = visible
         self._show_context = show_context
         self._has_warned = False
+        secret = secret or queue.secret("page")
+        self._is_own_secret = secret is None
         self._secret = secret or secrets.token_bytes(32)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -256,10 +258,21 @@ class ApprovalPage:
 
     # --------------------------------------------------------------------- answers
 
+    def _warn_of_other_token(self, token: str) -> None:
+        """One that looks like ours may be of another process, with a secret of its own."""
+        if self._is_own_secret and len(token) == len(self._token("")):
+            self._is_own_secret = False  # once
+            _log.warning(
+                "a form of the approval page was refused, because its token was not made here: "
+                "several processes that serve the page need one secret, so give the queue "
+                "decisions=..., or ApprovalPage(secret=...)"
+            )
+
     async def _decide(self, request: Request, person: str) -> Response:
         form = await request.form()
         token = form.get("token", [""])[-1]
         if not hmac.compare_digest(token.encode("utf-8", "replace"), self._token(person).encode()):
+            self._warn_of_other_token(token)
             raise Refused(403, "This page is out of date. Load it again, and decide then.")
         ids = form.get("ids", [])
         pending = {one.id: one for one in await self._pending(person)}

@@ -18,20 +18,20 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import anyio
-import anyio.from_thread
 
 from ..approval.decision import check_hook
-from ..approval.gate import Allow, Answer, ApprovalHook, Deny, Gate, Policy, Remember
-from ..approval.request import ApprovalRequest
+from ..approval.decisions import Decisions
+from ..approval.gate import Allow, Answer, ApprovalHook, Deny, Gate, Policy
+from ..approval.memory import ApprovalMemory
 from ..approval.start_request import StartRequest
 from ..approval.terminal import ask_on_terminal
 from ..errors import ConfigError, StartDenied
 from ..runtime.limits import Timeouts
+from ..session.kept import kept_in
 from .config import Config, load_config
 from .config_places import Scope
 from .config_problem import ConfigProblem
 from .config_start import Start
-from .confirmations import Confirmations, ConfirmationStore
 from .server_config import ServerConfig, StartGate
 
 __all__ = ["check_start", "host_from_config"]
@@ -39,7 +39,7 @@ __all__ = ["check_start", "host_from_config"]
 _MOST_TOLD = 3
 _ADVICE = (
     "give Host.from_config(confirm=ask_on_terminal), or a function from StartRequest to Allow or "
-    "Deny, and confirmations=FILE to keep the answer of Allow(remember='always')"
+    "Deny, and decisions=FILE to keep the answer of Allow(remember='always')"
 )
 
 
@@ -58,7 +58,6 @@ def host_from_config(
     kind: Callable[..., H],
     path: str | os.PathLike[str],
     confirm: ApprovalHook | Policy | None,
-    confirmations: ConfirmationStore | str | os.PathLike[str] | None,
     *,
     scope: Scope | None,
     inputs: Mapping[str, str] | None,
@@ -66,7 +65,8 @@ def host_from_config(
     options: dict[str, Any],
 ) -> H:
     check_hook("confirm", confirm)
-    Confirmations.of(confirmations)  # raises before the file is read
+    kept = kept_in(options.get("state"), options.get("decisions"), None, None)
+    options |= {"state": kept.state, "decisions": kept.decisions}
     config = load_config(path, scope=scope, inputs=inputs)
     if not config.servers and config.problems:
         raise ConfigError(f"no server can be used: {_main_problems(config)}")
@@ -78,7 +78,7 @@ def host_from_config(
     starts = config._starts
     host = kind({name: start.first.config(timeouts) for name, start in starts.items()}, **options)
     host.problems = config.problems
-    gate = _gate(confirm, confirmations, timeouts.approval)
+    gate = _gate(confirm, kept.decisions, timeouts.approval)
     for name, start in starts.items():
         host._set_start_gate(name, partial(_decided, start, gate, timeouts))
     return host
@@ -101,13 +101,13 @@ async def check_start(
     config: Config,
     name: str,
     confirm: ApprovalHook | Policy | None,
-    confirmations: ConfirmationStore | str | os.PathLike[str] | None,
+    decisions: Decisions | None,
     seconds: float,
 ) -> ServerConfig:
     """Ask, as ``Host.from_config`` does, whether this server of the file may be started, and return
     it. Raises ``StartDenied`` where it may not."""
     start = config._starts[name]
-    gate = _gate(confirm, confirmations, seconds)
+    gate = _gate(confirm, decisions, seconds)
     return await _decided(start, gate, Timeouts(approval=seconds)) or start.config()
 
 
@@ -119,38 +119,14 @@ def _main_problems(config: Config) -> str:
     return text if more <= 0 else f"{text}; and {more} more: load_config(path).problems"
 
 
-class _Confirmed:
-    """The yeses of a ``ConfirmationStore``, as a gate asks for them: in a thread."""
-
-    waits = True
-    is_empty = False
-
-    def __init__(self, store: ConfirmationStore) -> None:
-        self._store = store
-
-    def recall(self, request: ApprovalRequest) -> Allow | None:
-        if not anyio.from_thread.run(self._store.is_confirmed, request):  # type: ignore[arg-type]
-            return None
-        return Allow(reason="it was confirmed before", source="memory")
-
-    def keep(self, request: ApprovalRequest, remember: Remember, by: str | None) -> None:
-        try:
-            anyio.from_thread.run(self._store.confirm, request)  # type: ignore[arg-type]
-        except ConfigError:
-            raise
-        except Exception as error:  # a yes is a yes, whether it can be kept or not
-            kind = type(error).__name__
-            raise ConfigError(f"the store of confirmations raised {kind}") from error
-
-
 def _gate(
     confirm: ApprovalHook | Policy | None,
-    confirmations: ConfirmationStore | str | os.PathLike[str] | None,
+    decisions: Decisions | None,
     seconds: float,
 ) -> Gate:
     check_hook("confirm", confirm)
     fallback = _by_its_place if confirm is None else ask_on_terminal
-    return Gate(confirm, seconds, fallback, _Confirmed(Confirmations.of(confirmations)))
+    return Gate(confirm, seconds, fallback, ApprovalMemory(store=decisions))
 
 
 async def _by_its_place(request: StartRequest) -> Answer:

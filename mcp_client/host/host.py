@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from ..extensions.tasks import Task
     from .config_places import Scope
     from .config_problem import ConfigProblem
-    from .confirmations import ConfirmationStore
 
 __all__ = ["Host"]
 
@@ -72,9 +71,9 @@ class Host(LibraryOfHost):
         ``required`` names those without which entering raises.
 
         The other options are those of ``connect``, for all servers, and described there:
-        ``approval``, ``answers``, ``trusted``, ``audit``, ``audit_failure``, ``redaction``,
-        ``pins``, ``validation``, ``argument_validation``, ``handlers``, ``extensions``,
-        ``timeouts``, ``limits``, ``retry`` and ``client_info``.
+        ``approval``, ``state``, ``decisions``, ``trusted``, ``audit``, ``audit_failure``,
+        ``redaction``, ``pins``, ``validation``, ``argument_validation``, ``handlers``,
+        ``extensions``, ``timeouts``, ``limits``, ``retry`` and ``client_info``.
 
         Entering opens all servers side by side, but lazy ones. One that fails costs only its own
         tools, and is tried again later and later. One that is slow is waited for, up to ten
@@ -110,7 +109,6 @@ class Host(LibraryOfHost):
         path: str | os.PathLike[str],
         *,
         confirm: ApprovalHook | Policy | None = None,
-        confirmations: ConfirmationStore | str | os.PathLike[str] | None = None,
         scope: Scope | None = None,
         inputs: Mapping[str, str] | None = None,
         only: Collection[str] | None = None,
@@ -120,9 +118,8 @@ class Host(LibraryOfHost):
 
         ``confirm`` takes what ``approval`` takes, and is asked with a ``StartRequest`` before a
         server is started or connected to for the first time; ``approval`` never stands in for it.
-        ``confirmations`` is where ``Allow(remember="always")`` is kept, the path of a file or a
-        ``ConfirmationStore``; it holds until anything changes in what the file says of the server.
-        Without ``confirm`` and without a yes that is kept, the
+        ``Allow(remember="always")`` is kept in ``decisions`` or ``state``, and holds until anything
+        changes in what the file says of the server. Without ``confirm`` and without such a yes, the
         servers of a person's own settings are started and those of any other file are not: their
         status says why. Entering does not wait for a person; until there is an answer the server
         is "idle" and its tools are missing: ``await host.session(name)`` waits for the answer, and
@@ -140,7 +137,6 @@ class Host(LibraryOfHost):
             cls,
             path,
             confirm,
-            confirmations,
             scope=scope,
             inputs=inputs,
             only=only,

@@ -1,7 +1,7 @@
 """From what a ``Host`` is given to the session of one of its servers.
 
 The options are those of ``connect``, for all servers; a ``ServerConfig`` overrides some of them.
-What is one for all is made once: the audit log, the lock file of pins, the file of answers.
+What is one for all is made once: the state, the audit log, the lock file of pins, the decisions.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ..approval.decision import ApprovalHook, Policy
-from ..approval.remembered import Answers
+from ..approval.decisions import Decisions
 from ..catalog.trust import Trust
 from ..errors import ConfigError, McpError
 from ..extensions.extension import Extension
 from ..protocol.capabilities import Implementation
 from ..runtime.limits import Limits, Timeouts
 from ..session.connect import connect
+from ..session.kept import kept_in
 from ..session.retry import Retry
 from ..session.session import Session
 from ..session.tool_validation import Strictness
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ..audit import AuditTo, OnAuditFailure, Redaction
     from ..catalog.pins import Pins
     from ..handlers.handlers import Handlers
+    from ..state.base import State
 
 __all__ = ["HostOptions", "SharedOptions"]
 
@@ -45,7 +47,8 @@ class HostOptions(TypedDict, total=False):
     audit: AuditTo | None
     audit_failure: OnAuditFailure
     redaction: Redaction | Callable[[Any], Any] | None
-    answers: Answers | str | os.PathLike[str] | None
+    state: State | str | os.PathLike[str] | None
+    decisions: Decisions | str | os.PathLike[str] | None
     timeouts: Timeouts | None
     limits: Limits | None
     validation: Strictness
@@ -68,14 +71,16 @@ class SharedOptions:
                 raise TypeError(f"Host() has no option {name!r}: {advice}")
         self._options = dict(options)
         self._origin, self._numbers = os.urandom(4).hex(), itertools.count(1)
-        if options.get("audit") is not None:
-            self._options["audit"] = _logs(options["audit"])
-        self._options["answers"] = Answers.of(options.get("answers"))
+        given = map(options.get, ("state", "decisions", "pins", "audit"))
+        kept = kept_in(*given)
+        self._options |= {"state": kept.state, "decisions": kept.decisions}
+        if kept.audit is not None:
+            self._options["audit"] = _logs(kept.audit)
         self.pins: Pins | None = None
-        if options.get("pins") is not None:
+        if kept.pins is not None:
             from ..catalog.pins import Pins
 
-            self.pins = self._options["pins"] = Pins.of(options["pins"])
+            self.pins = self._options["pins"] = Pins.of(kept.pins)
 
     @property
     def limits(self) -> Limits:

@@ -36,7 +36,15 @@ from .folder import NO_WAIT, Folder, open_folder
 from .given_path import given_path
 from .safe_text import safe_text
 
-__all__ = ["OwnFile", "Stamp", "access_problem", "lock", "unlock", "wait_for_disk"]
+__all__ = [
+    "OwnFile",
+    "Stamp",
+    "access_problem",
+    "lock",
+    "own_folder",
+    "unlock",
+    "wait_for_disk",
+]
 
 Stamp: TypeAlias = "tuple[int, int, int]"
 """Equal while a file is the same: it is replaced and not changed in place."""
@@ -211,7 +219,10 @@ class OwnFile:
 
     def _failed(self, purpose: str, error: OSError) -> ConfigError:
         if self._own_folder and error.errno in _LINKS:
-            return self.unusable("it or its folder is a symbolic link, and links are not followed")
+            return self.unusable(
+                "its folder is none, or it or its folder is a symbolic link, and links are not "
+                "followed"
+            )
         return ConfigError(f"{self._named} cannot be {purpose}: {error.strerror}")
 
     # --------------------------------------------------------------------- its lock
@@ -260,6 +271,18 @@ def _is_there(folder: Folder, name: str, file: int) -> bool:
         return os.path.samestat(folder.stat(name), os.fstat(file))
     except FileNotFoundError:
         return False
+
+
+def own_folder(path: Path) -> None:
+    """Make a folder for its owner alone where it is missing. Raises ``ConfigError`` for one that
+    others may write."""
+    try:
+        _make(path)
+        problem = _folder_problem(path.lstat())
+    except OSError as error:
+        problem = f"cannot be made ({error.strerror})"
+    if problem is not None:
+        raise ConfigError(f"the folder {safe_text(path, 300)} cannot be used: it {problem}")
 
 
 def _make(folder: Path) -> None:

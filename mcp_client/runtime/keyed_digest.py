@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["keyed"]
+__all__ = ["digest_with", "keyed"]
 
 _PLAIN = re.compile(r"(.* )?sha256:[0-9a-f]{64}", re.DOTALL)
 
@@ -15,6 +15,11 @@ def keyed(text: str, key: bytes | None, label: str = "") -> str:
     match = _PLAIN.fullmatch(text)
     if match is None or key is None:
         return text
-    import hmac  # only now: it loads OpenSSL, and most sessions remember no answers in files
+    return (match[1] or "") + label + digest_with(key, text)
 
-    return (match[1] or "") + label + hmac.digest(key, text.encode(), "sha256").hex()
+
+def digest_with(key: bytes, text: str) -> str:
+    """A digest of ``text`` that nobody can make without ``key``."""
+    import hmac  # only now: it loads OpenSSL, and most sessions remember no answers
+
+    return hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256").hex()

@@ -12,7 +12,6 @@ from .._version import __version__
 from ..approval.decision import check_hook
 from ..approval.gate import Answer, ApprovalHook, Gate, Policy
 from ..approval.memory import ApprovalMemory
-from ..approval.remembered import Answers
 from ..approval.request import ApprovalRequest
 from ..catalog.trust import Trust, trust_of
 from ..errors import ConfigError
@@ -24,15 +23,18 @@ from ..runtime.known_secrets import KnownSecrets
 from ..runtime.limits import Limits, Timeouts
 from ..transports.base import Transport
 from ..transports.stdio import StdioServer, StdioTransport
+from .kept import kept_in
 from .retry import Retry
 from .session import Session
 from .setup import Setup
 from .tool_validation import Strictness, strictness_of
 
 if TYPE_CHECKING:
+    from ..approval.decisions import Decisions
     from ..audit import Audit, AuditTo, OnAuditFailure, Redaction
     from ..catalog.pins import Pins
     from ..handlers.handlers import Handlers
+    from ..state.base import State
     from ..transports.http import HttpServer
     from ..transports.memory import ServerInProcess
 
@@ -50,7 +52,8 @@ def connect(
     audit: AuditTo | None = None,
     audit_failure: OnAuditFailure = "refuse",
     redaction: Redaction | Callable[[Any], Any] | None = None,
-    answers: Answers | str | os.PathLike[str] | None = None,
+    state: State | str | os.PathLike[str] | None = None,
+    decisions: Decisions | str | os.PathLike[str] | None = None,
     timeouts: Timeouts | None = None,
     limits: Limits | None = None,
     validation: Strictness = "strict",
@@ -73,9 +76,13 @@ def connect(
 
     ``approval`` decides every call: see ``mcp_client.approval``. Without one, the person at the
     terminal is asked, and without a terminal every call is refused.
-    ``Rules(...)`` may be given, too. ``answers`` is where a yes for always is kept, the path of a
-    file or ``Answers(...)``: see ``mcp_client.approval.remembered``. Its servers go by ``name``, so
-    give one.
+    ``Rules(...)`` may be given, too. ``decisions`` is where a yes for always is kept, the path of a
+    file or ``Decisions(...)``: see ``mcp_client.approval.decisions``. Its servers go by ``name``,
+    so give one.
+
+    ``state`` is where everything is kept that is not given by an option of its own: decisions,
+    pins, the audit, the tokens of ``OAuth()`` without ``store=``, and the key of saved tasks. The
+    path of a folder, or any ``State``.
 
     ``trusted=True`` is the host's word that the server's annotations may be believed. A function
     decides it tool by tool: it is called with each ``Tool`` as it is listed, shown as an untrusted
@@ -123,14 +130,11 @@ def connect(
     if record is not None:
         transport = _recorded(transport, record, redaction)
     timeouts = timeouts or Timeouts()
-    memory = ApprovalMemory(lambda: transport.lasting_identity, Answers.of(answers))
+    kept = kept_in(state, decisions, pins, audit, server)
+    memory = ApprovalMemory(lambda: transport.lasting_identity, kept.decisions)
     by_default, name = not name, name or _default_name(transport)
     secrets = KnownSecrets()
-    recorder = _audit(name, transport, audit, audit_failure, redaction)
-    if recorder is not None:
-        recorder.secrets = secrets
-        for store in filter(None, (memory.session, memory.store)):
-            store.observers.add(recorder)
+    recorder = _audit(name, transport, kept.audit, audit_failure, redaction, secrets, memory)
     setup = Setup(
         name=name,
         trusted=trust_of(trusted),
@@ -142,10 +146,11 @@ def connect(
         argument_validation=argument_validation,
         client=client,
         pin=None if revision == "auto" else revision,
-        pins=None if pins is None else _pins(pins, name, transport, secrets),
+        pins=None if kept.pins is None else _pins(kept.pins, name, transport, secrets),
         handlers=handlers,
         audit=recorder,
         retry=retry,
+        tasks=kept.tasks,
         secrets=secrets,
     )
     session = Session(transport, setup)
@@ -282,6 +287,8 @@ def _audit(
     audit: AuditTo | None,
     failure: OnAuditFailure,
     redaction: Redaction | Callable[[Any], Any] | None,
+    secrets: KnownSecrets,
+    memory: ApprovalMemory,
 ) -> Audit | None:
     if failure not in ("refuse", "warn"):
         raise ConfigError(f"audit_failure={failure!r}: give 'refuse' or 'warn'")
@@ -293,7 +300,11 @@ def _audit(
         return None
     from ..audit import Audit
 
-    return Audit.of(server, audit, failure, redaction, identity=lambda: transport.lasting_identity)
+    identity = lambda: transport.lasting_identity  # noqa: E731
+    made = Audit.of(server, audit, failure, redaction, identity=identity)
+    made.secrets = secrets
+    memory.tell(made)
+    return made
 
 
 def _ourselves() -> Implementation:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..approval.remembered import Answers
+from ..approval.decisions import Decisions
 from ..catalog.paged_list import ListSource
 from ..catalog.reading import ReadRequests
 from ..catalog.result import ToolResult
@@ -138,10 +138,10 @@ class Session(LibraryOfSession, SkillsOfSession):
         return self._connection.agreed().era.server.instructions
 
     @property
-    def answers(self) -> Answers:
+    def decisions(self) -> Decisions:
         """What is remembered until the session ends, to be listed and revoked.
 
-        What is remembered always is in the store that ``connect(answers=...)`` was given.
+        What is remembered always is in the store that ``connect(decisions=...)`` was given.
         """
         return self._setup.memory.session
 
@@ -392,7 +392,7 @@ class Session(LibraryOfSession, SkillsOfSession):
             self._connection.check_loop()
         self._connection.closed = True
         self._setup.gate.close()
-        self.answers.clear()
+        self.decisions.revoke_all()
         if self._connection.rpc is not None:
             self._subscriptions.close()
         if "_handover" in vars(self):
@@ -437,7 +437,7 @@ class Session(LibraryOfSession, SkillsOfSession):
         if setup.pins is not None:
             await anyio.to_thread.run_sync(setup.pins.read)  # unusable: then nothing is started
         if setup.memory.store is not None:
-            await anyio.to_thread.run_sync(setup.memory.store.list)  # likewise
+            await anyio.to_thread.run_sync(setup.memory.store.check)  # likewise
         self._source = ListSource.of(self._reads, current().now)
         self._subscriptions = Subscriptions(self.name, self._timeouts, self._limits)
         self._catalog = Catalog(

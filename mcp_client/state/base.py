@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeAlias
 
 from ..errors import ConfigError
@@ -60,12 +59,17 @@ class State(Stores, ABC):
         """A value that is another one after an object of this kind was changed. Cheap: it is asked
         for before every tool call."""
 
+    def remove(self, kind: str, keys: Iterable[str]) -> None:
+        """Let there be no objects with these keys. A state may do that faster than one by one."""
+        for key in keys:
+            self.change(kind, key, lambda found: None)
+
     def secret(self, name: str) -> bytes:
         """32 random bytes, for digests that nobody can make without them. They are made once."""
         known = self.known_secret(name)
         if known is not None:
             return known
-        self.change(_SECRETS, name, lambda found: found or {"key": secrets.token_hex(32)})
+        self.change(_SECRETS, name, lambda found: found or {"key": os.urandom(32).hex()})
         made = self.known_secret(name)
         assert made is not None
         return made

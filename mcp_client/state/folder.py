@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 
 from ..errors import ConfigError
+from ..runtime.atomic_file import own_folder
 from ..runtime.given_path import given_path
 from .base import Change, Object, State
 from .json_file import JsonFile
@@ -38,6 +39,9 @@ class FileState(State):
     def change(self, kind: str, key: str, function: Change) -> Object | None:
         return self._file(kind).change(kind, key, function)
 
+    def remove(self, kind: str, keys: Iterable[str]) -> None:
+        self._file(kind).remove(kind, keys)
+
     def list(self, kind: str) -> dict[str, Object]:
         return self._file(kind).list(kind)
 
@@ -46,6 +50,11 @@ class FileState(State):
 
     def unusable(self, kind: str, why: str) -> ConfigError:
         return self._file(kind).unusable(kind, why)
+
+    def _audit_file(self) -> Path:
+        """In the folder, which is made: a log does not make it."""
+        own_folder(self.path)
+        return self.path / "audit.jsonl"
 
     def _file(self, kind: str) -> JsonFile:
         file = self._files.get(kind)

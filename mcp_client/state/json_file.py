@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,6 @@ from .base import Change, Object, State
 __all__ = ["JsonFile"]
 
 _VERSION = 1
-_DEPTH = 300
 
 
 class JsonFile(State):
@@ -66,18 +66,18 @@ class JsonFile(State):
         return self._of(self._read()[1], kind).get(key)
 
     def change(self, kind: str, key: str, function: Change) -> Object | None:
-        with self._file.locked():
-            before, whole = self._read()
-            kept = self._of(whole, kind)
+        with self._changed(kind) as kept:
             changed = function(kept.get(key))
             if changed is None:
                 kept.pop(key, None)
             else:
                 kept[key] = changed
-            after = self._text(whole)
-            if after.encode() != before and (before is not None or changed is not None):
-                self._file.replace(after)
-            return changed if changed is None else json.loads(json.dumps(changed))
+        return None if changed is None else json.loads(json.dumps(changed))
+
+    def remove(self, kind: str, keys: Iterable[str]) -> None:
+        with self._changed(kind) as kept:
+            for key in keys:
+                kept.pop(key, None)
 
     def list(self, kind: str) -> dict[str, Object]:
         return self._of(self._read()[1], kind)
@@ -87,6 +87,16 @@ class JsonFile(State):
 
     def unusable(self, kind: str, why: str) -> ConfigError:
         return self._file.unusable(why)
+
+    @contextmanager
+    def _changed(self, kind: str) -> Iterator[dict[str, Object]]:
+        """The objects of a kind, to be changed in place: then the file is replaced."""
+        with self._file.locked():
+            before, whole = self._read()
+            yield self._of(whole, kind)
+            after = self._text(whole)
+            if after.encode() != before and (before is not None or any(whole.values())):
+                self._file.replace(after)
 
     def _of(self, whole: dict[str, dict[str, Object]], kind: str) -> dict[str, Object]:
         if kind not in self._kinds:
@@ -103,7 +113,7 @@ class JsonFile(State):
         if found is None:
             return None, {}
         try:
-            whole = read_json_object(found[1], max_depth=_DEPTH)
+            whole = read_json_object(found[1], max_depth=None)
         except ValueError as error:
             raise self._file.unusable(str(error)) from None
         if whole.pop("format", None) != self._format:

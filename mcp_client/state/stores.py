@@ -10,6 +10,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..approval.decisions import Decisions
+    from ..audit.log_file import AuditLog
     from ..auth.store import TokenStore
     from ..catalog.pins import Pins
 
@@ -18,6 +22,28 @@ __all__ = ["Stores"]
 
 class Stores:
     """The attributes that every ``State`` has."""
+
+    @cached_property
+    def decisions(self) -> Decisions:
+        """Remembered answers, confirmed starts and tickets, for ``connect(decisions=...)``."""
+        from ..approval.decisions import Decisions
+
+        state: Any = self
+        return Decisions(state)
+
+    @cached_property
+    def audit(self) -> AuditLog | None:
+        """The record of every call, for ``connect(audit=...)``; None where the state has no place
+        for one."""
+        file = self._audit_file()
+        if file is None:
+            return None
+        from ..audit.log_file import AuditLog
+
+        return AuditLog(file)
+
+    def _audit_file(self) -> Path | None:
+        return None
 
     @cached_property
     def pins(self) -> Pins:

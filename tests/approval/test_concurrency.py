@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,12 @@ from anyio.lowlevel import checkpoint
 
 from mcp_client import (
     Allow,
-    Answers,
     CallDenied,
     ConfigError,
+    Decisions,
     Deny,
     MemoryServer,
-    Remembered,
+    Remember,
     Rule,
     Rules,
     Session,
@@ -30,6 +31,7 @@ from mcp_client import (
 )
 from mcp_client.transports.memory import MemoryTransport
 from tests.clock import Clock
+from tests.desk import call_of
 
 
 class Server:
@@ -281,24 +283,16 @@ async def test_hooks_that_never_return_do_not_keep_later_calls_from_the_file_of_
     transport = Known(server.handle)
     timeouts = Timeouts(approval=0.2)
     try:
-        async with connect(transport, approval=never, answers=file, timeouts=timeouts) as session:
+        async with connect(transport, approval=never, decisions=file, timeouts=timeouts) as session:
             async with anyio.create_task_group() as group:
                 for n in range(45):
                     group.start_soon(call, session, n)
             with anyio.fail_after(20):
                 await call(session, 45)
                 tool = await session.get_tool("t")
-                Answers(file).add(
-                    Remembered(
-                        server=session.name,
-                        identity="the server",
-                        tool="t",
-                        fingerprint=tool.fingerprint,
-                        trusted=False,
-                        scope="always",
-                        when=0.0,
-                    )
-                )
+                made = call_of(server=session.name, name=tool.name)
+                made = replace(made, tool=tool, hints=tool.hints)
+                Decisions(file).add(made, Remember("always"), "the server")
                 await session.call_tool("t", {"n": 61})
     finally:
         release.set()
@@ -334,14 +328,14 @@ async def test_a_file_of_answers_that_never_comes_is_under_the_approval_clock(
 ) -> None:
     release, server = threading.Event(), Server()
 
-    def hang(self: Answers, call: ToolCall, identity: str) -> None:
+    def hang(self: Decisions, call: ToolCall, identity: str) -> None:
         release.wait(60)
 
     class Known(MemoryTransport):
         lasting_identity = "the server"
 
-    monkeypatch.setattr(Answers, "find", hang)
-    options: dict[str, Any] = {"answers": tmp_path / "a.json", "timeouts": Timeouts(approval=0.1)}
+    monkeypatch.setattr(Decisions, "find", hang)
+    options: dict[str, Any] = {"decisions": tmp_path / "a.json", "timeouts": Timeouts(approval=0.1)}
     try:
         async with connect(Known(server.handle), approval=Judge(), **options) as session:
             with anyio.fail_after(20), pytest.raises(CallDenied, match="none within"):
@@ -444,7 +438,7 @@ async def test_closing_one_session_leaves_the_questions_of_another_open() -> Non
 
 
 async def test_a_yes_that_swallowed_its_callers_cancellation_is_not_remembered() -> None:
-    asked, server, store = anyio.Event(), Server(), Answers()
+    asked, server, store = anyio.Event(), Server(), Decisions()
 
     async def hook(call: ToolCall) -> Allow:
         asked.set()
@@ -454,12 +448,12 @@ async def test_a_yes_that_swallowed_its_callers_cancellation_is_not_remembered()
             pass
         return Allow(remember="session")
 
-    async with server.connect(hook, answers=store) as session:
+    async with server.connect(hook, decisions=store) as session:
         async with anyio.create_task_group() as group:
             group.start_soon(session.call_tool, "t")
             await asked.wait()
             group.cancel_scope.cancel()
-        assert session.answers.list() == ()
+        assert session.decisions.list() == ()
     assert server.ran == []
 
 

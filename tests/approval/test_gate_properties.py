@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from mcp_client import (
     Allow,
-    Answers,
     CallDenied,
     ConfigError,
     ConnectError,
     ConnectionLost,
+    Decisions,
     Deny,
     Finding,
     Limits,
@@ -277,7 +277,7 @@ def test_no_call_runs_under_an_approval_for_another_fingerprint_or_other_argumen
 
         server = Known(world.serve)
         async with connect(
-            server, approval=world.approve, answers=Answers(), limits=Limits(restarts=1_000)
+            server, approval=world.approve, decisions=Decisions(), limits=Limits(restarts=1_000)
         ) as session:
             world.session = session
             for event, calls in todo:
@@ -330,16 +330,16 @@ PLACES: dict[str, Callable[[BaseException], tuple[dict[str, Any], list[Any]]]] =
         [patch.object(Rule, "matches", raises(error))],
     ),
     "what the session remembers": lambda error: (
-        {"approval": remembering("session"), "answers": Answers()},
+        {"approval": remembering("session"), "decisions": Decisions()},
         [patch.object(ApprovalMemory, "recall", raises(error))],
     ),
     "the store, looked into": lambda error: (
-        {"approval": remembering("always"), "answers": Answers()},
-        [patch.object(Answers, "find", raises(error))],
+        {"approval": remembering("always"), "decisions": Decisions()},
+        [patch.object(Decisions, "find", raises(error))],
     ),
     "the store, written to": lambda error: (
-        {"approval": remembering("always"), "answers": Answers()},
-        [patch.object(Answers, "add", raises(error))],
+        {"approval": remembering("always"), "decisions": Decisions()},
+        [patch.object(Decisions, "add", raises(error))],
     ),
 }
 

@@ -682,7 +682,7 @@ async def test_beyond_the_cap_a_call_is_refused_and_those_that_wait_are_not(
     tmp_path: Path, stored: bool
 ) -> None:
     store = tmp_path / "tickets.json" if stored else None
-    queue = ApprovalQueue(store=store, limits=Limits(pending=2))
+    queue = ApprovalQueue(decisions=store, limits=Limits(pending=2))
     server, said = Server(), dict[int, str]()
     async with server.connect(queue) as session, anyio.create_task_group() as group:
         group.start_soon(outcome, session, 1, said)

@@ -7,8 +7,6 @@ import json
 import logging
 import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,20 +18,19 @@ import pytest
 
 from mcp_client import (
     Allow,
-    Answers,
     CallDenied,
     ConfigError,
+    Decision,
+    Decisions,
     Deny,
     Finding,
     HttpServer,
     MemoryServer,
     Remember,
-    Remembered,
     Rule,
     Rules,
     Session,
     StdioServer,
-    Ticket,
     ToolCall,
     connect,
     one_at_a_time,
@@ -41,6 +38,7 @@ from mcp_client import (
 from mcp_client.approval.gate import Gate
 from mcp_client.approval.memory import ApprovalMemory
 from mcp_client.approval.one_call import OneCallApproval
+from mcp_client.approval.tickets import Ticket
 from mcp_client.protocol.canonical_json import canonical
 from mcp_client.session.connect import _transport
 from mcp_client.transports.memory import MemoryTransport
@@ -108,7 +106,7 @@ async def test_without_remember_every_call_is_asked_about() -> None:
     async with server.connect() as session:
         for _ in range(3):
             await session.call_tool("a")
-        assert session.answers.list() == ()
+        assert session.decisions.list() == ()
     assert len(server.asked) == 3
 
 
@@ -120,15 +118,15 @@ async def test_a_yes_for_the_session_covers_the_tool_with_any_arguments_until_it
         assert server.asked == [{"n": 0}]
         await session.call_tool("b")
         assert server.asked == [{"n": 0}, {}]
-        (first, second) = session.answers.list()
-        assert (first.server, first.tool, first.scope, first.where) == (
+        (first, second) = session.decisions.list()
+        assert (first.server, first.subject, first.scope, first.where) == (
             "memory",
             "a",
             "session",
             None,
         )
-        assert second.tool == "b"
-    assert session.answers.list() == ()
+        assert second.subject == "b"
+    assert session.decisions.list() == ()
     async with server.connect() as session:
         await session.call_tool("a")
     assert len(server.asked) == 3
@@ -142,7 +140,7 @@ async def test_where_narrows_what_a_yes_covers() -> None:
         for n in (1, 5, 6):
             await session.call_tool("a", {"n": n})
         await session.call_tool("a")
-        (answer,) = session.answers.list()
+        (answer,) = session.decisions.list()
     assert server.asked == [{"n": 1}, {"n": 6}, {}], "a missing argument is not covered"
     assert answer.where == {"/n": {"max": 5}}
 
@@ -173,7 +171,7 @@ async def test_an_edited_call_is_not_remembered_beyond_itself(
     async with server.connect() as session:
         for _ in range(2):
             await session.call_tool("a", {"n": 1})
-        assert session.answers.list() == ()
+        assert session.decisions.list() == ()
     assert len(server.asked) == 2
     assert server.sent == [{"n": 7}] * 2
     assert "its arguments were edited" in caplog.text
@@ -194,13 +192,11 @@ async def test_a_no_is_never_remembered_and_a_yes_does_not_outlast_a_rule(scope:
                 await session.call_tool("a")
     assert denied == ["a", "a"]
 
-    server.remember, store = scope, Answers()
-    async with server.connect(answers=store) as session:
+    server.remember, store = "always", Decisions()
+    async with server.connect(decisions=store) as session:
         await session.call_tool("a")
-        kept = session.answers.list() or store.list()
-    store.add(replace(kept[0], scope="always"))
     rules = Rules([Rule("deny", arguments={"/n": {"equals": 13}})], ask=no)
-    async with server.connect(approval=rules, answers=store) as session:
+    async with server.connect(approval=rules, decisions=store) as session:
         await session.call_tool("a", {"n": 1})
         with pytest.raises(CallDenied) as caught:
             await session.call_tool("a", {"n": 13})
@@ -217,7 +213,7 @@ async def test_a_malformed_remember_means_no_and_says_so(wrong: Any) -> None:
     async with server.connect() as session:
         with pytest.raises(CallDenied, match="give 'call', 'session' or 'always'") as caught:
             await session.call_tool("a")
-        assert session.answers.list() == ()
+        assert session.decisions.list() == ()
     assert caught.value.source == "gate"
     assert server.sent == []
 
@@ -291,7 +287,7 @@ async def test_a_tool_that_changed_is_asked_about_again() -> None:
         await session.call_tool("a")
         await session.call_tool("a")
         assert len(server.asked) == 2
-        assert len(session.answers.list()) == 1, "the new answer takes the old one's place"
+        assert len(session.decisions.list()) == 1, "the new answer takes the old one's place"
 
 
 async def test_findings_that_were_not_there_when_it_was_given_void_a_yes() -> None:
@@ -314,11 +310,11 @@ def test_a_finding_in_other_words_asks_nobody_again_and_one_of_another_value_doe
     def found(text: str, about: str) -> ToolCall:
         return ToolCall.example("read", findings=[Finding("hidden_text", text, about)])
 
-    file = tmp_path / "answers.json"
+    file = tmp_path / "decisions.json"
     once, asked = OneCallApproval(), found("hidden text", "a title")
     once.keep(asked, asked)
-    ApprovalMemory(lambda: "one server", Answers(file)).keep(asked, Remember("always"))
-    memory = ApprovalMemory(lambda: "one server", Answers(file))
+    ApprovalMemory(lambda: "one server", Decisions(file)).keep(asked, Remember("always"))
+    memory = ApprovalMemory(lambda: "one server", Decisions(file))
     if scope == "session":
         memory = ApprovalMemory(lambda: "one server")
         memory.keep(asked, Remember("session"))
@@ -331,14 +327,14 @@ def test_a_finding_in_other_words_asks_nobody_again_and_one_of_another_value_doe
 
 
 async def test_drift_from_the_pins_voids_a_yes_that_was_given_before(tmp_path: Path) -> None:
-    server, lock, file = Server(), tmp_path / "mcp.lock", tmp_path / "answers.json"
+    server, lock, file = Server(), tmp_path / "mcp.lock", tmp_path / "decisions.json"
     server.remember = "always"
     async with server.connect(pins=lock) as session:
         await session.list_tools()
     server.tools = [{**tool, "description": "Another."} for tool in server.tools]
-    async with server.connect(answers=file) as session:
+    async with server.connect(decisions=file) as session:
         await session.call_tool("a")
-    async with server.connect(answers=file, pins=lock) as session:
+    async with server.connect(decisions=file, pins=lock) as session:
         await session.call_tool("a")
         assert len(server.asked) == 2, "no approver was told of the difference"
         await session.call_tool("a")
@@ -347,10 +343,10 @@ async def test_drift_from_the_pins_voids_a_yes_that_was_given_before(tmp_path: P
 
 @pytest.mark.both_backends
 async def test_a_yes_is_for_one_degree_of_trust(tmp_path: Path) -> None:
-    server, file = Server(), tmp_path / "answers.json"
+    server, file = Server(), tmp_path / "decisions.json"
     server.remember = "always"
     for trusted in (False, True, True, lambda tool: False, lambda tool: True):
-        async with server.connect(answers=file, trusted=trusted) as session:
+        async with server.connect(decisions=file, trusted=trusted) as session:
             await session.call_tool("a")
     assert len(server.asked) == 4, "each change of trust is asked about"
 
@@ -359,14 +355,14 @@ async def test_a_yes_is_for_one_degree_of_trust(tmp_path: Path) -> None:
     "other", [{"name": "other"}, {"identity": "another server"}], ids=["name", "identity"]
 )
 async def test_a_yes_is_for_one_server(other: dict[str, Any], tmp_path: Path) -> None:
-    server, file = Server(), tmp_path / "answers.json"
+    server, file = Server(), tmp_path / "decisions.json"
     server.remember = "always"
-    async with server.connect(answers=file) as session:
+    async with server.connect(decisions=file) as session:
         await session.call_tool("a")
-    async with server.connect(answers=file, **other) as session:
+    async with server.connect(decisions=file, **other) as session:
         await session.call_tool("a")
     assert len(server.asked) == 2
-    assert len(Answers(file).list()) == 2
+    assert len(Decisions(file).list()) == 2
 
 
 def identity_of(server: Any) -> str:
@@ -438,13 +434,13 @@ async def test_a_yes_for_always_is_for_the_database_it_was_given_for(tmp_path: P
         asked.append(call.tool.name)
         return Allow(remember="always")
 
-    file = tmp_path / "answers.json"
+    file = tmp_path / "decisions.json"
     for database in ("staging", "staging", "production", "staging"):
         server = scripted()
         server = replace(
             server, env={**(server.env or {}), "DATABASE": database, "PASSWORD": file.name}
         )
-        async with connect(server, name="db", approval=approve, answers=file) as session:
+        async with connect(server, name="db", approval=approve, decisions=file) as session:
             await session.call_tool("echo", {})
     assert len(asked) == 2
     assert "staging" not in file.read_text()
@@ -502,7 +498,7 @@ def test_identity_names_what_there_is(make: Any, names: Any) -> None:
 
 
 async def test_an_answer_for_one_project_is_not_one_for_another(tmp_path: Path) -> None:
-    file = tmp_path / "answers.json"
+    file = tmp_path / "decisions.json"
     asked: list[str] = []
 
     async def approve(call: ToolCall) -> Allow:
@@ -512,7 +508,7 @@ async def test_an_answer_for_one_project_is_not_one_for_another(tmp_path: Path) 
     async with serving(Handshake()) as server:
         for project in ("staging", "production", "staging"):
             address = f"{server.url}?project={project}"
-            async with connect(address, name="db", approval=approve, answers=file) as session:
+            async with connect(address, name="db", approval=approve, decisions=file) as session:
                 await session.call_tool("echo", {"text": "x"})
     assert len(asked) == 2
     assert "production" not in file.read_text()
@@ -522,177 +518,78 @@ async def test_an_answer_for_one_project_is_not_one_for_another(tmp_path: Path) 
 
 
 async def test_a_yes_for_always_is_kept_in_the_file_for_its_owner_alone(tmp_path: Path) -> None:
-    server, file = Server(), tmp_path / "answers.json"
+    server, file = Server(), tmp_path / "decisions.json"
     server.remember = Remember("always", where={"/n": {"min": 0}})
     for n in range(3):
-        async with server.connect(answers=file, name="ours") as session:
+        async with server.connect(decisions=file, name="ours") as session:
             await session.call_tool("a", {"n": n})
-            assert session.answers.list() == ()
+            assert session.decisions.list() == ()
     assert server.asked == [{"n": 0}]
     assert file.stat().st_mode & 0o777 == 0o600
-    (answer,) = Answers(file).list()
-    assert (answer.server, answer.identity, answer.tool, answer.scope, answer.where) == (
+    (answer,) = Decisions(file).list()
+    assert (answer.server, answer.identity, answer.subject, answer.scope, answer.where) == (
         "ours",
         "the server",
         "a",
         "always",
         {"/n": {"min": 0}},
     )
-    assert answer.fingerprint.startswith("sha256:")
+    assert (answer.fingerprint or "").startswith("sha256:")
 
 
 async def test_what_is_revoked_elsewhere_is_asked_about_from_the_next_call_on(
     tmp_path: Path,
 ) -> None:
-    server, file = Server(), tmp_path / "answers.json"
+    server, file = Server(), tmp_path / "decisions.json"
     server.remember = "always"
-    async with server.connect(answers=file) as session:
+    async with server.connect(decisions=file) as session:
         await session.call_tool("a")
         await session.call_tool("a")
         assert len(server.asked) == 1
-        assert Answers(file).revoke(tool="a") == 1
+        assert Decisions(file).revoke_all() == 1
         await session.call_tool("a")
     assert len(server.asked) == 2
 
 
-def an_answer(**members: Any) -> Remembered:
-    given: dict[str, Any] = {
-        "server": "files",
-        "identity": "files sha256:00",
-        "tool": "read",
-        "fingerprint": "sha256:11",
-        "trusted": False,
-        "scope": "always",
-        "when": 1_700_000_000.0,
-        **members,
-    }
-    return Remembered(**given)
-
-
-@pytest.mark.parametrize("kept", ["in memory", "in a file"])
-def test_answers_are_listed_revoked_and_cleared(kept: str, tmp_path: Path) -> None:
-    store = Answers(tmp_path / "a.json" if kept == "in a file" else None)
-    first, second = an_answer(), an_answer(tool="write")
-    third = an_answer(server="mail")
-    narrow = an_answer(where={"/n": {"max": 1}}, when=1_700_000_001.5)
-    for answer in (first, second, third, narrow):
-        store.add(answer)
-    assert store.list() == (first, second, third, narrow)
-    assert repr(first) not in repr(store)
-    store.add(replace(first, fingerprint="sha256:22"))
-    assert store.list()[-1].fingerprint == "sha256:22"
-    assert first not in store.list(), "the same question has one answer"
-    assert store.revoke(first) == 0
-    assert store.revoke(narrow) == 1
-    assert store.revoke(server="files", tool="write") == 1
-    assert [answer.server for answer in store.list()] == ["mail", "files"]
-    assert store.revoke(server="mail") == 1
-    with pytest.raises(ConfigError, match="nothing"):
-        store.revoke()
-    assert store.clear() == 1
-    assert store.clear() == 0
-    assert store.list() == ()
-
-
-GOOD = an_answer().to_json()
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("", "not JSON"),
-        ("{", "not JSON"),
-        ("[" * 100_000, "not JSON"),
-        ("[]", "version 1"),
-        ('{"version": 2, "answers": []}', "version 1"),
-        ('{"version": 1, "servers": {}}', "no list of answers"),
-        ('{"version": 1, "answers": [], "more": 1}', "no list of answers"),
-        ({}, "members"),
-        ({"extra": 1}, "members"),
-        ({"server": 1}, "server of the wrong type"),
-        ({"trusted": 1}, "trusted of the wrong type"),
-        ({"when": "now"}, "when of the wrong type"),
-        ({"when": True}, "when of the wrong type"),
-        ({"when": float("nan")}, "not a time"),
-        ({"when": -1}, "not a time"),
-        ({"when": 1e300}, "not a time"),
-        ({"scope": "session"}, "not one that is kept"),
-        ({"findings": [1]}, "not one that is kept"),
-        ({"origin": "model"}, "not one that is kept"),
-        ({"origin": 1}, "origin of the wrong type"),
-        ({"where": {"n": {"equals": 1}}}, "not a JSON pointer"),
-    ],
-)
-async def test_a_malformed_file_is_refused_before_anything_starts(
-    text: Any, why: str, tmp_path: Path
-) -> None:
-    file = tmp_path / "answers.json"
-    if not isinstance(text, str):
-        entry = {**GOOD, **text} if text else {"server": "files"}
-        text = json.dumps({"version": 1, "answers": [GOOD, entry]})
-    file.write_text(text)
-    file.chmod(0o600)
-    server = Server()
-    messages: list[Any] = []
-
-    def handler(message: dict[str, Any]) -> Any:
-        messages.append(message)
-        return NotImplemented
-
-    with pytest.raises(ConfigError, match=why) as caught:
-        async with connect(MemoryServer(handler), approval=server.approve, answers=file):
-            raise AssertionError("it must not connect")
-    assert str(file) in str(caught.value)
-    assert "delete it to be asked again" in str(caught.value)
-    assert messages == []
-    assert file.read_text() == text
-
-
 @pytest.mark.parametrize("mode", [0o644, 0o606, 0o660])
 async def test_a_file_that_others_may_use_is_refused(mode: int, tmp_path: Path) -> None:
-    file = tmp_path / "answers.json"
-    Answers(file).add(an_answer())
+    file = tmp_path / "decisions.json"
+    Decisions(file).add(call_of(), Remember("always"), "here")
     file.chmod(mode)
     with pytest.raises(ConfigError, match="chmod it to 600"):
-        await Server().connect(answers=file)
-
-
-@pytest.mark.parametrize("odd", [1, True, ["a"], object()])
-def test_anything_but_a_store_or_a_path_is_refused_at_once(odd: Any) -> None:
-    with pytest.raises(ConfigError, match="answers="):
-        Server().connect(answers=odd)
+        await Server().connect(decisions=file)
 
 
 async def test_a_file_that_breaks_while_it_is_used_means_no(tmp_path: Path) -> None:
-    server, file = Server(), tmp_path / "answers.json"
+    server, file = Server(), tmp_path / "decisions.json"
     server.remember = "always"
-    async with server.connect(answers=file) as session:
+    async with server.connect(decisions=file) as session:
         await session.call_tool("a")
         file.write_text("{}")
         with pytest.raises(CallDenied, match="memory gave no answer") as caught:
             await session.call_tool("a")
-    assert "answers.json cannot be used" in caught.value.reason
+    assert "decisions.json cannot be used" in caught.value.reason
     assert len(server.sent) == 1
 
 
 async def test_a_yes_that_cannot_be_written_down_is_a_yes_to_this_call_and_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server, file = Server(), tmp_path / "gone" / "answers.json"
+    server, file = Server(), tmp_path / "gone" / "decisions.json"
     server.remember = "always"
-    async with server.connect(answers=file) as session:
+    async with server.connect(decisions=file) as session:
         for _ in range(2):
             await session.call_tool("a")
     assert len(server.asked) == len(server.sent) == 2
-    assert "the answer is not remembered: the answers" in caplog.text
+    assert "the answer is not remembered: the decisions" in caplog.text
     assert "cannot be written" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({}, r"connect\(answers=...\) names no store"),
-        ({"identity": None, "answers": Answers()}, "cannot be told apart"),
+        ({}, "there is no decisions= or state= to keep it in"),
+        ({"identity": None, "decisions": Decisions()}, "cannot be told apart"),
     ],
     ids=["no store", "no identity"],
 )
@@ -704,7 +601,7 @@ async def test_always_without_a_place_to_keep_it_lasts_for_the_session_and_is_sa
     async with server.connect(**options) as session:
         for tool in "aabb":
             await session.call_tool(tool)
-        assert [answer.scope for answer in session.answers.list()] == ["session", "session"]
+        assert [answer.scope for answer in session.decisions.list()] == ["session", "session"]
     assert len(server.asked) == 2
     logged = [r for r in caplog.records if r.levelno == logging.WARNING]
     assert len(logged) == 1
@@ -713,13 +610,13 @@ async def test_always_without_a_place_to_keep_it_lasts_for_the_session_and_is_sa
 
 
 async def test_a_store_in_memory_is_shared_by_the_sessions_that_are_given_it() -> None:
-    server, store = Server(), Answers()
+    server, store = Server(), Decisions()
     server.remember = "always"
-    async with server.connect(answers=store) as one, server.connect(answers=store) as other:
+    async with server.connect(decisions=store) as one, server.connect(decisions=store) as other:
         await one.call_tool("a")
         await other.call_tool("a")
         assert len(server.asked) == 1
-        store.clear()
+        store.revoke_all()
         await other.call_tool("a")
     assert len(server.asked) == 2
 
@@ -727,40 +624,13 @@ async def test_a_store_in_memory_is_shared_by_the_sessions_that_are_given_it() -
 async def test_no_value_of_the_arguments_is_written_down_and_of_what_is_wrong_only_the_place(
     tmp_path: Path,
 ) -> None:
-    server, file = Server(), tmp_path / "answers.json"
+    server, file = Server(), tmp_path / "decisions.json"
     server.remember = "always"
-    async with server.connect(answers=file) as session:
+    async with server.connect(decisions=file) as session:
         await session.call_tool("a", {"n": "s3cret"})
     assert "s3cret" not in file.read_text()
-    (entry,) = text_of(file)["answers"]
+    (entry,) = text_of(file)["decisions"].values()
     assert entry["findings"] == [["broken_arguments", "/n: string"]]
-
-
-WRITER = """
-import sys
-from mcp_client import Answers, Remembered
-from mcp_client.runtime import atomic_file
-atomic_file.PATIENCE = 50
-for n in range(20):
-    Answers(sys.argv[1]).add(
-        Remembered(server=sys.argv[2], identity="i", tool=f"t{n}", fingerprint="f", trusted=False,
-                   scope="always", when=0.0)
-    )
-"""
-
-
-def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
-    file = tmp_path / "answers.json"
-    writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(file), name]) for name in ("x", "y")
-    ]
-    assert [writer.wait(50) for writer in writers] == [0, 0]
-    found = {(answer.server, answer.tool) for answer in Answers(file).list()}
-    assert found == {(name, f"t{n}") for name in "xy" for n in range(20)}
-    assert [path.name for path in tmp_path.iterdir()] == ["answers.json"]
-
-
-# ---------------------------------------------------------------- exactly these arguments
 
 
 @pytest.mark.parametrize("scope", ["session", "always"])
@@ -768,14 +638,14 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
 async def test_a_yes_for_exactly_these_arguments_covers_the_same_arguments_and_meta_only(
     scope: Any, given: str, tmp_path: Path
 ) -> None:
-    server, file = Server(), tmp_path / "answers.json"
+    server, file = Server(), tmp_path / "decisions.json"
     password = {"password": "hunter2", "n": 1}
     server.remember = (
         Remember(scope, exact=True)
         if given == "exact"
         else Remember(scope, where={"": {"equals": password}})
     )
-    async with server.connect(answers=file) as session:
+    async with server.connect(decisions=file) as session:
         await session.call_tool("a", password, meta={"pin": "1234"})
         assert len(server.asked) == 1
         await session.call_tool("a", {"n": 1, "password": "hunter2"}, meta={"pin": "1234"})
@@ -790,7 +660,7 @@ async def test_a_yes_for_exactly_these_arguments_covers_the_same_arguments_and_m
             ({"password": "hunter2"}, {"pin": "1234"}),
         ):
             await session.call_tool("a", arguments, meta=meta)
-        (answer,) = session.answers.list() + Answers(file).list()
+        (answer,) = session.decisions.list() + Decisions(file).list()
     assert len(server.asked) == 7
     assert (answer.where, answer.scope) == (None, scope)
     assert answer.exact
@@ -804,14 +674,14 @@ async def test_a_yes_for_exactly_these_arguments_covers_the_same_arguments_and_m
 async def test_digests_in_one_file_of_answers_say_nothing_about_another(tmp_path: Path) -> None:
     server = Server()
     server.remember = Remember("always", exact=True)
-    kept: list[Remembered] = []
+    kept: list[Decision] = []
     for name in ("a.json", "b.json"):
         async with server.connect(
-            identity=f"https://example.com:443 sha256:{'0' * 64}", answers=tmp_path / name
+            identity=f"https://example.com:443 sha256:{'0' * 64}", decisions=tmp_path / name
         ) as session:
             for _ in range(2):
                 await session.call_tool("a", {"n": 4321})
-        kept += Answers(tmp_path / name).list()
+        kept += Decisions(tmp_path / name).list()
     assert len(server.asked) == 2
     one, other = kept
     assert one.exact != other.exact
@@ -835,19 +705,19 @@ def test_exact_goes_with_no_where_and_not_with_one_call(options: dict[str, Any])
 async def test_a_remembered_answer_holds_only_for_calls_of_an_equal_context(
     scope: str, tmp_path: Path
 ) -> None:
-    server, file = Server(), tmp_path / "answers.json"
+    server, file = Server(), tmp_path / "decisions.json"
     server.remember = scope
     contexts: list[Any] = [None, "ana", "bob", 1, True, "1", 2.5, ("acme", 1), ("acme", True), ()]
-    async with server.connect(answers=file) as session:
+    async with server.connect(decisions=file) as session:
         for context in contexts:
             await session.call_tool("a", context=context)
         assert len(server.asked) == len(contexts)
         for context in contexts:
             await session.call_tool("a", {"n": 1}, context=context)
         assert len(server.asked) == len(contexts)
-        kept = (*session.answers.list(), *Answers(file).list())
+        kept = (*session.decisions.list(), *Decisions(file).list())
         assert [repr(answer.context) for answer in kept] == [repr(one) for one in contexts]
-    async with server.connect(answers=file) as session:
+    async with server.connect(decisions=file) as session:
         for context in contexts:
             await session.call_tool("a", context=context)
     assert len(server.asked) == len(contexts) * (1 if scope == "always" else 2)
@@ -880,13 +750,13 @@ class User:
 async def test_a_context_that_cannot_be_written_down_is_remembered_for_the_session_only(
     context: Any, equal: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server, file = Server(), tmp_path / "answers.json"
+    server, file = Server(), tmp_path / "decisions.json"
     server.remember = "always"
-    async with server.connect(answers=file) as session:
+    async with server.connect(decisions=file) as session:
         for one in (context, equal, context):
             await session.call_tool("a", context=one)
         assert len(server.asked) == 1
-        assert [answer.scope for answer in session.answers.list()] == ["session"]
+        assert [answer.scope for answer in session.decisions.list()] == ["session"]
         await session.call_tool("a", context=User("bob"))
     assert len(server.asked) == 2
     assert "its context is not text, a number, a boolean or a tuple of them" in caplog.text
@@ -919,42 +789,19 @@ async def test_a_yes_to_one_call_keeps_the_arguments_as_they_were_approved() -> 
     )
 
 
-# ----------------------------------------------------------------------- many answers
-
-
-def test_looking_an_answer_up_does_not_look_at_the_answers_to_other_questions(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    store, looked = Answers(), []
-    covers = Remembered.covers
-
-    def counted(self: Remembered, *given: Any) -> bool:
-        looked.append(self)
-        return covers(self, *given)
-
-    monkeypatch.setattr(Remembered, "covers", counted)
-    for n in range(5_000):
-        store.add(an_answer(tool=f"t{n}", server="files"))
-        store.add(an_answer(exact=f"sha256:{n:064x}", server="files", tool="rm"))
-    assert store.find(call_of(name="t77"), "files sha256:00") is None
-    assert store.find(call_of(), "files sha256:00") is None
-    assert store.find(call_of(name="unknown"), "files sha256:00") is None
-    assert len(looked) <= 2
-
-
 # --------------------------------------------------------------- whose, and how long
 
 
 @pytest.mark.parametrize("scope", ["session", "always"])
 async def test_a_remembered_answer_says_whose_it_is(scope: Any, tmp_path: Path) -> None:
-    server, file = Server(), tmp_path / "answers.json"
+    server, file = Server(), tmp_path / "decisions.json"
 
     def approve(call: ToolCall) -> Allow:
         return Allow(remember=scope, by="ana\u202e")
 
-    async with server.connect(approval=approve, answers=file) as session:
+    async with server.connect(approval=approve, decisions=file) as session:
         await session.call_tool("a")
-        kept = session.answers.list() if scope == "session" else Answers(file).list()
+        kept = session.decisions.list() if scope == "session" else Decisions(file).list()
         assert [answer.by for answer in kept] == ["ana\\u{202e}"]
 
 
@@ -967,25 +814,11 @@ async def test_a_yes_for_some_time_ends_then(monkeypatch: pytest.MonkeyPatch) ->
         now += 59
         await session.call_tool("a")
         assert len(server.asked) == 1
-        assert len(session.answers.list()) == 1
+        assert len(session.decisions.list()) == 1
         now += 1
-        assert session.answers.list() == ()
+        assert session.decisions.list() == ()
         await session.call_tool("a")
         assert len(server.asked) == 2
-
-
-def test_an_answer_that_has_expired_leaves_the_file_with_the_next_change(tmp_path: Path) -> None:
-    file = tmp_path / "answers.json"
-    store = Answers(file)
-    store.add(an_answer(expires=1.0, by="ana"))
-    store.add(an_answer(tool="write", expires=9e10))
-    assert len(store.list()) == 1
-    store.add(an_answer(tool="list"))
-    kept = text_of(file)["answers"]
-    assert [(answer["tool"], answer.get("expires")) for answer in kept] == [
-        ("write", 9e10),
-        ("list", None),
-    ]
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "60", True])

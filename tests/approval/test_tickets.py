@@ -6,9 +6,7 @@ import functools
 import json
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,29 +18,30 @@ from hypothesis import strategies as st
 
 from mcp_client import (
     Allow,
-    Answers,
     ApprovalQueue,
     ApprovalRequest,
     CallDenied,
     CallPending,
     ConfigError,
+    Decisions,
     Deny,
-    FileTickets,
     Finding,
+    Limits,
     McpError,
+    MemoryServer,
+    MemoryState,
     NotPending,
     NotSent,
     Pins,
     Remember,
     Retry,
     Session,
-    Ticket,
-    TicketStore,
+    Timeouts,
     ToolCall,
     connect,
 )
 from mcp_client.approval.decision import Answer
-from mcp_client.approval.tickets import not_pending
+from mcp_client.approval.tickets import Ticket
 from tests.approval.test_concurrency import Server
 from tests.approval.test_queue import until_pending
 from tests.properties import examples
@@ -50,48 +49,9 @@ from tests.server.skills import request_of
 from tests.server.start import scripted
 
 
-class Memory:
-    """A store of somebody's own, as one would write it over a database."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, str] = {}
-        self.lock = threading.Lock()
-
-    def claim(self, ticket: Ticket) -> Ticket:
-        key = ticket.call.key
-        with self.lock:
-            row = self.rows.get(key)
-            if row is None:
-                self.rows[key] = json.dumps(ticket.to_json())
-                return ticket
-            found = Ticket.from_json(json.loads(row))
-            if found.answer is not None:
-                del self.rows[key]
-            return found
-
-    def decide(self, ids: Sequence[str], answer: Answer) -> Sequence[Ticket]:
-        with self.lock:
-            waiting = {one.id: one for one in self._pending()}
-            missing = tuple(id for id in ids if id not in waiting)
-            if missing:
-                raise not_pending(missing, len(ids))
-            decided = [replace(waiting[id], answer=answer) for id in ids]
-            for one in decided:
-                self.rows[one.call.key] = json.dumps(one.to_json())
-            return decided
-
-    def pending(self) -> Sequence[Ticket]:
-        with self.lock:
-            return self._pending()
-
-    def _pending(self) -> list[Ticket]:
-        every = [Ticket.from_json(json.loads(row)) for row in self.rows.values()]
-        return [one for one in every if one.answer is None]
-
-
-@pytest.fixture(params=["a file", "a store of one's own"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> TicketStore:
-    return FileTickets(tmp_path / "tickets.json") if request.param == "a file" else Memory()
+@pytest.fixture(params=["a file", "a state"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Decisions:
+    return Decisions(tmp_path / "d.json" if request.param == "a file" else MemoryState())
 
 
 async def ticket_of(session: Session, n: int = 1, **options: Any) -> str:
@@ -104,13 +64,13 @@ async def ticket_of(session: Session, n: int = 1, **options: Any) -> str:
 
 
 async def test_the_same_call_goes_out_once_after_its_ticket_was_granted(
-    store: TicketStore,
+    store: Decisions,
 ) -> None:
     server = Server()
-    async with server.connect(ApprovalQueue(store=store, wait=0)) as session:
+    async with server.connect(ApprovalQueue(decisions=store, wait=0)) as session:
         ticket = await ticket_of(session, context="ana")
         assert await ticket_of(session, context="ana") == ticket, "one ticket for one call"
-    desk = ApprovalQueue(store=store)  # as in another process
+    desk = ApprovalQueue(decisions=store)  # as in another process
     (pending,) = desk.pending_for("ana")
     assert isinstance(pending.request, ToolCall)
     assert (pending.id, pending.request.arguments, pending.request.server) == (
@@ -122,7 +82,7 @@ async def test_the_same_call_goes_out_once_after_its_ticket_was_granted(
     desk.decide(ticket, Allow(), by="bo")
     assert desk.pending == ()
     records: list[Any] = []
-    queue = ApprovalQueue(store=store, wait=0)
+    queue = ApprovalQueue(decisions=store, wait=0)
     async with server.connect(queue, audit=records.append) as session:
         await ticket_of(session, 2, context="ana")
         await ticket_of(session, 1, context="carl")
@@ -137,9 +97,9 @@ async def test_the_same_call_goes_out_once_after_its_ticket_was_granted(
 
 
 async def test_a_grant_is_for_the_server_that_was_asked_about_and_for_no_other_of_its_name(
-    store: TicketStore,
+    store: Decisions,
 ) -> None:
-    queue = ApprovalQueue(store=store, wait=0)
+    queue = ApprovalQueue(decisions=store, wait=0)
     async with (
         connect(scripted(), name="prod", approval=queue) as asked,
         connect(scripted("--stderr-flood", "1"), name="prod", approval=queue) as other,
@@ -159,12 +119,12 @@ def test_the_key_of_a_skill_is_of_one_server() -> None:
     assert len(keys) == 3
     ticket = Ticket("id", replace(request, _identity="a"), 1.0, 2.0)
     again = Ticket.from_json(json.loads(json.dumps(ticket.to_json())))
-    assert again.call.key == ticket.call.key
+    assert again.request.key == ticket.request.key
 
 
-async def test_a_ticket_that_was_refused_refuses_the_same_call_once(store: TicketStore) -> None:
+async def test_a_ticket_that_was_refused_refuses_the_same_call_once(store: Decisions) -> None:
     server = Server()
-    queue = ApprovalQueue(store=store, wait=0)
+    queue = ApprovalQueue(decisions=store, wait=0)
     async with server.connect(queue) as session:
         ticket = await ticket_of(session)
         queue.decide(ticket, Deny("not in production"), by="bo")
@@ -178,58 +138,60 @@ async def test_a_ticket_that_was_refused_refuses_the_same_call_once(store: Ticke
 
 
 async def test_edited_arguments_and_how_long_a_yes_holds_are_in_the_ticket(
-    store: TicketStore,
+    store: Decisions,
 ) -> None:
     server = Server()
-    queue = ApprovalQueue(store=store, wait=0)
+    queue = ApprovalQueue(decisions=store, wait=0)
     async with server.connect(queue) as session:
         queue.decide(await ticket_of(session, 1), Allow({"n": 7}))
         queue.decide(await ticket_of(session, 2), Allow(remember=Remember("session", seconds=60.0)))
         await session.call_tool("t", {"n": 1})
         await session.call_tool("t", {"n": 2})
         await session.call_tool("t", {"n": 3})
-        assert [answer.scope for answer in session.answers.list()] == ["session"]
+        assert [answer.scope for answer in session.decisions.list()] == ["session"]
     assert server.ran == [{"n": 7}, {"n": 2}, {"n": 3}]
 
 
 async def test_a_caller_that_waits_hears_of_the_decision_at_once_or_gets_the_ticket(
-    store: TicketStore,
+    store: Decisions,
 ) -> None:
     server = Server()
-    waiting = ApprovalQueue(store=store, wait=30)
+    waiting = ApprovalQueue(decisions=store, wait=30)
     async with server.connect(waiting) as session, anyio.create_task_group() as group:
         group.start_soon(session.call_tool, "t", {"n": 1})
         (pending,) = await until_pending(waiting, 1)
         waiting.decide(pending.id, Allow())
     assert server.ran == [{"n": 1}]
-    elsewhere = ApprovalQueue(store=store)
+    elsewhere = ApprovalQueue(decisions=store)
     async with server.connect(waiting) as session, anyio.create_task_group() as group:
         group.start_soon(session.call_tool, "t", {"n": 2})
         (pending,) = await until_pending(elsewhere, 1)
         elsewhere.decide(pending.id, Allow())  # the other object looks at the store
     assert server.ran[1:] == [{"n": 2}]
-    async with server.connect(ApprovalQueue(store=store, wait=0.05)) as session:
+    async with server.connect(ApprovalQueue(decisions=store, wait=0.05)) as session:
         await ticket_of(session)
 
 
-async def test_a_caller_that_waits_looks_at_the_store_about_once_a_second() -> None:
-    class Counted(Memory):
-        looks = 0
+async def test_a_caller_that_waits_changes_the_store_once_when_it_comes_and_once_when_it_goes() -> (
+    None
+):
+    class Counted(MemoryState):
+        changes = 0
 
-        def claim(self, ticket: Ticket) -> Ticket:
-            self.looks += 1
-            return super().claim(ticket)
+        def change(self, kind: str, key: str, function: Any) -> Any:
+            self.changes += 1
+            return super().change(kind, key, function)
 
-    store = Counted()
-    async with Server().connect(ApprovalQueue(store=store)) as session:
-        with anyio.move_on_after(0.5):
+    state = Counted()
+    async with Server().connect(ApprovalQueue(decisions=state.decisions)) as session:
+        with anyio.move_on_after(2.5):
             await session.call_tool("t", {"n": 1})
-    assert 1 <= store.looks <= 3
+    assert state.changes == 2
 
 
-async def test_two_callers_share_a_ticket_and_one_of_them_goes_out(store: TicketStore) -> None:
+async def test_two_callers_share_a_ticket_and_one_of_them_goes_out(store: Decisions) -> None:
     server = Server()
-    queue = ApprovalQueue(store=store, wait=0.5)
+    queue = ApprovalQueue(decisions=store, wait=0.5)
     ended: list[str] = []
 
     async def call(session: Session) -> None:
@@ -248,8 +210,8 @@ async def test_two_callers_share_a_ticket_and_one_of_them_goes_out(store: Ticket
     assert len(server.ran) == 1
 
 
-async def test_a_batch_with_an_unknown_ticket_decides_nothing(store: TicketStore) -> None:
-    queue = ApprovalQueue(store=store, wait=0)
+async def test_a_batch_with_an_unknown_ticket_decides_nothing(store: Decisions) -> None:
+    queue = ApprovalQueue(decisions=store, wait=0)
     async with Server().connect(queue) as session:
         one, two = await ticket_of(session, 1), await ticket_of(session, 2)
         with pytest.raises(LookupError, match="none is decided"):
@@ -260,9 +222,9 @@ async def test_a_batch_with_an_unknown_ticket_decides_nothing(store: TicketStore
         assert [decided.id for decided in queue.decided] == [one, two]
 
 
-async def test_a_grant_holds_for_no_call_about_which_more_was_found(store: TicketStore) -> None:
+async def test_a_grant_holds_for_no_call_about_which_more_was_found(store: Decisions) -> None:
     server = Server()
-    queue = ApprovalQueue(store=store, wait=0)
+    queue = ApprovalQueue(decisions=store, wait=0)
     hidden = {"name": "t", "inputSchema": {"type": "object"}}
     call = ToolCall.example(hidden, {"n": 1})
     with pytest.raises(CallPending) as caught:
@@ -277,8 +239,8 @@ async def test_a_grant_holds_for_no_call_about_which_more_was_found(store: Ticke
     assert server.ran == []
 
 
-async def test_a_ticket_ends_after_some_time_decided_or_not(store: TicketStore) -> None:
-    queue = ApprovalQueue(store=store, wait=0, keep=3_600)
+async def test_a_ticket_ends_after_some_time_decided_or_not(store: Decisions) -> None:
+    queue = ApprovalQueue(decisions=store, wait=0, keep=3_600)
     call = ToolCall.example()
     with pytest.raises(CallPending):
         await queue(call)
@@ -289,7 +251,7 @@ async def test_a_ticket_ends_after_some_time_decided_or_not(store: TicketStore) 
 async def test_an_expired_ticket_is_gone_and_its_grant_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    queue = ApprovalQueue(store=tmp_path / "t.json", wait=0, keep=60)
+    queue = ApprovalQueue(decisions=tmp_path / "t.json", wait=0, keep=60)
     call, now = ToolCall.example(), time.time()
     monkeypatch.setattr(time, "time", lambda: now)
     with pytest.raises(CallPending) as first:
@@ -306,17 +268,17 @@ async def test_an_expired_ticket_is_gone_and_its_grant_with_it(
 
 
 async def test_a_context_that_cannot_be_stored_is_a_mistake_of_the_host_and_logged(
-    store: TicketStore, caplog: pytest.LogCaptureFixture
+    store: Decisions, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server()
-    async with server.connect(ApprovalQueue(store=store, wait=0)) as session:
+    async with server.connect(ApprovalQueue(decisions=store, wait=0)) as session:
         with pytest.raises(ConfigError, match="if its context is text"):
             await session.call_tool("t", context=frozenset())
     assert server.ran == []
     assert "the approval hook raised NotStorable" in caplog.text
 
 
-async def test_retrying_does_not_wait_for_a_person(store: TicketStore) -> None:
+async def test_retrying_does_not_wait_for_a_person(store: Decisions) -> None:
     asked = 0
 
     class Counting(ApprovalQueue):
@@ -325,7 +287,7 @@ async def test_retrying_does_not_wait_for_a_person(store: TicketStore) -> None:
             asked += 1
             return await super().__call__(request)
 
-    async with Server().connect(Counting(store=store, wait=0), retry=Retry()) as session:
+    async with Server().connect(Counting(decisions=store, wait=0), retry=Retry()) as session:
         await ticket_of(session)
     assert asked == 1
 
@@ -343,9 +305,9 @@ async def test_a_hook_of_ones_own_may_say_that_a_call_is_pending() -> None:
 
 
 async def test_what_was_remembered_lets_a_call_through_without_a_ticket(tmp_path: Path) -> None:
-    server, answers = Server(), Answers()
-    queue = ApprovalQueue(store=tmp_path / "t.json", wait=0)
-    async with server.connect(queue, answers=answers) as session:
+    server, answers = Server(), Decisions()
+    queue = ApprovalQueue(decisions=tmp_path / "t.json", wait=0)
+    async with server.connect(queue, decisions=answers) as session:
         queue.decide(await ticket_of(session), Allow(remember="session"))
         await session.call_tool("t", {"n": 1})
         await session.call_tool("t", {"n": 2})
@@ -356,17 +318,17 @@ async def test_what_was_remembered_lets_a_call_through_without_a_ticket(tmp_path
     "options",
     [
         {"wait": 0},
-        {"store": 5},
-        {"store": object()},
-        {"store": "t.json", "wait": -1},
-        {"store": "t.json", "wait": True},
-        {"store": "t.json", "wait": float("nan")},
-        {"store": "t.json", "keep": 0},
-        {"store": "t.json", "keep": float("inf")},
+        {"decisions": 5},
+        {"decisions": object()},
+        {"decisions": "t.json", "wait": -1},
+        {"decisions": "t.json", "wait": True},
+        {"decisions": "t.json", "wait": float("nan")},
+        {"decisions": "t.json", "keep": 0},
+        {"decisions": "t.json", "keep": float("inf")},
     ],
 )
 def test_a_wrong_option_is_refused_by_name(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=rf"ApprovalQueue\({list(options)[-1]}="):
+    with pytest.raises(ConfigError, match=rf"{list(options)[-1]}="):
         ApprovalQueue(**options)
 
 
@@ -385,9 +347,9 @@ async def test_the_file_is_for_its_owner_and_holds_what_a_person_has_to_see(
         findings=["hidden_text"],
     )
     with pytest.raises(CallPending):
-        await ApprovalQueue(store=file, wait=0)(call)
+        await ApprovalQueue(decisions=file, wait=0)(call)
     assert file.stat().st_mode & 0o777 == 0o600
-    (pending,) = ApprovalQueue(store=file).pending
+    (pending,) = ApprovalQueue(decisions=file).pending
     assert pending.request == call
     assert pending.request.key == call.key
 
@@ -396,9 +358,9 @@ async def test_a_ticket_shows_how_the_tool_differs_from_the_pins(tmp_path: Path)
     lock, file = tmp_path / "mcp.lock", tmp_path / "tickets.json"
     tools = [ToolCall.example({"name": "t", "description": "It reads."}, server="memory").tool]
     Pins(lock).accept("memory", tools)
-    async with Server().connect(ApprovalQueue(store=file, wait=0), pins=lock) as session:
+    async with Server().connect(ApprovalQueue(decisions=file, wait=0), pins=lock) as session:
         await ticket_of(session)
-    (pending,) = ApprovalQueue(store=file).pending
+    (pending,) = ApprovalQueue(decisions=file).pending
     assert isinstance(pending.request, ToolCall)
     drift = pending.request.drift
     assert drift is not None
@@ -407,43 +369,27 @@ async def test_a_ticket_shows_how_the_tool_differs_from_the_pins(tmp_path: Path)
     assert any("mcp.lock" in str(finding) for finding in pending.request.findings)
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("", "not JSON"),
-        ("[" * 100_000, "not JSON"),
-        ("[]", "version 1"),
-        ('{"version": 2, "tickets": []}', "version 1"),
-        ('{"version": 1}', "no list"),
-        ('{"version": 1, "tickets": [{}]}', "cannot be read"),
-    ],
-)
-def test_a_malformed_file_is_refused(text: str, why: str, tmp_path: Path) -> None:
-    file = tmp_path / "tickets.json"
-    file.write_text(text)
+def test_a_row_that_is_no_ticket_is_refused_and_left(tmp_path: Path) -> None:
+    file = tmp_path / "d.json"
+    whole = {"format": "mcp-client decisions", "version": 1, "tickets": {"a": {}}}
+    file.write_text(json.dumps(whole))
     file.chmod(0o600)
-    with pytest.raises(ConfigError, match=why):
-        _ = ApprovalQueue(store=file).pending
+    queue = ApprovalQueue(decisions=file)
+    for use in (lambda: queue.pending, lambda: queue.decide("a", Allow())):
+        with pytest.raises(ConfigError, match="a ticket cannot be read"):
+            use()
+    assert json.loads(file.read_text()) == whole
 
 
-def test_a_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "tickets.json"
-    file.write_text('{"version": 1, "tickets": []}')
-    file.chmod(0o644)
-    with pytest.raises(ConfigError, match="others may read"):
-        _ = ApprovalQueue(store=file).pending
-
-
-async def test_only_so_many_calls_may_wait_in_a_file(tmp_path: Path) -> None:
-    queue = ApprovalQueue(store=FileTickets(tmp_path / "t.json", most=2), wait=0)
+async def test_only_so_many_calls_may_wait_in_a_store(store: Decisions) -> None:
+    queue = ApprovalQueue(decisions=store, wait=0, limits=Limits(pending=2))
     async with Server().connect(queue) as session:
         one, _ = await ticket_of(session, 1), await ticket_of(session, 2)
-        with pytest.raises(CallDenied, match=r"FileTickets\(most=\.\.\.\)"):
+        with pytest.raises(CallDenied, match="2 calls that wait already must be decided first"):
             await session.call_tool("t", {"n": 3})
-        queue.decide(one, Deny())
+        assert await ticket_of(session, 1) == one, "it waits already"
+        queue.withdraw(one)
         await ticket_of(session, 3)
-    with pytest.raises(ConfigError, match="most"):
-        FileTickets(tmp_path / "t.json", most=0)
 
 
 GOOD = Ticket("id", ToolCall.example("t", {"n": 1}, context="ana"), 1.0, 9e10, Allow()).to_json()
@@ -466,7 +412,7 @@ def test_whatever_stands_in_a_store_is_a_ticket_or_one_value_error(
             found = Ticket.from_json(json.loads(json.dumps(changed)))
         except ValueError:
             continue
-        assert found.call.key == changed["request"]["key"]
+        assert found.request.key == changed["request"]["key"]
 
 
 answers = st.one_of(
@@ -493,9 +439,8 @@ def test_a_ticket_comes_out_of_a_store_as_it_went_in(
     answer: Answer, origin: Literal["host", "app"]
 ) -> None:
     call = ToolCall.example("t", {"n": 1}, context=("ana", 1), origin=origin)
-    ticket = Ticket("id", call, 1.0, 2.0, answer)
-    again = Ticket.from_json(json.loads(json.dumps(ticket.to_json())))
-    assert again == ticket
+    ticket = Ticket("id", call, 1.0, 2.0, answer, 1.5, {"mark": ("process", 3.0)}, True)
+    assert Ticket.from_json(json.loads(json.dumps(ticket.to_json()))) == ticket
 
 
 # ------------------------------------------------------------------- many processes
@@ -503,7 +448,7 @@ def test_a_ticket_comes_out_of_a_store_as_it_went_in(
 GRANT = """
 import sys
 from mcp_client import Allow, ApprovalQueue
-queue = ApprovalQueue(store=sys.argv[1])
+queue = ApprovalQueue(decisions=sys.argv[1])
 for pending in queue.changes():
     for one in pending:
         queue.decide(one.id, Allow(), by="another process")
@@ -517,7 +462,7 @@ async def test_another_process_grants_what_this_one_asks(tmp_path: Path) -> None
     process = subprocess.Popen([sys.executable, "-c", GRANT, file, str(calls)])
     try:
         async with (
-            server.connect(ApprovalQueue(store=file)) as session,
+            server.connect(ApprovalQueue(decisions=file)) as session,
             anyio.create_task_group() as group,
         ):
             for n in range(calls):
@@ -528,31 +473,185 @@ async def test_another_process_grants_what_this_one_asks(tmp_path: Path) -> None
         process.kill()
         process.wait()
     assert sorted(ran["n"] for ran in server.ran) == list(range(calls))
-    assert json.loads(file.read_text())["tickets"] == []
+    assert "tickets" not in json.loads(file.read_text())
 
 
 CLAIM = """
-import sys, time
-from mcp_client import FileTickets, Ticket, ToolCall
-store, call, found = FileTickets(sys.argv[1]), ToolCall.example(), 0
-for _ in range(20):
-    ticket = Ticket("another", call, time.time(), time.time() + 60)
-    found += store.claim(ticket).answer is not None
-print(found)
+import sys
+import anyio
+from mcp_client import ApprovalQueue, CallPending, ToolCall
+async def main():
+    found, queue = 0, ApprovalQueue(decisions=sys.argv[1], wait=0)
+    for _ in range(20):
+        try:
+            await queue(ToolCall.example())
+            found += 1
+        except CallPending:
+            pass
+    print(found)
+anyio.run(main)
 """
 
 
-def test_one_grant_is_used_by_one_of_many_processes(tmp_path: Path) -> None:
-    file = str(tmp_path / "t.json")
-    store, call = FileTickets(file), ToolCall.example()
-    store.claim(Ticket("first", call, time.time(), time.time() + 60))
-    store.decide(["first"], Allow())
+async def test_one_grant_is_used_by_one_of_many_processes(tmp_path: Path) -> None:
+    file = str(tmp_path / "d.json")
+    queue = ApprovalQueue(decisions=file, wait=0)
+    with pytest.raises(CallPending) as caught:
+        await queue(ToolCall.example())
+    queue.decide(caught.value.ticket, Allow())
     words = [sys.executable, "-c", CLAIM, file]
     processes = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     said = [process.communicate(timeout=60)[0] for process in processes]
     assert sorted(said) == ["0\n", "0\n", "1\n"]
 
 
-def test_an_error_of_the_store_is_one_of_ours(tmp_path: Path) -> None:
+async def test_an_error_of_the_store_is_one_of_ours(tmp_path: Path) -> None:
     with pytest.raises(McpError, match="cannot be written"):
-        FileTickets(tmp_path / "no" / "t.json").claim(Ticket("id", ToolCall.example(), 0.0, 9e10))
+        await ApprovalQueue(decisions=tmp_path / "no" / "d.json", wait=0)(ToolCall.example())
+
+
+# ------------------------------------------------------- callers that go, and time that ends
+
+
+async def waiting_call(queue: ApprovalQueue, scope: anyio.CancelScope) -> None:
+    with scope:
+        await queue(ToolCall.example())
+
+
+@pytest.mark.parametrize("kept", ["in memory", "in a store"])
+async def test_a_question_goes_with_the_caller_that_is_cancelled(
+    kept: str, store: Decisions
+) -> None:
+    queue = ApprovalQueue(decisions=store) if kept == "in a store" else ApprovalQueue()
+    scope = anyio.CancelScope()
+    async with anyio.create_task_group() as group:
+        group.start_soon(waiting_call, queue, scope)
+        (pending,) = await until_pending(queue, 1)
+        scope.cancel()
+    assert queue.pending == ()
+    with pytest.raises(NotPending):
+        queue.decide(pending.id, Allow())
+    assert store.list() == ()
+
+
+async def test_the_ticket_of_a_caller_that_waits_ends_with_the_approval_clock_and_says_so(
+    store: Decisions,
+) -> None:
+    queue, server = ApprovalQueue(decisions=store), Server()
+    seen: list[Any] = []
+    timeouts = Timeouts(approval=0.6)
+
+    async def look() -> None:
+        seen.extend(await until_pending(queue, 1))
+
+    async with (
+        connect(MemoryServer(server.handle), approval=queue, timeouts=timeouts) as session,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(look)
+        with pytest.raises(CallDenied, match=r"none within 0\.6 s"):
+            await session.call_tool("t", {"n": 1})
+        assert queue.pending == ()
+        assert seen[0].expires_at - seen[0].asked_at == pytest.approx(0.6, abs=0.3)
+        with pytest.raises(NotPending):
+            queue.decide(seen[0].id, Allow())
+    assert server.ran == []
+
+
+async def test_a_call_that_will_leave_a_ticket_behind_says_until_when_that_stands(
+    store: Decisions,
+) -> None:
+    queue = ApprovalQueue(decisions=store, wait=0.1, keep=3_600)
+    async with Server().connect(queue) as session:
+        await ticket_of(session)
+        (pending,) = queue.pending
+        assert pending.expires_at == pytest.approx(pending.asked_at + 3_600, abs=5)
+        await ticket_of(session)
+        assert queue.pending == (pending,), "asking again does not make it last longer"
+
+
+async def test_a_ticket_that_two_wait_for_goes_with_the_second(store: Decisions) -> None:
+    queue, scopes = ApprovalQueue(decisions=store), [anyio.CancelScope(), anyio.CancelScope()]
+    async with anyio.create_task_group() as group:
+        for scope in scopes:
+            group.start_soon(waiting_call, queue, scope)
+        await until_pending(queue, 1)
+        while len(store.tickets.pending()[0].callers) < 2:
+            await anyio.sleep(0.01)
+        scopes[0].cancel()
+        while len(store.tickets.pending()[0].callers) > 1:
+            await anyio.sleep(0.01)
+        scopes[1].cancel()
+    assert queue.pending == ()
+
+
+WAITER = """
+import sys
+import anyio
+from mcp_client import ApprovalQueue, ToolCall
+anyio.run(ApprovalQueue(decisions=sys.argv[1]), ToolCall.example())
+"""
+
+
+async def test_the_ticket_of_a_process_that_was_killed_lets_nobody_through(tmp_path: Path) -> None:
+    file = tmp_path / "d.json"
+    queue = ApprovalQueue(decisions=file)
+    process = subprocess.Popen([sys.executable, "-c", WAITER, str(file)])
+    try:
+        (pending,) = await until_pending(queue, 1)
+    finally:
+        process.kill()
+        process.wait()
+    assert queue.pending == ()
+    with pytest.raises(NotPending):
+        queue.decide(pending.id, Allow())
+
+
+@pytest.mark.parametrize("kept", ["in memory", "in a store"])
+async def test_a_question_that_is_withdrawn_refuses_its_caller_and_is_asked_again_later(
+    kept: str, store: Decisions
+) -> None:
+    queue = ApprovalQueue(decisions=store) if kept == "in a store" else ApprovalQueue()
+    server = Server()
+    async with server.connect(queue) as session:
+        for _ in range(2):
+            async with anyio.create_task_group() as group:
+
+                async def ask() -> None:
+                    with pytest.raises(CallDenied, match="withdrawn, without an answer"):
+                        await session.call_tool("t", {"n": 1})
+
+                group.start_soon(ask)
+                (pending,) = await until_pending(queue, 1)
+                queue.withdraw(pending.id)
+        with pytest.raises(NotPending):
+            queue.withdraw(pending.id)
+        with pytest.raises(ConfigError, match="give the id"):
+            queue.withdraw(None)  # type: ignore[arg-type]
+    assert queue.decided == ()
+    assert server.ran == []
+
+
+async def test_a_ticket_that_is_withdrawn_is_asked_about_again(store: Decisions) -> None:
+    queue = ApprovalQueue(decisions=store, wait=0)
+    async with Server().connect(queue) as session:
+        first = await ticket_of(session)
+        queue.withdraw(first)
+        assert queue.pending == ()
+        assert await ticket_of(session) != first
+
+
+async def test_a_grant_that_waits_is_listed_and_can_be_revoked(store: Decisions) -> None:
+    queue, server = ApprovalQueue(decisions=store, wait=0), Server()
+    async with server.connect(queue) as session:
+        ticket = await ticket_of(session)
+        assert store.list() == ()
+        queue.decide(ticket, Allow(), by="bo")
+        (granted,) = store.list(kind="call", server="memory")
+        assert (granted.id, granted.subject, granted.scope) == (ticket, "t", "once")
+        assert (granted.allowed, granted.by) == (True, "bo")
+        assert granted.decided_at == pytest.approx(time.time(), abs=30)
+        assert store.revoke(ticket)
+        assert store.list() == ()
+        assert await ticket_of(session) != ticket
+    assert server.ran == []

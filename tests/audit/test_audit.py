@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import anyio
 import pytest
@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 from mcp_client import (
     Allow,
-    Answers,
     AuditLog,
     CallCancelled,
     CallDenied,
@@ -29,6 +28,8 @@ from mcp_client import (
     ConfigError,
     ConnectError,
     ConnectionLost,
+    Decision,
+    Decisions,
     Deny,
     Finding,
     HttpServer,
@@ -378,15 +379,18 @@ async def test_a_short_secret_cannot_be_found_from_the_digest(arguments: Any) ->
     assert hashlib.sha256(text).hexdigest() not in one
 
 
-class Forgotten(NamedTuple):
-    server: str = "s"
-    tool: str = "echo"
-    fingerprint: str = "sha256:1"
-    scope: str = "always"
-    context: str = "ana"
-    when: float = 0.0
-    by: str | None = "bo\u202e"
-    origin: Literal["host", "app"] = "host"
+def forgotten(**members: Any) -> Decision:
+    given: dict[str, Any] = {
+        "id": "1",
+        "kind": "call",
+        "server": "s",
+        "subject": "echo",
+        "scope": "always",
+        "context": "ana",
+        "decided_at": 0.0,
+        "by": "bo\u202e",
+    }
+    return Decision(**{**given, **members})
 
 
 async def test_what_a_view_calls_says_so_in_each_attempt_and_in_what_is_revoked() -> None:
@@ -394,7 +398,7 @@ async def test_what_a_view_calls_says_so_in_each_attempt_and_in_what_is_revoked(
     audit = Audit.of("s", [book])
     await audit.entry("c-1", "echo", {}, origin="app").again("c-2").failed(UnknownTool("gone"))
     await audit.entry("c-3", "echo", {}).failed(UnknownTool("gone"))
-    audit.revoked([Forgotten(origin="app"), Forgotten()])
+    audit.revoked([forgotten(origin="app"), forgotten()])
     await audit.flush()
     records = [one for one in book if one["event"] != "closed"]
     assert [one.get("origin") for one in records] == ["app", None, "app", None]
@@ -406,7 +410,7 @@ async def test_revoked_answers_are_in_the_record_before_the_next_call(
 ) -> None:
     book, log = Book(), AuditLog(tmp_path / "calls.jsonl", fsync=fsync)
     audit = Audit.of("s", [book, log], identity=lambda: "what it is")
-    audit.revoked([Forgotten(), Forgotten(server="another")], "carl")
+    audit.revoked([forgotten(), forgotten(server="another")], "carl")
     assert log.path.exists() is not fsync, "what waits for the disk waits for the next record"
     await audit.entry("c-1", "echo", {}).failed(UnknownTool("no such tool"))
     await audit.flush()
@@ -427,19 +431,19 @@ async def test_revoked_answers_are_in_the_record_before_the_next_call(
 
 
 async def test_an_answer_that_is_revoked_is_in_the_record_of_its_server(tmp_path: Path) -> None:
-    answers, other = Answers(), Book()
+    answers, other = Decisions(), Book()
     path = tmp_path / "calls.jsonl"
 
     def always(call: ToolCall) -> Allow:
         return Allow(remember="session", by="ana")
 
     async with (
-        Server().connect(path, always, name="one", answers=answers) as session,
-        Server().connect(other, name="two", answers=answers),
+        Server().connect(path, always, name="one", decisions=answers) as session,
+        Server().connect(other, name="two", decisions=answers),
     ):
         await session.call_tool("echo")
-        assert session.answers.revoke(tool="fails") == 0
-        assert session.answers.revoke(tool="echo", by="bo") == 1
+        (kept,) = session.decisions.list()
+        assert session.decisions.revoke(kept.id, by="bo")
         records = [json.loads(line) for line in path.read_text().splitlines()]
         assert [one["event"] for one in records] == ["begun", "opened", "closed", "revoked"]
         assert (records[-1]["given_by"], records[-1]["by"]) == ("ana", "bo")
@@ -466,7 +470,7 @@ async def test_revoking_an_answer_does_not_fail_where_the_record_cannot_be_writt
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     audit = Audit.of("s", tmp_path / "no" / "calls.jsonl")
-    audit.revoked([Forgotten()])
+    audit.revoked([forgotten()])
     assert "No such file" in caplog.text
     (tmp_path / "no").mkdir()
     await audit.flush()

@@ -147,7 +147,7 @@ async def test_the_approver_is_shown_old_beside_new_and_yes_for_always_writes_it
             '    now {"to": {"type": "string"}}',
         ]
         await session.call_tool("read")
-        session.answers.clear()
+        session.decisions.revoke_all()
         await session.call_tool("read")
     first, second = person.shown
     assert first == (

@@ -1,4 +1,4 @@
-"""The commands that work on files: audit, approvals, pins, servers; and the page of approvals."""
+"""The commands that work on files: audit, decisions, pins, servers; and the page of approvals."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mcp_client import AuditLog
+from mcp_client import AuditLog, FileState, Remember
 from tests.cli.shell import ROOT, at_terminal, environment, example, run
+from tests.desk import call_of
 
 WEATHER = example("weather")
 
@@ -104,9 +106,10 @@ def test_an_audit_log_that_is_not_there_is_a_usage_error(action: str) -> None:
     assert "error" in done.json
 
 
-def test_approvals_are_listed_and_revoked(tmp_path: Path) -> None:
-    file = tmp_path / "answers.json"
-    words = ["call", WEATHER, "set_alarm", "location=Oslo", "--answers", str(file)]
+def test_decisions_are_listed_and_revoked(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    where = ["--state", str(folder)]
+    words = ["call", WEATHER, "set_alarm", "location=Oslo", *where]
     child = at_terminal(*words)
     child.expect(r"Run it\? ")
     child.sendline("a")
@@ -114,20 +117,24 @@ def test_approvals_are_listed_and_revoked(tmp_path: Path) -> None:
     child.wait()
     child.close()
     assert run(*words).code == 0
-    listed = run("approvals", "list", "--answers", str(file))
-    assert listed.out.startswith("weather  set_alarm  any arguments")
-    views = tmp_path / "views.json"
-    views.write_text(file.read_text().replace('"server"', '"origin": "app", "server"'))
-    views.chmod(0o600)
-    listed = run("approvals", "list", "--answers", str(views))
-    assert listed.out.startswith("weather  set_alarm  any arguments, called by its view")
-    kept = run("approvals", "list", "--answers", str(file), "--json").json["approvals"]
-    assert [one["tool"] for one in kept] == ["set_alarm"]
-    assert run("approvals", "revoke", "--answers", str(file)).code == 2
-    assert run("approvals", "revoke", "--answers", str(file), "--tool", "other").code == 4
-    done = run("approvals", "revoke", "--answers", str(file), "--tool", "set_alarm")
+    listed = run("decisions", "list", *where)
+    assert "call  weather  set_alarm  always, any arguments" in listed.out
+    (kept,) = run("decisions", "list", *where, "--json").json["decisions"]
+    assert (kept["kind"], kept["server"], kept["subject"]) == ("call", "weather", "set_alarm")
+    assert run("decisions", "list", *where, "--kind", "start", "--json").json == {"decisions": []}
+    assert run("decisions", "revoke", *where).code == 2
+    assert run("decisions", "revoke", "some", "--all", *where).code == 2
+    assert run("decisions", "list", "--all", *where).code == 2
+    assert run("decisions", "revoke", *where, "--server", "other").code == 4
+    assert run("decisions", "revoke", "unknown", *where).code == 4
+    assert run("decisions", "list", "--state", str(tmp_path / "no")).code == 2
+    done = run("decisions", "revoke", kept["id"], *where)
     assert (done.code, done.out) == (0, "revoked: 1\n")
     assert run(*words).code == 3
+    state = FileState(folder)
+    state.decisions.add(replace(call_of(), origin="app"), Remember("always"), "x")
+    assert "always, any arguments, called by its view" in run("decisions", "list", *where).out
+    assert run("decisions", "revoke", "--all", *where, "--json").json == {"revoked": 1}
 
 
 def test_pins_show_what_changed_and_accept_it(tmp_path: Path) -> None:
@@ -228,7 +235,7 @@ def test_a_call_is_decided_on_the_page_of_its_command(tmp_path: Path) -> None:
 def test_the_desk_decides_the_calls_of_other_commands(
     named: bool, answer: str, code: int, tmp_path: Path
 ) -> None:
-    more = ["--tickets", str(tmp_path / "tickets.json")] if named else []
+    more = ["--state", str(tmp_path / "state")] if named else []
     with started("desk", *more, "--json", home=tmp_path) as (desk, url):
         call = subprocess.Popen(
             [sys.executable, "-m", "mcp_client", *ALARM, *more],

@@ -440,8 +440,8 @@ async def test_a_stream_whose_reader_goes_leaves_nothing_behind() -> None:
 
 async def test_the_page_shows_what_waits_in_a_store(tmp_path: Path) -> None:
     file = tmp_path / "tickets.json"
-    asking = ApprovalQueue(store=file, wait=0)
-    async with a_site(ApprovalQueue(store=file)) as site, site.person() as ana:
+    asking = ApprovalQueue(decisions=file, wait=0)
+    async with a_site(ApprovalQueue(decisions=file)) as site, site.person() as ana:
         with pytest.raises(Exception, match="ticket") as caught:
             await asking(DELETE)
         ticket = caught.value.ticket  # type: ignore[attr-defined]
@@ -452,6 +452,30 @@ async def test_the_page_shows_what_waits_in_a_store(tmp_path: Path) -> None:
         assert (await ana.decide(ticket)).status_code == 409
     answer = await asking(DELETE)
     assert (type(answer), answer.by) == (Allow, "Ana")
+
+
+@pytest.mark.parametrize("shared", [True, False])
+async def test_a_form_of_one_worker_is_taken_by_another_where_they_share_the_decisions(
+    shared: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    queues = [ApprovalQueue(), ApprovalQueue()]
+    if shared:
+        queues = [ApprovalQueue(decisions=tmp_path / "decisions.json") for _ in range(2)]
+    async with (
+        a_site(queues[0]) as one,
+        a_site(queues[1]) as other,
+        one.person() as here,
+        other.person() as there,
+    ):
+        (id,) = await other.ask(DELETE)
+        token = await here.token()
+        for _ in range(2):
+            answer = await there.decide(id, token=token)
+        assert answer.status_code == (409 if shared else 403)
+        if not shared:
+            await there.decide(id)
+    warned = [one for one in caplog.records if "several processes that serve" in one.getMessage()]
+    assert len(warned) == (0 if shared else 1)
 
 
 # ------------------------------------------------------------------------- who may

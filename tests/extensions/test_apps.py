@@ -13,10 +13,10 @@ import pytest
 
 from mcp_client import (
     Allow,
-    Answers,
     App,
     CallDenied,
     ConfigError,
+    Decisions,
     Deny,
     Host,
     InvalidArguments,
@@ -154,15 +154,17 @@ async def test_an_answer_remembered_for_one_origin_holds_for_none_of_the_other(
         return Allow(remember=remember)
 
     answers = tmp_path / "answers.json"
-    async with connect(views_program(), name="clock", approval=approve, answers=answers) as session:
+    async with connect(
+        views_program(), name="clock", approval=approve, decisions=answers
+    ) as session:
         app = session.app(await session.get_tool("show"))
         for _ in range(2):
             await session.call_tool("show")
             await app.call_tool("show")
         assert asked == ["host", "app"]
-        kept = session.answers.list() if remember == "session" else Answers(answers).list()
+        kept = session.decisions.list() if remember == "session" else Decisions(answers).list()
         assert [one.origin for one in kept] == ["host", "app"]
-        (session.answers if remember == "session" else Answers(answers)).revoke(kept[1])
+        (session.decisions if remember == "session" else Decisions(answers)).revoke(kept[1].id)
         await session.call_tool("show")
         await app.call_tool("show")
         assert asked == ["host", "app", "app"]

@@ -16,11 +16,11 @@ import pytest
 import mcp_client.sync
 from mcp_client import (
     Allow,
-    Answers,
     ApprovalQueue,
     CallDenied,
     CallPending,
     ConfigError,
+    Decisions,
     Deny,
     Host,
     InvalidArguments,
@@ -29,7 +29,6 @@ from mcp_client import (
     NotSent,
     Pins,
     Remember,
-    Remembered,
     Rule,
     Rules,
     ServerError,
@@ -468,9 +467,9 @@ async def test_a_remembered_yes_is_for_the_same_files_only(
     scope: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, hook = SkillServer(), Asked(Allow(remember=scope))
-    answers = Answers(tmp_path / "answers.json")
+    answers = Decisions(tmp_path / "decisions.json")
     monkeypatch.setattr(MemoryTransport, "lasting_identity", "memory")
-    async with connect(server.transport, approval=hook, answers=answers) as session:
+    async with connect(server.transport, approval=hook, decisions=answers) as session:
         await session.load_skill(PDF)
         await session.load_skill(PDF)
         assert len(hook.requests) == 1
@@ -479,12 +478,12 @@ async def test_a_remembered_yes_is_for_the_same_files_only(
         change(server)
         await session.load_skill(PDF)
         assert len(hook.requests) == 3
-        kept = session.answers.list() if scope == "session" else answers.list()
-        assert {(one.tool, one.kind) for one in kept} == {(PDF, "skill")}
-        (session.answers if scope == "session" else answers).clear()
+        kept = session.decisions.list() if scope == "session" else answers.list()
+        assert {(one.subject, one.kind) for one in kept} == {(PDF, "skill")}
+        (session.decisions if scope == "session" else answers).revoke_all()
         await session.load_skill(PDF)
         assert len(hook.requests) == 4
-    async with connect(server.transport, approval=hook, answers=answers) as session:
+    async with connect(server.transport, approval=hook, decisions=answers) as session:
         await session.load_skill(PDF)
     assert len(hook.requests) == (5 if scope == "session" else 4)
 
@@ -519,15 +518,16 @@ async def test_a_yes_for_a_skill_is_no_yes_for_a_tool_that_has_its_uri_as_name()
     assert [type(one) for one in hook.requests] == [SkillRequest, ToolCall]
 
 
-def test_an_answer_about_a_skill_covers_no_tool_even_of_that_fingerprint() -> None:
-    call = replace(ToolCall.example(PDF, server="docs", trusted=False), findings=())
-    kept = {"server": "docs", "identity": "x", "tool": PDF, "trusted": False, "when": 0.0}
-    fingerprint = call.tool.fingerprint
-    tool = Remembered(fingerprint=fingerprint, scope="session", **kept)  # type: ignore[arg-type]
-    assert tool.covers(call, "x")
-    assert not replace(tool, kind="skill").covers(call, "x")
-    request = request_of()
-    assert replace(tool, kind="skill", fingerprint=request.digest or "").replaces(tool) is False
+def test_a_decision_about_a_skill_covers_no_tool_even_of_that_name_and_fingerprint() -> None:
+    store, request = Decisions(), request_of()
+    store.add(request, Remember("always"), "x")
+    (kept,) = store.list()
+    tool = replace(ToolCall.example(request.uri, server=request.server), findings=())
+    assert store.find(request, "x") == kept
+    assert store.find(tool, "x") is None
+    store.revoke_all()
+    store.add(tool, Remember("always"), "x")
+    assert store.find(request, "x") is None
 
 
 async def test_an_answer_with_constraints_is_not_remembered_for_a_skill() -> None:
@@ -789,11 +789,11 @@ async def test_a_skill_waits_in_a_queue_until_it_is_decided() -> None:
 
 async def test_a_ticket_for_a_skill_is_good_for_the_same_files_once(tmp_path: Path) -> None:
     server, store = SkillServer(), tmp_path / "tickets.json"
-    queue = ApprovalQueue(store=store, wait=0)
+    queue = ApprovalQueue(decisions=store, wait=0)
     async with connect(server.transport, approval=queue) as session:
         with pytest.raises(CallPending) as pending:
             await session.load_skill(PDF)
-        (shown,) = await anyio.to_thread.run_sync(lambda: ApprovalQueue(store=store).pending)
+        (shown,) = await anyio.to_thread.run_sync(lambda: ApprovalQueue(decisions=store).pending)
         assert isinstance(shown.request, SkillRequest)
         assert [file.path for file in shown.request.files] == ["SKILL.md", "references/FORMS.md"]
         ticket = pending.value.ticket

@@ -37,7 +37,7 @@ from hypothesis.stateful import (
 
 from mcp_client import (
     Allow,
-    Answers,
+    Decisions,
     Deny,
     JsonRpcError,
     McpError,
@@ -154,12 +154,12 @@ class Calls(RuleBasedStateMachine):
 
     async def _open(self, with_pins: bool) -> None:
         self.with_pins = with_pins
-        self.answers = Answers(self.folder / "answers.json")
+        self.answers = Decisions(self.folder / "decisions.json")
         self.session = await connect(
             Known(self.server),
             name="modelled",
             approval=self.approve,
-            answers=self.answers,
+            decisions=self.answers,
             pins=Pins(self.folder / "mcp.lock") if with_pins else None,
             audit=self._record,
         )
@@ -233,9 +233,9 @@ class Calls(RuleBasedStateMachine):
 
     @rule()
     def revoke(self) -> None:
-        self.answers.clear()
+        self.answers.revoke_all()
         if self.session is not None:
-            self.session.answers.clear()
+            self.session.decisions.revoke_all()
         self.remembered.clear()
 
     @rule()

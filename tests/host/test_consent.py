@@ -17,10 +17,12 @@ import pytest
 from mcp_client import (
     Allow,
     ConfigError,
-    Confirmations,
     ConnectError,
+    Decisions,
     Deny,
     Host,
+    MemoryState,
+    Remember,
     StartDenied,
     StartRequest,
     Timeouts,
@@ -29,6 +31,7 @@ from mcp_client import (
     load_config,
 )
 from mcp_client.approval.decision import Answer
+from mcp_client.approval.memory import ApprovalMemory
 
 WEATHER = Path(__file__).parents[2] / "examples" / "servers" / "weather.py"
 MARKING = """
@@ -45,7 +48,7 @@ class Project:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path = folder / ".mcp.json"
-        self.confirmations = folder / "confirmed.json"
+        self.decisions = folder / "decisions.json"
         self.marker = folder / "marker"
         (folder / "marking.py").write_text(MARKING)
         self.server: dict[str, Any] = {
@@ -64,7 +67,7 @@ class Project:
     def host(self, confirm: Any = None, **options: Any) -> Host:
         options.setdefault("approval", allow_all)
         options.setdefault("timeouts", Timeouts(connect=30, close=1))
-        options.setdefault("confirmations", self.confirmations)
+        options.setdefault("decisions", self.decisions)
         return Host.from_config(self.path, confirm=confirm, **options)
 
     def request(self, **options: Any) -> StartRequest:
@@ -138,7 +141,7 @@ async def test_anything_but_allow_is_a_no(project: Project, answer: Any) -> None
         assert isinstance(host.status()["weather"].error, StartDenied)
         assert len(asked.requests) == 1
     assert project.starts == 0
-    assert not project.confirmations.exists()
+    assert not project.decisions.exists()
 
 
 @pytest.mark.parametrize("is_async", [True, False])
@@ -299,7 +302,7 @@ async def test_a_yes_is_remembered_across_hosts(project: Project) -> None:
 async def test_without_a_file_a_yes_is_for_this_host(project: Project) -> None:
     for _ in range(2):
         asked = Asked()
-        async with project.host(asked, confirmations=None) as host:
+        async with project.host(asked, decisions=None) as host:
             await connected(host)
             await host.reconnect("weather")
         assert len(asked.requests) == 1
@@ -323,7 +326,7 @@ async def test_a_change_asks_again(project: Project, change: str) -> None:
     project.server["env"] = {"MODE": "fast", "KEY": "${TOKEN}"}
     project.write()
     before = project.request()
-    await Confirmations(project.confirmations).confirm(before)
+    ApprovalMemory(store=Decisions(project.decisions)).keep(before, Remember("always"))
     CHANGES[change](project.server)
     project.write()
     assert project.request().fingerprint != before.fingerprint
@@ -435,50 +438,47 @@ async def test_options_of_the_host_hold_for_servers_of_the_file(project: Project
     assert config.timeouts == Timeouts(connect=11, idle=7, total=7, approval=13)
     with pytest.raises(ConfigError, match="confirm="):
         project.host("yes")
-    with pytest.raises(ConfigError, match="confirmations="):
-        project.host(confirmations=3)
+    with pytest.raises(ConfigError, match="decisions="):
+        project.host(decisions=3)
     with pytest.raises(TypeError, match="no option"):
         project.host(colour="red")
     with pytest.raises(ConfigError, match="timeouts="):
         project.host(timeouts=3)
 
 
-async def test_a_store_of_ones_own_is_used(project: Project) -> None:
-    class Store:
-        def __init__(self) -> None:
-            self.digests: set[str] = set()
-
-        async def is_confirmed(self, request: StartRequest) -> bool:
-            return request.fingerprint in self.digests
-
-        async def confirm(self, request: StartRequest) -> None:
-            self.digests.add(request.fingerprint)
-
-    store = Store()
+async def test_a_state_of_ones_own_is_used(project: Project) -> None:
+    state = MemoryState()
     for confirm in (Asked(), no):
-        async with project.host(confirm, confirmations=store) as host:
+        async with project.host(confirm, decisions=None, state=state) as host:
             await connected(host)
-    assert len(store.digests) == 1
+    (kept,) = state.decisions.list(kind="start")
+    assert (kept.server, kept.scope) == ("weather", "always")
+    assert kept.subject == sys.executable
 
 
 async def test_a_store_that_fails_denies_a_start_and_does_not_void_a_yes(project: Project) -> None:
-    class Broken:
-        def __init__(self, reads: bool) -> None:
-            self.reads = reads
+    class Broken(MemoryState):
+        waits = True
 
-        async def is_confirmed(self, request: StartRequest) -> bool:
-            if self.reads:
-                return False
-            raise OSError("no store")
+        def __init__(self, method: str) -> None:
+            super().__init__()
+            self.method = method
 
-        async def confirm(self, request: StartRequest) -> None:
-            raise OSError("no store")
+        def list(self, kind: str) -> Any:
+            if self.method == "list":
+                raise OSError("no store")
+            return super().list(kind)
 
-    async with project.host(no, confirmations=Broken(reads=False)) as host:
+        def change(self, kind: str, key: str, function: Any) -> Any:
+            if self.method == "change" and kind == "decisions":
+                raise ConfigError("no store")
+            return super().change(kind, key, function)
+
+    async with project.host(no, decisions=Decisions(Broken("list"))) as host:
         assert host.status()["weather"].error is not None
     assert project.starts == 0
-    async with project.host(Asked(), confirmations=Broken(reads=True)) as host:
-        await connected(host)
+    async with project.host(Asked(), decisions=Decisions(Broken("change"))) as host:
+        await host.session("weather")
     assert project.starts == 1
 
 

@@ -132,11 +132,11 @@ def test_a_recorded_session_audit_pins_and_answers(tmp_path: Path) -> None:
     record, log = tmp_path / "record.jsonl", tmp_path / "audit.jsonl"
     lock, kept = tmp_path / "mcp.lock", tmp_path / "answers.json"
     words = ["call", server, "read_text_file", f"path={tmp_path / 'notes.txt'}"]
-    files = ["--record", str(record), "--audit", str(log), "--answers", str(kept)]
+    files = ["--record", str(record), "--audit", str(log), "--state", str(kept)]
     assert "milk" in shown(*words, *files, answer="a")  # always
-    assert "milk" in shown(*words, "--answers", str(kept))
-    assert "read_text_file" in shown("approvals", "list", "--answers", str(kept))
-    assert "revoked: 1" in shown("approvals", "revoke", "--answers", str(kept), "--all")
+    assert "milk" in shown(*words, "--state", str(kept))
+    assert "read_text_file" in shown("decisions", "list", "--state", str(kept))
+    assert "revoked: 1" in shown("decisions", "revoke", "--state", str(kept), "--all")
     assert "intact: 3 lines, 1 calls" in shown("audit", "verify", str(log))
     assert "read_text_file" in shown("audit", "show", str(log))
     assert "14 tools were written down" in shown("pins", server, "--pins", str(lock))

@@ -1,0 +1,399 @@
+"""Decisions that are kept: remembered answers, confirmed starts, and tickets.
+
+```python
+connect(server, name="files", decisions="decisions.json")      # or Decisions("decisions.json")
+```
+
+A yes with ``remember="session"`` is kept by the session (``session.decisions``), one with
+``remember="always"`` in the store that ``connect`` or ``Host`` was given. Both are for requests
+
+- of the same kind, about the same: a tool, a skill, a server of a config file,
+- of the same server, by the name the host gave it and by what is run or where it is (never by what
+  the server says of itself),
+- with the same fingerprint (a tool's definition, a skill's files, everything that is shown of a
+  start) and the same trust: if either changes, the question is asked again, and the new answer
+  replaces the old one,
+- with an equal ``context``, the host's word on whose request it is, and of the same ``origin``: a
+  yes to a call of the host's own holds for none that a view makes, and the reverse,
+- with arguments as the answer's ``where`` requires, or exactly the same arguments and ``_meta``
+  where the answer is for these only,
+- without findings that were not there when the answer was given; drift from the ``pins`` is one.
+
+A no is never remembered. A decision that one process revokes is not used by the others from their
+next request on. A file is for its owner only (0600), see ``state.json_file``; what may contain a
+secret (arguments, the words of a command, a URL's path and query) is in it only as a digest keyed
+with the store's own key. Tickets are the exception, because people have to see what waits: see
+``tickets``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakSet
+
+from ..catalog.call_context import (
+    CallOrigin,
+    context_from_json,
+    context_text,
+    is_storable,
+    same_context,
+)
+from ..errors import ConfigError
+from ..protocol.canonical_json import plain
+from ..runtime.keyed_digest import digest_with, keyed
+from ..runtime.safe_text import safe_text
+from ..state.base import Object, State
+from ..state.memory import MemoryState
+from .request import KINDS, ApprovalRequest, RequestKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .constraints import Constraints
+    from .decision import Remember
+    from .tickets import Tickets
+
+__all__ = ["Decision", "Decisions"]
+
+_ROWS = "decisions"
+_KEY = "decisions"
+_REMEDY = "put back an older one, or delete it to be asked again"
+_LATEST = 1e11
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One decision that is kept. Times are seconds since the beginning of 1970, UTC."""
+
+    id: str
+    kind: RequestKind
+    server: str
+    """The name the host gave the server."""
+    subject: str
+    """The tool's name, the skill's URI; of a start the program, or where the URL leads."""
+    scope: Literal["once", "session", "always"]
+    """"once" for a ticket that was decided and whose request has not been made again yet."""
+    allowed: bool = True
+    """False for a ticket that was refused."""
+    where: Mapping[str, Any] | None = field(default=None, hash=False)
+    """What the arguments must be; None for any, unless ``exact`` is given."""
+    exact: str | None = None
+    """Keyed digest of the only arguments and ``_meta`` it is for; None where ``where`` decides."""
+    context: Hashable = None
+    """Whose requests it is for: those of an equal context."""
+    origin: CallOrigin = "host"
+    """Where these requests come from, as in ``ToolCall.origin``."""
+    by: str | None = None
+    """Who decided, where that was said."""
+    decided_at: float
+    expires_at: float | None = None
+    """When it ends; None where only its scope limits it."""
+    findings: tuple[tuple[str, str], ...] = ()
+    """What was found when it was given: of each finding its kind and ``about``."""
+    trusted: bool = False
+    """Whether the server's word on its tools was trusted."""
+    fingerprint: str | None = None
+    """What it is bound to: of a start a keyed digest."""
+    identity: str = field(default="", repr=False)
+    """What is run, or where it is; of a start, the config file."""
+    topic: str = field(default="", repr=False)
+    """What the newest of several decisions replaces the others for."""
+    _constraints: Constraints | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.where is not None:
+            from .constraints import Constraints
+
+            constraints = Constraints(self.where)
+            object.__setattr__(self, "where", constraints.wanted or None)
+            object.__setattr__(self, "_constraints", constraints)
+
+    @property
+    def has_expired(self) -> bool:
+        return self.expires_at is not None and time.time() >= self.expires_at
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain JSON; a context that cannot be stored is its type's name."""
+        members = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+        where = None if self.where is None else plain(self.where)
+        if not is_storable(self.context):
+            members["context"] = f"<{type(self.context).__name__}>"
+        return {**members, "where": where, "findings": [list(each) for each in self.findings]}
+
+    @classmethod
+    def from_json(cls, value: Any) -> Decision:
+        """Raises ``ValueError`` for anything that ``to_json`` does not give."""
+        try:
+            findings = tuple((str(kind), str(about)) for kind, about in value["findings"])
+            context = context_from_json(value["context"])
+            found = cls(**{**value, "context": context, "findings": findings})
+        except (LookupError, TypeError, ConfigError) as error:
+            raise ValueError(f"it is no decision ({safe_text(error, 200)})") from None
+        for name, types in _TYPES.items():
+            if type(getattr(found, name)) not in types:
+                raise ValueError(f"a decision has a {name} of the wrong type")
+        for at in (found.decided_at, found.expires_at):
+            if at is not None and not 0 <= at < _LATEST:
+                raise ValueError("a decision has a time that is none")
+        if found.kind not in KINDS or found.scope not in ("once", "session", "always"):
+            raise ValueError("a decision has a kind or a scope that is not known")
+        return found
+
+
+_TEXT, _MAYBE_TEXT, _TIME = (str,), (str, type(None)), (int, float)
+_TYPES: dict[str, tuple[type, ...]] = {
+    "id": _TEXT,
+    "server": _TEXT,
+    "subject": _TEXT,
+    "allowed": (bool,),
+    "exact": _MAYBE_TEXT,
+    "by": _MAYBE_TEXT,
+    "decided_at": _TIME,
+    "expires_at": (*_TIME, type(None)),
+    "trusted": (bool,),
+    "fingerprint": _TEXT,
+    "identity": _TEXT,
+    "topic": _TEXT,
+    "origin": _TEXT,
+}
+
+
+class _Index:
+    """Decisions, found by what they are for."""
+
+    def __init__(self, key: bytes | None, kept: Iterable[Decision], stamp: Hashable = None) -> None:
+        self.key = key
+        self.stamp = stamp
+        """Of the state, as it was when they were read."""
+        self.all: dict[str, Decision] = {}
+        self._places: dict[Hashable, dict[str, Decision]] = {}
+        self._with_exact: set[Hashable] = set()
+        for one in kept:
+            self.add(one)
+
+    def add(self, one: Decision) -> None:
+        place = one.kind, one.server, one.topic
+        self.all[one.id] = one
+        self._places.setdefault((place, one.exact), {})[one.id] = one
+        if one.exact is not None:
+            self._with_exact.add(place)
+
+    def find(self, request: ApprovalRequest, identity: str) -> Decision | None:
+        kept, key = request._kept_as(), self.key
+        if kept.fingerprint is None or key is None:
+            return None
+        place = request.kind, request.server, kept.topic
+        found = [*self._places.get((place, None), {}).values()]
+        if place in self._with_exact and request.exactly is not None:
+            found += self._places.get((place, keyed(request.exactly, key)), {}).values()
+        if not found:
+            return None
+        same = keyed(identity, key), kept.bound(key), request.trusted, request.origin
+        return next((one for one in found if _covers(one, request, same)), None)
+
+
+def _covers(one: Decision, request: ApprovalRequest, same: tuple[Hashable, ...]) -> bool:
+    return (
+        (one.identity, one.fingerprint, one.trusted, one.origin) == same
+        and same_context(one.context, request.context)
+        and all(finding.known_as in one.findings for finding in request.findings)
+        and not one.has_expired
+        and (
+            one._constraints is None
+            or one._constraints.hold(getattr(request, "arguments", None)) is True
+        )
+    )
+
+
+class Decisions:
+    """A store of decisions: a file, a ``State``, or without either, this object while it lives.
+
+    Any number of sessions, hosts and queues may share one. Methods raise ``ConfigError`` where the
+    file cannot be used: it has another format, or others than its owner may read or write it.
+    """
+
+    def __init__(self, where: str | os.PathLike[str] | State | None = None) -> None:
+        self.path: Path | None = None
+        """The file, or None."""
+        self._own: _Index | None = None
+        """What is kept by this object alone: then a context may be any value."""
+        if where is None:
+            self._state: State = MemoryState()
+            self._own = _Index(os.urandom(32), ())
+        elif isinstance(where, State):
+            self._state = where
+        else:
+            from ..state.json_file import JsonFile
+
+            file = JsonFile(where, "decisions", (_ROWS, "tickets", "keys"), _REMEDY)
+            self._state, self.path = file, file.path
+        self._last: _Index | None = None
+        self._lock = threading.Lock()
+        self._expired: list[str] = []
+        self.observers: WeakSet[Any] = WeakSet()  # their ``revoked`` gets what is forgotten
+
+    @classmethod
+    def of(cls, decisions: Any) -> Decisions | None:
+        """From what ``decisions=`` takes."""
+        if decisions is None or isinstance(decisions, Decisions):
+            return decisions
+        if isinstance(decisions, str | os.PathLike):
+            return cls(decisions)
+        raise ConfigError(f"decisions={decisions!r}: give the path of a file, or Decisions(...)")
+
+    def __repr__(self) -> str:
+        return f"<Decisions, {self.path or self._state!r}>"
+
+    @property
+    def waits(self) -> bool:
+        """Whether the methods read files or use the network, so that event loops call them in a
+        thread."""
+        return self._state.waits
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is kept, as far as that is known without reading a file."""
+        return not self.waits and not self._index().all
+
+    @cached_property
+    def tickets(self) -> Tickets:
+        """The requests that wait for an answer longer than their callers: see ``ApprovalQueue``."""
+        from .tickets import Tickets
+
+        return Tickets(self._state)
+
+    def list(
+        self, kind: RequestKind | None = None, server: str | None = None
+    ) -> tuple[Decision, ...]:
+        """What is kept now, the newest last: all of it, of one kind of request, or of a server."""
+        _check_filter(kind, server)
+        kept = [one for one in self._kept() if not one.has_expired]
+        kept = sorted([*kept, *self.tickets.decided()], key=lambda one: one.decided_at)
+        return tuple(
+            one for one in kept if kind in (None, one.kind) and server in (None, one.server)
+        )
+
+    def revoke(self, id: str, *, by: str | None = None) -> bool:
+        """Forget the decision with this ``Decision.id``; False where there is none.
+
+        The next such request is asked about again; a server that runs goes on. ``by`` is who
+        revokes it, for the record.
+        """
+        if not isinstance(id, str):
+            raise ConfigError(f"revoke({id!r}): give the id of a decision, or use revoke_all()")
+        return self._forget([one for one in self.list() if one.id == id], by) > 0
+
+    def revoke_all(
+        self,
+        kind: RequestKind | None = None,
+        server: str | None = None,
+        *,
+        by: str | None = None,
+    ) -> int:
+        """Forget what ``list(kind, server)`` gives: without either, everything. Returns how many
+        decisions that were."""
+        return self._forget(self.list(kind, server), by)
+
+    def find(self, request: ApprovalRequest, identity: str) -> Decision | None:
+        """The decision that covers ``request`` to the server with this ``lasting_identity``."""
+        index = self._index()
+        return index.find(request, identity) if index.all else None
+
+    def add(
+        self, request: ApprovalRequest, remember: Remember, identity: str, by: str | None = None
+    ) -> None:
+        """Keep a yes of ``by`` to ``request``, in place of an older one to the same question."""
+        own, kept, now = self._own, request._kept_as(), time.time()
+        key = self._state.secret(_KEY) if own is None or own.key is None else own.key
+        made = Decision(
+            id="",
+            kind=request.kind,
+            server=request.server,
+            subject=kept.subject,
+            scope="always" if remember.scope == "always" else "session",
+            where=remember.where,
+            exact=keyed(request.exactly, key) if remember.exact and request.exactly else None,
+            context=request.context,
+            origin=request.origin,
+            by=None if by is None else safe_text(by, 200),
+            decided_at=now,
+            expires_at=None if remember.seconds is None else now + remember.seconds,
+            findings=tuple(sorted({finding.known_as for finding in request.findings})),
+            trusted=request.trusted,
+            fingerprint=kept.bound(key),
+            identity=keyed(identity, key),
+            topic=kept.topic,
+        )
+        question = [made.kind, made.server, made.identity, made.topic, made.exact, made.origin]
+        where = None if made.where is None else plain(made.where)
+        whose = context_text(made.context)
+        id = digest_with(key, json.dumps([*question, where, whose], sort_keys=True))[:32]
+        self._put(replace(made, id=id))
+
+    def check(self) -> None:
+        """Raises ``ConfigError`` where the store cannot be used."""
+        self.list()
+
+    def _forget(self, unwanted: Iterable[Decision], by: str | None) -> int:
+        unwanted = tuple(unwanted)
+        self._drop({one.id for one in unwanted})
+        for observer in list(self.observers) if unwanted else ():
+            observer.revoked(unwanted, by)
+        return len(unwanted)
+
+    def _kept(self) -> tuple[Decision, ...]:
+        with self._lock:
+            return tuple(self._index().all.values())
+
+    def _put(self, made: Decision) -> None:
+        if self._own is not None:
+            with self._lock:
+                self._own.add(made)
+            return
+        row = made.to_json()
+        del row["id"]
+        self._state.change(_ROWS, made.id, lambda found: row)
+        if self._expired:
+            self._state.remove(_ROWS, self._expired)
+
+    def _drop(self, ids: set[str]) -> None:
+        kept = {one.id for one in self._kept()}
+        if self._own is not None:
+            with self._lock:
+                left = [one for one in self._own.all.values() if one.id not in ids]
+                self._own = _Index(self._own.key, left)
+        elif ids & kept:
+            self._state.remove(_ROWS, ids & kept)
+        for id in ids - kept:
+            self.tickets.withdraw(id)
+
+    def _index(self) -> _Index:
+        if self._own is not None:
+            return self._own
+        last, stamp = self._last, self._state.stamp(_ROWS)
+        if last is None or stamp is None or last.stamp != stamp:
+            found = (self._read(id, row) for id, row in self._state.list(_ROWS).items())
+            kept = sorted(found, key=lambda one: one.decided_at)
+            self._expired = [one.id for one in kept if one.has_expired]
+            last = self._last = _Index(self._state.known_secret(_KEY), kept, stamp)
+        return last
+
+    def _read(self, id: str, row: Object) -> Decision:
+        try:
+            return Decision.from_json({**row, "id": id})
+        except ValueError as error:
+            raise self._state.unusable(_ROWS, str(error)) from None
+
+
+def _check_filter(kind: object, server: object) -> None:
+    if kind is not None and kind not in KINDS:
+        raise ConfigError(f"kind={kind!r}: give one of {', '.join(KINDS)}")
+    if server is not None and not isinstance(server, str):
+        raise ConfigError(f"server={server!r}: give the name of a server")
