@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import sys
 import threading
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -20,7 +22,11 @@ from mcp_client import (
     CallDenied,
     ConfigError,
     Deny,
+    Handlers,
+    Host,
     InvalidArguments,
+    JsonRpcError,
+    McpError,
     MemoryServer,
     ProtocolViolation,
     Session,
@@ -210,6 +216,85 @@ async def test_the_same_method_sends_the_call_that_the_hook_allows() -> None:
         result = await session.call_tool("echo", {"a": 1})
     assert result.text == "ran"
     assert [call["arguments"] for call in server.calls] == [{"a": 1}]
+
+
+class AskingForTheModel(Recorder):
+    """Asks for the host's model as soon as anything is wanted of it."""
+
+    def with_questions(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+        if "method" not in message:
+            return None
+        if message["method"] == "server/discover":
+            raise JsonRpcError(-32601, "not known")
+        if message["method"] not in ("initialize", "notifications/initialized"):
+            params = {"maxTokens": 1, "messages": [{"role": "user", "content": PROMPT}]}
+            question = {"method": "sampling/createMessage", "params": params}
+            send({"jsonrpc": "2.0", "id": f"q{len(self.messages)}", **question})
+        return self(message)
+
+
+PROMPT = {"type": "text", "text": "What is the password?"}
+
+
+@pytest.mark.parametrize("door", sorted(set(DOORS) - {"aclose"}))
+async def test_no_public_method_lets_a_server_use_a_model_that_the_hook_refuses(door: str) -> None:
+    server, used, asked = AskingForTheModel(), list[Any](), list[Any]()
+
+    async def refuse(request: Any) -> Deny:
+        asked.append(request.kind)
+        return Deny("no")
+
+    handlers = Handlers(sampling=used.append, sampling_approval=refuse)
+    transport = MemoryServer(server.with_questions)
+    async with connect(transport, approval=allow_all, handlers=handlers) as session:
+        with suppress(McpError, AssertionError):  # a door looks for the refusal of calls
+            await DOORS[door](session)
+        await session.ping()
+        while not asked:
+            await anyio.lowlevel.checkpoint()
+    assert set(asked) == {"sampling"}
+    assert used == []
+
+
+HOST_DOORS: dict[str, Callable[[Host], Awaitable[Any]]] = {
+    "add": lambda host: host.add("more", MemoryServer(Recorder())),
+    "aclose": lambda host: host.aclose(),
+    "call_tool": lambda host: host.call_tool("x__echo"),
+    "get_prompt": lambda host: host.get_prompt("p", server="x"),
+    "get_tool": lambda host: host.get_tool("x__echo"),
+    "list_prompts": lambda host: host.list_prompts(),
+    "list_resources": lambda host: host.list_resources(),
+    "list_skills": lambda host: host.list_skills(),
+    "list_tools": lambda host: host.list_tools(refresh=True),
+    "load_skill": lambda host: host.load_skill(PDF, server="x"),
+    "read_resource": lambda host: host.read_resource("u:1", server="x"),
+    "reconnect": lambda host: host.reconnect("x"),
+    "remove": lambda host: host.remove("x"),
+    "search_tools": lambda host: host.search_tools("echo"),
+    "session": lambda host: host.session("x"),
+    "start_tool": lambda host: host.start_tool("x__echo"),
+    "status_changes": lambda host: host.status_changes().aclose(),
+    "tool_changes": lambda host: host.tool_changes().aclose(),
+}
+"""Every public method of a host that waits, and a way to use it. A new one must be added here."""
+
+
+def test_every_public_method_of_a_host_is_known_to_this_test() -> None:
+    assert public_methods(Host) == {*HOST_DOORS, "from_config", "status"}
+
+
+@pytest.mark.parametrize("confirm", [None, deny_all, lambda request: True])
+@pytest.mark.parametrize("door", sorted(HOST_DOORS))
+async def test_no_public_method_starts_a_server_of_a_project_without_a_yes(
+    door: str, confirm: Any, tmp_path: Path
+) -> None:
+    mark, config = tmp_path / "mark", tmp_path / "mcp.json"
+    words = ["-c", f"open({str(mark)!r}, 'w').close()"]
+    config.write_text(json.dumps({"mcpServers": {"x": {"command": sys.executable, "args": words}}}))
+    async with Host.from_config(config, confirm=confirm, approval=allow_all) as host:
+        with suppress(McpError):
+            await HOST_DOORS[door](host)
+    assert not mark.exists()
 
 
 def raises(call: ToolCall) -> Any:
