@@ -260,6 +260,8 @@ class Decisions:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is kept, as far as that is known without reading a file."""
+        if self._own is not None:
+            return not self._own.all
         return not self.waits and not self._index().all
 
     @cached_property

@@ -31,18 +31,15 @@ class ApprovalMemory:
         """
         self.session = Decisions()
         self.store = store
+        self.waits = store is not None and store.waits
+        """Whether looking into the store means reading a file."""
         self.identity = cache(identity)
         self._warned: set[str] = set()
 
     @property
-    def waits(self) -> bool:
-        """Whether looking into the store means reading a file."""
-        return self.store is not None and self.store.waits
-
-    @property
     def is_empty(self) -> bool:
         """Whether nothing is remembered, as far as that is known without waiting."""
-        return self.session.is_empty and self.store is None
+        return self.store is None and self.session.is_empty
 
     def tell(self, observer: Any) -> None:
         """Call ``observer.revoked(decisions, by)`` when some are revoked."""

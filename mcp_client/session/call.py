@@ -318,7 +318,7 @@ class Caller:
         call.entry.decided(approved, verdict.source, verdict.reason, verdict.by, verdict.expires)
         if call.retry is not None:  # from here on, the gate recalls this yes for the same call
             call.once.keep(frozen, approved, verdict.by)
-        if verdict.for_good and self._pins is not None and self._pins.has_drifted(frozen.tool):
+        if self._pins is not None and verdict.for_good and self._pins.has_drifted(frozen.tool):
             await write_down(f"{frozen.server}: the definition", self._pins.approved, frozen.tool)
         return Approved(approved)
 
