@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from ..catalog.call_context import ModelArguments
 from ..runtime.safe_text import safe_text
 from ..runtime.strict_json import read_json_object
 
@@ -35,6 +36,9 @@ class ModelCall:
     """What to answer without a call: the tools that ``search_tools`` found. Otherwise None."""
     shown_name: str = field(default="", repr=False)
     """What the model wrote as the name."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arguments", ModelArguments(self.arguments))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 __all__ = [
     "CallOrigin",
+    "ModelArguments",
     "context_from_json",
     "context_key",
     "context_text",
@@ -27,6 +28,13 @@ _DEEPEST = 16
 _MOST_MARKS = 1_000
 _marks: dict[Hashable, str] = {}
 _lock = threading.RLock()
+
+
+class ModelArguments(dict[str, Any]):
+    """Arguments that a model gave, as an adapter read them: it is to hear what is wrong with them
+    itself, before a person is asked."""
+
+    __slots__ = ()
 
 
 def context_key(context: Hashable) -> Hashable:

@@ -52,7 +52,7 @@ class HostOptions(TypedDict, total=False):
     timeouts: Timeouts | None
     limits: Limits | None
     validation: Strictness
-    argument_validation: Strictness
+    argument_validation: Strictness | None
     pins: Pins | str | os.PathLike[str] | None
     handlers: Handlers | None
     client_info: Implementation | None

@@ -286,7 +286,7 @@ class Caller:
         text = problem.of("the arguments", "the tool's input schema")
         finding = arguments_finding(problem, text, arguments)
         call.entry.breaks(finding, problem.path)
-        if self.validation.arguments == "strict":
+        if self.validation.refuses(call.arguments, frozen.edited):
             raise InvalidArguments(text, path=problem.path)
         log_problem("argument object", frozen.server, frozen.tool.name, problem)
         return replace(frozen, findings=(*frozen.findings, finding))

@@ -57,7 +57,7 @@ def connect(
     timeouts: Timeouts | None = None,
     limits: Limits | None = None,
     validation: Strictness = "strict",
-    argument_validation: Strictness = "warn",
+    argument_validation: Strictness | None = None,
     pins: Pins | str | os.PathLike[str] | None = None,
     handlers: Handlers | None = None,
     client_info: Implementation | None = None,
@@ -96,8 +96,9 @@ def connect(
 
     ``validation`` is what happens to a result that breaks the tool's output schema: "strict"
     raises ``InvalidResult``, which carries it; "warn" hands it over with a finding; "off" does not
-    look. ``argument_validation`` likewise before the call; with "warn", the default, the approval
-    hook sees the finding and the call goes on. What cannot be judged within
+    look. ``argument_validation`` likewise before the call; with "warn" the approval hook sees the
+    finding and the call goes on. None, the default, is "warn", and "strict" for what a model wrote:
+    ``Toolset.run`` tells the model what is wrong, and nobody is asked. What cannot be judged within
     ``Timeouts.validation`` counts as broken, and the text says so.
 
     ``pins`` is a lock file of what the server's tools were, a path or ``Pins(path, policy=...)``:
@@ -190,7 +191,7 @@ def _check_texts(name: object, revision: object, results: object, arguments: obj
             f"revision={revision!r}: give one of {', '.join((*STATELESS, *HANDSHAKE))}, or 'auto'"
         )
     strictness_of("validation", results)
-    strictness_of("argument_validation", arguments)
+    strictness_of("argument_validation", "warn" if arguments is None else arguments)
 
 
 def _check_type(option: str, value: object, kind: type, example: str) -> None:

@@ -35,7 +35,7 @@ class Setup:
     timeouts: Timeouts
     limits: Limits
     validation: Strictness
-    argument_validation: Strictness
+    argument_validation: Strictness | None
     client: ClientDeclaration
     pin: str | None
     pins: Pins | None = None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
+from ..catalog.call_context import ModelArguments
 from ..catalog.finding import Finding, FindingKind
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
@@ -76,9 +77,9 @@ class ToolValidation:
     """What one session checks. ``seconds`` bound one check that takes a worker process."""
 
     def __init__(
-        self, arguments: Strictness, results: Strictness, limits: Limits, workers: WorkerPool
+        self, arguments: Strictness | None, results: Strictness, limits: Limits, workers: WorkerPool
     ) -> None:
-        self.arguments = arguments
+        self._arguments = arguments
         self.results = results
         """For calls that do not say otherwise."""
         self._limits = limits
@@ -86,11 +87,18 @@ class ToolValidation:
 
     def plan(self, tool: Tool) -> ToolPlan:
         """The plan of ``tool``, which keeps it. Raises ``InvalidSchema``."""
-        off = self.arguments == "off"
+        off = self._arguments == "off"
         schema = tool._definition["inputSchema"]
         plan = ToolPlan(tool, _UNCHECKED if off else checker_for(schema, self._limits))
         object.__setattr__(tool, "_plan", plan)
         return plan
+
+    def refuses(self, given: object, edited: bool) -> bool:
+        """Whether arguments that break the schema are refused: those of the caller, as ``given``,
+        or an approver's edit."""
+        if self._arguments is None:
+            return isinstance(given, ModelArguments) and not edited
+        return self._arguments == "strict"
 
     async def arguments_problem(
         self, plan: ToolPlan, arguments: dict[str, Any], seconds: float

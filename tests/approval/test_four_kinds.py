@@ -29,6 +29,7 @@ from mcp_client import (
     connect,
     deny_all,
 )
+from mcp_client.adapters import anthropic
 from tests.approval.test_gate import Recorder
 from tests.server.asking import LATEST, Asking
 from tests.server.skills import PDF, SkillServer
@@ -285,3 +286,36 @@ async def test_an_edit_that_breaks_the_schema_is_shown_before_it_is_sent() -> No
         with pytest.raises(CallDenied, match="that is no number"):
             await session.call_tool("echo", {"n": 1})
     assert len(sent) == 1
+
+
+@pytest.mark.parametrize(("options", "asked"), [({}, 0), ({"argument_validation": "warn"}, 1)])
+async def test_a_model_is_told_what_is_wrong_with_its_arguments_and_nobody_is_asked(
+    options: dict[str, Any], asked: int
+) -> None:
+    tool = {
+        "name": "add",
+        "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}},
+    }
+    seen: list[Any] = []
+
+    def server(message: dict[str, Any]) -> Any:
+        return {"tools": [tool]} if message["method"] == "tools/list" else NotImplemented
+
+    async def hook(request: Any) -> Deny:
+        seen.append(request)
+        return Deny("no")
+
+    response = {
+        "role": "assistant",
+        "content": [
+            {"type": "tool_use", "id": "1", "name": "add", "input": {"n": "two"}},
+        ],
+    }
+    async with connect(MemoryServer(server), approval=hook, **options) as session:
+        kit = anthropic.toolset(await session.list_tools())
+        (message,) = await kit.run(session, response)
+        assert len(seen) == asked
+        with pytest.raises(CallDenied):  # the host's own call is for the hook to decide
+            await session.call_tool("add", {"n": "two"})
+    text = str(message)
+    assert ("/n" in text) is (asked == 0)
