@@ -51,7 +51,7 @@ COMMAND = ["no-such-program"]
         ("handlers", 5),
         ("audit", 5),
         ("audit_failure", "ignore"),
-        ("answers", 5),
+        ("decisions", 5),
         ("pins", 5),
         ("trusted", 5),
         ("validation", "loose"),
