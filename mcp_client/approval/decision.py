@@ -43,7 +43,7 @@ class Remember:
       before running it: its session had ended, or it missed a header. Without it, that is asked
       about again.
     - "session": calls of this tool until the session ends.
-    - "always": the same, and kept in the store given as ``connect(answers=...)``.
+    - "always": the same, and kept in ``connect(decisions=...)`` or ``state=``.
 
     "session" and "always" cover any arguments, unless ``where`` narrows them: see ``constraints``
     (``{"/path": {"glob": "/srv/*"}}``), or ``exact`` is true: then they are for exactly the
@@ -123,8 +123,9 @@ class Allow:
       "memory".
     - ``by``: Who decided, by the host's own name for them, for the record: ``decision.by``. It has
       at most 200 characters, or ``ConfigError`` is raised.
-    - ``expires``: Until when what allows the call holds, for the record: seconds since the
-      beginning of 1970. It limits nothing; see ``Remember(seconds=...)`` and ``Rule(expires=...)``.
+    - ``expires_at``: Until when what allows the call holds, for the record: seconds since the
+      beginning of 1970. It limits nothing; see ``Remember(seconds=...)`` and
+      ``Rule(expires_at=...)``.
     """
 
     arguments: Mapping[str, Any] | None = None
@@ -132,7 +133,7 @@ class Allow:
     reason: str | None = None
     source: str = "hook"
     by: str | None = None
-    expires: float | None = None
+    expires_at: float | None = None
 
     def __post_init__(self) -> None:
         if self.by is not None:
@@ -230,7 +231,7 @@ class Verdict(Generic[R_co]):
     reason: str | None
     remember: Remember | None = None
     by: str | None = None
-    expires: float | None = None
+    expires_at: float | None = None
     """Until when the yes holds, where it is for more than this request."""
 
     @property

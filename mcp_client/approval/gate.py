@@ -136,14 +136,14 @@ class Gate:
             approved, answer = await self._edit(request, answer, who, check)
         if type(answer) is not Allow:
             self._refuse(request, answer, who)
-        remember, expires = self._remembered(request, answer), answer.expires
+        remember, expires_at = self._remembered(request, answer), answer.expires_at
         if remember is not None:
             await self._keep(request, answer, remember, approved, once)
-            if expires is None and remember.seconds is not None:
-                expires = time.time() + remember.seconds
+            if expires_at is None and remember.seconds is not None:
+                expires_at = time.time() + remember.seconds
         for _ in range(_TICKS if waited else 0):
             await checkpoint()
-        return Verdict(approved, answer.source, answer.reason, remember, answer.by, expires)
+        return Verdict(approved, answer.source, answer.reason, remember, answer.by, expires_at)
 
     async def recall(self, request: ApprovalRequest) -> Allow | None:
         """The remembered answer that covers ``request``."""

@@ -61,7 +61,7 @@ class ApprovalMemory:
             reason=f"remembered for this {_WHAT[found.kind]}, {found.scope}, on {day}",
             source="memory",
             by=found.by,
-            expires=found.expires_at,
+            expires_at=found.expires_at,
         )
 
     def keep(self, request: ApprovalRequest, remember: Remember, by: str | None = None) -> None:

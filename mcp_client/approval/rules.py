@@ -35,7 +35,7 @@ matches when everything it says holds:
   no request with a finding of another kind, so none with any finding where it names none. A rule
   that asks or denies and names kinds matches requests with a finding of one of them. That a request
   is a skill, a start or sampling is no finding here: ``kind`` says so.
-- ``expires`` has not come: a time, or a day, which counts to its end, UTC.
+- ``expires_at`` has not come: a time, or a day, which counts to its end, UTC.
 
 ``reason`` says why there is the rule. It is all that a model is told of a refusal, else "refused by
 policy"; which rule it was is in ``CallDenied.rule`` and the audit.
@@ -106,7 +106,7 @@ class Rule:
     """Kinds of ``Finding``: what a rule that allows puts up with, what any other is about."""
     reason: str | None = None
     """Why there is this rule, for refusals and the audit. A model may be given it."""
-    expires: datetime | date | str | None = None
+    expires_at: datetime | date | str | None = None
     """When the rule ends: a time with its offset, or a day, which counts to its end, UTC. A text
     is ISO 8601. Afterwards it matches nothing."""
     _ends: datetime | None = field(default=None, init=False, repr=False, compare=False)
@@ -156,7 +156,7 @@ class Rule:
                 "an 'allow' without a condition allows everything: if that is meant, say "
                 f"{name}='*'"
             )
-        ends = _end_of(self.expires)
+        ends = _end_of(self.expires_at)
         globs = ((name, getattr(self, name)) for name in _GLOBS)
         hints = ((name, getattr(self, name)) for name in _HINTS)
         set = object.__setattr__
@@ -394,24 +394,28 @@ def _check_context(context: Any) -> None:
         ) from None
 
 
-def _end_of(expires: Any) -> datetime | None:
-    if expires is None:
+def _end_of(expires_at: Any) -> datetime | None:
+    if expires_at is None:
         return None
-    if isinstance(expires, str):
+    if isinstance(expires_at, str):
         try:
-            expires = (
-                date.fromisoformat(expires)
-                if len(expires) == 10
-                else datetime.fromisoformat(expires)
+            expires_at = (
+                date.fromisoformat(expires_at)
+                if len(expires_at) == 10
+                else datetime.fromisoformat(expires_at)
             )
         except ValueError:
-            expires = None
-    if isinstance(expires, datetime) and expires.tzinfo is not None:
-        return expires
-    if isinstance(expires, date) and not isinstance(expires, datetime) and expires < date.max:
-        return datetime.combine(expires + timedelta(days=1), time(), UTC)
+            expires_at = None
+    if isinstance(expires_at, datetime) and expires_at.tzinfo is not None:
+        return expires_at
+    if (
+        isinstance(expires_at, date)
+        and not isinstance(expires_at, datetime)
+        and expires_at < date.max
+    ):
+        return datetime.combine(expires_at + timedelta(days=1), time(), UTC)
     raise ConfigError(
-        "expires: give a time with its offset, such as 2026-12-31T18:00:00Z, or a day, which "
+        "expires_at: give a time with its offset, such as 2026-12-31T18:00:00Z, or a day, which "
         "counts to its end, UTC"
     )
 
@@ -446,8 +450,8 @@ def _meta_of(meta: str | None) -> Any:
 
 def _answer(rule: Rule, text: str) -> Answer | None:
     if rule.outcome == "allow":
-        expires = None if rule._ends is None else rule._ends.timestamp()
-        return Allow(reason=text, source="rule", expires=expires)
+        expires_at = None if rule._ends is None else rule._ends.timestamp()
+        return Allow(reason=text, source="rule", expires_at=expires_at)
     if rule.outcome == "ask":
         return None
     reason = "refused by policy" if rule.reason is None else safe_text(rule.reason, 300)

@@ -178,10 +178,10 @@ class Entry:
         source: str,
         reason: str | None,
         by: str | None = None,
-        expires: float | None = None,
+        expires_at: float | None = None,
     ) -> None:
         """The gate approved ``call``, which may have the approver's arguments."""
-        self._allowed(source, reason, by, expires)
+        self._allowed(source, reason, by, expires_at)
         if call.edited:
             self._call = call
             before = None if self._first is None else self._first["arguments_digest"]
@@ -230,11 +230,11 @@ class Entry:
     # ------------------------------------------------------------------ records
 
     def _allowed(
-        self, source: str, reason: str | None, by: str | None, expires: float | None
+        self, source: str, reason: str | None, by: str | None, expires_at: float | None
     ) -> None:
         decision = self._decide("allow", source, reason, by)
-        if expires is not None:
-            decision["expires"] = timestamp(expires)
+        if expires_at is not None:
+            decision["expires_at"] = timestamp(expires_at)
 
     def _decide(
         self, answer: str, source: str, reason: str | None, by: str | None, rule: str = ""

@@ -45,8 +45,8 @@ arguments: the digests ``from`` and ``to``, the ``paths`` that differ, and the n
 text is in ``error``. ``delivery`` is "not_sent" (nothing can have happened), "answered" or
 "unknown" (it may have run). ``decision`` is null where there was no answer, and has ``by`` where
 the answer names a person: with the source "memory", the one whose yes is remembered. It has
-``expires`` where the yes is for more calls than this one, and ends then. An ``opened`` without its
-``closed`` is a call that runs, or whose process was killed.
+``expires_at`` where the yes is for more calls than this one, and ends then. An ``opened`` without
+its ``closed`` is a call that runs, or whose process was killed.
 
 Loading a skill has two such records, too: see ``skill_load``; so have reading a resource and
 getting a prompt: see ``library_read``. A call that a model asked for and that was not made, because

@@ -43,9 +43,9 @@ class SkillLoad(Entry):
         await self._open()
 
     def allowed(
-        self, source: str, reason: str | None, by: str | None, expires: float | None
+        self, source: str, reason: str | None, by: str | None, expires_at: float | None
     ) -> None:
-        self._allowed(source, reason, by, expires)
+        self._allowed(source, reason, by, expires_at)
 
     async def loaded(self) -> tuple[Finding, ...]:
         """Close it. Returns what could not be recorded, for the caller to be told."""

@@ -153,7 +153,7 @@ class Skills:
             load.asking()
         verdict = await self._gate.decide(request)
         if load is not None:
-            load.allowed(verdict.source, verdict.reason, verdict.by, verdict.expires)
+            load.allowed(verdict.source, verdict.reason, verdict.by, verdict.expires_at)
             load.sending()
         reader = SkillReader(entry, self._limits.skill_bytes, self._ask)
         traffic = None if load is None else load.traffic

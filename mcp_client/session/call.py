@@ -315,7 +315,7 @@ class Caller:
             with call.span.approval():
                 verdict = await self._gate.decide(frozen, call.once, check)
         approved = verdict.request
-        call.entry.decided(approved, verdict.source, verdict.reason, verdict.by, verdict.expires)
+        call.entry.decided(approved, verdict.source, verdict.reason, verdict.by, verdict.expires_at)
         if call.retry is not None:  # from here on, the gate recalls this yes for the same call
             call.once.keep(frozen, approved, verdict.by)
         if self._pins is not None and verdict.for_good and self._pins.has_drifted(frozen.tool):

@@ -832,7 +832,7 @@ def test_a_rule_says_why_in_the_list_and_in_what_it_decides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expires", "last", "over"),
+    ("expires_at", "last", "over"),
     [
         ("2026-12-31T18:00:00Z", "2026-12-31T17:59:59Z", "2026-12-31T18:00:00Z"),
         ("2026-12-31T18:00:00+02:00", "2026-12-31T15:59:59Z", "2026-12-31T16:00:00Z"),
@@ -841,8 +841,8 @@ def test_a_rule_says_why_in_the_list_and_in_what_it_decides() -> None:
         (datetime(2026, 12, 31, tzinfo=UTC), "2026-12-30T23:59:59Z", "2026-12-31T00:00:00Z"),
     ],
 )
-def test_a_rule_matches_until_it_expires(expires: Any, last: str, over: str) -> None:
-    rules = Rules([Rule("allow", tool="*", expires=expires)])
+def test_a_rule_matches_until_it_expires(expires_at: Any, last: str, over: str) -> None:
+    rules = Rules([Rule("allow", tool="*", expires_at=expires_at)])
     call = ToolCall.example()
     assert rules.explain(call, at=datetime.fromisoformat(last)).outcome == "allow"
     assert rules.explain(call, at=datetime.fromisoformat(over)).outcome == "ask"
@@ -852,12 +852,12 @@ def test_a_rule_matches_until_it_expires(expires: Any, last: str, over: str) -> 
 
 def test_a_rule_that_has_expired_decides_nothing_and_one_that_has_not_says_when() -> None:
     call = ToolCall.example()
-    over = Rule("allow", tool="*", expires="2020-01-01")
-    far = Rule("allow", tool="*", expires="2999-01-01T00:00:00Z")
+    over = Rule("allow", tool="*", expires_at="2020-01-01")
+    far = Rule("allow", tool="*", expires_at="2999-01-01T00:00:00Z")
     assert Rules([over]).decide(call) is None
     answer = Rules([over, far]).decide(call)
     assert isinstance(answer, Allow)
-    assert answer.expires == datetime(2999, 1, 1, tzinfo=UTC).timestamp()
+    assert answer.expires_at == datetime(2999, 1, 1, tzinfo=UTC).timestamp()
     assert "until 2999-01-01T00:00:00+00:00" in str(far)
 
 
@@ -865,8 +865,8 @@ def test_a_rule_that_has_expired_decides_nothing_and_one_that_has_not_says_when(
     "odd", ["soon", "2026-12-31T18:00:00", datetime(2026, 1, 1), 5, date.max, "", True]
 )
 def test_an_expiry_that_does_not_say_when_is_refused(odd: Any) -> None:
-    with pytest.raises(ConfigError, match="expires"):
-        Rule("deny", expires=odd)
+    with pytest.raises(ConfigError, match="expires_at"):
+        Rule("deny", expires_at=odd)
 
 
 def test_a_reason_that_is_no_text_is_refused() -> None:
@@ -877,19 +877,19 @@ def test_a_reason_that_is_no_text_is_refused() -> None:
 
 def test_a_file_of_rules_says_why_and_until_when(tmp_path: Path) -> None:
     (tmp_path / "rules.toml").write_text(
-        '[[rules]]\noutcome = "deny"\nreason = "it is the holidays"\nexpires = 2026-12-31\n'
-        '[[rules]]\noutcome = "deny"\nexpires = 2026-12-31T18:00:00Z\n'
+        '[[rules]]\noutcome = "deny"\nreason = "it is the holidays"\nexpires_at = 2026-12-31\n'
+        '[[rules]]\noutcome = "deny"\nexpires_at = 2026-12-31T18:00:00Z\n'
     )
     as_json = [
-        {"outcome": "deny", "reason": "it is the holidays", "expires": "2026-12-31"},
-        {"outcome": "deny", "expires": "2026-12-31T18:00:00Z"},
+        {"outcome": "deny", "reason": "it is the holidays", "expires_at": "2026-12-31"},
+        {"outcome": "deny", "expires_at": "2026-12-31T18:00:00Z"},
     ]
     (tmp_path / "rules.json").write_text(json.dumps({"rules": as_json}))
     toml, other = (Rules.from_file(tmp_path / f"rules.{kind}") for kind in ("toml", "json"))
     assert str(toml) == str(other)
     assert "until 2027-01-01T00:00:00+00:00: it is the holidays" in str(toml)
     (tmp_path / "rules.toml").write_text(
-        '[[rules]]\noutcome = "deny"\nexpires = 2026-12-31T18:00:00\n'
+        '[[rules]]\noutcome = "deny"\nexpires_at = 2026-12-31T18:00:00\n'
     )
-    with pytest.raises(ConfigError, match=r"rule 1: expires: give a time with its offset"):
+    with pytest.raises(ConfigError, match=r"rule 1: expires_at: give a time with its offset"):
         Rules.from_file(tmp_path / "rules.toml")

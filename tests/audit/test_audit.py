@@ -462,8 +462,8 @@ async def test_a_call_let_through_by_memory_names_whose_yes_it_was_and_when_that
     asked, remembered = (record["decision"] for record in book if record["event"] == "closed")
     assert (asked["source"], asked["by"]) == ("person", "ana")
     assert (remembered["source"], remembered["by"]) == ("memory", "ana")
-    assert asked["expires"][:16] == remembered["expires"][:16]
-    assert asked["expires"] > book[0]["time"]
+    assert asked["expires_at"][:16] == remembered["expires_at"][:16]
+    assert asked["expires_at"] > book[0]["time"]
 
 
 async def test_revoking_an_answer_does_not_fail_where_the_record_cannot_be_written(

@@ -494,29 +494,6 @@ async def test_changes_of_many_tasks_are_all_kept(home: Path) -> None:
     assert [await store.load(key) for key in keys] == [Token(key.client) for key in keys]
 
 
-WRITER = """
-import sys, anyio
-from mcp_client.auth.store import FileTokens
-from mcp_client.auth.tokens import Key, Token
-async def main(path, name):
-    store = FileTokens(path)
-    for number in range(10):
-        await store.save(Key("i", name, str(number)), Token(f"{name}-{number}"))
-anyio.run(main, *sys.argv[1:])
-"""
-
-
-async def test_changes_of_several_processes_are_all_kept(home: Path) -> None:
-    path = str(home / "tokens.json")
-    async with anyio.create_task_group() as tasks:
-        for name in ("a", "b", "c"):
-            tasks.start_soon(anyio.run_process, [sys.executable, "-c", WRITER, path, name])
-    store = FileTokens(path)
-    for name in ("a", "b", "c"):
-        for number in range(10):
-            assert await store.load(Key("i", name, str(number))) == Token(f"{name}-{number}")
-
-
 # ------------------------------------------------------------------------ a keyring
 
 

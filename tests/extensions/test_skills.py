@@ -434,7 +434,7 @@ async def test_rules_allow_a_skill_by_its_digest_until_it_changes() -> None:
         (Rule("allow", kind="skill", subject="pdf"), False),
         (Rule("allow", kind="sampling", subject="*"), False),
         (Rule("allow", kind="skill", subject="*", context="ana"), False),
-        (Rule("allow", kind="skill", subject="*", expires="2020-01-01"), False),
+        (Rule("allow", kind="skill", subject="*", expires_at="2020-01-01"), False),
     ],
 )
 async def test_a_rule_names_skills_by_their_uri(rule: Rule, allowed: bool) -> None:

@@ -342,7 +342,7 @@ outcome = "allow"
 tool = "read_*"
 server = "example"
 arguments = {path = {glob = "/etc/*"}, n = {min = 1, max = 5}}
-expires = 2099-01-01T00:00:00Z
+expires_at = 2099-01-01T00:00:00Z
 [[rules]]
 outcome = "deny"
 reason = "no"

@@ -52,6 +52,7 @@ COMMAND = ["no-such-program"]
         ("audit", 5),
         ("audit_failure", "ignore"),
         ("decisions", 5),
+        ("state", 5),
         ("pins", 5),
         ("trusted", 5),
         ("validation", "loose"),
