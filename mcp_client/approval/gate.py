@@ -136,6 +136,8 @@ class Gate:
             approved, answer = await self._edit(request, answer, who, check)
         if type(answer) is not Allow:
             self._refuse(request, answer, who)
+        if not waited and answer.remember is None and answer.by is None:
+            return Verdict(approved, answer.source, answer.reason, None, None, answer.expires_at)
         remember, expires_at = self._remembered(request, answer), answer.expires_at
         if remember is not None:
             await self._keep(request, answer, remember, approved, once)
