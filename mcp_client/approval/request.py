@@ -7,7 +7,7 @@ is an attribute or a method of the request, so that nothing that decides has to 
 from __future__ import annotations
 
 import json
-import secrets
+import os
 from collections.abc import Hashable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
@@ -260,7 +260,7 @@ def digest_of(value: Any) -> str:
 
 def new_id(kind: RequestKind) -> str:
     """For what no session numbers."""
-    return f"{kind}-{secrets.token_hex(8)}"
+    return f"{kind}-{os.urandom(8).hex()}"
 
 
 # ---------------------------------------------------------------- reading JSON

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import secrets
+import os
 import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
@@ -44,7 +44,7 @@ class ProcessLedger(TaskLedger):
     """For the sessions of one process."""
 
     def __init__(self) -> None:
-        self._key = secrets.token_bytes(32)
+        self._key = os.urandom(32)
         self._closed: dict[str, None] = {}
 
     def key(self) -> bytes:
@@ -87,9 +87,9 @@ class StateLedger(TaskLedger):
             return True
 
     def _close(self, task: str) -> bool:
-        mine = {"closed_by": secrets.token_hex(16), "at": time.time()}
+        mine = {"closed_by": os.urandom(16).hex(), "at": time.time()}
         won = self._state.change(_KIND, task, lambda found: found or mine) == mine
-        if won and secrets.randbelow(_CLEARED) == 0:
+        if won and os.urandom(1)[0] % _CLEARED == 0:
             self._clear()
         return won
 
