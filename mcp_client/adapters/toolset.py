@@ -17,7 +17,7 @@ import anyio
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, tools_of
 from ..connection.rpc import OnProgress
-from ..errors import ConfigError, InvalidArguments, McpError, UnknownTool
+from ..errors import CallDenied, ConfigError, InvalidArguments, McpError, UnknownTool
 from ..runtime.event_loop import in_event_loop
 from ..runtime.limits import Limits, Timeouts
 from ..runtime.safe_text import safe_text
@@ -364,6 +364,8 @@ async def _outcome(target: CallTarget, call: ModelCall, options: dict[str, Any])
     try:
         return await target.call_tool(call.name, call.arguments, **options)
     except McpError as error:
+        if isinstance(error, CallDenied) and error.source == "gate":  # the model is not told why
+            _log.warning("a call for a model was refused without a decision: %s", error)
         return error
     except Exception as error:  # noqa: BLE001 - the other calls have answers, and so has this one
         _log.error("a call for a model failed", exc_info=error)

@@ -152,7 +152,7 @@ class Deny:
     - ``rule``: The rule that says no, for the host alone: for ``CallDenied.rule`` and the audit.
     """
 
-    reason: str = "refused"
+    reason: str = "no reason was given"
     source: str = "hook"
     by: str | None = None
     rule: str = ""

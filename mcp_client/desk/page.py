@@ -322,7 +322,7 @@ def _answer_of(form: dict[str, list[str]], requests: list[ApprovalRequest]) -> A
     reason = form.get("reason", [""])[-1].strip()[:500] or None
     match form.get("answer"):
         case ["deny"]:
-            return Deny(reason or "refused", source="person")
+            return Deny(reason or "no reason was given", source="person")
         case ["allow"]:
             pass
         case _:

@@ -273,6 +273,16 @@ async def test_an_unexpected_exception_is_an_answer_without_its_text(
     assert "/srv/ana/secrets.txt" in caplog.text
 
 
+async def test_why_there_was_no_decision_is_for_the_host_and_not_for_the_model(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    reason = "the approval hook gave no answer (it raised OSError)"
+    text = await tried(CallDenied(reason, reason=reason, server="desk", tool="echo"))
+    assert "no decision was given" in text
+    assert "OSError" not in text
+    assert f"desk/echo: {reason}" in caplog.text
+
+
 async def test_a_tool_that_has_gone_meanwhile_is_an_answer() -> None:
     text = await tried(UnknownTool("the server has no tool 'echo'; it has: wait"))
     assert text.startswith("Nothing was sent. Unknown tool 'echo'.")
