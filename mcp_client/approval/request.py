@@ -162,6 +162,10 @@ class ApprovalRequest:
         shown of a request, and its context is in none of these."""
         raise NotImplementedError
 
+    def without_values(self) -> ApprovalRequest:
+        """The same for a record, without values that may be secrets whatever they look like."""
+        return self
+
     def choices(self) -> tuple[Choice, ...]:
         """How far a yes can go: names that ``Allow(remember=...)`` takes."""
         raise NotImplementedError

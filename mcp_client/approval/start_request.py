@@ -155,6 +155,15 @@ class StartRequest(ApprovalRequest):
             Fact("Command", self.subject, "subject"),  # beside the question, whatever stands above
         )
 
+    def without_values(self) -> StartRequest:
+        """With the names in ``env`` and ``headers`` alone, and no ``whole_url``."""
+        return replace(
+            self,
+            env=dict.fromkeys(self.env, _LEFT_OUT),
+            headers=dict.fromkeys(self.headers, _LEFT_OUT),
+            whole_url=None if self.whole_url is None else _LEFT_OUT,
+        )
+
     def choices(self) -> tuple[Choice, ...]:
         return ("once", "always")
 
@@ -229,6 +238,7 @@ class StartRequest(ApprovalRequest):
         )
 
 
+_LEFT_OUT = "[redacted]"
 _ONE_WORD = ("server", "file", "cwd", "env_file")
 _MAY_IT_START = "May this program be started? It runs on this machine with all of your rights."
 

@@ -4,7 +4,7 @@
 
     record.py        where the records of a session go
     entry.py         the two records of one call
-    skill_load.py    the two records of loading a skill
+    request_entry.py the two records of loading a skill, of a start, of a use of the model
     library_read.py  the two records of reading a resource or getting a prompt
     sinks.py         a file, or a function of the host's
     redaction.py     what a record may show, without secrets and bounded

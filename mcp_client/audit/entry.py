@@ -27,6 +27,7 @@ from ..errors import (
     McpError,
     NotSent,
     OutcomeUnknown,
+    StartDenied,
 )
 from ..protocol.canonical_json import NotJson, canonical
 from ..runtime.known_secrets import KnownSecrets
@@ -35,17 +36,21 @@ from .hash_chain import now, timestamp
 from .redaction import Redaction, Shown, marked
 from .sinks import Digested, Identity, Record, Sink, failure_reason
 
-__all__ = ["Entry"]
+__all__ = ["FACT", "Entry", "Recorder"]
 
 _log = logging.getLogger("mcp_client")
 _LARGE = 256 * 1024
 """Characters of arguments that are looked through and shown."""
-_FACT = 10_000
+FACT = 10_000
 """Characters of one fact."""
 _FACTS = 200
 """Of one kind."""
+_ALL_FACTS = 256 * 1024
+"""Bytes of all facts of a record, as JSON: a line of a log has a limit, too."""
 _MEMBERS = frozenset({"server", "subject", "arguments", "finding", "fingerprint"})
 """Facts that are members of a record already."""
+_WITHOUT_TEXT = InvalidSchema, CallDenied, StartDenied
+"""The reason is in the decision, or may quote what is secret."""
 _FINDINGS = 32
 _PATHS = 32
 _SOURCES = frozenset({"hook", "person", "rule", "memory", "gate"})
@@ -158,7 +163,10 @@ class Entry:
             reason = f"the audit record cannot be opened: {failure_reason(sink, failure)}"
             _log.error("%s/%s: %s", *self._name, reason)
             if self._audit.refuses:
-                raise CallDenied(f"refused, for {reason} (audit_failure)", reason=reason)
+                raise self._refusal(reason)
+
+    def _refusal(self, reason: str) -> McpError:
+        return CallDenied(f"refused, for {reason} (audit_failure)", reason=reason)
 
     def changed(self, call: ToolCall) -> None:
         """The definition changed before the call was sent: ``call`` is decided instead."""
@@ -209,7 +217,7 @@ class Entry:
         """
         if cancelled is not None and _is_cancelled(error):
             error = cancelled
-        if isinstance(error, CallDenied):
+        if isinstance(error, CallDenied | StartDenied):
             self._decide("deny", error.source, error.reason, error.by, error.rule)
         elif "asking" in self._marks and "answered" not in self._marks:
             self._marks["answered"] = self._audit.clock()
@@ -292,22 +300,27 @@ class Entry:
     def _shown_facts(self, request: ApprovalRequest) -> Record:
         """What a person is shown of it, besides what other members have."""
         found: dict[str, list[str]] = {}
+        left = _ALL_FACTS
         for fact in request.facts():
             if fact.kind in _MEMBERS:
                 continue
             texts = found.setdefault(fact.kind, [])
             if len(texts) < _FACTS:
-                texts.append(self._shown_fact(fact))
+                shown = self._shown_fact(fact)
+                left -= (size := len(json.dumps(shown)))
+                if left < 0:
+                    left, shown = left + size, f"[left out: {len(fact.text)} characters]"
+                texts.append(shown)
             elif len(texts) == _FACTS:
                 texts.append("and more")
         return {kind: texts if texts[1:] else texts[0] for kind, texts in found.items()}
 
     def _shown_fact(self, fact: Fact) -> str:
         if not fact.is_json:
-            return self._safe(fact.text, _FACT)
+            return self._safe(fact.text, FACT)
         shown = self._audit.redaction.show(json.loads(fact.text))
         self._hidden += shown.hidden
-        return self._safe(json.dumps(shown.value, ensure_ascii=False), _FACT)
+        return self._safe(json.dumps(shown.value, ensure_ascii=False), FACT)
 
     def _shown_findings(self, findings: tuple[Finding, ...]) -> Record:
         record: Record = {"findings": list(map(self._shown_finding, findings[:_FINDINGS]))}
@@ -418,7 +431,7 @@ class Entry:
     def _text(self, error: BaseException) -> str | None:
         if isinstance(error, InvalidArguments | InvalidResult):
             return f"at {self._safe(error.path, 200) or 'the whole value'}"
-        if not isinstance(error, McpError) or isinstance(error, InvalidSchema | CallDenied):
+        if not isinstance(error, McpError) or isinstance(error, _WITHOUT_TEXT):
             return None
         return self._safe(error.message)
 

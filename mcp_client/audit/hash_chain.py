@@ -83,7 +83,7 @@ class Position(NamedTuple):
     hash: str
 
 
-_KINDS = ("tool", "skill", "resource", "prompt")
+_KINDS = ("tool", "skill", "start", "sampling", "resource", "prompt")
 """What a record may be of."""
 
 

@@ -48,9 +48,11 @@ the answer names a person: with the source "memory", the one whose yes is rememb
 ``expires_at`` where the yes is for more calls than this one, and ends then. An ``opened`` without
 its ``closed`` is a call that runs, or whose process was killed.
 
-Loading a skill has two such records, too: see ``skill_load``; so have reading a resource and
-getting a prompt: see ``library_read``. A call that a model asked for and that was not made, because
-no tool has that name or its arguments are not JSON, has them as a call that fails.
+Loading a skill, starting a server of a config file and using the host's model have two such
+records, too, of which the second of a start and of a use says what was decided: see
+``request_entry``. So have reading a resource and getting a prompt: see ``library_read``. A call
+that a model asked for and that was not made, because no tool has that name or its arguments are not
+JSON, has them as a call that fails.
 
 A third event, ``revoked``, is a remembered answer that was forgotten: its ``tool``,
 ``fingerprint``, ``scope``, ``context``, perhaps ``origin``, the time it was ``given`` and by whom
@@ -92,8 +94,10 @@ from .sinks import AuditSink, Identity, Sink, sink_of
 
 if TYPE_CHECKING:
     from ..approval.decisions import Decision
+    from ..approval.gate import Gate
+    from ..approval.request import ApprovalRequest
     from .library_read import LibraryRead
-    from .skill_load import SkillLoad
+    from .request_entry import RequestEntry
 
 __all__ = ["Audit", "AuditSink", "AuditTo", "Entry", "OnAuditFailure"]
 
@@ -121,7 +125,7 @@ class Audit:
         """``identity`` is asked once, when the first call is made: it costs a digest."""
         self.server = server
         self.sinks = sinks
-        self.refuses = failure == "refuse"
+        self.refuses = failure != "warn"
         self.redaction = Redaction() if redaction is None else redaction
         self.clock = clock
         self.secrets = KnownSecrets()
@@ -173,11 +177,20 @@ class Audit:
         """The entry of one call. Nothing is written before ``Entry.open`` or its end."""
         return Entry(self, id, name, arguments, context=context, origin=origin)
 
-    def skill_load(self, id: str, uri: str, context: Hashable = None) -> SkillLoad:
+    def skill_load(self, id: str, uri: str, context: Hashable = None) -> RequestEntry:
         """The entry of loading one skill. Nothing is written before it is opened, or its end."""
-        from .skill_load import SkillLoad
+        from .request_entry import RequestEntry
 
-        return SkillLoad(self, id, uri, context=context)
+        return RequestEntry(self, id, "skill", uri, context=context)
+
+    async def decide(self, gate: Gate, request: ApprovalRequest) -> None:
+        """Have ``gate`` decide a start or a use of the model, and record it. Raises what it does,
+        and the request's refusal where it cannot be recorded."""
+        from .request_entry import RequestEntry
+
+        whose = request.context
+        entry = RequestEntry(self, request.id, request.kind, request.subject, context=whose)
+        await entry.decided_by(gate, request)
 
     def library_read(
         self,

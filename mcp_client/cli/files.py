@@ -29,7 +29,7 @@ __all__ = ["audit", "decisions", "pins", "servers", "stubs"]
 
 _LONGEST_LINE = 1024 * 1024
 _MOST_NOTES = 10
-_NAMES = ("server", "tool", "skill", "resource", "prompt")
+_NAMES = ("server", "tool", "skill", "start", "sampling", "resource", "prompt")
 """What a record may be of."""
 
 

@@ -226,7 +226,7 @@ async def started_from(
     seconds = Timeouts().approval
     try:
         server = await check_start(
-            target.config, target.name, confirm, decisions_of(options), seconds
+            target.config, target.name, confirm, decisions_of(options), options.audit, seconds
         )
     except StartDenied as error:
         raise _denied(error, target) from None

@@ -196,7 +196,7 @@ def _common(command: argparse.ArgumentParser) -> None:
     add("--allow-finding", metavar="KIND", help="also where this was found of them", **kinds)
     add("--trust", action="store_true", help="believe what the server says of its tools")
     add("--approve", choices=("ask", "deny", "web"), default="ask", help="who is asked")
-    add("--audit", metavar="FILE", help="record every call here")
+    add("--audit", metavar="FILE", help="record every call and start here")
     add("--record", metavar="FILE", help="keep the session here, to replay it")
     add("--pins", metavar="FILE", help="the lock file of tool definitions")
     _add_state(command)

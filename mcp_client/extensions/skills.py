@@ -48,7 +48,7 @@ from .skill_entry import SkillEntry
 
 if TYPE_CHECKING:
     from ..audit import Audit
-    from ..audit.skill_load import SkillLoad
+    from ..audit.request_entry import RequestEntry
     from ..catalog.pins import Pins
 
 __all__ = ["Skills", "with_same_names"]
@@ -126,7 +126,7 @@ class Skills:
                 await load.failed(error)
             raise
         if load is not None:
-            loaded.findings = (*loaded.findings, *await load.loaded())
+            loaded.findings = (*loaded.findings, *await load.over())
         return loaded
 
     # ----------------------------------------------------------------- one load
@@ -135,7 +135,7 @@ class Skills:
         self,
         entry: SkillEntry,
         id: str,
-        load: SkillLoad | None,
+        load: RequestEntry | None,
         timeout: float | Timeouts | None,
         context: Hashable,
     ) -> Skill:
@@ -146,14 +146,14 @@ class Skills:
         findings += text_findings(_texts(entry.raw))
         request = entry.request(id, tuple(findings), context, self._identity())
         if load is not None:
-            await load.open_load(request)
+            await load.open_request(request)
         if self._pins is not None:
             self._pins.refuse(request.server, request.uri, drift)
         if load is not None:
             load.asking()
         verdict = await self._gate.decide(request)
         if load is not None:
-            load.allowed(verdict.source, verdict.reason, verdict.by, verdict.expires_at)
+            load.allowed(verdict)
             load.sending()
         reader = SkillReader(entry, self._limits.skill_bytes, self._ask)
         traffic = None if load is None else load.traffic

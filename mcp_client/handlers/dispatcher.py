@@ -52,6 +52,7 @@ from .question_limits import LIMIT_EXCEEDED, QuestionLimits
 
 if TYPE_CHECKING:
     from ..approval.tool_call import ToolCall
+    from ..audit import Audit
     from .handlers import Handlers
     from .sampling_gate import SamplingGate
     from .wire_format import HandlerRequest, RequestRefused
@@ -76,15 +77,16 @@ class Dispatcher:
     """
 
     def __init__(
-        self, handlers: Handlers | None, context: SessionContext, memory: ApprovalMemory
+        self,
+        handlers: Handlers | None,
+        context: SessionContext,
+        memory: ApprovalMemory,
+        audit: Audit | None = None,
     ) -> None:
-        """``memory`` is that of the session: what was decided in it."""
-        self._memory = memory
-        self._handlers = handlers
-        self._server = context.server
-        self._timeouts = context.timeouts
-        self._limits = context.limits
-        self._stats = context.stats
+        """``memory`` is that of the session: what was decided in it. So is ``audit``."""
+        self._memory, self._audit = memory, audit
+        self._handlers, self._server = handlers, context.server
+        self._timeouts, self._limits, self._stats = context.timeouts, context.limits, context.stats
         self._capabilities = {} if handlers is None else handlers.capabilities
         self._backend: Backend | None = None
         self._tasks: BackgroundTasks | None = None
@@ -463,8 +465,8 @@ class Dispatcher:
                     raise
                 self._log_failure(f"the handler of {type(request).__name__}", error)
                 raise InvalidHandlerAnswer(f"its handler raised {type(error).__name__}") from error
-        seconds = self._timeouts.approval
-        raise InvalidHandlerAnswer(f"no answer within {seconds:g} s, Timeouts(approval=...)")
+        clock = f"{self._timeouts.approval:g} s, Timeouts(approval=...)"
+        raise InvalidHandlerAnswer(f"no answer within {clock}")
 
     async def _call_handler(self, request: HandlerRequest) -> Any:
         from .handlers import ElicitRequest, SamplingRequest
@@ -486,7 +488,7 @@ class Dispatcher:
         from .sampling_gate import SamplingGate
 
         assert self._handlers is not None
-        return SamplingGate(self._handlers, self._timeouts.approval, self._memory)
+        return SamplingGate(self._handlers, self._timeouts.approval, self._memory, self._audit)
 
     def _log_failure(self, what: str, error: BaseException) -> None:
         """Log an exception of the host's code: the first of its kind with its traceback."""

@@ -7,15 +7,17 @@ settings are started, and nothing of a project's file is.
 
 Entering the host waits for an answer as long as a remembered one takes, a second at most. A server
 that waits for an answer is "idle"; it is connected as soon as there is a yes. After a no its status
-says why, and ``host.session(name)`` and ``host.reconnect(name)`` ask again.
+says why, and ``host.session(name)`` and ``host.reconnect(name)`` ask again. Each decision is in the
+audit of the host: see ``mcp_client.audit.request_entry``.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
 
@@ -23,6 +25,7 @@ from ..approval.decision import check_hook
 from ..approval.decisions import Decisions
 from ..approval.gate import Allow, Answer, ApprovalHook, Deny, Gate, Policy
 from ..approval.memory import ApprovalMemory
+from ..approval.request import new_id
 from ..approval.start_request import StartRequest
 from ..approval.terminal import ask_on_terminal
 from ..errors import ConfigError, StartDenied
@@ -32,7 +35,11 @@ from .config import Config, load_config
 from .config_places import Scope
 from .config_problem import ConfigProblem
 from .config_start import Start
+from .options import logs_of
 from .server_config import ServerConfig, StartGate
+
+if TYPE_CHECKING:
+    from ..audit import Audit, AuditTo
 
 __all__ = ["check_start", "host_from_config"]
 
@@ -65,8 +72,10 @@ def host_from_config(
     options: dict[str, Any],
 ) -> H:
     check_hook("confirm", confirm)
-    kept = kept_in(options.get("state"), options.get("decisions"), None, None)
+    kept = kept_in(options.get("state"), options.get("decisions"), None, options.get("audit"))
     options |= {"state": kept.state, "decisions": kept.decisions}
+    if kept.audit is not None:
+        options["audit"] = logs_of(kept.audit)
     config = load_config(path, scope=scope, inputs=inputs)
     if not config.servers and config.problems:
         raise ConfigError(f"no server can be used: {_main_problems(config)}")
@@ -80,11 +89,14 @@ def host_from_config(
     host.problems = config.problems
     gate = _gate(confirm, kept.decisions, timeouts.approval)
     for name, start in starts.items():
-        host._set_start_gate(name, partial(_decided, start, gate, timeouts))
+        audit = _audit(name, options)
+        host._set_start_gate(name, partial(_decided, start, gate, timeouts, audit))
     return host
 
 
-async def _decided(start: Start, gate: Gate, timeouts: Timeouts) -> ServerConfig | None:
+async def _decided(
+    start: Start, gate: Gate, timeouts: Timeouts, audit: Audit | None
+) -> ServerConfig | None:
     """The files and programs that the file names are looked at now, because somebody is asked.
     What is to be started instead of what was known before, if anything. Raises ``StartDenied``."""
     try:
@@ -93,7 +105,11 @@ async def _decided(start: Start, gate: Gate, timeouts: Timeouts) -> ServerConfig
         name = start.first.name
         text = f"the server was not started: {error.message}"
         raise StartDenied(text, server=name, reason=error.message, source="gate") from None
-    await gate.decide(request)
+    request = replace(request, id=new_id("start"))  # one for each time that it is asked
+    if audit is None:
+        await gate.decide(request)
+    else:
+        await audit.decide(gate, request)
     return None if start.is_read else start.config(timeouts)
 
 
@@ -102,13 +118,24 @@ async def check_start(
     name: str,
     confirm: ApprovalHook | Policy | None,
     decisions: Decisions | None,
+    audit: AuditTo | None,
     seconds: float,
 ) -> ServerConfig:
     """Ask, as ``Host.from_config`` does, whether this server of the file may be started, and return
     it. Raises ``StartDenied`` where it may not."""
     start = config._starts[name]
     gate = _gate(confirm, decisions, seconds)
-    return await _decided(start, gate, Timeouts(approval=seconds)) or start.config()
+    recorder = _audit(name, {"audit": audit})
+    return await _decided(start, gate, Timeouts(approval=seconds), recorder) or start.config()
+
+
+def _audit(server: str, options: Mapping[str, Any]) -> Audit | None:
+    if options.get("audit") is None:
+        return None
+    from ..audit import Audit
+
+    failure = options.get("audit_failure", "refuse")
+    return Audit.of(server, options["audit"], failure, options.get("redaction"))
 
 
 def _main_problems(config: Config) -> str:

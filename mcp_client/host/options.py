@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..handlers.handlers import Handlers
     from ..state.base import State
 
-__all__ = ["HostOptions", "SharedOptions"]
+__all__ = ["HostOptions", "SharedOptions", "logs_of"]
 
 _OF_ONE_SERVER = frozenset({"name", "revision", "record"})
 _OVERRIDES = ("trusted", "approval", "handlers", "timeouts", "limits", "validation")
@@ -75,7 +75,7 @@ class SharedOptions:
         kept = kept_in(*given)
         self._options |= {"state": kept.state, "decisions": kept.decisions}
         if kept.audit is not None:
-            self._options["audit"] = _logs(kept.audit)
+            self._options["audit"] = logs_of(kept.audit)
         self.pins: Pins | None = None
         if kept.pins is not None:
             from ..catalog.pins import Pins
@@ -124,7 +124,7 @@ def _options_of_connect() -> frozenset[str]:
     return frozenset(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
 
 
-def _logs(audit: Any) -> Any:
+def logs_of(audit: Any) -> Any:
     """``audit`` with one ``AuditLog`` for each path: sessions that share it write one chain."""
     from ..audit import AuditLog
 

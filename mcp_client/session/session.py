@@ -79,7 +79,7 @@ class Session(LibraryOfSession, SkillsOfSession):
         self._origin = os.urandom(4).hex()
         self._opened = False
         self._why_left_out: Callable[[str], str | None] | None = None
-        self._dispatcher = Dispatcher(setup.handlers, self._context, setup.memory)
+        self._dispatcher = Dispatcher(setup.handlers, self._context, setup.memory, setup.audit)
         self._logs = ServerLog(setup.handlers, self._context)
         self._incoming = Incoming(self._context, self._dispatcher, self._logs)
         self._connection = Connection(

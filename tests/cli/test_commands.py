@@ -189,10 +189,14 @@ def test_a_server_of_a_config_file_goes_by_its_name(tmp_path: Path) -> None:
     place.write_text(json.dumps({"mcpServers": {"sky": weather}}))
     done = run("call", "sky", "get_weather", "location=Oslo", "--allow", "sky__*", home=home)
     assert (done.code, done.err) == (0, "")
-    record = tmp_path / "session.jsonl"
-    done = run("tools", "sky", "--record", str(record), "--revision", "2025-06-18", home=home)
+    record, log = tmp_path / "session.jsonl", tmp_path / "audit.jsonl"
+    words = ["tools", "sky", "--audit", str(log)]
+    assert run(*words, home=home).code == 0
+    done = run(*words, "--record", str(record), "--revision", "2025-06-18", home=home)
     assert (done.code, done.err) == (0, "")
     assert '"2025-06-18"' in record.read_text()
+    shown = run("audit", "show", str(log)).out
+    assert shown.count(f"sky/{sys.executable}") == 4  # both starts, opened and closed
     assert run("doctor", "sky", home=home).out.startswith("sky: healthy")
     done = run("tools", "ski", "--json", home=home)
     assert done.code == 4

@@ -65,6 +65,21 @@ def test_the_load_of_a_skill_is_shown_with_its_uri(tmp_path: Path) -> None:
     assert f"s/{uri}" in run("audit", "show", str(path)).out
 
 
+def test_a_start_and_a_use_of_the_model_are_shown_with_what_was_asked_about(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    about = {"event": "closed", "server": "s", "tool": None}
+    yes = {"outcome": "ok", "decision": {"answer": "allow", "source": "person", "by": "ana"}}
+    no = {"outcome": "CallDenied", "decision": {"answer": "deny", "source": "rule"}}
+    AuditLog(path).append(
+        {**about, "start": "npx weather", **yes}, {**about, "sampling": "haiku", **no}
+    )
+    shown = run("audit", "show", str(path)).out
+    assert re.search("s/npx weather +ok allow by ana", shown)
+    assert re.search("s/haiku +CallDenied deny by rule", shown)
+
+
 def test_whose_call_it_was_is_shown_beside_both_records(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     about = {"process": 1, "call": "a-1", "server": "s", "tool": "t"}

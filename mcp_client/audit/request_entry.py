@@ -1,0 +1,118 @@
+"""The two records of what is decided and is not a call: a skill, a start, a use of the model.
+
+As those of a call (see ``record``), but ``tool`` is null, and a member named as the kind of the
+request has its subject: ``skill`` the URI of its SKILL.md, ``start`` the command line or URL, and
+``sampling`` the model that is asked for. In place of what is said of arguments, ``opened`` has the
+``fingerprint``, and for a skill the number of its ``files`` and their ``bytes``; null where its
+content is dynamic or nothing was found out. Values that a project's file has itself for variables
+and headers are left out, but not their names.
+
+Loading a skill is closed when it is over: ``outcome`` is "ok" where it was verified and handed
+over. Reading another file of a skill that was loaded makes no record.
+
+A start and a use of the model are closed when they are decided, before anything is done: the
+outcome "ok" says that it was allowed, and ``closed`` has nothing of what was sent, nor how long it
+took. What is made of the yes is not recorded. If either record cannot be written, the answer is no,
+unless ``audit_failure="warn"``; where several places are given and one of them has the yes already,
+another ``closed`` follows there, which says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TypeVar
+
+from ..approval.gate import Gate, Verdict
+from ..approval.request import ApprovalRequest, RequestKind
+from ..approval.skill_request import SkillRequest
+from ..catalog.finding import Finding
+from ..errors import McpError
+from .entry import FACT, Entry, Recorder
+from .sinks import Record
+
+__all__ = ["RequestEntry"]
+
+R = TypeVar("R", bound=ApprovalRequest)
+
+_OF_WHAT_WAS_SENT = ("delivery", "running_seconds", "sent_bytes", "received_bytes")
+
+
+class RequestEntry(Entry):
+    """In order: ``open_request``, ``asking``, ``allowed``, ``sending``, and ``over`` or ``failed``.
+    A step that is left out has not happened."""
+
+    def __init__(
+        self,
+        audit: Recorder,
+        id: str,
+        kind: RequestKind,
+        subject: str,
+        *,
+        context: Hashable = None,
+    ) -> None:
+        super().__init__(audit, id, subject, None, context=context)
+        self._kind = kind
+        self._request: ApprovalRequest | None = None
+
+    def under(self, revision: str) -> None:
+        """The revision that the session speaks."""
+        self._revision = revision
+
+    async def open_request(self, request: ApprovalRequest) -> None:
+        """Write that ``request`` will be decided. Raises its refusal where that must not be."""
+        self._request, self._origin = request, request.origin
+        await self._open()
+
+    def allowed(self, verdict: Verdict[R]) -> None:
+        self._allowed(verdict.source, verdict.reason, verdict.by, verdict.expires_at)
+
+    async def over(self) -> tuple[Finding, ...]:
+        """Close it. Returns what could not be recorded, for the caller to be told."""
+        return self._not_recorded(await self._close("ok", "answered", None))
+
+    async def decided_by(self, gate: Gate, request: R) -> None:
+        """Open it, have ``gate`` decide, and close it. Raises what the gate does."""
+        try:
+            await self.open_request(request)
+            self.asking()
+            self.allowed(await gate.decide(request))
+            failure = await self._close("ok", "not_sent", None)
+            if failure is not None:
+                raise self._refusal(failure)
+        except BaseException as error:
+            await self.failed(error)
+            raise
+
+    def _refusal(self, reason: str) -> McpError:
+        if self._request is None:
+            return super()._refusal(reason)
+        return self._request.refusal(f"{reason} (audit_failure)", reason=reason)
+
+    def _about(self, event: str) -> Record:
+        return {**super()._about(event), "tool": None, self._kind: self._safe(self._asked, FACT)}
+
+    def _opening(self) -> Record:
+        request = self._request
+        record = self._about("opened")
+        if self._origin != "host":
+            record["origin"] = self._origin
+        record |= {
+            "identity": self._audit.identity,
+            "context": self._audit.shown_context(self._context),
+            "revision": self._revision,
+            "fingerprint": None if request is None else request.fingerprint,
+        }
+        if self._kind == "skill":
+            skill = request if isinstance(request, SkillRequest) else None
+            record["files"] = None if skill is None or skill.dynamic else len(skill.files)
+            record["bytes"] = None if skill is None else skill.size
+        record |= self._shown_findings(() if request is None else request.findings)
+        if request is not None:
+            record["facts"] = self._shown_facts(request.without_values())
+        return record
+
+    def _closing(self, outcome: str, delivery: str, text: str | None) -> Record:
+        record = super()._closing(outcome, delivery, text)
+        for name in () if self._kind == "skill" else _OF_WHAT_WAS_SENT:
+            del record[name]
+        return record
