@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import os
+import re
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -27,13 +28,24 @@ from itertools import groupby
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeAlias
+from urllib.parse import urlencode
 
 import anyio
 import h11
 import httpcore
 
 import mcp_client
-from mcp_client import Accept, Handlers, HttpServer, MemoryServer, OAuth, allow_all, connect
+from mcp_client import (
+    Accept,
+    ApprovalPage,
+    ApprovalQueue,
+    Handlers,
+    HttpServer,
+    MemoryServer,
+    OAuth,
+    allow_all,
+    connect,
+)
 from tests.server.asking import FORM, Asking
 from tests.server.authorization import guarded
 from tests.server.http_apps import Stateless
@@ -150,6 +162,56 @@ async def _login() -> AsyncIterator[Operation]:
         yield log_in
 
 
+@asynccontextmanager
+async def _click() -> AsyncIterator[Operation]:
+    """Allow is clicked on the page: from the form to the call's request. Nothing else is traced."""
+    queue = ApprovalQueue()
+    page = ApprovalPage(queue, authorize=lambda scope: "Ana")
+
+    async def ask(method: str, path: str, form: dict[str, str]) -> str:
+        headers = {"host": "localhost", "content-type": "application/x-www-form-urlencoded"}
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "query_string": b"",
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        }
+        body, sent = urlencode(form).encode(), bytearray()
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.extend(message.get("body", b""))
+
+        await page(scope, receive, send)
+        return sent.decode()
+
+    async with (
+        connect(MemoryServer(Asking(STATELESS, FORM)), approval=queue) as session,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def click() -> None:
+            trace = sys.getprofile()
+            sys.setprofile(None)
+            with queue.changes() as changes:
+                tasks.start_soon(partial(session.call_tool, "plain", {}))
+                pending = await anext(aiter(changes))
+            token = re.search(r'name="token" value="([0-9a-f]+)"', await ask("GET", "/", {}))
+            assert token
+            form = {"answer": "allow", "ids": pending[0].id, "token": token[1]}
+            sys.setprofile(trace)
+            await ask("POST", "/decide", form)
+            while isinstance(trace, Trace) and not trace.written:
+                await anyio.lowlevel.checkpoint()
+            sys.setprofile(None)
+
+        yield click
+        tasks.cancel_scope.cancel()
+
+
 async def _shortest(scenario: AbstractAsyncContextManager[Operation]) -> Trace:
     traces = [Trace() for _ in range(5)]
     with anyio.fail_after(30):
@@ -183,6 +245,7 @@ async def main() -> None:
         f"tools list_changed, {STATELESS}": _notice(STATELESS),
         f"tools list_changed, {HANDSHAKE}": _notice(HANDSHAKE),
         f"connect with a login, HTTP, {STATELESS}": _login(),
+        "Allow clicked on the page, to the write": _click(),
     }
     print(f"{'in total':>67}{'before the write':>24}")
     print(f"{'':43}{'  frames changes   files' * 2}")
