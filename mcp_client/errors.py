@@ -152,6 +152,8 @@ class CallDenied(NotSent):
     """What the hook said, or why it gave no answer."""
     source: str = "gate"
     """What decided: "hook", "person", "rule" or "memory"; "gate" where there was no answer."""
+    told: str = ""
+    """Why there was no answer, as far as it concerns a model."""
     by: str | None = None
     """The name of the person who said so, where the hook gave one."""
     rule: str = ""
@@ -205,6 +207,7 @@ class StartDenied(ConnectError):
     source: str = "gate"
     """What decided: "hook" where ``confirm`` said no, "person" or "rule"; "gate" where there was no
     answer."""
+    told: str = ""
     by: str | None = None
     """The name of the person who said so, where the hook gave one."""
     rule: str = ""

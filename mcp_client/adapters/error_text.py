@@ -106,10 +106,11 @@ def explain(error: McpError, unknown: str = "") -> str:
 
 
 def _denied(error: CallDenied) -> str:
-    if error.source == "gate":  # why there was no answer concerns the program only
+    if error.source == "gate":  # its own words name options, files and errors of the program
+        why = error.told or "the program that asks for it failed"
         return (
-            f"{_NOT_SENT} The call was not approved: no decision was given. Do not repeat it "
-            "unless the user asks for it."
+            f"{_NOT_SENT} The call was not approved: no decision was given ({_shown(why)}). "
+            "Do not repeat it unless the user asks for it."
         )
     reason = _sentence(_shown(error.reason))
     return f"{_NOT_SENT} The call was not approved: {reason} Do not repeat it as it is."

@@ -36,6 +36,8 @@ class ModelCall:
     """What to answer without a call: the tools that ``search_tools`` found. Otherwise None."""
     shown_name: str = field(default="", repr=False)
     """What the model wrote as the name."""
+    asked: dict[str, Any] = field(default_factory=dict, repr=False)
+    """The arguments it gave for a tool that is not found; otherwise empty."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arguments", ModelArguments(self.arguments))

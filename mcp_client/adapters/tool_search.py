@@ -99,7 +99,7 @@ class ToolSearch:
         if raw.name != CALL:
             if raw.name not in names and raw.name not in self._tools:
                 problem = unknown_tool(raw.name, list(names), _ADVICE)
-                return ModelCall(raw.id, raw.name, {}, problem, None, raw.name)
+                return ModelCall(raw.id, raw.name, {}, problem, None, raw.name, arguments)
             # Models call by its own name what they have just read about.
             return self._call(raw, raw.name, arguments, problem, names)
         name = arguments.get("name")
@@ -120,8 +120,9 @@ class ToolSearch:
         name = names.get(wanted, wanted)
         if problem is None and name not in self._tools:
             problem = unknown_tool(wanted, list(names), _ADVICE)
-        given = arguments if problem is None else {}
-        return ModelCall(raw.id, name, given, problem, None, raw.name)
+        if problem is None:
+            return ModelCall(raw.id, name, arguments, None, None, raw.name)
+        return ModelCall(raw.id, name, {}, problem, None, raw.name, arguments)
 
     def _answer(self, query: Any) -> str:
         self._index.update(self._tools)

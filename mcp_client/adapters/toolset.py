@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, overload
 
 import anyio
 
+from ..catalog.call_context import NotAnObject
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, tools_of
 from ..connection.rpc import OnProgress
@@ -182,7 +183,7 @@ class Toolset:
         name = self.names.get(raw.name)
         if name is None:
             problem = unknown_tool(raw.name, list(self.names))
-            return ModelCall(raw.id, raw.name, {}, problem, None, raw.name)
+            return ModelCall(raw.id, raw.name, {}, problem, None, raw.name, arguments)
         undo = self._definitions[raw.name].undo
         if undo is not None and problem is None:
             arguments = undo.apply(arguments)
@@ -286,8 +287,10 @@ class Toolset:
         known = set(self.names.values())
         for call in calls if record is not None else ():
             if call.problem is not None:
-                kind = InvalidArguments if call.name in known else UnknownTool
-                await record(call.name, kind(call.problem), context)  # type: ignore[misc]
+                broken = call.name in known
+                given = NotAnObject() if broken else call.asked
+                error = (InvalidArguments if broken else UnknownTool)(call.problem)
+                await record(call.name, given, error, context)  # type: ignore[misc]
 
     def results(
         self, pairs: Iterable[tuple[ModelCall, Outcome]], *, max_chars: int = _MAX_CHARS

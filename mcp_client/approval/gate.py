@@ -291,8 +291,9 @@ class Gate:
     ) -> NoReturn:
         if type(answer) is Deny:
             reason = safe_text(answer.reason, 500)
-            told = {"source": answer.source, "by": answer.by, "rule": answer.rule}
-            raise request.refusal(f"{what}: {reason}", reason=reason, **told)
+            told = reason if answer.source == "gate" else ""
+            fields = {"source": answer.source, "by": answer.by, "rule": answer.rule, "told": told}
+            raise request.refusal(f"{what}: {reason}", reason=reason, **fields)
         reason = f"{who} answered {not_an_answer(answer)}"
         _log.warning("%s is refused: %s", _name_of(request), reason)
         raise request.refusal(reason, reason=reason)
@@ -303,7 +304,8 @@ class Gate:
         self._log_failure(request, who, error)
         if isinstance(error, NotStorable):  # a mistake of the host's, which no answer mends
             return ConfigError(error.message, server=request.server)
-        return request.refusal(f"{who} gave no answer ({reason})", reason=reason)
+        told = _TOLD.get(type(error), "")
+        return request.refusal(f"{who} gave no answer ({reason})", reason=reason, told=told)
 
     def _failure_reason(self, error: BaseException) -> str:
         match error:
@@ -398,6 +400,13 @@ class _Closed(Exception):
 
 class _Nested(Exception):
     """The hook made this call while it decided another."""
+
+
+_TOLD: dict[type[BaseException], str] = {
+    _NoAnswer: "there was no answer in time",
+    _Closed: "the session was closed",
+}
+"""``CallDenied.told`` of these; another failure concerns the program alone."""
 
 
 def _name_of(request: ApprovalRequest) -> str:

@@ -114,8 +114,10 @@ class ApprovalQueue:
         keep: float = _WEEK,
         limits: Limits | None = None,
     ) -> None:
-        """``decisions`` is the path of a file, or ``Decisions``. Of ``limits`` only ``pending``
-        counts. Raises ``ConfigError``."""
+        """``decisions`` is the path of a file or ``Decisions``, as ``FileState(...).decisions``: a
+        store that processes may share. With it, a call waits ``wait`` seconds, then
+        raises ``CallPending``, and its ticket stands for ``keep`` seconds. Of ``limits`` only
+        ``pending`` counts. Raises ``ConfigError``."""
         if limits is not None and not isinstance(limits, Limits):
             raise ConfigError(f"ApprovalQueue(limits={limits!r}): give Limits(pending=...)")
         self._most = (limits or Limits()).pending

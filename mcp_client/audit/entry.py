@@ -14,7 +14,7 @@ import anyio
 
 from ..approval.request import ApprovalRequest, Fact
 from ..approval.tool_call import ToolCall
-from ..catalog.call_context import CallOrigin
+from ..catalog.call_context import CallOrigin, NotAnObject
 from ..catalog.finding import Finding
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
@@ -429,6 +429,8 @@ class Entry:
         return "answered" if answered else "unknown"
 
     def _text(self, error: BaseException) -> str | None:
+        if isinstance(self._given, NotAnObject):
+            return "the arguments are not a JSON object"
         if isinstance(error, InvalidArguments | InvalidResult):
             return f"at {self._safe(error.path, 200) or 'the whole value'}"
         if not isinstance(error, McpError) or isinstance(error, _WITHOUT_TEXT):

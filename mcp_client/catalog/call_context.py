@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 __all__ = [
     "CallOrigin",
     "ModelArguments",
+    "NotAnObject",
     "context_from_json",
     "context_key",
     "context_text",
@@ -35,6 +36,10 @@ class ModelArguments(dict[str, Any]):
     itself, before a person is asked."""
 
     __slots__ = ()
+
+
+class NotAnObject:
+    """Stands in records for what a model gave as arguments and is no JSON object."""
 
 
 def context_key(context: Hashable) -> Hashable:

@@ -459,12 +459,14 @@ class Host(LibraryOfHost):
         entry = await self._tools.entry(name)
         return entry, await entry.server.usable()
 
-    async def _record_not_made(self, name: str, error: McpError, context: Hashable) -> None:
+    async def _record_not_made(
+        self, name: str, arguments: Any, error: McpError, context: Hashable
+    ) -> None:
         """Record a call that a model asked for and that cannot be made."""
         entry = self._entry(name)
         if entry is not None:
             error.server, name = entry.server.name, entry.tool_name
-        await self._options.record(name, None, context, error)
+        await self._options.record(name, arguments, context, error)
 
     async def _find_or_record(
         self, name: str, arguments: Any, cancel: CancelToken | None, context: Hashable

@@ -321,11 +321,13 @@ class Session(LibraryOfSession, SkillsOfSession):
         id, revision = self._caller._new_id(), rpc.era.revision
         return audit.library_read(id, kind, name, arguments, context=context, revision=revision)
 
-    async def _record_not_made(self, name: str, error: McpError, context: Hashable) -> None:
+    async def _record_not_made(
+        self, name: str, arguments: Any, error: McpError, context: Hashable
+    ) -> None:
         """Record a call that a model asked for and that cannot be made."""
         audit = self._setup.audit
         if audit is not None:
-            await audit.entry(self._caller._new_id(), name, None, context).failed(error)
+            await audit.entry(self._caller._new_id(), name, arguments, context).failed(error)
 
     def _new_skills(self) -> Skills:
         from ..extensions.skills import Skills

@@ -13,6 +13,7 @@ import pytest
 
 from mcp_client import (
     Allow,
+    ApprovalQueue,
     AuthError,
     CallDenied,
     CallPending,
@@ -30,6 +31,7 @@ from mcp_client import (
     ProtocolViolation,
     ServerError,
     StdioServer,
+    Timeouts,
     ToolCall,
     ToolResult,
     Unanswered,
@@ -188,6 +190,68 @@ async def test_a_model_is_told_all_that_is_wrong_with_its_arguments() -> None:
         )
     assert 'expected the property "m"' in text
     assert '; at /n: expected integer, got "two"' in text
+
+
+async def test_a_persons_edit_of_a_models_call_is_theirs_to_correct() -> None:
+    answers = [Allow(arguments={"n": "three"}), Allow(arguments={"n": 3})]
+    found: list[Any] = []
+    sent: list[Any] = []
+
+    def approve(call: ToolCall) -> Allow:
+        found.append([finding.kind for finding in call.findings])
+        return answers.pop(0)
+
+    def server(message: dict[str, Any]) -> Any:
+        if message["method"] == "tools/list":
+            schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+            return {"tools": [{"name": "count", "inputSchema": schema}]}
+        if message["method"] == "tools/call":
+            sent.append(message["params"]["arguments"])
+            return {"content": []}
+        return NotImplemented
+
+    async with opened(server, approval=approve) as session:
+        kit = chat.toolset(await session.list_tools())
+        await kit.run(session, chat.response([("1", "count", {"n": 2})]))
+    assert found == [[], ["broken_arguments"]]
+    assert sent == [{"n": 3}]
+
+
+async def _raises(call: ToolCall) -> Allow:
+    raise OSError("/srv/ana/secrets.txt")
+
+
+@pytest.mark.parametrize(
+    ("hook", "why"),
+    [
+        (lambda call: anyio.sleep_forever(), "no decision was given (there was no answer in time)"),
+        (_raises, "no decision was given (the program that asks for it failed)"),
+        (lambda call: None, "no decision was given (the program that asks for it failed)"),
+        (lambda call: Deny("not on Mondays"), "not on Mondays"),
+    ],
+    ids=["silent", "raises", "no answer", "a reason"],
+)
+async def test_a_model_is_told_why_a_call_was_not_approved(hook: Any, why: str) -> None:
+    async with opened(Server(), approval=hook, timeouts=Timeouts(approval=0.05)) as session:
+        kit = chat.toolset(await session.list_tools())
+        ((_, text),) = chat.answers(await kit.run(session, chat.response([("1", "echo", {})])))
+    assert text.startswith(f"Nothing was sent. The call was not approved: {why}.")
+
+
+async def test_a_model_is_told_that_a_question_was_withdrawn() -> None:
+    queue = ApprovalQueue()
+    async with opened(Server(), approval=queue) as session, anyio.create_task_group() as tasks:
+
+        async def withdraw() -> None:
+            async for pending in queue.changes():
+                if pending:
+                    queue.withdraw(pending[0].id)
+                    break
+
+        tasks.start_soon(withdraw)
+        kit = chat.toolset(await session.list_tools())
+        ((_, text),) = chat.answers(await kit.run(session, chat.response([("1", "echo", {})])))
+    assert "no decision was given (the question was withdrawn" in text
 
 
 async def test_options_reach_every_call() -> None:

@@ -128,6 +128,11 @@ async def test_what_a_model_asked_for_and_was_not_called_is_in_the_audit_once_ea
     assert sorted(found) == ["InvalidArguments", "UnknownTool", "ok"]
     assert {opened["context"] for opened, _ in found.values()} == {"ana"}
     assert found["UnknownTool"][0]["tool"] == "nothing_like_it"
+    assert found["UnknownTool"][0]["arguments"] == {"a": 1}
+    broken, closed = found["InvalidArguments"]
+    assert broken["arguments"] == "[NotAnObject]"
+    assert broken["arguments_digest"] is broken["arguments_bytes"] is None
+    assert closed["error"] == "the arguments are not a JSON object"
     assert found["InvalidArguments"][0]["tool"] == "t"
     assert found["InvalidArguments"][0]["server"] == "s"
     assert {found[name][1]["delivery"] for name in ("UnknownTool", "InvalidArguments")} == {

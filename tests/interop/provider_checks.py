@@ -381,7 +381,7 @@ def each_user_of_the_web_app_decides_their_own_calls_only() -> None:
                 group.start_soon(person, "ben", False, all_asked)
 
     anyio.run(run)
-    assert said["ana"].endswith("Alarm set for Oslo.")
+    assert "\nAlarm set for Oslo.\n" in said["ana"], said
     assert "the user said no" in said["ben"]
 
 
