@@ -367,7 +367,7 @@ async def _outcome(target: CallTarget, call: ModelCall, options: dict[str, Any])
     try:
         return await target.call_tool(call.name, call.arguments, **options)
     except McpError as error:
-        if isinstance(error, CallDenied) and error.source == "gate":  # the model is not told why
+        if isinstance(error, CallDenied) and error.source == "gate":  # the model is told less
             _log.warning("a call for a model was refused without a decision: %s", error)
         return error
     except Exception as error:  # noqa: BLE001 - the other calls have answers, and so has this one
