@@ -4,8 +4,9 @@ As those of a call (see ``record``), but ``tool`` is null, and a member named as
 request has its subject: ``skill`` the URI of its SKILL.md, ``start`` the command line or URL, and
 ``sampling`` the model that is asked for. In place of what is said of arguments, ``opened`` has the
 ``fingerprint``, and for a skill the number of its ``files`` and their ``bytes``; null where its
-content is dynamic or nothing was found out. Values that a project's file has itself for variables
-and headers are left out, but not their names.
+content is dynamic or nothing was found out. That of a start or a use of the model covers values
+that may be secret, and is there as an HMAC under the log's key, or a key of the process. Values
+that a project's file has itself for variables and headers are left out, but not their names.
 
 Loading a skill is closed when it is over: ``outcome`` is "ok" where it was verified and handed
 over. Reading another file of a skill that was loaded makes no record.
@@ -28,7 +29,7 @@ from ..approval.skill_request import SkillRequest
 from ..catalog.finding import Finding
 from ..errors import McpError
 from .entry import FACT, Entry, Recorder
-from .sinks import Record
+from .sinks import Digested, Record
 
 __all__ = ["RequestEntry"]
 
@@ -102,6 +103,8 @@ class RequestEntry(Entry):
             "revision": self._revision,
             "fingerprint": None if request is None else request.fingerprint,
         }
+        if self._kind != "skill" and request is not None:  # it covers values that may be secret
+            record["fingerprint"] = Digested(request.fingerprint or "", has_secrets=True)
         if self._kind == "skill":
             skill = request if isinstance(request, SkillRequest) else None
             record["files"] = None if skill is None or skill.dynamic else len(skill.files)

@@ -106,7 +106,7 @@ class Sink(ABC):
 
     def _finished(self, record: Record) -> Record:
         finished = dict(record)
-        for name in ("identity", "arguments_digest", "from", "to"):
+        for name in ("identity", "fingerprint", "arguments_digest", "from", "to"):
             if isinstance(finished.get(name), Digested | Identity):
                 finished[name] = finished[name].by(self.key)
         if "edited" in finished:
