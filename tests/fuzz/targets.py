@@ -322,7 +322,7 @@ def providers(data: bytes) -> None:
     for call in calls:
         assert type(call.id) is str
         assert type(call.name) is str
-        assert type(call.arguments) is dict
+        assert isinstance(call.arguments, dict)
         assert call.problem is None or (type(call.problem) is str and call.problem)
     answered = kit.results([(call, ConnectError("it is down")) for call in calls])
     json.dumps(answered).encode()

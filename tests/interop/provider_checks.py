@@ -197,7 +197,7 @@ def a_round_trip_through_openai_chat() -> None:
     sent = service.requests[1]["messages"]
     assert [one["role"] for one in sent] == ["user", "assistant", "tool", "tool"]
     assert [one.get("tool_call_id") for one in sent[2:]] == ["1", "2"]
-    assert sent[2]["content"].endswith("hello\n[image, image/png, 70 bytes]")
+    assert "hello\n[image, image/png, 70 bytes]\n[end " in sent[2]["content"]
     assert sent[3]["content"].startswith("The tool reported an error.")
     for one in messages[2:]:
         adapter("openai.types.chat", "ChatCompletionToolMessageParam").validate_python(one)
@@ -232,7 +232,8 @@ def a_round_trip_through_openai_responses() -> None:
     client.responses.create(model="m", input=[*items, *answers])
     sent = service.requests[1]["input"]
     assert [one.get("call_id") for one in sent] == [None, "1", "2", "1", "2"]
-    assert [part["type"] for part in sent[3]["output"]] == ["input_text", "input_image"]
+    parts = [part["type"] for part in sent[3]["output"]]
+    assert parts == ["input_text", "input_image", "input_text"]
     assert sent[4]["output"].startswith("The tool reported an error.")
     for one in answers:
         kind = adapter("openai.types.responses.response_input_item_param", "FunctionCallOutput")
@@ -270,7 +271,7 @@ def a_round_trip_through_anthropic() -> None:
     assert [one["role"] for one in sent] == ["user", "assistant", "user"]
     good, bad = sent[2]["content"]
     assert (good["tool_use_id"], bad["tool_use_id"]) == ("1", "2")
-    assert [part["type"] for part in good["content"]] == ["text", "image"]
+    assert [part["type"] for part in good["content"]] == ["text", "image", "text"]
     assert "is_error" not in good
     assert bad["is_error"] is True
     for block in (good, bad):

@@ -161,7 +161,7 @@ def test_servers_of_a_config_file_go_by_their_names(tmp_path: Path) -> None:
     named = ["--config", str(config)]
     assert "asks first" in shown("servers", *named, home=tmp_path)
     words = ["tools", "clock", *named]
-    asked: dict[str, Any] = {"answer": "y", "question": r"Start it\? "}
+    asked: dict[str, Any] = {"answer": "a", "question": r"Start it\? "}
     assert "get_current_time(" in shown(*words, home=tmp_path, **asked)
     assert "may start" in shown("servers", *named, home=tmp_path)
     call = ["call", "clock", "get_current_time", "timezone=UTC", "--allow", "clock__*", *named]
