@@ -199,14 +199,21 @@ async def test_handlers_answer_the_reference_server(transport: str) -> None:
         assert HERE.uri in (await session.call_tool("get-roots-list")).text
         await _visits(session, answers)
         token, steps = CancelToken(), {"duration": 60, "steps": 600}
+        under_way = anyio.Event()
+
+        async def note(progress: float, total: float | None, message: str | None) -> None:
+            under_way.set()
+
         async with anyio.create_task_group() as tasks:
 
             async def make() -> None:
                 with pytest.raises(CallCancelled, match="enough"):
-                    await session.call_tool("trigger-long-running-operation", steps, cancel=token)
+                    await session.call_tool(
+                        "trigger-long-running-operation", steps, cancel=token, on_progress=note
+                    )
 
             tasks.start_soon(make)
-            await session.ping()
+            await under_way.wait()
             token.cancel("enough")
         await session.ping()
 
