@@ -120,7 +120,7 @@ UNUSABLE = {
         '{"format": "mcp-client things", "version": 1, "things": {"a": {}, "a": {}}}',
         "the member 'a' appears twice",
     ),
-    "deep": ('{"things":' + "[" * 5000 + "]" * 5000 + "}", "nested too deep"),
+    "deep": ('{"things":' + "[" * 5000 + "]" * 5000 + "}", "cannot be used"),
 }
 
 
