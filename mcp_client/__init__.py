@@ -13,11 +13,11 @@ One folder a subject; imports go down this list only::
     extensions/  what goes beyond the core: each declared, each in files of its own
     handlers/    what a server may ask of the host: elicitation, sampling, roots; its log
     approval/    the gate every call passes: rules, remembered answers, the approval hook
+    state.py     where decisions, pins, tokens and the audit are kept: in memory, in a folder
     audit/       the record of every call, opened before it is decided, and how to verify it
     catalog/     what a server offers: tools, resources, prompts, their changes, trust, pins
     connection/  the live connection: establish it, one request and its response, deadlines
     auth/        OAuth for the HTTP transports: flows as plain generators inside httpx.Auth
-    state/       where decisions, pins and tokens are kept: in memory, in a folder, in a file
     validation/  arguments and results against their JSON Schemas, within bounds
     transports/  how messages travel; knows JSON-RPC, knows no MCP method
     protocol/    what the specification says; nothing there waits
@@ -152,9 +152,7 @@ if TYPE_CHECKING:
     from .session.connect import connect
     from .session.retry import Retry
     from .session.session import Session
-    from .state.base import State
-    from .state.folder import FileState
-    from .state.memory import MemoryState
+    from .state import FileState, MemoryState, State
     from .transports.http import HttpServer
     from .transports.memory import JsonRpcError, MemoryServer
     from .transports.replay import ReplayServer
@@ -318,9 +316,7 @@ __all__ = [
 ]
 
 _LATER = {
-    "state.memory": ("MemoryState",),
-    "state.folder": ("FileState",),
-    "state.base": ("State",),
+    "state": ("FileState", "MemoryState", "State"),
     "approval.decision": (
         "Allow",
         "ApprovalHook",

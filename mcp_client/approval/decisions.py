@@ -20,7 +20,7 @@ A yes with ``remember="session"`` is kept by the session (``session.decisions``)
 - without findings that were not there when the answer was given; drift from the ``pins`` is one.
 
 A no is never remembered. A decision that one process revokes is not used by the others from their
-next request on. A file is for its owner only (0600), see ``state.json_file``; what may contain a
+next request on. A file is for its owner only (0600), see ``runtime.json_file``; what may contain a
 secret (arguments, the words of a command, a URL's path and query) is in it only as a digest keyed
 with the store's own key. Tickets are the exception, because people have to see what waits: see
 ``tickets``.
@@ -49,8 +49,7 @@ from ..errors import ConfigError
 from ..protocol.canonical_json import plain
 from ..runtime.keyed_digest import digest_with, keyed
 from ..runtime.safe_text import safe_text
-from ..state.base import Object, State
-from ..state.memory import MemoryState
+from ..runtime.storage import MemoryStorage, Object, Storage
 from .request import KINDS, ApprovalRequest, RequestKind
 
 if TYPE_CHECKING:
@@ -219,18 +218,18 @@ class Decisions:
     file cannot be used: it has another format, or others than its owner may read or write it.
     """
 
-    def __init__(self, where: str | os.PathLike[str] | State | None = None) -> None:
+    def __init__(self, where: str | os.PathLike[str] | Storage | None = None) -> None:
         self.path: Path | None = None
         """The file, or None."""
         self._own: _Index | None = None
         """What is kept by this object alone: then a context may be any value."""
         if where is None:
-            self._state: State = MemoryState()
+            self._state: Storage = MemoryStorage()
             self._own = _Index(os.urandom(32), ())
-        elif isinstance(where, State):
+        elif isinstance(where, Storage):
             self._state = where
         else:
-            from ..state.json_file import JsonFile
+            from ..runtime.json_file import JsonFile
 
             file = JsonFile(where, "decisions", (_ROWS, "tickets", "keys"), _REMEDY)
             self._state, self.path = file, file.path

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ConfigError, NotPending
 from ..protocol.canonical_json import plain
 from ..runtime.process_id import is_alive, process_id
-from ..state.base import Object, State
+from ..runtime.storage import Object, Storage
 from .decision import Allow, Answer, Deny, Remember
 from .one_call import is_known
 from .request import ApprovalRequest
@@ -115,7 +115,7 @@ class Tickets:
     """The tickets of a state, by the key of their requests. Each method is atomic, also for other
     processes; a ticket that does not hold any more is as one that is not there."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: Storage) -> None:
         self._state = state
         self._last: tuple[Any, tuple[Ticket, ...]] | None = None
 

@@ -25,7 +25,7 @@ from ..protocol.www_authenticate import Challenge, parse_challenges, what_is_wan
 from ..runtime.event_loop import current
 from ..runtime.masking import mask, secrets_sent
 from ..runtime.pausable_clock import PausableClock
-from ..state.base import State
+from ..runtime.storage import Storage
 from ..transports.http_client import HttpClient
 from ..transports.http_server import origin_of, shown, taking_any_request
 from .store import MemoryTokens, TokenStore
@@ -70,7 +70,7 @@ class Authorization(httpx.Auth):
     def __init__(
         self,
         grant: Grant,
-        store: TokenStore | State | None = None,
+        store: TokenStore | Storage | None = None,
         client: httpx.AsyncClient | None = None,
         *,
         now: Callable[[], float] = time.time,

@@ -15,9 +15,9 @@ from types import ModuleType
 from typing import TypeVar
 
 from ..errors import ConfigError
+from ..runtime.json_file import JsonFile
+from ..runtime.storage import Change, Object, Storage
 from ..runtime.strict_json import read_json_object
-from ..state.base import Change, Object, State
-from ..state.json_file import JsonFile
 from .store import CLAIMS, KINDS, TokenStore, default_directory
 
 __all__ = ["KeyringTokens", "keyring_secret"]
@@ -55,14 +55,14 @@ class KeyringTokens(TokenStore):
         self, service: str = "mcp-client", *, claims: str | os.PathLike[str] | None = None
     ) -> None:
         path = default_directory() / "claims.json" if claims is None else Path(claims)
-        super().__init__(_KeyringState(service, path))
+        super().__init__(_KeyringStorage(service, path))
         self._service = service
 
     def __repr__(self) -> str:
         return f"KeyringTokens({self._service!r})"
 
 
-class _KeyringState(State):
+class _KeyringStorage(Storage):
     """An entry of the keyring for each object, and a file that says which there are.
 
     The file is also what writers of an entry lock: a keyring has no way to change one atomically.

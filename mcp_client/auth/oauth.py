@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
-from ..state.base import State
+from ..runtime.storage import Storage
 from .authorization_request import LoginOptions
 from .browser import Browser, OnUrl
 from .flow import Login, LoginRequest, authorize, client_authentication, refresh, revoke
@@ -68,7 +68,7 @@ class OAuth(Authorization):
         issuer: str | None = None,
         client_metadata_url: str | None = None,
         redirect_uri: str | None = None,
-        store: TokenStore | State | None = None,
+        store: TokenStore | Storage | None = None,
         on_url: OnUrl | None = None,
         headless: bool = False,
         client: httpx.AsyncClient | None = None,

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
 from ..errors import AuthError, ConfigError
-from ..state.base import State
+from ..runtime.storage import Storage
 from ..transports.http_client import shown
 from .browser import Browser
 from .discovery import DiscoveredServer, ServerMetadata, discover, same_issuer
@@ -82,7 +82,7 @@ class ClientOptions(TypedDict, total=False):
     """The only authorization server that may see the credentials."""
     scopes: Iterable[str] | None
     """None for those the server names."""
-    store: TokenStore | State | None
+    store: TokenStore | Storage | None
     """None for memory."""
     client: httpx.AsyncClient | None
     """Sends the requests to the authorization server; None for one of our own."""
@@ -294,7 +294,7 @@ class WorkloadIdentity(Authorization):
         assertion: Assertion,
         issuer: str | None = None,
         scopes: Iterable[str] | None = None,
-        store: TokenStore | State | None = None,
+        store: TokenStore | Storage | None = None,
         client: httpx.AsyncClient | None = None,
     ) -> None:
         service = ServiceClient.of(client_id or "", issuer=issuer, scopes=scopes)

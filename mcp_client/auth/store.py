@@ -9,7 +9,7 @@ OAuth(store=TokenStore(state))               # a State of yours; the same as sta
 A token file must be protected like a password. It has mode 0600, its directory must not be
 writable by others, both must belong to the user, and neither may be a symbolic link; otherwise it
 is refused, because somebody else may have read or placed it. (On Windows, only links are refused:
-a file is as private as its folder.) See ``state.json_file``.
+a file is as private as its folder.) See ``runtime.json_file``.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ import anyio.to_thread
 
 from ..errors import ConfigError
 from ..runtime.given_path import given_path
+from ..runtime.json_file import JsonFile
 from ..runtime.process_id import is_alive, process_id
-from ..state.base import Change, Object, State
-from ..state.json_file import JsonFile
-from ..state.memory import MemoryState
+from ..runtime.storage import Change, MemoryStorage, Object, Storage
 from .tokens import Key, Registration, Source, Token
 
 __all__ = ["KINDS", "FileTokens", "MemoryTokens", "TokenStore", "default_directory"]
@@ -47,8 +46,8 @@ class TokenStore:
 
     _clock: Callable[[], float] = time.time
 
-    def __init__(self, state: State) -> None:
-        if not isinstance(state, State):
+    def __init__(self, state: Storage) -> None:
+        if not isinstance(state, Storage):
             raise ConfigError(f"TokenStore({state!r}): give a State")
         self._state = state
 
@@ -57,7 +56,7 @@ class TokenStore:
         """From what ``OAuth(store=...)`` takes."""
         if isinstance(store, TokenStore):
             return store
-        if isinstance(store, State):
+        if isinstance(store, Storage):
             return TokenStore(store)
         raise ConfigError(f"store={store!r}: give FileTokens(), KeyringTokens(), or a State")
 
@@ -173,7 +172,7 @@ class MemoryTokens(TokenStore):
     """Keeps tokens for as long as this object lives. Sessions that are given it share them."""
 
     def __init__(self) -> None:
-        super().__init__(MemoryState())
+        super().__init__(MemoryStorage())
 
     def __repr__(self) -> str:
         return f"<MemoryTokens: {len(self._state.list(TOKENS))} tokens>"

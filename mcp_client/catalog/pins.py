@@ -16,7 +16,7 @@ longer has the server, or has it for another URL. What happens then is the polic
 - "accept": the file follows the server; the difference is among the list's findings, once.
 
 The file is made for code review: JSON, sorted, one value a line, ASCII, so that invisible
-characters are visible. See ``state.json_file``; a file that other users may write is refused.
+characters are visible. See ``runtime.json_file``; a file that other users may write is refused.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ..errors import CallDenied, ConfigError
+from ..runtime.json_file import JsonFile
 from ..runtime.keyed_digest import keyed
 from ..runtime.known_secrets import KnownSecrets
 from ..runtime.safe_text import safe_text
-from ..state.base import Object, State
-from ..state.json_file import JsonFile
+from ..runtime.storage import Object, Storage
 from .drift import Drift
 from .finding import Finding
 from .fingerprint import fingerprint_of, fingerprinted
@@ -111,7 +111,7 @@ class Pins:
 
     def __init__(
         self,
-        where: str | os.PathLike[str] | State,
+        where: str | os.PathLike[str] | Storage,
         *,
         policy: Policy = "ask",
         create: bool = True,
@@ -126,7 +126,7 @@ class Pins:
             raise ConfigError(f"Pins(policy={policy!r}): give 'ask', 'refuse' or 'accept'")
         if type(create) is not bool:
             raise ConfigError(f"Pins(create={create!r}): give True or False")
-        if not isinstance(where, State):
+        if not isinstance(where, Storage):
             where = JsonFile(where, "lock file", (_PINS, "keys"), _REMEDY, private=False)
         self._state = where
         self.policy = policy

@@ -25,7 +25,7 @@ from .exits import UsageError
 from .output import note, print_json, print_text
 
 if TYPE_CHECKING:
-    from ..state.folder import FileState
+    from ..state import FileState
 
 __all__ = ["desk", "state_of_running_desk"]
 
@@ -56,7 +56,7 @@ async def desk(options: argparse.Namespace) -> int:
 
 def state_of_running_desk() -> FileState | None:
     """Where the desk that runs looks for calls; None where there is none."""
-    from ..state.folder import FileState
+    from ..state import FileState
     from .state_folder import state_file
 
     try:

@@ -11,7 +11,7 @@ from .exits import UsageError
 
 if TYPE_CHECKING:
     from ..approval.decisions import Decisions
-    from ..state.folder import FileState
+    from ..state import FileState
 
 __all__ = ["decisions_of", "state_file", "state_of"]
 
@@ -28,7 +28,7 @@ def state_file(name: str) -> Path:
 
 def state_of(options: argparse.Namespace) -> FileState:
     """That of ``--state``, else the user's state folder."""
-    from ..state.folder import FileState
+    from ..state import FileState
 
     return FileState(options.state or _folder())
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..audit import AuditTo, OnAuditFailure, Redaction
     from ..catalog.pins import Pins
     from ..handlers.handlers import Handlers
-    from ..state.base import State
+    from ..state import State
 
 __all__ = ["HostOptions", "SharedOptions", "logs_of"]
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..audit import Audit, AuditTo, OnAuditFailure, Redaction
     from ..catalog.pins import Pins
     from ..handlers.handlers import Handlers
-    from ..state.base import State
+    from ..state import State
     from ..transports.http import HttpServer
     from ..transports.memory import ServerInProcess
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..approval.decisions import Decisions
-from ..state.base import State, state_of
+from ..state import State, state_of
 from .task_ledger import PROCESS_LEDGER, StateLedger, TaskLedger
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..errors import McpError
 
 if TYPE_CHECKING:
-    from ..state.base import State
+    from ..state import State
 
 __all__ = ["PROCESS_LEDGER", "ProcessLedger", "StateLedger", "TaskLedger"]
 

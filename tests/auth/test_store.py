@@ -23,7 +23,7 @@ from keyring.backend import KeyringBackend
 from keyring.backends.fail import Keyring as NoKeyring
 
 from mcp_client import ConfigError, FileState, MemoryState, OAuth, State
-from mcp_client.auth.keyring_store import KeyringTokens, _KeyringState
+from mcp_client.auth.keyring_store import KeyringTokens, _KeyringStorage
 from mcp_client.auth.store import FileTokens, MemoryTokens, TokenStore
 from mcp_client.auth.tokens import Key, Registration, Source, Token
 from tests.properties import examples
@@ -533,7 +533,7 @@ class TestKeyringState(StateContract):
 
     @pytest.fixture
     def address(self, entries: Entries, home: Path) -> str:
-        self.opener = lambda address: _KeyringState("contract", Path(address))
+        self.opener = lambda address: _KeyringStorage("contract", Path(address))
         return str(home / "claims.json")
 
 

@@ -27,7 +27,7 @@ from typing import Any
 
 import pytest
 
-from mcp_client import State
+from mcp_client.runtime.storage import Storage
 
 __all__ = ["SharedStateContract", "StateContract", "killed_writers", "open_by_name", "run_together"]
 
@@ -41,7 +41,7 @@ OBJECTS: list[dict[str, Any]] = [
 
 
 class StateContract:
-    opener: Callable[[str], State] | str
+    opener: Callable[[str], Storage] | str
     kind = KIND
     other = "others"
 
@@ -50,16 +50,16 @@ class StateContract:
         return str(tmp_path / "state")
 
     @pytest.fixture
-    def state(self, address: str) -> State:
+    def state(self, address: str) -> Storage:
         return self.open(address)
 
-    def open(self, address: str) -> State:
+    def open(self, address: str) -> Storage:
         opener = self.opener
         return open_by_name(opener, address) if isinstance(opener, str) else opener(address)
 
     # -------------------------------------------------------------- get, change, list
 
-    def test_what_is_not_there_is_none_and_asking_changes_nothing(self, state: State) -> None:
+    def test_what_is_not_there_is_none_and_asking_changes_nothing(self, state: Storage) -> None:
         before = state.stamp(self.kind)
         assert state.get(self.kind, "a") is None
         assert state.list(self.kind) == {}
@@ -91,7 +91,7 @@ class StateContract:
             given, sort_keys=True
         )
 
-    def test_a_change_gets_what_is_there_and_puts_what_it_returns(self, state: State) -> None:
+    def test_a_change_gets_what_is_there_and_puts_what_it_returns(self, state: Storage) -> None:
         seen: list[Any] = []
 
         def count(found: dict[str, Any] | None) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class StateContract:
         assert state.change(self.kind, "a", lambda found: None) is None
         assert state.get(self.kind, "a") is None
 
-    def test_a_change_that_raises_changes_nothing(self, state: State) -> None:
+    def test_a_change_that_raises_changes_nothing(self, state: Storage) -> None:
         state.change(self.kind, "a", lambda found: {"n": 1})
         before = state.stamp(self.kind)
 
@@ -123,13 +123,13 @@ class StateContract:
         assert state.change(self.kind, "a", lambda found: {"n": 3}) == {"n": 3}
 
     @pytest.mark.parametrize("odd", [{"a": float("nan")}, {"a": object()}, {"a": {1, 2}}])
-    def test_what_is_not_json_is_not_kept(self, odd: dict[str, Any], state: State) -> None:
+    def test_what_is_not_json_is_not_kept(self, odd: dict[str, Any], state: Storage) -> None:
         state.change(self.kind, "a", lambda found: {"n": 1})
         with pytest.raises((TypeError, ValueError)):
             state.change(self.kind, "a", lambda found: odd)
         assert state.get(self.kind, "a") == {"n": 1}
 
-    def test_what_a_caller_does_to_an_object_it_got_changes_nothing(self, state: State) -> None:
+    def test_what_a_caller_does_to_an_object_it_got_changes_nothing(self, state: Storage) -> None:
         given = {"list": [1]}
         returned = state.change(self.kind, "a", lambda found: given)
         given["list"].append(2)
@@ -139,7 +139,7 @@ class StateContract:
             each["list"].append(3)
         assert state.get(self.kind, "a") == {"list": [1]}
 
-    def test_kinds_are_apart(self, state: State) -> None:
+    def test_kinds_are_apart(self, state: Storage) -> None:
         state.change(self.kind, "a", lambda found: {"n": 1})
         state.change(self.other, "a", lambda found: {"n": 2})
         assert state.get(self.kind, "a") == {"n": 1}
@@ -148,7 +148,7 @@ class StateContract:
         assert state.get(self.kind, "a") == {"n": 1}
 
     def test_several_are_removed_at_once_and_those_that_are_not_there_already_are(
-        self, state: State
+        self, state: Storage
     ) -> None:
         for key in "abc":
             state.change(self.kind, key, lambda found: {"n": 1})
@@ -163,7 +163,7 @@ class StateContract:
     # ------------------------------------------------------------------------ stamps
 
     def test_a_stamp_is_the_same_until_something_was_changed_and_never_again(
-        self, state: State
+        self, state: Storage
     ) -> None:
         seen = []
         for n in range(30):  # quicker than the clock of a file system ticks
@@ -192,7 +192,7 @@ class StateContract:
     def test_threads_that_change_one_object_lose_nothing(self, address: str) -> None:
         states = [self.open(address) for _ in range(4)]
 
-        def write(state: State) -> None:
+        def write(state: Storage) -> None:
             for _ in range(25):
                 state.change(self.kind, "a", lambda found: {"n": (found or {"n": 0})["n"] + 1})
 

@@ -27,6 +27,7 @@ from mcp_client import (
 from mcp_client.approval.tickets import Ticket
 from mcp_client.auth.store import TOKENS
 from mcp_client.auth.tokens import Key
+from mcp_client.runtime.storage import Storage
 from tests.desk import call_of
 from tests.state.contract import killed_writers, run_together
 
@@ -75,7 +76,7 @@ class Kept:
 
     def tokens(self, path: Path, is_folder: bool) -> None:
         store = FileState(path).tokens if is_folder else FileTokens(path)
-        state: State = store._state
+        state: Storage = store._state
 
         def write(n: int) -> None:
             key = Key("issuer", "resource", f"c{n % SLOTS}-{n // 1_000}")

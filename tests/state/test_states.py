@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mcp_client import ConfigError, FileState, MemoryState, State
+from mcp_client.auth.tokens import Key, Token
 from mcp_client.runtime import atomic_file
-from mcp_client.state.base import state_of
-from mcp_client.state.json_file import JsonFile
+from mcp_client.runtime.json_file import JsonFile
+from mcp_client.runtime.storage import Change, Object
+from mcp_client.state import state_of
 from tests.state.contract import KIND, SharedStateContract, StateContract
 
 pytestmark = pytest.mark.usefixtures("folder_way")
@@ -31,6 +35,52 @@ class TestMemoryState(StateContract):
 
 class TestFileState(SharedStateContract):
     opener = "mcp_client:FileState"
+
+
+class DictState(State):
+    """What a host writes for an engine of its own: four methods."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str], str] = {}
+        self.changes = 0
+        self.lock = threading.Lock()
+
+    def get(self, kind: str, key: str) -> Object | None:
+        return json.loads(self.kept.get((kind, key), "null"))  # type: ignore[no-any-return]
+
+    def change(self, kind: str, key: str, function: Change) -> Object | None:
+        with self.lock:
+            before = self.kept.get((kind, key), "null")
+            after = json.dumps(function(json.loads(before)), allow_nan=False)
+            self.kept[kind, key] = after
+            self.changes += after != before
+            return self.get(kind, key)
+
+    def list(self, kind: str) -> dict[str, Object]:
+        with self.lock:
+            kept = [key for kind_, key in self.kept if kind_ == kind]
+        found = {key: self.get(kind, key) for key in kept}
+        return {key: each for key, each in found.items() if each is not None}
+
+    def stamp(self, kind: str) -> int:
+        return self.changes
+
+
+class TestStateOfOnesOwn(StateContract):
+    @pytest.fixture
+    def address(self) -> str:
+        state = DictState()
+        self.opener = lambda address: state
+        return ""
+
+    async def test_it_hands_out_what_any_state_does(self) -> None:
+        state = DictState()
+        assert state.decisions.list() == ()
+        assert state.pins.read() == {}
+        assert state.audit is None
+        key = Key("https://issuer.example", "https://mcp.example/", "client")
+        await state.tokens.save(key, Token("secret"))
+        assert await state.tokens.load(key) == Token("secret")
 
 
 class TestJsonFile(SharedStateContract):

@@ -1,21 +1,22 @@
-"""What a state is: JSON objects, each found by its kind and its key, and changed one at a time.
+"""JSON objects, each found by its kind and its key, and changed one at a time; in memory, too.
 
-Decisions, pins and tokens are kept in a state and ask no more of it than the four methods here. To
-keep them elsewhere, derive a class from ``State``, and hold it to ``tests/state/contract.py``.
+Decisions, pins, tokens and their like are kept in a ``Storage`` and ask no more of it than the
+four methods here. ``json_file`` has one in a file; ``mcp_client.state`` has what users are given.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeAlias
 
 from ..errors import ConfigError
-from .stores import Stores
 
-__all__ = ["Change", "Object", "State", "state_of"]
+__all__ = ["Change", "MemoryStorage", "Object", "Storage"]
 
 Object: TypeAlias = dict[str, Any]
 """A JSON object: its values are what ``json.loads`` gives."""
@@ -24,9 +25,9 @@ _SECRETS = "keys"
 _SECRET = re.compile(r"[0-9a-f]{64}")
 
 
-class State(Stores, ABC):
+class Storage(ABC):
     """Keeps JSON objects. Every method may be called from any thread, and by many processes that
-    share the state; each raises ``ConfigError`` where the state cannot be used.
+    share the storage; each raises ``ConfigError`` where it cannot be used.
 
     A kind is a word of ``a`` to ``z`` and ``_``; a key is any text. What a method returns is the
     caller's own, and changing it changes nothing that is kept.
@@ -47,7 +48,7 @@ class State(Stores, ABC):
         ``function`` gets None where there is no object, and returns None for there to be none.
         Nothing else changes that object meanwhile, in any process. What it returned is kept once
         this method returns, whatever happens to the process or the machine. It may be called more
-        than once, uses no state itself, and where it raises nothing is changed.
+        than once, uses no storage itself, and where it raises nothing is changed.
         """
 
     @abstractmethod
@@ -60,7 +61,7 @@ class State(Stores, ABC):
         for before every tool call."""
 
     def remove(self, kind: str, keys: Iterable[str]) -> None:
-        """Let there be no objects with these keys. A state may do that faster than one by one."""
+        """Let there be no objects with these keys. A storage may do that faster than one by one."""
         for key in keys:
             self.change(kind, key, lambda found: None)
 
@@ -75,7 +76,7 @@ class State(Stores, ABC):
         return made
 
     def known_secret(self, name: str) -> bytes | None:
-        """The same, or None where it was never made."""
+        """The bytes that ``secret`` made for this name, or None where it never did."""
         found = self.get(_SECRETS, name)
         if found is None:
             return None
@@ -89,12 +90,47 @@ class State(Stores, ABC):
         return ConfigError(f"the {kind} of {self!r} cannot be used: {why}")
 
 
-def state_of(state: Any, option: str = "state") -> State | None:
-    """From what ``state=`` takes: a ``State``, the path of a folder, or None."""
-    if state is None or isinstance(state, State):
-        return state
-    if isinstance(state, str | os.PathLike):
-        from .folder import FileState
+class MemoryStorage(Storage):
+    """Keeps objects for as long as it lives."""
 
-        return FileState(state)
-    raise ConfigError(f"{option}={state!r}: give the path of a folder, or a State")
+    waits = False
+
+    def __init__(self) -> None:
+        self._kept: dict[str, dict[str, str]] = {}  # as text, which nobody can change in place
+        self._changes: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, {sum(map(len, self._kept.values()))} objects>"
+
+    def get(self, kind: str, key: str) -> Object | None:
+        return _read(self._kept.get(kind, {}).get(key))
+
+    def change(self, kind: str, key: str, function: Change) -> Object | None:
+        with self._lock:
+            kept = self._kept.setdefault(kind, {})
+            before = kept.get(key)
+            changed = function(_read(before))
+            after = None if changed is None else json.dumps(changed, allow_nan=False)
+            if after != before:
+                if after is None:
+                    del kept[key]
+                else:
+                    kept[key] = after
+                self._changes[kind] = self._changes.get(kind, 0) + 1
+            return _read(after)
+
+    def list(self, kind: str) -> dict[str, Object]:
+        with self._lock:
+            kept = dict(self._kept.get(kind, {}))
+        return {key: json.loads(text) for key, text in kept.items()}
+
+    def stamp(self, kind: str) -> Hashable:
+        return self._changes.get(kind, 0)
+
+
+def _read(text: str | None) -> Object | None:
+    if text is None:
+        return None
+    found: Object = json.loads(text)
+    return found

@@ -1,4 +1,4 @@
-"""A state in one file: what decisions, pins and tokens are kept in where they have a file alone.
+"""JSON objects in one file, as decisions, pins and tokens are kept where they have a file alone.
 
 The file is one JSON object, sorted and in ASCII, an object of objects for each kind::
 
@@ -9,7 +9,7 @@ The file is one JSON object, sorted and in ASCII, an object of objects for each 
       "keys": {"digest": {"key": "<64 hexadecimal digits>"}}
     }
 
-It is replaced as a whole, see ``runtime.atomic_file``: a crash leaves the old file or the new one.
+It is replaced as a whole, see ``atomic_file``: a crash leaves the old file or the new one.
 A file that this version did not write, and could therefore lose something of, is never replaced:
 one of another format or a newer version, or one that is cut off, is a ``ConfigError``.
 """
@@ -24,16 +24,16 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
-from ..runtime.atomic_file import OwnFile
-from ..runtime.strict_json import read_json_object
-from .base import Change, Object, State
+from .atomic_file import OwnFile
+from .storage import Change, Object, Storage
+from .strict_json import read_json_object
 
 __all__ = ["JsonFile"]
 
 _VERSION = 1
 
 
-class JsonFile(State):
+class JsonFile(Storage):
     """Keeps objects of the given ``kinds`` in a file.
 
     ``what`` is what the file is called in errors and in the file itself, ``remedy`` what is advised

@@ -1,0 +1,139 @@
+"""Where what outlasts a session is kept: in memory, in a folder, in whatever database a host has.
+
+```python
+state = FileState("state/")
+connect(server, state=state)                     # decisions, pins, tokens and the audit
+ApprovalQueue(decisions=state.decisions)         # one of them alone
+```
+
+To keep it elsewhere, derive a class from ``State`` with the four methods of ``FileState`` that read
+and change objects, and hold it to ``tests/state/contract.py``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Hashable, Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import ConfigError
+from .runtime.atomic_file import own_folder
+from .runtime.given_path import given_path
+from .runtime.json_file import JsonFile
+from .runtime.storage import Change, MemoryStorage, Object, Storage
+
+if TYPE_CHECKING:
+    from .approval.decisions import Decisions
+    from .audit.log_file import AuditLog
+    from .auth.store import TokenStore
+    from .catalog.pins import Pins
+
+__all__ = ["FileState", "MemoryState", "State", "state_of"]
+
+_KIND = re.compile(r"[a-z][a-z_]{0,60}")
+_REMEDY = "put back an older one, or delete it if it may be forgotten"
+
+
+class State(Storage):
+    """Keeps decisions, pins, tokens and the audit as JSON objects, each found by kind and key.
+
+    A state on another engine is a class with the methods ``get``, ``change``, ``list`` and
+    ``stamp``. Each may be called from any thread, and by many processes that share the state, and
+    raises ``ConfigError`` where the state cannot be used.
+    """
+
+    # Imported when they are asked for: a session with a state of its own seldom needs all four.
+
+    @cached_property
+    def decisions(self) -> Decisions:
+        """Remembered answers, confirmed starts and tickets, for ``connect(decisions=...)``."""
+        from .approval.decisions import Decisions
+
+        return Decisions(self)
+
+    @cached_property
+    def pins(self) -> Pins:
+        """Tool definitions as they were reviewed, for ``connect(pins=...)``."""
+        from .catalog.pins import Pins
+
+        return Pins(self)
+
+    @cached_property
+    def tokens(self) -> TokenStore:
+        """Tokens and clients of logins, for ``OAuth(store=...)``."""
+        from .auth.store import TokenStore
+
+        return TokenStore(self)
+
+    @cached_property
+    def audit(self) -> AuditLog | None:
+        """The record of every call, for ``connect(audit=...)``; None where the state has no place
+        for one."""
+        return None
+
+
+class MemoryState(MemoryStorage, State):
+    """Keeps everything but an audit in memory. Sessions and hosts that are given it share it."""
+
+
+class FileState(State):
+    """Keeps objects in files of a folder, which is made for its owner alone where it is missing.
+
+    ``path`` is the folder. Processes of one machine may share it. It is refused where others may
+    write it, or may read or write a file in it; no link to it or in it is followed.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.path = Path(given_path(folder, f"FileState({folder!r})")).expanduser().absolute()
+        self._files: dict[str, JsonFile] = {}
+
+    def __repr__(self) -> str:
+        return f"FileState({str(self.path)!r})"
+
+    def get(self, kind: str, key: str) -> Object | None:
+        return self._file(kind).get(kind, key)
+
+    def change(self, kind: str, key: str, function: Change) -> Object | None:
+        return self._file(kind).change(kind, key, function)
+
+    def remove(self, kind: str, keys: Iterable[str]) -> None:
+        self._file(kind).remove(kind, keys)
+
+    def list(self, kind: str) -> dict[str, Object]:
+        return self._file(kind).list(kind)
+
+    def stamp(self, kind: str) -> Hashable:
+        return self._file(kind).stamp(kind)
+
+    def unusable(self, kind: str, why: str) -> ConfigError:
+        return self._file(kind).unusable(kind, why)
+
+    @cached_property
+    def audit(self) -> AuditLog:
+        """The record of every call, for ``connect(audit=...)``: ``audit.jsonl`` in the folder."""
+        from .audit.log_file import AuditLog
+
+        own_folder(self.path)  # a log does not make its folder
+        return AuditLog(self.path / "audit.jsonl")
+
+    def _file(self, kind: str) -> JsonFile:
+        file = self._files.get(kind)
+        if file is None:
+            if not _KIND.fullmatch(kind):
+                raise ValueError(f"{kind!r} is no kind: give a word of a to z and _")
+            path, what = self.path / f"{kind}.json", f"state: {kind}"
+            file = JsonFile(path, what, [kind], _REMEDY, own_folder=True)
+            self._files[kind] = file
+        return file
+
+
+def state_of(state: Any, option: str = "state") -> State | None:
+    """From what ``state=`` takes: a ``State``, the path of a folder, or None."""
+    if state is None or isinstance(state, State):
+        return state
+    if isinstance(state, str | os.PathLike):
+        return FileState(state)
+    raise ConfigError(f"{option}={state!r}: give the path of a folder, or a State")
