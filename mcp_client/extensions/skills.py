@@ -42,7 +42,7 @@ from ..protocol.notifications import Topic
 from ..runtime.limits import Timeouts
 from ..runtime.safe_text import safe_text
 from .extension import SKILLS
-from .front_matter import BadYaml, front_matter, same
+from .front_matter import BadYaml, check_installed, front_matter, same
 from .skill import Skill, SkillReader
 from .skill_entry import SkillEntry
 
@@ -110,6 +110,7 @@ class Skills:
         timeout: float | Timeouts | None,
         context: Hashable,
     ) -> Skill:
+        check_installed()
         uri = self._uri_of(skill)
         _check_context(context)
         id = f"{self._origin}-skill-{next(self._numbers)}"
@@ -157,7 +158,8 @@ class Skills:
             load.sending()
         reader = SkillReader(entry, self._limits.skill_bytes, self._ask)
         traffic = None if load is None else load.traffic
-        text = _verified(entry, await reader.read("SKILL.md", timeout, traffic))
+        content = await reader.read("SKILL.md", timeout, traffic)
+        text = await in_thread(_verified, entry, content)  # seconds, where a server wants it so
         if self._pins is not None:
             keep = partial(self._pins.loaded, for_good=verdict.for_good)
             await write_down(

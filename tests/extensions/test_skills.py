@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -144,6 +145,21 @@ async def test_a_server_that_does_not_declare_skills_is_not_asked(declared: Any)
 
 
 # -------------------------------------------------------------------------- loading
+
+
+async def test_without_its_yaml_library_nobody_is_asked_and_nothing_is_fetched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, hook = SkillServer(), Asked()
+    async with connect(server.transport, approval=hook) as session:
+        (entry,) = await session.list_skills()
+        before = list(server.asked)
+        monkeypatch.setitem(sys.modules, "yaml", None)
+        for given in (entry, PDF):
+            with pytest.raises(ConfigError, match=r"mcp-client-host\[skills\]"):
+                await session.load_skill(given)
+    assert server.asked == before
+    assert hook.requests == []
 
 
 @pytest.mark.parametrize("blobs", [False, True])

@@ -415,7 +415,7 @@ TARGETS = {
     ),
     "skill": Target(
         skill,
-        ("extensions/front_matter.py", "extensions/yaml_scalars.py"),
+        ("extensions/front_matter.py",),
         (
             b"---\nname: x\nabout: >-\n  folded\n  text\n\nmore:\n  a: [1, 'b', \"c\\n\"]\n---\nB",
             b"---\r\nname: a b # c\r\nlist:\r\n  - 1.5e3\r\n  - {k: null, m: 0x1F}\r\n---\r\n",
