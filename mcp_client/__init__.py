@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from .catalog.tool import Hints, Tool, ToolList
     from .catalog.tool_traits import ToolUi
     from .catalog.watch import ListChanges, ListWatch, ResourceWatch, ToolChanges, ToolWatch
+    from .connection.call_options import Retry
     from .connection.cancellation import CancelToken
     from .desk.page import ApprovalPage
     from .desk.serve import Desk, serve_desk
@@ -150,7 +151,6 @@ if TYPE_CHECKING:
     from .runtime.limits import Limits, Timeouts
     from .runtime.safe_text import safe_text
     from .session.connect import connect
-    from .session.retry import Retry
     from .session.session import Session
     from .state import FileState, MemoryState, State
     from .transports.http import HttpServer
@@ -337,6 +337,7 @@ _LATER = {
         "Tool",
         "ToolList",
     ),
+    "connection.call_options": ("Retry",),
     "connection.cancellation": ("CancelToken",),
     "errors": (
         "AuditError",
@@ -394,7 +395,6 @@ _LATER = {
     ),
     "runtime.safe_text": ("safe_text",),
     "session.connect": ("connect",),
-    "session.retry": ("Retry",),
     "session.session": ("Session",),
     "transports.stdio": ("StdioServer",),
     "approval.queue": ("ApprovalQueue", "DecidedApproval", "PendingApproval", "PendingChanges"),

@@ -21,7 +21,7 @@ Where it is not said otherwise, a method here is the async one of the same name,
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
@@ -33,7 +33,6 @@ from .extensions.apps import App as AsyncApp
 from .extensions.skill import Skill as AsyncSkill
 from .extensions.tasks import Task as AsyncTask
 from .host.host import Host as AsyncHost
-from .host.naming import Naming
 from .host.options import HostOptions
 from .host.server_config import AnyServer, ServerConfig
 from .host.status import ServerStatus
@@ -345,12 +344,9 @@ class Host(_Blocking[AsyncHost]):
     def __init__(
         self,
         servers: Mapping[str, AnyServer | ServerConfig],
-        *,
-        naming: Naming = "prefix",
-        required: Iterable[str] = (),
         **options: Unpack[HostOptions],
     ) -> None:
-        self._hold(AsyncHost(servers, naming=naming, required=required, **options))
+        self._hold(AsyncHost(servers, **options))
 
     @classmethod
     def from_config(
@@ -361,7 +357,7 @@ class Host(_Blocking[AsyncHost]):
         scope: Scope | None = None,
         inputs: Mapping[str, str] | None = None,
         only: Collection[str] | None = None,
-        **options: Any,
+        **options: Unpack[HostOptions],
     ) -> Host:
         host = cls.__new__(cls)
         host._hold(

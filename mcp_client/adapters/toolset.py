@@ -10,17 +10,18 @@ import inspect
 import logging
 from collections.abc import Coroutine, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, overload
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, Unpack, cast, overload
 
 import anyio
 
 from ..catalog.call_context import NotAnObject
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, tools_of
-from ..connection.rpc import OnProgress
+from ..connection.call_options import CallOptions, check_call_options
 from ..errors import CallDenied, ConfigError, InvalidArguments, McpError, UnknownTool
+from ..runtime.blocking import Blocking
 from ..runtime.event_loop import in_event_loop
-from ..runtime.limits import Limits, Timeouts
+from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
 from .definitions import Definition, Dialect
 from .error_text import FAILED_HERE, explain
@@ -195,10 +196,8 @@ class Toolset:
         target: BlockingTarget,
         response: Any,
         *,
-        timeout: float | Timeouts | None = None,
-        on_progress: OnProgress | None = None,
         max_chars: int = _MAX_CHARS,
-        context: Hashable = None,
+        **options: Unpack[CallOptions],
     ) -> list[dict[str, Any]]: ...
 
     @overload
@@ -207,10 +206,8 @@ class Toolset:
         target: CallTarget,
         response: Any,
         *,
-        timeout: float | Timeouts | None = None,
-        on_progress: OnProgress | None = None,
         max_chars: int = _MAX_CHARS,
-        context: Hashable = None,
+        **options: Unpack[CallOptions],
     ) -> Coroutine[Any, Any, list[dict[str, Any]]]: ...
 
     def run(
@@ -218,10 +215,8 @@ class Toolset:
         target: CallTarget | BlockingTarget,
         response: Any,
         *,
-        timeout: float | Timeouts | None = None,
-        on_progress: OnProgress | None = None,
         max_chars: int = _MAX_CHARS,
-        context: Hashable = None,
+        **options: Unpack[CallOptions],
     ) -> list[dict[str, Any]] | Coroutine[Any, Any, list[dict[str, Any]]]:
         """Make the calls in ``response`` on ``target``, a ``Session`` or a ``Host``, all at once.
 
@@ -229,9 +224,8 @@ class Toolset:
         call. Every call passes the approval hook, and every call has exactly one answer: a
         refusal, an error and a timeout are answers that say what the model may do now. A call that
         cannot be made (no tool has that name, its arguments are not JSON) is in the audit as well.
-        The options
-        are those of ``call_tool``, for each call; ``max_chars`` limits the text of one answer, and
-        what is too much is left out of its middle.
+        ``max_chars`` limits the text of one answer, and what is too much is left out of its middle.
+        The other options are those of ``call_tool``, for each of the calls: see ``CallOptions``.
 
         It is awaited. With a session or host of ``mcp_client.sync`` it is not, as nothing is there:
         ``messages += kit.run(host, response)``.
@@ -240,8 +234,6 @@ class Toolset:
         sent; also for one of ``mcp_client.sync`` in code that an event loop runs, which it would
         block. After that only cancelling it raises, and that cancels all its calls.
         """
-        given = {"timeout": timeout, "on_progress": on_progress, "context": context}
-        options = {name: value for name, value in given.items() if value is not None}
         if not _blocks(target):
             return self._run(target, response, max_chars, options)
         if in_event_loop():
@@ -257,9 +249,10 @@ class Toolset:
         return found
 
     async def _run(
-        self, target: Any, response: Any, max_chars: int, options: dict[str, Any]
+        self, target: Any, response: Any, max_chars: int, options: CallOptions
     ) -> list[dict[str, Any]]:
-        _check(max_chars, **options)
+        _check(max_chars)
+        check_call_options(options)
         if target is not None:
             _check_target(target)
         limits: Limits = getattr(target, "_limits", _LIMITS)
@@ -363,9 +356,10 @@ def _copied(value: Any) -> Any:
     return [_copied(item) for item in value] if type(value) is list else value
 
 
-async def _outcome(target: CallTarget, call: ModelCall, options: dict[str, Any]) -> Outcome:
+async def _outcome(target: Any, call: ModelCall, options: CallOptions) -> Outcome:
     try:
-        return await target.call_tool(call.name, call.arguments, **options)
+        result: ToolResult = await target.call_tool(call.name, call.arguments, **options)
+        return result
     except McpError as error:
         if isinstance(error, CallDenied) and error.source == "gate":  # the model is told less
             _log.warning("a call for a model was refused without a decision: %s", error)
@@ -387,32 +381,14 @@ async def _side_by_side(make: Any, numbers: Sequence[int]) -> None:
         raise first from None
 
 
-def _check(
-    max_chars: object,
-    *,
-    timeout: float | Timeouts | None = None,
-    on_progress: object = None,
-    context: object = None,
-) -> None:
+def _check(max_chars: object) -> None:
     if type(max_chars) is not int or max_chars < 1:
         raise ConfigError(f"max_chars={max_chars!r}: give a whole number above 0")
-    if timeout is not None:
-        Timeouts().for_call(timeout)
-    if on_progress is not None and not callable(on_progress):
-        raise ConfigError(
-            f"on_progress={on_progress!r}: give a function of progress, total and message"
-        )
-    try:
-        hash(context)
-    except TypeError:
-        raise ConfigError(
-            f"context= is a {type(context).__name__} that has no hash: give a hashable value"
-        ) from None
 
 
 def _blocks(target: Any) -> bool:
     """Whether it is of ``mcp_client.sync``, and open."""
-    return type(target).__module__ == "mcp_client.sync" and callable(target.call_tool)
+    return isinstance(target, Blocking) and callable(cast("BlockingTarget", target).call_tool)
 
 
 def _check_target(target: object) -> None:

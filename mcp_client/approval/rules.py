@@ -60,6 +60,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from ..catalog.call_context import CallOrigin, same_context
 from ..catalog.finding import Finding
+from ..connection.call_options import check_context
 from ..errors import ConfigError
 from ..runtime.given_path import given_path
 from ..runtime.near_name import near
@@ -144,7 +145,7 @@ class Rule:
         _check_kind(self)
         constraints = _constraints("arguments", self.arguments)
         meta = _constraints("meta", self.meta)
-        _check_context(self.context)
+        check_context(self.context)
         if self.origin not in (None, "host", "app", "any"):
             raise ConfigError(f"origin {self.origin!r}: give 'host', 'app' or 'any'")
         said = {name for name, _ in self._says()} - {"kind"}
@@ -383,15 +384,6 @@ def _constraints(name: str, wanted: Any) -> Constraints:
         return Constraints(wanted)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None
-
-
-def _check_context(context: Any) -> None:
-    try:
-        hash(context)
-    except TypeError:
-        raise ConfigError(
-            f"context is a {type(context).__name__}: give a hashable value such as a text or tuple"
-        ) from None
 
 
 def _end_of(expires_at: Any) -> datetime | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from ..connection.call_options import ReadOptions, object_of
 from ..connection.rpc import Traffic
 from ..protocol import notifications as topics
 from ..protocol.content import ResourceLink
@@ -18,7 +19,7 @@ from .listed import Listed
 from .paged_list import ListSource, PagedEntries
 from .prompts import PromptResult, complete, get, prompt_list
 from .reading import FetchResult, ReadRequests
-from .resources import ResourceResult, linked, meta_of, read, resource_list, template_list, uri_of
+from .resources import ResourceResult, linked, read, resource_list, template_list, uri_of
 from .subscriptions import Subscriptions
 from .watch import ListChanges, ListWatch, ResourceWatch, compared_by
 
@@ -60,13 +61,12 @@ class Library:
     async def read_resource(
         self,
         uri: str,
-        timeout: float | Timeouts | None,
-        meta: Mapping[str, Any] | None,
+        options: ReadOptions,
         traffic: Traffic | None = None,
     ) -> ResourceResult:
         self._requests.require("resources")
         uri = uri_of(uri)
-        return await read(self._reader(timeout, meta, traffic), self._requests.server, uri)
+        return await read(self._reader(options, traffic), self._requests.server, uri)
 
     def linked(self, link: ResourceLink) -> str:
         """The URI of a link of this session. Raises ``InvalidArguments``."""
@@ -91,12 +91,11 @@ class Library:
         self,
         name: str,
         arguments: Mapping[str, str] | None,
-        timeout: float | Timeouts | None,
-        meta: Mapping[str, Any] | None,
+        options: ReadOptions,
         traffic: Traffic | None = None,
     ) -> PromptResult:
         self._requests.require("prompts")
-        reader, server = self._reader(timeout, meta, traffic), self._requests.server
+        reader, server = self._reader(options, traffic), self._requests.server
         return await get(reader, server, self._origin, name, arguments)
 
     async def complete(
@@ -117,13 +116,10 @@ class Library:
 
     # ----------------------------------------------------------------- private
 
-    def _reader(
-        self,
-        timeout: float | Timeouts | None,
-        meta: Mapping[str, Any] | None,
-        traffic: Traffic | None,
-    ) -> FetchResult:
-        return self._requests.reader(timeout, meta_of(meta), traffic)
+    def _reader(self, options: ReadOptions, traffic: Traffic | None) -> FetchResult:
+        meta = options.get("meta")
+        plain = None if meta is None else object_of("meta", meta)[0]
+        return self._requests.reader(options.get("timeout"), plain, traffic)
 
     def _changes(self, feature: str, listing: PagedEntries[T]) -> ListWatch[ListChanges[T]]:
         self._requests.require(feature)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ..connection.connection import Connection, session_ended
-from ..connection.rpc import REPEATABLE, CallOptions, RpcConnection, Traffic
+from ..connection.rpc import REPEATABLE, RequestOptions, RpcConnection, Traffic
 from ..errors import ConnectError, ConnectionLost, McpError, NotSent, ProtocolViolation
 from ..protocol.capabilities import may_offer
 from ..protocol.era import Complete
@@ -42,7 +42,7 @@ class RunWithInput(Protocol):
         method: str,
         fields: Mapping[str, Any],
         timeouts: Timeouts,
-        options: CallOptions,
+        options: RequestOptions,
     ) -> Awaitable[dict[str, Any]]: ...
 
 
@@ -82,7 +82,7 @@ class ReadRequests:
     async def page(self, method: str, fields: Mapping[str, Any]) -> Page:
         """One page of a list, within the session's default timeouts."""
         traffic = Traffic()
-        options = CallOptions(repeatable=True, traffic=traffic)
+        options = RequestOptions(repeatable=True, traffic=traffic)
         result = await self.ask(method, fields, self.context.timeouts, options)
         return Page(result, traffic.received)
 
@@ -91,7 +91,7 @@ class ReadRequests:
         method: str,
         fields: Mapping[str, Any],
         timeouts: Timeouts,
-        options: CallOptions = REPEATABLE,
+        options: RequestOptions = REPEATABLE,
     ) -> dict[str, Any]:
         """The result of a request that may not ask back: only calls and reads may."""
 
@@ -115,7 +115,7 @@ class ReadRequests:
     ) -> FetchResult:
         """For requests that may ask back, within the clocks and with the ``_meta`` given."""
         timeouts = self.context.timeouts.for_call(timeout)
-        options = CallOptions(meta=meta, repeatable=True, traffic=traffic)
+        options = RequestOptions(meta=meta, repeatable=True, traffic=traffic)
 
         async def read(method: str, fields: Mapping[str, Any]) -> dict[str, Any]:
             async def send(rpc: RpcConnection) -> dict[str, Any]:

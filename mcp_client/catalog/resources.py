@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import InvalidArguments, NotFound, ProtocolViolation, ServerError
-from ..protocol.canonical_json import NotJson, canonical_of, plain
 from ..protocol.content import ResourceLink
-from ..protocol.metadata import brief, check_meta
+from ..protocol.metadata import brief
 from ..protocol.resources import Resource, ResourceContents, ResourceTemplate, usable_uri
 from ..runtime.safe_text import safe_text
 from .listed import Rejected
@@ -27,7 +26,6 @@ __all__ = [
     "TEMPLATES",
     "ResourceResult",
     "linked",
-    "meta_of",
     "read",
     "resource_list",
     "template_list",
@@ -134,21 +132,6 @@ def uri_of(uri: object) -> str:
     if reason is not None:
         raise InvalidArguments(f"the uri {safe_text(uri, 80)!r} {reason}")
     return uri
-
-
-def meta_of(meta: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A caller's own ``_meta``, as plain JSON. Raises ``InvalidArguments`` or ``ConfigError``."""
-    if meta is None:
-        return None
-    if not isinstance(meta, Mapping):
-        raise InvalidArguments(f"meta is a {type(meta).__name__}: give a dict")
-    check_meta(meta)
-    try:
-        found: dict[str, Any] = plain(meta)
-        canonical_of(found)
-    except NotJson as error:
-        raise InvalidArguments(f"meta cannot be sent as JSON: {error}", path=error.path) from None
-    return found
 
 
 def linked(link: object, server: str, origin: str) -> str:

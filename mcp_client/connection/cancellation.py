@@ -20,10 +20,10 @@ from typing import Any
 import anyio
 from anyio.lowlevel import checkpoint
 
-from ..errors import CallCancelled, CallWithdrawn, ConfigError, McpError
+from ..errors import CallCancelled, CallWithdrawn, McpError
 from ..runtime.event_loop import Backend, being_cancelled
 
-__all__ = ["CancelToken", "check_cancel", "stop_if_cancelled"]
+__all__ = ["CancelToken", "stop_if_cancelled"]
 
 _LONGEST = 500
 
@@ -85,12 +85,6 @@ class CancelToken:
             else (CallWithdrawn, f"cancelled before it was sent: {self.reason}")
         )
         return kind(f"the call was {when}", reason=self.reason or "", server=server, tool=tool)
-
-
-def check_cancel(cancel: object) -> None:
-    """Raises ``ConfigError`` for what cannot be the option ``cancel`` of a call."""
-    if cancel is not None and not isinstance(cancel, CancelToken):
-        raise ConfigError(f"cancel={cancel!r}: give a CancelToken")
 
 
 async def stop_if_cancelled(token: CancelToken | None, before: int) -> None:

@@ -56,7 +56,7 @@ from .cancellation import CancelToken
 from .deadlines import RequestDeadline, RequestDeadlines
 from .tracing import Span, span
 
-__all__ = ["REPEATABLE", "CallOptions", "OnProgress", "RpcConnection", "Traffic", "server_error"]
+__all__ = ["REPEATABLE", "OnProgress", "RequestOptions", "RpcConnection", "Traffic", "server_error"]
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
 """Called with ``progress``, ``total`` and ``message`` of each progress notification.
@@ -99,7 +99,7 @@ class Traffic:
 
 
 @dataclass(slots=True)
-class CallOptions:
+class RequestOptions:
     """How one request is to be made. A call that takes rounds makes each of them so."""
 
     meta: Mapping[str, Any] | None = None
@@ -126,8 +126,8 @@ class CallOptions:
     """Whether the server is told with a notification when the request is given up."""
 
 
-_DEFAULT = CallOptions()
-REPEATABLE = CallOptions(repeatable=True)
+_DEFAULT = RequestOptions()
+REPEATABLE = RequestOptions(repeatable=True)
 
 
 class RpcConnection:
@@ -171,7 +171,7 @@ class RpcConnection:
         method: str,
         fields: Mapping[str, Any],
         timeouts: Timeouts,
-        options: CallOptions = _DEFAULT,
+        options: RequestOptions = _DEFAULT,
     ) -> Coroutine[Any, Any, Reading]:
         """Send a request and read its answer.
 
@@ -188,7 +188,7 @@ class RpcConnection:
         method: str,
         fields: Mapping[str, Any],
         timeouts: Timeouts,
-        options: CallOptions,
+        options: RequestOptions,
     ) -> Reading:
         """The same, traced; and sent again where the server is busy and that does no harm."""
         began, tries = self.clock.time(), 0
@@ -213,7 +213,7 @@ class RpcConnection:
         method: str,
         fields: Mapping[str, Any],
         timeouts: Timeouts,
-        options: CallOptions,
+        options: RequestOptions,
         traced: Span | None = None,
     ) -> Reading:
         id, exchange, started = await self._begin(method, fields, timeouts, options, traced)
@@ -273,7 +273,7 @@ class RpcConnection:
         method: str,
         fields: Mapping[str, Any],
         timeouts: Timeouts,
-        options: CallOptions,
+        options: RequestOptions,
         traced: Span | None,
     ) -> tuple[Id, Exchange, float]:
         """Send a request. Returns its id, its exchange, and when it began."""
@@ -319,7 +319,7 @@ class RpcConnection:
             self._give_up(id, options)
             raise
 
-    def _progress(self, options: CallOptions) -> _Progress:
+    def _progress(self, options: RequestOptions) -> _Progress:
         limit, on_progress = self._context.limits.notices, options.on_progress
         return _Progress(
             on_progress and ProgressNotifier(on_progress, self.server, limit, self._stats),
@@ -371,7 +371,7 @@ class RpcConnection:
             server=self.server,
         )
 
-    def _give_up(self, id: Id, options: CallOptions = _DEFAULT) -> None:
+    def _give_up(self, id: Id, options: RequestOptions = _DEFAULT) -> None:
         """Tell the server that the request is abandoned, unless closing the exchange does."""
         transport = self.transport
         reason = (None if options.cancel is None else options.cancel.reason) or _GAVE_UP

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, Unpack
 
 import anyio
 
@@ -28,8 +28,8 @@ from ..catalog.listed import Listed
 from ..catalog.resources import ResourceResult
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
+from ..connection.call_options import CallOptions, ReadOptions
 from ..connection.cancellation import CancelToken
-from ..connection.rpc import OnProgress
 from ..errors import (
     CallDenied,
     CallTimeout,
@@ -81,21 +81,10 @@ class ViewedServer(Protocol):
 
     async def list_resources(self, *, refresh: bool = False) -> Listed[Resource]: ...
 
-    async def read_resource(
-        self,
-        uri: str,
-        *,
-        timeout: float | Timeouts | None = None,
-        meta: Mapping[str, Any] | None = None,
-        context: Hashable = None,
-    ) -> ResourceResult: ...
+    async def read_resource(self, uri: str, **options: Unpack[ReadOptions]) -> ResourceResult: ...
 
     def _call_as_app(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None,
-        timeout: float | Timeouts | None,
-        *options: Any,
+        self, name: str, arguments: Mapping[str, Any] | None, options: CallOptions
     ) -> Awaitable[ToolResult]: ...
 
 
@@ -153,14 +142,7 @@ class App:
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
-        *,
-        timeout: float | Timeouts | None = None,
-        on_progress: OnProgress | None = None,
-        meta: Mapping[str, Any] | None = None,
-        validation: Literal["strict", "warn", "off"] | None = None,
-        cancel: CancelToken | None = None,
-        context: Hashable = None,
-        retry: Any = None,  # a ``Retry``, of a room above this one
+        **options: Unpack[CallOptions],
     ) -> ToolResult:
         """Call a tool of the view's own server, as ``Session.call_tool`` does, for the view.
 
@@ -169,17 +151,17 @@ class App:
         the server does not have.
         """
         self._check_open()
-        context = self.context if context is None else context
-        options = (on_progress, meta, validation, cancel, context, retry)
-        return await self._server._call_as_app(name, arguments, timeout, *options)
+        if options.get("context") is None:
+            options["context"] = self.context
+        return await self._server._call_as_app(name, arguments, options)
 
-    async def read_resource(
-        self, uri: str, *, timeout: float | Timeouts | None = None
-    ) -> ResourceResult:
+    async def read_resource(self, uri: str, **options: Unpack[ReadOptions]) -> ResourceResult:
         """Read a resource of the view's own server, as ``Session.read_resource`` does. Reading
         needs no approval."""
         self._check_open()
-        return await self._server.read_resource(uri, timeout=timeout, context=self.context)
+        if options.get("context") is None:
+            options["context"] = self.context
+        return await self._server.read_resource(uri, **options)
 
     def link(self, url: object) -> Address:
         """Where a URL leads that the view wants opened (``ui/open-link``): its host, and warnings,

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..connection.rpc import CallOptions, RpcConnection
+from ..connection.rpc import RequestOptions, RpcConnection
 from ..errors import (
     CallTimeout,
     ConnectError,
@@ -93,7 +93,7 @@ class CoreTaskRun(TaskRun):
     def _read(self, said: dict[str, Any]) -> TaskState:
         return replace(read_core_task(said, self.state.id), is_whole=True)
 
-    async def wait(self, timeouts: Timeouts, options: CallOptions, watch: Stopwatch) -> Any:
+    async def wait(self, timeouts: Timeouts, options: RequestOptions, watch: Stopwatch) -> Any:
         of_task, id = self._dispatcher.of_task, self.state.id
         if self.call is not None:
             of_task[id] = self.call
@@ -102,14 +102,14 @@ class CoreTaskRun(TaskRun):
         finally:
             of_task.pop(id, None)
 
-    async def _poll(self, timeouts: Timeouts, options: CallOptions, watch: Stopwatch) -> None:
+    async def _poll(self, timeouts: Timeouts, options: RequestOptions, watch: Stopwatch) -> None:
         before = self.state
         await super()._poll(timeouts, options, watch)
         if self.state is not before and self.state.status in (INPUT_REQUIRED, COMPLETED, FAILED):
             self._tell()
             await self._fetch(timeouts, options, watch)
 
-    async def _fetch(self, timeouts: Timeouts, options: CallOptions, watch: Stopwatch) -> None:
+    async def _fetch(self, timeouts: Timeouts, options: RequestOptions, watch: Stopwatch) -> None:
         """Ask for the result, and answer meanwhile what the server asks. Where none comes and the
         task may go on, the next poll tells how it is doing."""
         state = self.state

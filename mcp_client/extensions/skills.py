@@ -35,8 +35,9 @@ from ..catalog.reading import ReadRequests
 from ..catalog.resources import ResourceResult, read, uri_of
 from ..catalog.skill_pins import SkillPins
 from ..catalog.subscriptions import Subscriptions
+from ..connection.call_options import check_context
 from ..connection.rpc import Traffic
-from ..errors import ConfigError, InvalidArguments, NotSent, ServerError, SkillError
+from ..errors import InvalidArguments, NotSent, ServerError, SkillError
 from ..protocol.additions import declared_extensions
 from ..protocol.notifications import Topic
 from ..runtime.limits import Timeouts
@@ -112,7 +113,7 @@ class Skills:
     ) -> Skill:
         check_installed()
         uri = self._uri_of(skill)
-        _check_context(context)
+        check_context(context)
         id = f"{self._origin}-skill-{next(self._numbers)}"
         load = None if self._audit is None else self._audit.skill_load(id, uri, context)
         try:
@@ -323,12 +324,3 @@ def _verified(entry: SkillEntry, content: bytes) -> str:
             server=entry.server,
         ) from None
     return text
-
-
-def _check_context(context: Hashable) -> None:
-    try:
-        hash(context)
-    except TypeError:
-        raise ConfigError(
-            f"context is a {type(context).__name__}: give a hashable value such as a text or tuple"
-        ) from None

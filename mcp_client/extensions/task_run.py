@@ -24,7 +24,7 @@ import anyio
 
 from ..connection.cancellation import stop_if_cancelled
 from ..connection.connection import Connection
-from ..connection.rpc import CallOptions, RpcConnection, server_error
+from ..connection.rpc import RequestOptions, RpcConnection, server_error
 from ..errors import (
     CallCancelled,
     CallTimeout,
@@ -143,7 +143,7 @@ class TaskRun:
         """Whether the server has nothing left to cancel."""
         return self.gone or self.state.ended
 
-    async def wait(self, timeouts: Timeouts, options: CallOptions, watch: Stopwatch) -> Any:
+    async def wait(self, timeouts: Timeouts, options: RequestOptions, watch: Stopwatch) -> Any:
         """The result of the call, as the server gives it.
 
         Raises ``ServerError`` where the task failed; ``OutcomeUnknown`` where it was cancelled or
@@ -179,7 +179,7 @@ class TaskRun:
     async def refresh(self, timeouts: Timeouts) -> None:
         """Ask once how the task is doing."""
         rpc = await self._connection.live()
-        await self._poll(timeouts, CallOptions(repeatable=True, withdraws=False), Stopwatch(rpc))
+        await self._poll(timeouts, RequestOptions(repeatable=True, withdraws=False), Stopwatch(rpc))
 
     def _tell(self) -> None:
         """Each new message of the server's is a step of progress."""
@@ -236,7 +236,7 @@ class TaskRun:
             )
         return left
 
-    async def _poll(self, timeouts: Timeouts, options: CallOptions, watch: Stopwatch) -> None:
+    async def _poll(self, timeouts: Timeouts, options: RequestOptions, watch: Stopwatch) -> None:
         self._left(timeouts, watch)
         self._due = self._now() + max(self.state.interval, _AFTER_FAILURE)
         try:
@@ -265,7 +265,7 @@ class TaskRun:
         method: str,
         fields: dict[str, Any],
         timeouts: Timeouts,
-        options: CallOptions,
+        options: RequestOptions,
     ) -> dict[str, Any]:
         fields = {"taskId": self.state.id, **fields}
         reading = await rpc.request(method, fields, timeouts, options)
@@ -316,7 +316,7 @@ class TaskRun:
 
     # ------------------------------------------------------------------- questions
 
-    async def _answer(self, timeouts: Timeouts, options: CallOptions, watch: Stopwatch) -> None:
+    async def _answer(self, timeouts: Timeouts, options: RequestOptions, watch: Stopwatch) -> None:
         """Answer what the server asks and was not asked yet."""
         open = self.state.questions
         new = {key: asked for key, asked in open.items() if key not in self._answered}
@@ -338,7 +338,7 @@ class TaskRun:
         else:
             self._unsent = {}
 
-    async def _ask(self, new: dict[str, Any], options: CallOptions, watch: Stopwatch) -> None:
+    async def _ask(self, new: dict[str, Any], options: RequestOptions, watch: Stopwatch) -> None:
         self._rounds += 1
         most = self._context.limits.rounds
         round = InputRequired(new, None, {"inputRequests": new})
@@ -364,7 +364,7 @@ class TaskRun:
         """
         clocks = Timeouts(idle=_CANCEL, total=_CANCEL) if timeouts is None else timeouts
         try:
-            await self._request(rpc, "tasks/cancel", {}, clocks, CallOptions(withdraws=False))
+            await self._request(rpc, "tasks/cancel", {}, clocks, RequestOptions(withdraws=False))
         except McpError as error:
             if not (isinstance(error, ServerError) and error.code == _UNKNOWN):
                 raise hide_id(error, self.state.id) from _without(error.__cause__, self.state.id)

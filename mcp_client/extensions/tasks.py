@@ -17,7 +17,7 @@ import anyio
 
 from ..catalog.result import ToolResult
 from ..connection.connection import Connection
-from ..connection.rpc import CallOptions, OnProgress, RpcConnection, Traffic
+from ..connection.rpc import OnProgress, RequestOptions, RpcConnection, Traffic
 from ..errors import (
     CallTimeout,
     ConnectionLost,
@@ -102,7 +102,7 @@ class TaskCalls:
             self._waiting.discard(run)
 
     async def result(
-        self, run: TaskRun, timeouts: Timeouts, options: CallOptions, watch: Stopwatch
+        self, run: TaskRun, timeouts: Timeouts, options: RequestOptions, watch: Stopwatch
     ) -> dict[str, Any]:
         """The same, of a task that goes on where the wait ends before it."""
         calls, call = self._dispatcher.calls, run.call
@@ -115,7 +115,7 @@ class TaskCalls:
                 calls.pop(call.id, None)
 
     async def _until_closed(
-        self, run: TaskRun, timeouts: Timeouts, options: CallOptions, watch: Stopwatch
+        self, run: TaskRun, timeouts: Timeouts, options: RequestOptions, watch: Stopwatch
     ) -> dict[str, Any]:
         try:
             result: dict[str, Any] = await self._dispatcher.until_closed(
@@ -306,7 +306,7 @@ class Task:
         assert run is not None
         await self._ending().admit()
         watch = self._tasks.stopwatch()
-        options = CallOptions(
+        options = RequestOptions(
             on_progress=on_progress,
             traffic=self._ending().traffic,
             cancel_requests=cancel_requests(),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..connection.cancellation import stop_if_cancelled
-from ..connection.rpc import CallOptions, RpcConnection
+from ..connection.rpc import RequestOptions, RpcConnection
 from ..errors import CallTimeout, ConnectError, ConnectionLost, ProtocolViolation, ServerError
 from ..protocol.era import Complete, Era, ExtensionResult, InputRequired
 from ..runtime.limits import Limits, Timeouts, seconds_text
@@ -32,7 +32,7 @@ class InputRequest:
     method: str
     fields: Mapping[str, Any]
     timeouts: Timeouts
-    options: CallOptions
+    options: RequestOptions
     started: float
     """When, on the connection's clock."""
     paused: float = 0.0
@@ -55,7 +55,7 @@ class InputRequiredLoop:
         method: str,
         fields: Mapping[str, Any],
         timeouts: Timeouts,
-        options: CallOptions,
+        options: RequestOptions,
     ) -> dict[str, Any]:
         """Send a request that is not a call. Returns its result."""
         started = rpc.now()

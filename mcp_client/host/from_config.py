@@ -35,7 +35,7 @@ from .config import Config, load_config
 from .config_places import Scope
 from .config_problem import ConfigProblem
 from .config_start import Start
-from .options import logs_of
+from .options import HostOptions, logs_of
 from .server_config import ServerConfig, StartGate
 
 if TYPE_CHECKING:
@@ -69,11 +69,11 @@ def host_from_config(
     scope: Scope | None,
     inputs: Mapping[str, str] | None,
     only: Collection[str] | None,
-    options: dict[str, Any],
+    options: HostOptions,
 ) -> H:
     check_hook("confirm", confirm)
     kept = kept_in(options.get("state"), options.get("decisions"), None, options.get("audit"))
-    options |= {"state": kept.state, "decisions": kept.decisions}
+    options["state"], options["decisions"] = kept.state, kept.decisions
     if kept.audit is not None:
         options["audit"] = logs_of(kept.audit)
     config = load_config(path, scope=scope, inputs=inputs)

@@ -19,21 +19,19 @@ from ..catalog.listed import Listed
 from ..catalog.result import ToolResult
 from ..catalog.subscription import ChangeSignal
 from ..catalog.tool import Tool, ToolList
-from ..connection.cancellation import CancelToken, check_cancel, stop_if_cancelled
-from ..connection.rpc import OnProgress
+from ..connection.call_options import CallOptions, check_call_options
+from ..connection.cancellation import stop_if_cancelled
 from ..errors import ConfigError, ConnectError, McpError, UnknownTool
 from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import LoopEvent, cancel_requests, current
-from ..runtime.limits import Limits, Timeouts
+from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
-from ..session.retry import Retry
 from ..session.session import Session
-from ..session.tool_validation import Strictness
 from .changes import HostToolWatch
 from .directory import Entry
 from .gathering import gather
 from .library_of_host import LibraryOfHost
-from .naming import Names, Naming, naming_of
+from .naming import Names, naming_of
 from .options import HostOptions, SharedOptions
 from .server import HostedServer
 from .server_config import AnyServer, ServerConfig, StartGate
@@ -61,9 +59,6 @@ class Host(LibraryOfHost):
     def __init__(
         self,
         servers: Mapping[str, AnyServer | ServerConfig],
-        *,
-        naming: Naming = "prefix",
-        required: Iterable[str] = (),
         **options: Unpack[HostOptions],
     ) -> None:
         """``servers`` are by the name they go by from here on, each whatever ``connect`` takes or a
@@ -73,7 +68,8 @@ class Host(LibraryOfHost):
         The other options are those of ``connect``, for all servers, and described there:
         ``approval``, ``state``, ``decisions``, ``trusted``, ``audit``, ``audit_failure``,
         ``redaction``, ``pins``, ``validation``, ``argument_validation``, ``handlers``,
-        ``extensions``, ``timeouts``, ``limits``, ``retry`` and ``client_info``.
+        ``extensions``, ``timeouts``, ``limits``, ``retry`` and ``client_info``. ``record`` is a
+        folder, where the session of each server is written to ``NAME.jsonl``.
 
         Entering opens all servers side by side, but lazy ones. One that fails costs only its own
         tools, and is tried again later and later. One that is slow is waited for, up to ten
@@ -85,7 +81,8 @@ class Host(LibraryOfHost):
         if not isinstance(servers, Mapping):
             raise ConfigError(f"Host({type(servers).__name__}): give a mapping of names to servers")
         super().__init__(self._gather, self.session)
-        self._options = SharedOptions(dict(options))
+        naming, required = options.pop("naming", "prefix"), options.pop("required", ())
+        self._options = SharedOptions(options)
         self._events = StatusEvents(ChangeSignal())
         self._servers: dict[str, HostedServer] = {}
         self._names = Names(naming_of(naming), authority=self._authority)
@@ -112,7 +109,7 @@ class Host(LibraryOfHost):
         scope: Scope | None = None,
         inputs: Mapping[str, str] | None = None,
         only: Collection[str] | None = None,
-        **options: Any,
+        **options: Unpack[HostOptions],
     ) -> Host:
         """A host of the servers in a config file, each started only once that is allowed.
 
@@ -339,14 +336,7 @@ class Host(LibraryOfHost):
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
-        *,
-        timeout: float | Timeouts | None = None,
-        on_progress: OnProgress | None = None,
-        meta: Mapping[str, Any] | None = None,
-        validation: Strictness | None = None,
-        cancel: CancelToken | None = None,
-        context: Hashable = None,
-        retry: Retry | None = None,
+        **options: Unpack[CallOptions],
     ) -> ToolResult:
         """Call the tool of that qualified name, as ``Session.call_tool`` does.
 
@@ -356,20 +346,10 @@ class Host(LibraryOfHost):
         entry = self._entry(name)
         session = None if entry is None else entry.server.session
         if entry is None or session is None or session.closed:
-            entry, session = await self._find_or_record(name, arguments, cancel, context)
+            entry, session = await self._find_or_record(name, arguments, options)
         server = entry.server
         try:
-            result = await session.call_tool(
-                entry.tool_name,
-                arguments,
-                timeout=timeout,
-                on_progress=on_progress,
-                meta=meta,
-                validation=validation,
-                cancel=cancel,
-                context=context,
-                retry=retry,
-            )
+            result = await session.call_tool(entry.tool_name, arguments, **options)
         except UnknownTool as error:
             raise await self._tools.gone(name, error) from None
         except McpError as error:
@@ -383,33 +363,16 @@ class Host(LibraryOfHost):
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
-        *,
-        timeout: float | Timeouts | None = None,
-        on_progress: OnProgress | None = None,
-        meta: Mapping[str, Any] | None = None,
-        validation: Strictness | None = None,
-        cancel: CancelToken | None = None,
-        context: Hashable = None,
-        retry: Retry | None = None,
+        **options: Unpack[CallOptions],
     ) -> Task:
         """Call the tool of that qualified name and return as soon as its server has made a task of
         the call, as ``Session.start_tool`` does. Raises what ``call_tool`` raises.
 
         A saved task is resumed by the session of its server: ``host.session(task.server)``.
         """
-        entry, session = await self._find_or_record(name, arguments, cancel, context)
+        entry, session = await self._find_or_record(name, arguments, options)
         try:
-            return await session.start_tool(
-                entry.tool_name,
-                arguments,
-                timeout=timeout,
-                on_progress=on_progress,
-                meta=meta,
-                validation=validation,
-                cancel=cancel,
-                context=context,
-                retry=retry,
-            )
+            return await session.start_tool(entry.tool_name, arguments, **options)
         except UnknownTool as error:
             raise await self._tools.gone(name, error) from None
         except McpError as error:
@@ -469,11 +432,12 @@ class Host(LibraryOfHost):
         await self._options.record(name, arguments, context, error)
 
     async def _find_or_record(
-        self, name: str, arguments: Any, cancel: CancelToken | None, context: Hashable
+        self, name: str, arguments: Any, options: CallOptions
     ) -> tuple[Entry, Session]:
         """What a call needs. Raises what prevents it, which no session records in the audit."""
         self._check_open()
-        check_cancel(cancel)
+        check_call_options(options)
+        cancel = options.get("cancel")
         before = cancel_requests()
         try:
             if cancel is None:
@@ -490,5 +454,5 @@ class Host(LibraryOfHost):
             server = "" if known is None else known.server.name
             raise cancel._error(server, safe_text(name, 128), False)
         except McpError as error:
-            await self._options.record(name, arguments, context, error)
+            await self._options.record(name, arguments, options.get("context"), error)
             raise

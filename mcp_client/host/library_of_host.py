@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
+from ..connection.call_options import ReadOptions
 from ..errors import ConfigError
 from ..extensions.extension import SKILLS
 from ..runtime.limits import Timeouts
@@ -52,12 +53,11 @@ class LibraryOfHost:
         uri: str,
         *,
         server: str,
-        timeout: float | Timeouts | None = None,
-        context: Hashable = None,
+        **options: Unpack[ReadOptions],
     ) -> ResourceResult:
-        """The current contents of a resource of that server; ``context`` is whose read it is."""
+        """The current contents of a resource of that server, as ``Session.read_resource``."""
         session = await self._session_of(server)
-        return await session.read_resource(uri, timeout=timeout, context=context)
+        return await session.read_resource(uri, **options)
 
     async def get_prompt(
         self,
@@ -65,12 +65,11 @@ class LibraryOfHost:
         arguments: Mapping[str, str] | None = None,
         *,
         server: str,
-        timeout: float | Timeouts | None = None,
-        context: Hashable = None,
+        **options: Unpack[ReadOptions],
     ) -> PromptResult:
-        """The messages of a prompt of that server; ``context`` is whose read it is."""
+        """The messages of a prompt of that server, as ``Session.get_prompt``."""
         session = await self._session_of(server)
-        return await session.get_prompt(name, arguments, timeout=timeout, context=context)
+        return await session.get_prompt(name, arguments, **options)
 
     async def list_skills(self, *, refresh: bool = False) -> Listed[SkillEntry]:
         """The skills of all connected servers that have some; each says its ``.server``. Those of

@@ -6,25 +6,25 @@ What is one for all is made once: the state, the audit log, the lock file of pin
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import os
-from collections.abc import Callable, Hashable, Sequence
-from functools import cache
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
+from urllib.parse import quote
 
 from ..approval.decision import ApprovalHook, Policy
 from ..approval.decisions import Decisions
 from ..catalog.trust import Trust
+from ..connection.call_options import Retry, Strictness
 from ..errors import ConfigError, McpError
 from ..extensions.extension import Extension
 from ..protocol.capabilities import Implementation
+from ..runtime.given_path import given_path
 from ..runtime.limits import Limits, Timeouts
 from ..session.connect import connect
 from ..session.kept import kept_in
-from ..session.retry import Retry
 from ..session.session import Session
-from ..session.tool_validation import Strictness
+from .naming import Naming
 from .server_config import ServerConfig
 
 if TYPE_CHECKING:
@@ -35,13 +35,15 @@ if TYPE_CHECKING:
 
 __all__ = ["HostOptions", "SharedOptions", "logs_of"]
 
-_OF_ONE_SERVER = frozenset({"name", "revision", "record"})
-_OVERRIDES = ("trusted", "approval", "handlers", "timeouts", "limits", "validation")
-
 
 class HostOptions(TypedDict, total=False):
-    """The options of ``connect`` that hold for all servers of a host; see there."""
+    """The options of a host: ``naming`` is how its tools are called, ``required`` names the servers
+    without which entering raises, ``record`` is a folder with a file for each server's session. The
+    others are those of ``connect``, for all servers: see there."""
 
+    naming: Naming
+    required: Iterable[str]
+    record: str | os.PathLike[str] | None
     trusted: Trust
     approval: ApprovalHook | Policy | None
     audit: AuditTo | None
@@ -63,13 +65,13 @@ class HostOptions(TypedDict, total=False):
 class SharedOptions:
     """What a host was given, checked, with its stores made once."""
 
-    def __init__(self, options: dict[str, Any]) -> None:
-        known = _options_of_connect()
+    def __init__(self, options: HostOptions) -> None:
         for name in options:
-            if name in _OF_ONE_SERVER or name not in known:
+            if name not in HostOptions.__annotations__:
                 advice = "give it to ServerConfig(...)" if name == "revision" else "see connect"
                 raise TypeError(f"Host() has no option {name!r}: {advice}")
-        self._options = dict(options)
+        self._options: dict[str, Any] = {**options}
+        self._folder = _folder(self._options.pop("record", None))
         self._origin, self._numbers = os.urandom(4).hex(), itertools.count(1)
         given = map(options.get, ("state", "decisions", "pins", "audit"))
         kept = kept_in(*given)
@@ -91,11 +93,13 @@ class SharedOptions:
 
     def session(self, name: str, server: Any, config: ServerConfig) -> Session:
         """A session that is not open yet. Raises ``ConfigError``, which names the server."""
-        options = {**self._options, "revision": config.revision}
-        for option in _OVERRIDES:
-            value = getattr(config, option)
-            if value is not None:
-                options[option] = value
+        options = {**self._options, **config.options}
+        if server is not config.server:  # one that was made for it before, which records already
+            options.pop("record", None)
+        elif self._folder is not None:
+            options.setdefault(
+                "record", os.path.join(self._folder, f"{quote(name, safe='')}.jsonl")
+            )
         try:
             return connect(server, name=name, **options)._session
         except ConfigError as error:
@@ -118,10 +122,16 @@ class SharedOptions:
         await entry.failed(error)
 
 
-@cache
-def _options_of_connect() -> frozenset[str]:
-    parameters = inspect.signature(connect).parameters.values()
-    return frozenset(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
+def _folder(record: Any) -> str | None:
+    """The folder of records, which is made."""
+    if record is None:
+        return None
+    folder = given_path(record, f"record={record!r}")
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"record={folder!r} is no folder: {error.strerror or error}") from None
+    return folder
 
 
 def logs_of(audit: Any) -> Any:

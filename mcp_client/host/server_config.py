@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..approval.constraints import glob
 from ..approval.decision import ApprovalHook, Policy
 from ..catalog.trust import Trust
+from ..connection.call_options import Retry, Strictness
 from ..errors import ConfigError
+from ..extensions.extension import Extension
 from ..runtime.limits import Limits, Timeouts
-from ..session.tool_validation import Strictness
 from ..transports.base import Transport
 from ..transports.stdio import StdioServer
 
@@ -58,6 +60,11 @@ class ServerConfig:
     timeouts: Timeouts | None = None
     limits: Limits | None = None
     validation: Strictness | None = None
+    argument_validation: Strictness | None = None
+    extensions: Sequence[Extension] | None = None
+    retry: Retry | None = None
+    record: str | os.PathLike[str] | None = None
+    """A file that everything said on the session is written to."""
     revision: str = "auto"
     description: str | None = None
     """What the server is for, in the host's own words: for people, shown in its status."""
@@ -71,6 +78,19 @@ class ServerConfig:
         _check_server(self.server)
         if self.description is not None and not isinstance(self.description, str):
             raise ConfigError(f"ServerConfig(description={self.description!r}): give a text")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of ``connect`` that it sets."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {
+            name: value
+            for name, value in values.items()
+            if name not in _NOT_FOR_CONNECT and value is not None
+        }
+
+
+_NOT_FOR_CONNECT = frozenset({"server", "include", "exclude", "enabled", "lazy", "description"})
 
 
 def _check_server(server: AnyServer | ServerConfig) -> None:

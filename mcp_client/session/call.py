@@ -20,7 +20,7 @@ import itertools
 import json
 import math
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NewType
@@ -30,11 +30,13 @@ import anyio
 from ..approval.decision import Allow
 from ..approval.questions import write_down
 from ..approval.tool_call import ToolCall, new_call
+from ..catalog.call_context import CallOrigin
 from ..catalog.result import ToolResult
 from ..catalog.tools import Catalog
+from ..connection.call_options import CallOptions, check_call_options, object_of
 from ..connection.cancellation import CancelToken, stop_if_cancelled
 from ..connection.connection import Connection
-from ..connection.rpc import CallOptions, Traffic
+from ..connection.rpc import RequestOptions, Traffic
 from ..connection.tracing import call_span
 from ..errors import (
     CallDenied,
@@ -53,16 +55,7 @@ from ..runtime.limits import seconds_text
 from ..transports.base import PersonAsked
 from ..validation.worker_pool import WorkerPool
 from .call_state import CallState
-from .in_force import (
-    InForce,
-    changes,
-    check_audience,
-    check_options,
-    is_task,
-    not_fetched,
-    object_of,
-    was_out_of_date,
-)
+from .in_force import InForce, changes, check_audience, is_task, not_fetched, was_out_of_date
 from .setup import Setup
 from .started import EntryOfTask, StartedCall
 from .tool_validation import ToolValidation, arguments_finding, log_problem
@@ -104,34 +97,45 @@ class Caller:
         self._audit = setup.audit
         self._secrets = setup.secrets
         self._retry = setup.retry
-        self._most_approval = setup.timeouts.approval
+        self._timeouts = setup.timeouts
         self._address = lambda: connection.transport.address
         self.validation = ToolValidation(
             setup.argument_validation, setup.validation, setup.limits, workers
         )
-        self._origin = origin
+        self._origin, self._numbers = origin, itertools.count(1)
         self._tasks = tasks
-        self._numbers = itertools.count(1)
         self._backend = current()
+
+    def begin(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        options: CallOptions,
+        origin: CallOrigin = "host",
+    ) -> CallState:
+        """A call with these options, and the session's where they name none. ``run`` makes it.
+        Raises ``ConfigError`` for a wrong one."""
+        timeouts = check_call_options(options, self._timeouts) if options else self._timeouts
+        call = CallState(
+            name=name,
+            arguments=arguments,
+            origin=origin,
+            timeouts=timeouts,
+            on_progress=options.get("on_progress"),
+            meta=options.get("meta"),
+            validation=options.get("validation") or self.validation.results,
+            cancel=options.get("cancel"),
+            context=options.get("context"),
+            retry=options.get("retry") or self._retry,
+        )
+        if self._audit is not None:
+            call.id = self._new_id()
+            call.entry = self._audit.entry(call.id, name, arguments, call.context, origin)
+            call.traffic = call.entry.traffic
+        return call
 
     def run(self, call: CallState) -> Coroutine[Any, Any, ToolResult]:
         """Make a call: one attempt, or more where ``Retry`` permits them."""
-        if (
-            call.on_progress is not None
-            or call.meta is not None
-            or call.validation is not None
-            or call.cancel is not None
-            or call.context is not None
-            or call.retry is not None
-        ):
-            check_options(call)
-        call.validation = call.validation or self.validation.results
-        call.retry = call.retry or self._retry
-        if self._audit is not None:
-            call.id = self._new_id()
-            given = call.name, call.arguments, call.context, call.origin
-            call.entry = self._audit.entry(call.id, *given)
-            call.traffic = call.entry.traffic
         if call.cancel is not None:
             return self._run_until_cancelled(call, call.cancel)  # type: ignore[return-value]
         return self._run(call)  # type: ignore[return-value]  # None: if it hands over
@@ -183,7 +187,7 @@ class Caller:
                 frozen = await self._with_problem(call, frozen, arguments)
             if self._audit is not None:
                 await call.entry.open(frozen)
-            in_time = call.timeouts.approval < self._most_approval
+            in_time = call.timeouts.approval < self._timeouts.approval
             approve = self._approve_in_time if in_time else self._approve
             approved = await approve(call, frozen)
             if self._may_have_changed(now):
@@ -199,11 +203,7 @@ class Caller:
             if raw is None:
                 call.ending = self._ending(call, approved, now)
                 return None
-            result = self.read(raw, approved.tool.name)
-            if not (result.is_error or call.validation == "off" or call.plan.output is None):
-                result = await self.validation.checked(
-                    call.plan, result, call.validation or "strict", call.timeouts.validation
-                )
+            result = await self._checked(call, approved, raw)
         except BaseException as error:
             await self._failed(call, now, error)
             raise
@@ -324,7 +324,7 @@ class Caller:
 
     async def _approve_in_time(self, call: CallState, frozen: ToolCall) -> Approved:
         """The same, where the call may allow less time for it than the session."""
-        seconds = min(call.timeouts.approval, self._most_approval)
+        seconds = min(call.timeouts.approval, self._timeouts.approval)
         with anyio.move_on_after(seconds):
             return await self._approve(call, frozen)
         reason = f"none within {seconds_text(seconds)}, Timeouts(approval=...)"
@@ -359,7 +359,7 @@ class Caller:
         if rpc.mirrors and plan.mirrors is None:
             plan.mirrors = approved.tool.mirrors
         before = call.cancel_requests or 0
-        options = CallOptions(
+        options = RequestOptions(
             meta=None if approved.meta_json is None else json.loads(approved.meta_json),
             progress=True,
             on_progress=call.on_progress,
@@ -430,6 +430,13 @@ class Caller:
             except PersonAsked:
                 continue
 
+    async def _checked(self, call: CallState, approved: Approved, raw: Any) -> ToolResult:
+        """The result, checked against the definition that was in force when it was sent."""
+        result, plan, strictness = self.read(raw, approved.tool.name), call.plan, call.validation
+        if result.is_error or strictness == "off" or plan.output is None:
+            return result
+        return await self.validation.checked(plan, result, strictness, call.timeouts.validation)
+
     def read(self, raw: dict[str, Any], tool: str) -> ToolResult:
         if raw.get("isError"):  # what a server was given to keep secret is often in these
             raw = self._secrets.json(raw)
@@ -440,16 +447,9 @@ class Caller:
 
     def _ending(self, call: CallState, approved: Approved, now: InForce) -> StartedCall:
         """The steps that follow the end of a task."""
-
-        async def judged(raw: dict[str, Any]) -> ToolResult:
-            result = self.read(raw, approved.tool.name)
-            if result.is_error or call.validation == "off" or call.plan.output is None:
-                return result
-            strictness, seconds = call.validation or "strict", call.timeouts.validation
-            return await self.validation.checked(call.plan, result, strictness, seconds)
-
         call.entry = entry = EntryOfTask(call.entry)
-        return StartedCall(entry, judged, partial(self._failed, call, now))
+        checked = partial(self._checked, call, approved)
+        return StartedCall(entry, checked, partial(self._failed, call, now))
 
     # ---------------------------------------------------------------- failures
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from ..approval.one_call import OneCallApproval
 from ..catalog.call_context import CallOrigin
 from ..catalog.finding import Finding
+from ..connection.call_options import Retry, Strictness
 from ..connection.cancellation import CancelToken
 from ..connection.rpc import OnProgress, Traffic
 from ..connection.tracing import CallSpan
 from ..runtime.limits import Timeouts
 from .not_recorded import NotRecorded
-from .retry import Retry
-from .tool_validation import Strictness, ToolPlan
+from .tool_validation import ToolPlan
 
 if TYPE_CHECKING:
     from ..audit import Entry
@@ -27,21 +27,21 @@ __all__ = ["CallState"]
 _NOT_RECORDED = NotRecorded()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class CallState:
-    """One call while it is made: at first what ``call_tool`` was given."""
+    """One call while it is made: at first what ``call_tool`` was given, or the session's own."""
 
     name: str
     arguments: Mapping[str, Any] | None
+    origin: CallOrigin
+    """Who makes it; this alone is not given to ``call_tool``."""
     timeouts: Timeouts
     on_progress: OnProgress | None = None
     meta: Mapping[str, Any] | None = None
-    validation: Strictness | None = None
+    validation: Strictness
     cancel: CancelToken | None = None
     context: Hashable = None
     retry: Retry | None = None
-    origin: CallOrigin = "host"
-    """Who makes it; this alone is not given to ``call_tool``."""
     entry: Entry | NotRecorded = _NOT_RECORDED
     """Of this attempt, as are ``id``, ``traffic`` and ``findings``."""
     id: str = ""

@@ -14,6 +14,7 @@ from ..approval.gate import Answer, ApprovalHook, Gate, Policy
 from ..approval.memory import ApprovalMemory
 from ..approval.request import ApprovalRequest
 from ..catalog.trust import Trust, trust_of
+from ..connection.call_options import Retry, Strictness, check_strictness
 from ..errors import ConfigError
 from ..extensions.extension import Extension, declare
 from ..protocol.canonical_json import sha256
@@ -24,10 +25,8 @@ from ..runtime.limits import Limits, Timeouts
 from ..transports.base import Transport
 from ..transports.stdio import StdioServer, StdioTransport
 from .kept import kept_in
-from .retry import Retry
 from .session import Session
 from .setup import Setup
-from .tool_validation import Strictness, strictness_of
 
 if TYPE_CHECKING:
     from ..approval.decisions import Decisions
@@ -115,6 +114,10 @@ def connect(
 
     ``retry=Retry(...)`` attempts calls that failed again where that can do no harm.
 
+    ``timeouts=Timeouts(connect=30, idle=60, total=600)`` are the clocks, in seconds; ``limits`` are
+    bounds on what the server may send, ``Limits(tools=100, ...)``. ``client_info`` is what the
+    server is told of this program, ``Implementation("my-app", "1.0")``.
+
     ``record`` is a file that everything said on the session is written to, without secrets, so that
     ``ReplayServer(path)`` can play the server: see ``mcp_client.transports.recording``. An existing
     file is replaced.
@@ -190,8 +193,8 @@ def _check_texts(name: object, revision: object, results: object, arguments: obj
         raise ConfigError(
             f"revision={revision!r}: give one of {', '.join((*STATELESS, *HANDSHAKE))}, or 'auto'"
         )
-    strictness_of("validation", results)
-    strictness_of("argument_validation", "warn" if arguments is None else arguments)
+    check_strictness("validation", results)
+    check_strictness("argument_validation", "warn" if arguments is None else arguments)
 
 
 def _check_type(option: str, value: object, kind: type, example: str) -> None:

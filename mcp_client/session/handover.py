@@ -10,13 +10,13 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from ..catalog.tools import Catalog
+from ..connection.call_options import CallOptions
 from ..connection.connection import Connection
 from ..errors import ConfigError
 from ..extensions.tasks import Task, TaskCalls
 from ..handlers.dispatcher import Dispatcher
 from ..runtime.session_context import SessionContext
 from .call import Caller
-from .call_state import CallState
 from .not_recorded import NotRecorded
 from .saved_task import SavedTask, authorization_of
 from .setup import Setup
@@ -48,8 +48,11 @@ class Handover:
         self._held: WeakValueDictionary[str, Task] = WeakValueDictionary()
         """Tasks by ``SavedTask.digest``: one that is taken up again is the same."""
 
-    async def start(self, call: CallState) -> Task:
+    async def start(
+        self, name: str, arguments: Mapping[str, Any] | None, options: CallOptions
+    ) -> Task:
         """Make a call, and hand over the task that the server makes of it."""
+        call = self._caller.begin(name, arguments, options)
         await self._ledger.prepare()
         transport, salt = self._connection.transport, os.urandom(16)
         authorization = await authorization_of(transport, salt)

@@ -1,73 +1,33 @@
-"""What a call is made with: its options, and the definition and connection in force."""
+"""What a call is made with: the definition and the connection in force."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from ..catalog.call_context import CallOrigin
 from ..catalog.finding import Finding
 from ..catalog.tool import Tool
 from ..catalog.tools import Catalog
-from ..connection.cancellation import check_cancel
 from ..connection.connection import Connection, session_ended
 from ..connection.rpc import RpcConnection
 from ..errors import (
     CallTimeout,
-    ConfigError,
     ConnectError,
-    InvalidArguments,
     McpError,
     NotSent,
     OutcomeUnknown,
     ServerError,
 )
-from ..protocol.canonical_json import NotJson, json_object
 from ..protocol.era import Era
 from ..protocol.headers import HEADER_MISMATCH
-from ..protocol.metadata import check_meta
-from .retry import Retry
-from .tool_validation import strictness_of
-
-if TYPE_CHECKING:
-    from .call_state import CallState
 
 __all__ = [
     "InForce",
     "changes",
     "check_audience",
-    "check_context",
-    "check_options",
     "is_task",
     "not_fetched",
 ]
-
-
-def check_options(call: CallState) -> None:
-    """Raises ``ConfigError`` for an option of ``call_tool`` that is wrong in itself."""
-    if call.on_progress is not None and not callable(call.on_progress):
-        raise ConfigError(
-            f"on_progress={call.on_progress!r}: give a function of progress, total and message"
-        )
-    if isinstance(call.meta, Mapping):
-        check_meta(call.meta)
-    if call.validation is not None:
-        strictness_of("validation", call.validation)
-    check_cancel(call.cancel)
-    if call.retry is not None and not isinstance(call.retry, Retry):
-        raise ConfigError(f"retry={call.retry!r}: give Retry(attempts=...)")
-    check_context(call.context)
-
-
-def check_context(context: object) -> None:
-    try:
-        hash(context)
-    except TypeError:
-        raise ConfigError(
-            f"context= is a {type(context).__name__} that has no hash: give a hashable value, "
-            "such as a text or a tuple of texts"
-        ) from None
 
 
 def check_audience(tool: Tool, origin: CallOrigin) -> None:
@@ -133,19 +93,6 @@ def not_fetched(error: OutcomeUnknown) -> ConnectError:
         server=error.server,
         retryable=True,
     )
-
-
-def object_of(what: str, value: Any) -> tuple[dict[str, Any], str]:
-    """``value`` as a plain JSON object, and its canonical text."""
-    if not isinstance(value, Mapping):
-        advice = "give json.loads(...) of it" if isinstance(value, str | bytes) else "give a dict"
-        raise InvalidArguments(
-            f"{what} is a {type(value).__name__}: {advice}, which becomes a JSON object"
-        )
-    try:
-        return json_object(value)
-    except NotJson as error:
-        raise InvalidArguments(f"{what} cannot be sent as JSON: {error}", path=error.path) from None
 
 
 @dataclass(slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+from ..connection.call_options import ReadOptions
 from ..connection.rpc import Traffic
 from ..errors import McpError
 from ..runtime.known_secrets import KnownSecrets
@@ -65,10 +66,7 @@ class LibraryOfSession:
     async def read_resource(
         self,
         uri: str,
-        *,
-        timeout: float | Timeouts | None = None,
-        meta: Mapping[str, Any] | None = None,
-        context: Hashable = None,
+        **options: Unpack[ReadOptions],
     ) -> ResourceResult:
         """The current contents of a resource, from the server; never cached, never fetched by us.
 
@@ -78,16 +76,14 @@ class LibraryOfSession:
         """
 
         async def read(traffic: Traffic | None) -> ResourceResult:
-            return await self._library.read_resource(uri, timeout, meta, traffic)
+            return await self._library.read_resource(uri, options, traffic)
 
-        return await self._recorded(self._new_read("resource", uri, None, context), read)
+        return await self._recorded(self._new_read("resource", uri, None, options), read)
 
     async def follow(
         self,
         link: ResourceLink,
-        *,
-        timeout: float | Timeouts | None = None,
-        context: Hashable = None,
+        **options: Unpack[ReadOptions],
     ) -> ResourceResult:
         """Read what a link in a result points to, with ``read_resource``, ``https`` links included.
 
@@ -95,7 +91,7 @@ class LibraryOfSession:
         server chose the link: the host decides whether to read it.
         """
         uri = self._library.linked(link)
-        return await self.read_resource(uri, timeout=timeout, context=context)
+        return await self.read_resource(uri, **options)
 
     def subscribe_resource(self, uri: str) -> ResourceWatch:
         """A ``ResourceUpdate`` each time the server says that the resource changed.
@@ -117,10 +113,7 @@ class LibraryOfSession:
         self,
         name: str,
         arguments: Mapping[str, str] | None = None,
-        *,
-        timeout: float | Timeouts | None = None,
-        meta: Mapping[str, Any] | None = None,
-        context: Hashable = None,
+        **options: Unpack[ReadOptions],
     ) -> PromptResult:
         """The messages of a prompt. The server fills in the arguments, and checks them.
 
@@ -129,9 +122,9 @@ class LibraryOfSession:
         """
 
         async def read(traffic: Traffic | None) -> PromptResult:
-            return await self._library.get_prompt(name, arguments, timeout, meta, traffic)
+            return await self._library.get_prompt(name, arguments, options, traffic)
 
-        return await self._recorded(self._new_read("prompt", name, arguments, context), read)
+        return await self._recorded(self._new_read("prompt", name, arguments, options), read)
 
     async def complete(
         self,

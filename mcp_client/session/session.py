@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Coroutine, Hashable, Mapping
 from contextlib import AsyncExitStack
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import anyio
 
@@ -17,9 +17,9 @@ from ..catalog.result import ToolResult
 from ..catalog.subscriptions import Subscriptions
 from ..catalog.tool import Tool, ToolList
 from ..catalog.tools import Catalog
-from ..connection.cancellation import CancelToken
+from ..connection.call_options import CallOptions, ReadOptions, check_read_options
 from ..connection.connection import Connection, RestartPolicy
-from ..connection.rpc import REPEATABLE, OnProgress
+from ..connection.rpc import REPEATABLE
 from ..errors import ConfigError, McpError
 from ..handlers.dispatcher import Dispatcher
 from ..handlers.input_rounds import InputRequiredLoop
@@ -32,14 +32,10 @@ from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
 from ..validation.worker_pool import WorkerPool
 from .call import Caller
-from .call_state import CallState
-from .in_force import check_context
 from .incoming import Incoming
 from .library_of_session import LibraryOfSession
-from .retry import Retry
 from .setup import Setup
 from .skills_of_session import SkillsOfSession
-from .tool_validation import Strictness
 
 if TYPE_CHECKING:
     from ..audit.library_read import LibraryRead
@@ -179,14 +175,7 @@ class Session(LibraryOfSession, SkillsOfSession):
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
-        *,
-        timeout: float | Timeouts | None = None,
-        on_progress: OnProgress | None = None,
-        meta: Mapping[str, Any] | None = None,
-        validation: Strictness | None = None,
-        cancel: CancelToken | None = None,
-        context: Hashable = None,
-        retry: Retry | None = None,
+        **options: Unpack[CallOptions],
     ) -> ToolResult:
         """Call a tool, if the approval hook allows it, and return its result.
 
@@ -209,13 +198,7 @@ class Session(LibraryOfSession, SkillsOfSession):
         ``InvalidResult`` where the server answered; ``Unanswered`` where it asked back and our
         handler had no answer.
         """
-
-        timeouts = self._timeouts if timeout is None else self._timeouts.for_call(timeout)
-        return await self._caller.run(
-            CallState(
-                name, arguments, timeouts, on_progress, meta, validation, cancel, context, retry
-            )
-        )
+        return await self._caller.run(self._caller.begin(name, arguments, options))
 
     # ------------------------------------------------------------- views of tools
 
@@ -246,17 +229,10 @@ class Session(LibraryOfSession, SkillsOfSession):
         return App(tool, self, context)
 
     def _call_as_app(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None,
-        timeout: float | Timeouts | None,
-        *options: Any,
+        self, name: str, arguments: Mapping[str, Any] | None, options: CallOptions
     ) -> Coroutine[Any, Any, ToolResult]:
-        """A call that a view makes, with the other options of ``call_tool`` in their order."""
-        timeouts = self._timeouts.for_call(timeout)
-        call = CallState(name, arguments, timeouts, *options)
-        call.origin = "app"
-        return self._caller.run(call)
+        """A call that a view makes."""
+        return self._caller.run(self._caller.begin(name, arguments, options, "app"))
 
     # ------------------------------------------------------------------- tasks
 
@@ -264,14 +240,7 @@ class Session(LibraryOfSession, SkillsOfSession):
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
-        *,
-        timeout: float | Timeouts | None = None,
-        on_progress: OnProgress | None = None,
-        meta: Mapping[str, Any] | None = None,
-        validation: Strictness | None = None,
-        cancel: CancelToken | None = None,
-        context: Hashable = None,
-        retry: Retry | None = None,
+        **options: Unpack[CallOptions],
     ) -> Task:
         """Call a tool as ``call_tool`` does, but return as soon as the server has made a task of
         the call (2026-07-28, extension tasks); a tool that completes at once is a finished task.
@@ -280,12 +249,7 @@ class Session(LibraryOfSession, SkillsOfSession):
         ``task_support`` allows that. ``cancel`` and ``retry`` are about the start. Closing
         the session does not cancel the task: ``task.cancel()`` does.
         """
-        timeouts = self._timeouts if timeout is None else self._timeouts.for_call(timeout)
-        return await self._handover.start(
-            CallState(
-                name, arguments, timeouts, on_progress, meta, validation, cancel, context, retry
-            )
-        )
+        return await self._handover.start(name, arguments, options)
 
     def resume_task(self, saved: Mapping[str, Any] | str) -> Task:
         """The task that ``task.to_json()`` was called of, or the JSON text of that.
@@ -312,9 +276,10 @@ class Session(LibraryOfSession, SkillsOfSession):
         return Library(self._reads, self._source, self._subscriptions, self._origin)
 
     def _new_read(
-        self, kind: Any, name: str, arguments: Any, context: Hashable
+        self, kind: Any, name: str, arguments: Any, options: ReadOptions
     ) -> LibraryRead | None:
-        check_context(context)
+        check_read_options(options)
+        context = options.get("context")
         audit, rpc = self._setup.audit, self._connection.rpc
         if audit is None or rpc is None:
             return None

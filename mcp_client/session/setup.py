@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from ..approval.gate import Gate
 from ..approval.memory import ApprovalMemory
 from ..catalog.trust import Trust
+from ..connection.call_options import Retry, Strictness
 from ..protocol.capabilities import ClientDeclaration
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.known_secrets import KnownSecrets
 from ..runtime.limits import Limits, Timeouts
-from .retry import Retry
 from .task_ledger import PROCESS_LEDGER, TaskLedger
-from .tool_validation import Strictness
 
 if TYPE_CHECKING:
     from ..audit import Audit

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from ..catalog.finding import Finding
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
+from ..connection.call_options import Strictness
 from ..connection.rpc import Traffic
 from ..errors import InvalidResult, InvalidSchema, McpError
 from ..runtime.limits import Timeouts
 from .not_recorded import NotRecorded
-from .tool_validation import Strictness, ToolValidation
+from .tool_validation import ToolValidation
 
 if TYPE_CHECKING:
     from ..audit import Entry

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from ..catalog.call_context import ModelArguments
 from ..catalog.finding import Finding, FindingKind
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool
-from ..errors import ConfigError, InvalidResult, InvalidSchema
+from ..connection.call_options import Strictness
+from ..errors import InvalidResult, InvalidSchema
 from ..protocol.canonical_json import sha256
 from ..protocol.headers import HeaderParam
 from ..protocol.json_pointer import parse, resolve
@@ -21,24 +22,15 @@ from ..validation.checker import Checker, Problem, checker_for
 from ..validation.worker_pool import WorkerPool
 
 __all__ = [
-    "Strictness",
     "ToolPlan",
     "ToolValidation",
     "arguments_finding",
     "log_problem",
-    "strictness_of",
 ]
 
-Strictness: TypeAlias = Literal["strict", "warn", "off"]
 _log = logging.getLogger("mcp_client")
 _LONGEST_ABOUT = 200
 _MISSING = Problem("", "structuredContent", "none")
-
-
-def strictness_of(option: str, value: object) -> None:
-    """Raises ``ConfigError`` unless ``value`` is a ``Strictness``."""
-    if value not in ("strict", "warn", "off"):
-        raise ConfigError(f"{option}={value!r}: give 'strict', 'warn' or 'off'")
 
 
 class _Unchecked:

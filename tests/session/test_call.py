@@ -190,6 +190,6 @@ async def test_a_context_without_a_hash_is_refused_before_anybody_is_asked(conte
         return Allow()
 
     async with connect(MemoryServer(server), approval=hook) as session:
-        with pytest.raises(ConfigError, match=r"context= is a .* hashable"):
+        with pytest.raises(ConfigError, match=r"context is a .* hashable"):
             await session.call_tool("echo", context=context)
     assert asked == []

@@ -21,7 +21,8 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.session.tool_validation import Strictness, arguments_finding, log_problem
+from mcp_client.connection.call_options import Strictness
+from mcp_client.session.tool_validation import arguments_finding, log_problem
 from mcp_client.validation.checker import Problem
 from tests.loop_lag import loop_lag
 

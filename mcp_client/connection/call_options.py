@@ -1,0 +1,225 @@
+"""The options of a tool call and of a read: one list, for every face that makes them.
+
+``Session``, ``Host``, ``App``, ``Toolset.run`` and ``mcp_client.sync`` take them by these names and
+check them here, so that a wrong value is the same error wherever it is given.
+
+By default no call is repeated: ``error.retryable`` tells whether that would be safe. With
+``connect(retry=Retry())`` or ``call_tool(retry=Retry())`` an attempt that failed is followed by
+another one where nothing reached the server and another attempt may succeed, and where it is not
+known whether the tool ran but a trusted server says that it only reads or is idempotent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, Literal, TypeAlias, TypedDict
+
+from ..errors import (
+    CallPending,
+    CallTimeout,
+    ConfigError,
+    ConnectionLost,
+    InvalidArguments,
+    McpError,
+    NotSent,
+    ServerError,
+    UrlElicitationRequired,
+)
+from ..protocol.canonical_json import NotJson, json_object
+from ..protocol.metadata import check_meta
+from ..runtime.frozen import frozen_dataclass
+from ..runtime.limits import Timeouts
+from .cancellation import CancelToken
+from .rpc import OnProgress
+
+__all__ = [
+    "CallOptions",
+    "ReadOptions",
+    "Retry",
+    "Strictness",
+    "check_call_options",
+    "check_context",
+    "check_read_options",
+    "check_strictness",
+    "object_of",
+]
+
+Strictness: TypeAlias = Literal["strict", "warn", "off"]
+"""What happens to a value that breaks its JSON Schema: it is refused, handed over with a finding,
+or not looked at."""
+
+_TIMEOUTS = Timeouts()
+
+
+class ReadOptions(TypedDict, total=False):
+    """The options of reading a resource and of getting a prompt: each as in ``CallOptions``."""
+
+    timeout: float | Timeouts | None
+    meta: Mapping[str, Any] | None
+    context: Hashable
+
+
+class CallOptions(TypedDict, total=False):
+    """The options of a tool call: the same on every face that makes one. None, the default of each,
+    is what the session says for all its calls.
+
+    - ``timeout`` in seconds bounds the call from when it is sent, and lifts no clock that was set
+      for the session; a ``Timeouts`` sets the clocks one by one, ``approval`` if it is shorter.
+    - ``on_progress(progress, total, message)`` may be async; a plain function is called in the
+      event loop and must not block.
+    - ``meta`` goes into the request's ``_meta`` beside the protocol's own members.
+    - ``validation`` says for this call what ``connect(validation=...)`` says for all.
+    - ``cancel`` is a token whose ``cancel(reason)`` cancels the call from any task or thread.
+    - ``context`` is the host's own word on whose call it is: any hashable value, which the approval
+      hook finds as ``call.context`` and which is never sent.
+    - ``retry`` says for this call what ``connect(retry=...)`` says for all.
+    """
+
+    timeout: float | Timeouts | None
+    on_progress: OnProgress | None
+    meta: Mapping[str, Any] | None
+    validation: Strictness | None
+    cancel: CancelToken | None
+    context: Hashable
+    retry: Retry | None
+
+
+def check_call_options(options: Mapping[str, Any], session: Timeouts = _TIMEOUTS) -> Timeouts:
+    """The clocks of a call with these options, in a session with those. Raises ``ConfigError`` or
+    ``InvalidArguments`` for a value that is wrong in itself, ``TypeError`` for an unknown name."""
+    _check(options, "a call", CallOptions.__annotations__)
+    return session.for_call(options.get("timeout"))
+
+
+def check_read_options(options: Mapping[str, Any]) -> None:
+    """``check_call_options`` for those of a read."""
+    _check(options, "a read", ReadOptions.__annotations__)
+
+
+def _check(options: Mapping[str, Any], what: str, names: Mapping[str, Any]) -> None:
+    for name, value in options.items():
+        if name not in names:
+            raise TypeError(f"{what} has no option {name!r}; it has: {', '.join(names)}")
+        if value is not None:
+            _CHECKS[name](value)
+
+
+def _check_timeout(timeout: Any) -> None:
+    _TIMEOUTS.for_call(timeout)
+
+
+def _check_progress(on_progress: object) -> None:
+    if not callable(on_progress):
+        raise ConfigError(
+            f"on_progress={on_progress!r}: give a function of progress, total and message"
+        )
+
+
+def _check_meta(meta: Any) -> None:
+    if isinstance(meta, Mapping):
+        check_meta(meta)
+    object_of("meta", meta)
+
+
+def check_strictness(option: str, value: object) -> None:
+    """Raises ``ConfigError`` unless ``value`` is a ``Strictness``."""
+    if value not in ("strict", "warn", "off"):
+        raise ConfigError(f"{option}={value!r}: give 'strict', 'warn' or 'off'")
+
+
+def _check_cancel(cancel: object) -> None:
+    if not isinstance(cancel, CancelToken):
+        raise ConfigError(f"cancel={cancel!r}: give a CancelToken")
+
+
+def check_context(context: object) -> None:
+    """Raises ``ConfigError`` for a ``context`` that cannot be compared with others."""
+    try:
+        hash(context)
+    except TypeError:
+        raise ConfigError(
+            f"context is a {type(context).__name__}: give a hashable value such as a text or tuple"
+        ) from None
+
+
+def _check_retry(retry: object) -> None:
+    if not isinstance(retry, Retry):
+        raise ConfigError(f"retry={retry!r}: give Retry(attempts=...)")
+
+
+_CHECKS: dict[str, Any] = {
+    "timeout": _check_timeout,
+    "on_progress": _check_progress,
+    "meta": _check_meta,
+    "validation": lambda validation: check_strictness("validation", validation),
+    "cancel": _check_cancel,
+    "context": check_context,
+    "retry": _check_retry,
+}
+
+
+def object_of(what: str, value: Any) -> tuple[dict[str, Any], str]:
+    """``value`` as a plain JSON object, and its canonical text. Raises ``InvalidArguments``."""
+    if not isinstance(value, Mapping):
+        advice = "give json.loads(...) of it" if isinstance(value, str | bytes) else "give a dict"
+        raise InvalidArguments(
+            f"{what} is a {type(value).__name__}: {advice}, which becomes a JSON object"
+        )
+    try:
+        return json_object(value)
+    except NotJson as error:
+        raise InvalidArguments(f"{what} cannot be sent as JSON: {error}", path=error.path) from None
+
+
+@frozen_dataclass
+class Retry:
+    """How often a failed call is attempted, and when.
+
+    One approval covers all attempts of the same call: the same definition and arguments. The total
+    timeout of the call covers them, too, with the pauses between them.
+
+    - ``attempts``: How many there are at most, the first one included.
+    - ``backoff``: Seconds before the second attempt, twice as many before each one that follows;
+      with jitter, and never less than the server asks for (``retry_after``).
+    - ``safe``: The host's word that repeating the call does no harm, although it may have run
+      already.
+    """
+
+    attempts: int = 3
+    backoff: float = 0.5
+    safe: bool = False
+
+    def __post_init__(self) -> None:
+        if type(self.attempts) is not int or self.attempts < 1:
+            raise ConfigError(f"Retry(attempts={self.attempts!r}): give a whole number above 0")
+        if type(self.backoff) not in (int, float) or not 0 <= self.backoff < float("inf"):
+            raise ConfigError(f"Retry(backoff={self.backoff!r}): give seconds, 0 or more")
+        if type(self.safe) is not bool:
+            raise ConfigError(f"Retry(safe={self.safe!r}): give True or False")
+
+    def permits(self, error: McpError) -> bool:
+        """Whether a call that ended with ``error`` may be attempted again."""
+        if isinstance(error, NotSent | ServerError):
+            # A person has to visit a URL, or to decide: neither is a matter of seconds.
+            waits = isinstance(error, UrlElicitationRequired | CallPending)
+            return error.retryable and not waits
+        if isinstance(error, CallTimeout | ConnectionLost):
+            return error.retryable or self.safe
+        return False
+
+    def next_pause(self, error: McpError, attempts: int, left: float) -> float | None:
+        """Seconds before the next attempt, after ``attempts``; None if it was the last: ``error``
+        does not permit another, or the pause takes the ``left`` seconds of the total timeout."""
+        error.attempts = attempts
+        if attempts == self.attempts or not self.permits(error):
+            return None
+        pause = self.pause(error, attempts)
+        return pause if pause < left else None
+
+    def pause(self, error: McpError, attempts: int) -> float:
+        """Seconds before the next attempt, after ``attempts``."""
+        import random  # only now: few sessions retry
+
+        jitter = 0.5 + random.random()  # noqa: S311 - spreads attempts, hides nothing
+        wanted: float | None = getattr(error, "retry_after", None)
+        return float(max(self.backoff * 2 ** (attempts - 1) * jitter, wanted or 0.0))

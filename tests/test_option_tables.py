@@ -1,0 +1,365 @@
+"""The options of calls, sessions and hosts: one table of each, and every face compared with it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_client import (
+    Allow,
+    CallWithdrawn,
+    CancelToken,
+    ConfigError,
+    Host,
+    InvalidArguments,
+    MemoryServer,
+    Retry,
+    ServerConfig,
+    Session,
+    ToolCall,
+    allow_all,
+    connect,
+    sync,
+)
+from mcp_client.adapters import anthropic
+from mcp_client.adapters.toolset import Toolset
+from mcp_client.connection.call_options import CallOptions, ReadOptions
+from mcp_client.extensions.apps import App
+from mcp_client.host.options import HostOptions
+
+VIEW = {"_meta": {"ui": {"resourceUri": "ui://one", "visibility": ["model", "app"]}}}
+
+
+class Server:
+    """A tool ``t`` with a view, whose progress is told once, and what was called with."""
+
+    def __init__(self) -> None:
+        self.calls: list[dict[str, Any]] = []
+        self.reads: list[dict[str, Any]] = []
+
+    async def answer(self, message: dict[str, Any], send: Callable[[Any], None]) -> Any:
+        params = message.get("params", {})
+        match message.get("method"):
+            case "initialize":
+                return {
+                    "protocolVersion": params["protocolVersion"],
+                    "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
+                    "serverInfo": {"name": "s", "version": "1"},
+                }
+            case "tools/list":
+                return {"tools": [{"name": "t", "inputSchema": {"type": "object"}, **VIEW}]}
+            case "tools/call":
+                self.calls.append(params)
+                progress = {"progressToken": params["_meta"]["progressToken"], "progress": 1}
+                send({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
+                return {"content": [{"type": "text", "text": "done"}]}
+            case "resources/read":
+                self.reads.append(params)
+                return {"contents": [{"uri": params["uri"], "text": "a note"}]}
+            case "prompts/get":
+                self.reads.append(params)
+                content = {"type": "text", "text": "hello"}
+                return {"messages": [{"role": "user", "content": content}]}
+        return NotImplemented
+
+
+def response(name: str) -> dict[str, Any]:
+    return {"content": [{"type": "tool_use", "id": "1", "name": name, "input": {}}]}
+
+
+async def call_of_toolset(target: Any, name: str, **options: Any) -> None:
+    await anthropic.toolset(await target.list_tools()).run(target, response(name), **options)
+
+
+async def call_of_app(session: Session, **options: Any) -> None:
+    await session.app(await session.get_tool("t")).call_tool("t", **options)
+
+
+CALLS: dict[str, Callable[..., Any]] = {
+    "Session.call_tool": lambda session, host, **options: session.call_tool("t", **options),
+    "Session.start_tool": lambda session, host, **options: session.start_tool("t", **options),
+    "Host.call_tool": lambda session, host, **options: host.call_tool("s__t", **options),
+    "Host.start_tool": lambda session, host, **options: host.start_tool("s__t", **options),
+    "App.call_tool": lambda session, host, **options: call_of_app(session, **options),
+    "Toolset.run": lambda session, host, **options: call_of_toolset(session, "t", **options),
+    "Toolset.run of a Host": lambda session, host, **options: call_of_toolset(
+        host, "s__t", **options
+    ),
+}
+"""Every way to make a call, given an open session and an open host."""
+
+SYNC_CALLS: dict[str, Callable[..., Any]] = {
+    "Session.call_tool": lambda session, host, **options: session.call_tool("t", **options),
+    "Session.start_tool": lambda session, host, **options: session.start_tool("t", **options),
+    "Host.call_tool": lambda session, host, **options: host.call_tool("s__t", **options),
+    "Host.start_tool": lambda session, host, **options: host.start_tool("s__t", **options),
+    "App.call_tool": lambda session, host, **options: session.app(session.get_tool("t")).call_tool(
+        "t", **options
+    ),
+    "Toolset.run": lambda session, host, **options: anthropic.toolset(session.list_tools()).run(
+        session, response("t"), **options
+    ),
+}
+
+READS: dict[str, Callable[..., Any]] = {
+    "Session.read_resource": lambda session, host, **options: session.read_resource(
+        "note://one", **options
+    ),
+    "Session.get_prompt": lambda session, host, **options: session.get_prompt("p", **options),
+    "Host.read_resource": lambda session, host, **options: host.read_resource(
+        "note://one", server="s", **options
+    ),
+    "Host.get_prompt": lambda session, host, **options: host.get_prompt("p", server="s", **options),
+    "App.read_resource": lambda session, host, **options: read_of_app(session, **options),
+}
+
+
+async def read_of_app(session: Session, **options: Any) -> None:
+    await session.app(await session.get_tool("t")).read_resource("note://one", **options)
+
+
+WRONG: dict[str, tuple[Any, type[Exception], str]] = {
+    "timeout": ("soon", ConfigError, "timeout is 'soon': give seconds"),
+    "on_progress": (5, ConfigError, "on_progress=5: give a function"),
+    "meta": (5, InvalidArguments, "meta is a int: give a dict"),
+    "validation": ("hard", ConfigError, "validation='hard': give 'strict', 'warn' or 'off'"),
+    "cancel": (5, ConfigError, "cancel=5: give a CancelToken"),
+    "context": ([], ConfigError, "context is a list: give a hashable value"),
+    "retry": (5, ConfigError, r"retry=5: give Retry\(attempts=...\)"),
+}
+
+each_call = pytest.mark.parametrize("face", CALLS)
+each_read = pytest.mark.parametrize("face", READS)
+
+
+class TestTheOptionsOfACall:
+    def test_each_is_in_the_table_of_wrong_values(self) -> None:
+        assert list(WRONG) == list(CallOptions.__annotations__)
+        assert set(ReadOptions.__annotations__) < set(CallOptions.__annotations__)
+
+    @pytest.mark.parametrize(
+        "method",
+        [
+            Session.call_tool,
+            Session.start_tool,
+            Host.call_tool,
+            Host.start_tool,
+            App.call_tool,
+            Toolset.run,
+            sync.Session.call_tool,
+            sync.Session.start_tool,
+            sync.Host.call_tool,
+            sync.Host.start_tool,
+            sync.App.call_tool,
+        ],
+    )
+    def test_every_face_takes_them_from_the_one_list(self, method: Callable[..., Any]) -> None:
+        *others, options = inspect.signature(method).parameters.values()
+        assert (options.kind, options.annotation) == (options.VAR_KEYWORD, "Unpack[CallOptions]")
+        assert not {other.name for other in others} & set(CallOptions.__annotations__)
+
+    @each_call
+    async def test_a_wrong_value_is_the_same_error_on_every_face(self, face: str) -> None:
+        server = Server()
+        async with opened(server) as (session, host):
+            for option, (value, kind, text) in WRONG.items():
+                with pytest.raises(kind, match=text) as raised:
+                    await CALLS[face](session, host, **{option: value})
+                assert type(raised.value) is kind, option
+            with pytest.raises(TypeError, match="a call has no option 'origin'"):
+                await CALLS[face](session, host, origin="app")
+        assert server.calls == []
+
+    @pytest.mark.one_backend
+    @pytest.mark.parametrize("face", SYNC_CALLS)
+    def test_and_on_those_without_an_event_loop(self, face: str) -> None:
+        server = MemoryServer(Server().answer)
+        with (
+            sync.connect(server, approval=allow_all) as session,
+            sync.Host({"s": server}, approval=allow_all) as host,
+        ):
+            for option, (value, kind, text) in WRONG.items():
+                with pytest.raises(kind, match=text):
+                    SYNC_CALLS[face](session, host, **{option: value})
+            with pytest.raises(TypeError, match="a call has no option 'origin'"):
+                SYNC_CALLS[face](session, host, origin="app")
+            SYNC_CALLS[face](session, host, timeout=5, context="ana", retry=Retry())
+
+    @each_call
+    async def test_each_does_what_it_says_on_every_face(self, face: str) -> None:
+        server, seen, told = Server(), list[ToolCall](), list[float]()
+
+        def approve(call: ToolCall) -> Allow:
+            seen.append(call)
+            return Allow()
+
+        async with opened(server, approve) as (session, host):
+            token = CancelToken()
+            await CALLS[face](
+                session,
+                host,
+                timeout=5,
+                on_progress=lambda progress, total, message: told.append(progress),
+                meta={"com.example/key": "value"},
+                validation="off",
+                cancel=token,
+                context="ana",
+                retry=Retry(),
+            )
+            assert [call.context for call in seen] == ["ana"]
+            assert [call["_meta"]["com.example/key"] for call in server.calls] == ["value"]
+            assert told == [1]
+            token.cancel("changed my mind")
+            try:
+                await CALLS[face](session, host, cancel=token)
+            except CallWithdrawn:
+                assert not face.startswith("Toolset.run")  # which tells the model
+            assert len(server.calls) == 1
+
+    @each_read
+    async def test_the_options_of_a_read_are_the_same_on_every_face(self, face: str) -> None:
+        server = Server()
+        async with opened(server) as (session, host):
+            for option in ReadOptions.__annotations__:
+                value, kind, text = WRONG[option]
+                with pytest.raises(kind, match=text):
+                    await READS[face](session, host, **{option: value})
+            with pytest.raises(TypeError, match="a read has no option 'retry'"):
+                await READS[face](session, host, retry=Retry())
+            assert server.reads == []
+            meta = {"com.example/key": "value"}
+            await READS[face](session, host, timeout=5, meta=meta, context="ana")
+            assert server.reads[0]["_meta"]["com.example/key"] == "value"
+
+
+@asynccontextmanager
+async def opened(server: Server, approval: Any = allow_all) -> AsyncIterator[tuple[Session, Host]]:
+    """A session and a host of one server each."""
+    made = MemoryServer(server.answer)
+    async with (
+        connect(made, approval=approval) as session,
+        Host({"s": made}, approval=approval) as host,
+    ):
+        yield session, host
+
+
+OPTIONS = {
+    name: parameter
+    for name, parameter in inspect.signature(connect).parameters.items()
+    if parameter.kind is parameter.KEYWORD_ONLY
+}
+OF_ONE_SERVER = {"name", "revision"}
+"""Options of ``connect`` that a host does not have for all its servers."""
+OF_A_HOST = {"naming", "required"}
+OF_THE_HOST_ALONE = {
+    "audit",
+    "audit_failure",
+    "redaction",
+    "state",
+    "decisions",
+    "pins",
+    "client_info",
+    "name",
+}
+"""Options of ``connect`` that one server of a host does not set: what is kept and written for all
+its servers is made once, and the name is the key."""
+OF_A_SERVER_CONFIG = {"server", "include", "exclude", "enabled", "lazy", "description"}
+
+
+class TestTheOptionsOfASession:
+    def test_a_host_has_those_of_connect_of_the_same_types(self) -> None:
+        of_host = HostOptions.__annotations__
+        assert set(of_host) - OF_A_HOST == set(OPTIONS) - OF_ONE_SERVER
+        for name in set(of_host) - OF_A_HOST:
+            assert named(of_host[name]) == named(OPTIONS[name].annotation), name
+
+    def test_a_server_of_a_host_has_those_that_are_its_own(self) -> None:
+        own = {one.name: str(one.type) for one in fields(ServerConfig)}
+        assert set(own) - OF_A_SERVER_CONFIG == set(OPTIONS) - OF_THE_HOST_ALONE
+        for name in set(own) - OF_A_SERVER_CONFIG:
+            of_the_host = {"None"} if name != "revision" else set()
+            assert named(own[name]) == named(OPTIONS[name].annotation) | of_the_host, name
+
+    @pytest.mark.parametrize("face", [Host, sync.Host])
+    def test_hosts_take_them_from_the_one_list(self, face: Any) -> None:
+        for method in (face.__init__, face.from_config):
+            options = list(inspect.signature(method).parameters.values())[-1]
+            assert (options.kind, options.annotation) == (
+                options.VAR_KEYWORD,
+                "Unpack[HostOptions]",
+            )
+
+    def test_help_has_a_word_on_each(self) -> None:
+        for text, names in (
+            (connect.__doc__, set(OPTIONS)),
+            (sync.connect.__doc__, set(OPTIONS)),
+            (Host.__init__.__doc__, set(HostOptions.__annotations__)),
+            (sync.Host.__init__.__doc__, set(HostOptions.__annotations__)),
+            (CallOptions.__doc__, set(CallOptions.__annotations__)),
+            (Session.call_tool.__doc__, set(CallOptions.__annotations__)),
+        ):
+            assert {name for name in names if f"``{name}" not in (text or "")} == set()
+
+    async def test_what_one_server_says_beats_the_host(self, tmp_path: Path) -> None:
+        server = MemoryServer(Server().answer)
+        config = ServerConfig(
+            server, argument_validation="off", retry=Retry(5), record=tmp_path / "own.jsonl"
+        )
+        options: Any = {"approval": allow_all, "argument_validation": "strict", "retry": Retry(2)}
+        async with Host({"a/..": config, "b": server}, record=tmp_path / "all", **options) as host:
+            setups = [host.sessions[name]._setup for name in ("a/..", "b")]
+            assert [one.argument_validation for one in setups] == ["off", "strict"]
+            assert [one.retry for one in setups] == [Retry(5), Retry(2)]
+            await host.call_tool("b__t")
+        assert [path.name for path in (tmp_path / "all").iterdir()] == ["b.jsonl"]
+        lines = (tmp_path / "all" / "b.jsonl").read_text().splitlines()
+        assert [json.loads(line).get("method") for line in lines].count("tools/call") == 1
+        assert (tmp_path / "own.jsonl").exists()
+
+    async def test_a_record_has_what_is_said_after_a_server_was_started_again(
+        self, tmp_path: Path
+    ) -> None:
+        server = MemoryServer(Server().answer)
+        async with Host({"a/b": server}, approval=allow_all, record=tmp_path) as host:
+            (tool,) = await host.list_tools()
+            await host.call_tool(tool.qualified_name)
+            session = await host.session("a/b")
+            await session.aclose()
+            await host.reconnect("a/b")
+            await host.call_tool(tool.qualified_name)
+        text = (tmp_path / "a%2Fb.jsonl").read_text()
+        assert [json.loads(line).get("method") for line in text.splitlines()].count(
+            "tools/call"
+        ) == 2
+
+    def test_a_folder_of_records_has_to_be_one(self, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        for record, text in ((5, "record=5: give the path"), (tmp_path / "file", "is no folder")):
+            with pytest.raises(ConfigError, match=text):
+                Host({}, record=record)  # type: ignore[arg-type]
+
+
+def named(kind: object) -> set[str]:
+    """The members of a union, as it stands in the code."""
+    return set(str(getattr(kind, "__forward_arg__", kind)).split(" | "))
+
+
+class TestATargetWithoutAnEventLoop:
+    """``Toolset.run`` waits for a session or host of ``mcp_client.sync``, a subclass included."""
+
+    @pytest.mark.one_backend
+    def test_a_subclass_of_the_blocking_host_is_waited_for(self) -> None:
+        class Own(sync.Host):
+            pass
+
+        with Own({"s": MemoryServer(Server().answer)}, approval=allow_all) as host:
+            kit = anthropic.toolset(host.list_tools())
+            (message,) = kit.run(host, response("s__t"))
+        assert message["role"] == "user"
