@@ -204,6 +204,7 @@ class Session(_Blocking[AsyncSession]):
 
     list_tools = _waits(AsyncSession.list_tools)
     get_tool = _waits(AsyncSession.get_tool)
+    search_tools = _waits(AsyncSession.search_tools)
     tool_changes = _watches(AsyncSession.tool_changes)
     call_tool = _waits(AsyncSession.call_tool)
     start_tool = _gives_a_task(AsyncSession.start_tool)

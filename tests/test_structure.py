@@ -158,6 +158,7 @@ PURE = [
         "catalog/result.py",
         "catalog/skill_file.py",
         "catalog/tool.py",
+        "catalog/tokenize.py",
         "catalog/tool_traits.py",
         "catalog/trust.py",
         "connection/deadlines.py",
@@ -170,9 +171,7 @@ PURE = [
         "host/server_config.py",
         "transports/default_names.py",
         "host/config_text.py",
-        "host/search.py",
         "host/start_request.py",
-        "host/words.py",
         "runtime/safe_text.py",
         "validation/schema_shape.py",
     }

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, Unpack, cast, overload
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from ..catalog.call_context import NotAnObject
 from ..catalog.result import ToolResult
@@ -256,6 +257,8 @@ class Toolset:
         if target is not None:
             _check_target(target)
         limits: Limits = getattr(target, "_limits", _LIMITS)
+        while self._search is not None and self._search.prepare():
+            await checkpoint()
         calls = self._calls(response, limits.model_calls)
         await self._record_not_made(target, calls, options.get("context"))
         outcomes: list[Outcome] = [None] * len(calls)

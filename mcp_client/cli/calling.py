@@ -144,16 +144,12 @@ def _stdin() -> str:
 
 
 async def search(options: argparse.Namespace) -> int:
-    from ..host.search import ToolIndex
-
     if not options.query:
         raise UsageError("search: say in a few words what the tool should do")
     async with open_session(options) as session:
         listed = await session.list_tools()
         keep_names(options, known_of(listed), "tools")
-        index = ToolIndex()
-        index.update({tool.name: tool for tool in listed if tool.is_for_models})
-        found = index.search(" ".join(options.query), limit=options.limit)
+        found = await session.search_tools(" ".join(options.query), limit=options.limit)
         if options.json:
             print_json({"tools": [tool.raw for tool in found]})
             return DONE

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Collection, Generator, Hashable, Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
@@ -40,6 +41,7 @@ from .tools import HostTools
 
 if TYPE_CHECKING:
     from ..approval.gate import ApprovalHook, Policy
+    from ..catalog.tool_index import ToolSearch
     from ..extensions.tasks import Task
     from .config_places import Scope
     from .config_problem import ConfigProblem
@@ -131,13 +133,7 @@ class Host(LibraryOfHost):
         from .from_config import host_from_config
 
         return host_from_config(
-            cls,
-            path,
-            confirm,
-            scope=scope,
-            inputs=inputs,
-            only=only,
-            options=options,
+            cls, path, confirm, scope=scope, inputs=inputs, only=only, options=options
         )
 
     # ------------------------------------------------------------------- opening
@@ -382,8 +378,13 @@ class Host(LibraryOfHost):
     async def search_tools(self, query: str, *, limit: int = 8) -> list[Tool]:
         """The tools that fit a query in plain words best, the best first: BM25 over names, titles,
         descriptions and names of parameters. For a model that should not be given thousands."""
-        self._check_open()
-        return await self._tools.search(query, limit)
+        return await self._search.search(query, limit)
+
+    @cached_property
+    def _search(self) -> ToolSearch:
+        from ..catalog.tool_index import ToolSearch
+
+        return ToolSearch(self.list_tools)
 
     def tool_changes(self) -> HostToolWatch:
         """What is added, removed and changed from now on, in the tools of all servers.

@@ -1,21 +1,17 @@
-"""The tools of all servers of a host: listed side by side, followed as they change, searched."""
+"""The tools of all servers of a host: listed side by side, followed as they change."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from ..catalog.tool import Tool, ToolList, not_a_name
-from ..errors import ConfigError, UnknownTool
+from ..catalog.tool import ToolList, not_a_name
+from ..errors import UnknownTool
 from ..runtime.event_loop import current
 from .directory import Directory, Entry
 from .naming import Names
 from .server import HostedServer
 from .status import StatusEvents
 from .waiting import wait_for_most
-
-if TYPE_CHECKING:
-    from .search import ToolIndex
 
 __all__ = ["HostTools"]
 
@@ -31,8 +27,6 @@ class HostTools:
         """What can be called, by qualified name."""
         self._servers = servers
         self._watches = 0
-        self._index: ToolIndex | None = None
-        self._indexed: ToolList | None = None
 
     @property
     def listed(self) -> ToolList:
@@ -139,22 +133,3 @@ class HostTools:
         await self.take_lists()
         again = [server.listing.due_in for server in self._servers.values()]
         return min((pause for pause in again if pause is not None), default=None)
-
-    # -------------------------------------------------------------------- search
-
-    async def search(self, query: str, limit: int) -> list[Tool]:
-        if not isinstance(query, str):
-            raise ConfigError(f"search_tools() was given a {type(query).__name__}: give words")
-        if type(limit) is not int:
-            raise ConfigError(f"search_tools(limit={limit!r}): give a whole number")
-        await self.refresh()
-        listed = self.listed
-        if self._index is None:
-            from .search import ToolIndex
-
-            self._index = ToolIndex()
-        if self._indexed is not listed:
-            self._indexed = listed
-            models = (tool for tool in listed if tool.is_for_models)
-            self._index.update({tool.qualified_name: tool for tool in models})
-        return self._index.search(query, limit=limit)

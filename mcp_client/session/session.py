@@ -40,6 +40,7 @@ from .skills_of_session import SkillsOfSession
 if TYPE_CHECKING:
     from ..audit.library_read import LibraryRead
     from ..catalog.library import Library
+    from ..catalog.tool_index import ToolSearch
     from ..catalog.watch import ToolWatch
     from ..extensions.apps import App
     from ..extensions.skills import Skills
@@ -160,6 +161,17 @@ class Session(LibraryOfSession, SkillsOfSession):
         """The tool ``name``. Raises ``UnknownTool``, which lists the names there are."""
         await self._connection.live()
         return await self._catalog.find(name)
+
+    async def search_tools(self, query: str, *, limit: int = 8) -> list[Tool]:
+        """The tools that fit a query in plain words best, the best first: BM25 over names, titles,
+        descriptions and names of parameters. For a model that should not be given thousands."""
+        return await self._search.search(query, limit)
+
+    @cached_property
+    def _search(self) -> ToolSearch:
+        from ..catalog.tool_index import ToolSearch
+
+        return ToolSearch(self.list_tools)
 
     def tool_changes(self) -> ToolWatch:
         """What is added, removed and changed from now on, compared with the list fetched last.

@@ -138,6 +138,7 @@ DOORS: dict[str, Callable[[Session], Awaitable[Any]]] = {
     "list_skills": lambda session: session.list_skills(),
     "load_skill": lambda session: session.load_skill(PDF),
     "list_tools": lambda session: session.list_tools(refresh=True),
+    "search_tools": lambda session: session.search_tools("echo"),
     "ping": lambda session: session.ping(),
     "prompt_changes": lambda session: session.prompt_changes().aclose(),
     "read_ui": _read_view,

@@ -147,8 +147,27 @@ class TestTools:
         async with host_of({"one": Toolbox("get_weather"), "two": Toolbox("send_mail")}) as host:
             assert names(await host.search_tools("weather"))[0] == "one__get_weather"
             assert names(await host.search_tools("mail", limit=1)) == ["two__send_mail"]
+            session = host.sessions["two"]
+            assert names(await session.search_tools("mail or weather")) == ["send_mail"]
             await host.remove("two")
             assert names(await host.search_tools("mail")) == []
+
+    async def test_other_tasks_run_while_thousands_of_tools_are_read_for_a_search(self) -> None:
+        box = Toolbox(*(f"tool_{number}" for number in range(3_000)))
+        async with host_of({"one": box}) as host, anyio.create_task_group() as tasks:
+            await host.list_tools()
+            turns = 0
+
+            async def other_work() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await anyio.lowlevel.checkpoint()
+
+            tasks.start_soon(other_work)
+            assert len(await host.search_tools("tool", limit=10)) == 10
+            assert turns > 15
+            tasks.cancel_scope.cancel()
 
 
 class TestFilters:

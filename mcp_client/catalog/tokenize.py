@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 __all__ = ["COMMON", "joined", "words"]
@@ -19,8 +20,10 @@ _RUN = re.compile(r"[^\W_]+")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _WITHOUT_SPACES = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+")
 _ACCENTS = re.compile("[\u0300-\u036f]+")
-_LONGEST = 64
-"""Characters of one word; the rest of a longer one is dropped."""
+_MAX_WORD_CHARS = 64
+"""The rest of a longer word is dropped."""
+_KEPT_RUNS, _MAX_KEPT_CHARS = 2_048, 32
+"""The words of so many runs are kept, if they are so short: most of a catalogue are the same."""
 
 COMMON = frozenset(
     """
@@ -31,13 +34,15 @@ COMMON = frozenset(
 """Words that say nothing in a question that has others."""
 
 
-def words(text: str) -> Iterator[str]:
+def words(text: str) -> list[str]:
     """The words of ``text``, in lower case and reduced to stems."""
     if not text.isascii():
         text = _ACCENTS.sub("", unicodedata.normalize("NFKD", text))
         text = unicodedata.normalize("NFKC", text)
+    found: list[str] = []
     for run in _RUN.findall(text):
-        yield from _parts(run)
+        found += _kept_parts(run) if len(run) <= _MAX_KEPT_CHARS else _parts(run)
+    return found
 
 
 def joined(text: str) -> str | None:
@@ -45,13 +50,18 @@ def joined(text: str) -> str | None:
 
     None for a text of one word, or of too many characters to be a name.
     """
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_WORD_CHARS:
         return None
     runs = _RUN.findall(text)
     whole = "".join(runs).casefold()
     if len(runs) < 2 or not whole.isascii():
         return None
     return _singular(whole)
+
+
+@lru_cache(_KEPT_RUNS)
+def _kept_parts(run: str) -> tuple[str, ...]:
+    return tuple(_parts(run))
 
 
 def _parts(run: str) -> Iterator[str]:
@@ -69,16 +79,16 @@ def _parts(run: str) -> Iterator[str]:
 def _ascii_parts(run: str) -> Iterator[str]:
     parts = _PART.findall(run)
     for part in parts:
-        yield _singular(part[:_LONGEST].lower())
+        yield _singular(part[:_MAX_WORD_CHARS].lower())
     if len(parts) > 1:
-        yield _singular("".join(parts)[:_LONGEST].lower())
+        yield _singular("".join(parts)[:_MAX_WORD_CHARS].lower())
 
 
 def _spaced(run: str) -> Iterator[str]:
     if run.isascii():
         yield from _ascii_parts(run)
     else:
-        yield run[:_LONGEST].casefold()
+        yield run[:_MAX_WORD_CHARS].casefold()
 
 
 def _pairs(run: str) -> Iterator[str]:

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import Tool
-from mcp_client.host.search import ToolIndex
-from mcp_client.host.words import words
+from mcp_client.catalog import tool_index
+from mcp_client.catalog.tokenize import words
+from mcp_client.catalog.tool_index import ToolIndex
 from tests.properties import examples
 
 
@@ -36,14 +37,11 @@ def tool(
 
 
 def index_of(*tools: Tool) -> ToolIndex:
-    index = ToolIndex()
-    for each in tools:
-        index.add(each.name, each)
-    return index
+    return ToolIndex(tools)
 
 
 def names(index: ToolIndex, query: str, limit: int = 8) -> list[str]:
-    return [each.name for each in index.search(query, limit=limit)]
+    return [each.name for each in index.search(query, limit)]
 
 
 @pytest.mark.parametrize(
@@ -134,36 +132,34 @@ def test_common_words_count_only_where_there_is_nothing_else() -> None:
 
 def test_equal_tools_come_in_the_order_of_their_names() -> None:
     qualified = [f"t{n:04}" for n in range(600)]
-    index = ToolIndex()
-    for name in reversed(qualified):
-        index.add(name, tool("same", name, title="The same text"))
-    assert [each.description for each in index.search("same", limit=5)] == qualified[:5]
+    same = [
+        replace(tool("same", name, title="The same text"), _qualified_name=name)
+        for name in reversed(qualified)
+    ]
+    found = index_of(*same).search("same", 5)
+    assert [each.description for each in found] == qualified[:5]
 
 
 @pytest.mark.parametrize("query", ["", "   ", "the", "§$%", "unheard"])
 def test_what_fits_nothing_finds_nothing(query: str) -> None:
-    assert index_of(tool("read", "a file")).search(query) == []
-    assert ToolIndex().search(query) == []
+    assert index_of(tool("read", "a file")).search(query, 8) == []
+    assert index_of().search(query, 8) == []
 
 
 def test_no_more_than_the_limit_is_found() -> None:
     index = index_of(*(tool(f"read{n}") for n in range(20)))
-    assert len(index.search("read")) == 8
-    assert len(index.search("read", limit=3)) == 3
-    assert len(index.search("read", limit=100)) == 20
-    assert index.search("read", limit=0) == []
+    assert len(index.search("read", 3)) == 3
+    assert len(index.search("read", 100)) == 20
+    assert index.search("read", 0) == []
 
 
 def test_a_tool_that_is_replaced_or_removed_is_not_found_any_more() -> None:
     index = index_of(tool("x", "weather"), tool("y", "weather"))
-    index.add("x", tool("x", "invoices"))
-    assert names(index, "weather") == ["y"]
-    assert names(index, "invoice") == ["x"]
-    index.remove("y")
-    index.remove("y")
-    assert names(index, "weather") == []
-    assert "y" not in index
-    assert len(index) == 1
+    assert names(index, "weather") == ["x", "y"]
+    later = ToolIndex([tool("x", "invoices")], index)
+    assert names(later, "weather") == []
+    assert names(later, "invoice") == ["x"]
+    assert names(index, "weather") == ["x", "y"]
 
 
 def test_a_tool_cannot_come_first_by_repeating_words() -> None:
@@ -184,15 +180,73 @@ def test_hostile_texts_are_read_up_to_a_limit() -> None:
     )
     assert max(len(words) for words in _words_of(index)) <= 400
     assert names(index, "hgfedc") == []
-    assert index.search("b" * 1_000_000 + many) == []
+    assert index.search("b" * 1_000_000 + many, 8) == []
 
 
 def _words_of(index: ToolIndex) -> list[set[str]]:
-    by_slot: dict[int, set[str]] = {}
-    for word, weights in index._weights.items():
-        for slot in weights:
-            by_slot.setdefault(slot, set()).add(word)
-    return list(by_slot.values())
+    index.search("", 8)
+    by_place: dict[int, set[str]] = {}
+    for word, having in index._having.items():
+        for place in having:
+            by_place.setdefault(place, set()).add(word)
+    return list(by_place.values())
+
+
+def test_a_catalogue_is_read_in_slices_of_a_few_tools_each() -> None:
+    short = [tool(f"tool_{n}", "Reads an item and returns its text.") for n in range(3_000)]
+    index, sizes = index_of(*short), [0]
+    while index.read():
+        sizes.append(len(index._names))
+    assert max(end - begin for begin, end in itertools.pairwise([*sizes, 3_000])) <= 200
+    assert len(sizes) <= 40  # and no more of them than that takes
+
+    hostile = tool("x" * 256, "aB" * 2_000, title="a b " * 60, parameters=tuple("abcdefgh"))
+    index, sizes = index_of(*(replace(hostile, name=f"t{n}") for n in range(20))), [0]
+    while index.read():
+        sizes.append(len(index._names))
+    assert max(end - begin for begin, end in itertools.pairwise([*sizes, 20])) == 1
+
+
+def test_a_tool_that_is_known_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = [tool(f"t{n}", "weather") for n in range(50)]
+    index = index_of(*kept)
+    index.search("weather", 8)
+    read: list[str] = []
+    counts_of = tool_index._counts_of
+
+    def counted(name: str, tool: Tool) -> Any:
+        read.append(name)
+        return counts_of(name, tool)
+
+    monkeypatch.setattr(tool_index, "_counts_of", counted)
+    later = ToolIndex([tool("new", "weather"), *reversed(kept)], index)
+    assert len(later.search("weather", 100)) == 51
+    assert read == ["new"]
+
+
+def test_a_list_that_is_read_by_two_is_read_once() -> None:
+    tools = [tool(f"tool_{n}", "weather") for n in range(500)]
+    index = index_of(*tools)
+    index.read()
+    assert len(index.search("weather", 1_000)) == 500
+    assert not index.read()
+
+
+def test_no_query_looks_up_more_than_a_few_milliseconds_take() -> None:
+    tools = [tool(f"t{n}", "get item text page" + " rare" * (n == 7)) for n in range(25_000)]
+    index = index_of(*tools)
+    index.search("", 8)
+    looked_up = 0
+
+    class Counted(dict[int, int]):
+        def items(self) -> Any:
+            nonlocal looked_up
+            looked_up += len(self)
+            return super().items()
+
+    index._having = {word: Counted(having) for word, having in index._having.items()}
+    assert names(index, "item get rare text page", 1) == ["t7"]
+    assert looked_up <= 25_001
 
 
 _WORDS = st.sampled_from(["read", "file", "get", "user", "list", "page", "x"])
@@ -205,7 +259,9 @@ _TOOLS = st.builds(
     st.lists(_WORDS, max_size=3),
 )
 _CATALOGS = st.dictionaries(st.sampled_from([f"n{n}" for n in range(30)]), _TOOLS).map(
-    lambda tools: {name: replace(each, server=name) for name, each in tools.items()}
+    lambda tools: {
+        name: replace(each, server=name, _qualified_name=name) for name, each in tools.items()
+    }
 )
 _QUERIES = st.lists(_WORDS, max_size=4).map(" ".join)
 
@@ -215,71 +271,42 @@ _QUERIES = st.lists(_WORDS, max_size=4).map(" ".join)
 def test_the_order_depends_on_what_is_held_and_not_on_how_it_came(
     before: dict[str, Tool], after: dict[str, Tool], query: str, order: Any
 ) -> None:
-    changed, fresh = ToolIndex(), ToolIndex()
-    changed.update(before)
-    changed.search(query)
-    changed.update(after)
-    shuffled = list(after.items())
+    first = ToolIndex(before.values())
+    first.search(query, 8)
+    changed = ToolIndex(after.values(), first)
+    shuffled = list(after.values())
     order.shuffle(shuffled)
-    for name, each in shuffled:
-        fresh.add(name, each)
-    assert changed.search(query, limit=50) == fresh.search(query, limit=50)
-    assert _weights_of(changed) == _weights_of(fresh)
-
-
-def _weights_of(index: ToolIndex) -> dict[str, dict[str | None, int]]:
-    return {
-        word: {index._names[slot]: weight for slot, weight in weights.items()}
-        for word, weights in index._weights.items()
-    }
-
-
-@given(st.sets(st.integers(0, 599), max_size=300), _QUERIES)
-@examples(30)
-def test_many_tools_that_come_and_go_are_searched_as_if_they_were_new(
-    changed: set[int], query: str
-) -> None:
-    """Above 256 tools the weights of a word are kept as one integer, until one of them changes."""
-    verbs = ["read", "file", "get", "user", "list", "page"]
-    before = {f"n{n}": tool(f"n{n}", " ".join(verbs[n % 5 :])) for n in range(600)}
-    after = {
-        name: tool(name, verbs[n % 6]) if n in changed else each
-        for n, (name, each) in enumerate(before.items())
-        if n not in changed or n % 2
-    }
-    index, fresh = ToolIndex(), ToolIndex()
-    index.update(before)
-    for verb in verbs:
-        index.search(verb)
-    index.update(after)
-    fresh.update(after)
-    assert names(index, query, 700) == names(fresh, query, 700)
+    assert changed.search(query, 50) == ToolIndex(shuffled).search(query, 50)
 
 
 @given(st.integers(0, 2**32), _QUERIES)
 @examples(50)
-def test_frequent_words_are_added_up_as_rare_ones_are(seed: int, query: str) -> None:
-    """Above 256 tools the integers of ``_lane`` are used: the same scores as a plain sum."""
+def test_tools_are_ranked_as_the_books_have_it(seed: int, query: str) -> None:
     verbs = ["read", "file", "get", "user", "list", "page"]
-    tools = {
-        f"n{n:03}": tool(f"n{n:03}", " ".join(verbs[(seed >> k) % 6 :: 1 + (n * 7 + k) % 3]))
+    tools = [
+        tool(f"n{n:03}", " ".join(verbs[(seed >> k) % 6 :: 1 + (n * 7 + k) % 3]))
         for n in range(300)
         for k in [n % 20]
-    }
-    index = ToolIndex()
-    index.update(tools)
-    assert names(index, query, 300) == _plain(index, tools, query)
+    ]
+    index = index_of(*tools)
+    found = index.search(query, 300)
+    scores = _plain(index, query)
+    assert {each.name for each in found} == set(scores)
+    assert all(
+        scores[better.name] >= scores[worse.name] - 1e-9
+        for better, worse in itertools.pairwise(found)
+    )
 
 
-def _plain(index: ToolIndex, tools: dict[str, Tool], query: str) -> list[str]:
-    """BM25 as the books have it, over the words that the index took from each tool."""
-    counts = {name: Counter(entry.counts) for name, entry in index._entries.items()}
+def _plain(index: ToolIndex, query: str) -> dict[str, float]:
+    """BM25 over the words that the index took from each tool."""
+    counts = {name: Counter(text.counts) for name, text in index._texts.items()}
     having = Counter(word for each in counts.values() for word in each)
-    scores: dict[str, int] = {}
+    mean = sum(text.length for text in index._texts.values()) / len(counts)
+    scores: dict[str, float] = {}
     for name, each in counts.items():
-        slowly = 1.2 * (0.25 + 0.75 * index._entries[name].length / index._pivot)
+        slowly = 1.2 * (0.25 + 0.75 * index._texts[name].length / mean)
         for word in {*words(query)} & {*each}:
-            rarity = math.log(1 + (len(tools) - having[word] + 0.5) / (having[word] + 0.5))
-            weight = round(each[word] * 2.2 / (each[word] + slowly) * 4_096)
-            scores[name] = scores.get(name, 0) + weight * max(1, round(rarity * 1_024))
-    return sorted(scores, key=lambda name: (-scores[name], name))
+            rarity = math.log(1 + (len(counts) - having[word] + 0.5) / (having[word] + 0.5))
+            scores[name] = scores.get(name, 0) + each[word] / (each[word] + slowly) * rarity
+    return scores
