@@ -300,7 +300,7 @@ def run_together(calls: list[tuple[str, ...]]) -> list[str]:
     return printed
 
 
-def killed_writers(writer: str, *args: str, kills: int = 300) -> Iterator[int]:
+def killed_writers(writer: str, *args: str, kills: int = 100) -> Iterator[int]:
     """Run ``writer(*args)`` again and again, each in a process that is killed at some moment.
 
     ``writer`` yields a number after each thing that it has written. Yields the last such number

@@ -113,9 +113,9 @@ def address(where: str, tmp_path: Path) -> str:
 @pytest.mark.slow
 @things
 @places
-def test_300_kills_lose_nothing_that_was_acknowledged(thing: str, where: str, address: str) -> None:
+def test_kills_lose_nothing_that_was_acknowledged(thing: str, where: str, address: str) -> None:
     writer = f"{__name__}:write_on"
-    for acknowledged in killed_writers(writer, thing, where, address, kills=300):
+    for acknowledged in killed_writers(writer, thing, where, address, kills=40):
         last = max(Kept(thing, where, address).numbers(), default=0)
         assert acknowledged <= last
     files = [path.name for path in Path(address).parent.rglob("*") if path.is_file()]
