@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 import mcp_client
-from mcp_client import errors
+from mcp_client import BrokenPromise, errors
 from mcp_client.errors import (
-    BrokenPromise,
     CallDenied,
     CallTimeout,
     ConnectError,

@@ -364,12 +364,6 @@ def test_only_the_program_imports_the_room_of_the_shell() -> None:
     assert not wrong, wrong
 
 
-def test_every_public_name_is_exported_once_and_exists() -> None:
-    assert len(set(mcp_client.__all__)) == len(mcp_client.__all__)
-    for name in mcp_client.__all__:
-        assert getattr(mcp_client, name, None) is not None, name
-
-
 def test_every_module_says_what_it_is_for_and_what_it_offers() -> None:
     for path in FILES:
         name = ".".join(["mcp_client", *path.relative_to(ROOT).with_suffix("").parts])

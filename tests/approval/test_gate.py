@@ -181,7 +181,7 @@ def test_every_public_method_of_a_task_is_known_to_this_test() -> None:
 def test_every_public_function_of_the_package_is_known_to_this_test() -> None:
     functions = {
         name
-        for name in mcp_client.__all__
+        for name in vars(mcp_client)["__all__"]
         if inspect.isfunction(getattr(mcp_client, name)) and name not in FACTORIES
     }
     assert functions == {

@@ -14,7 +14,6 @@ from mcp_client import (
     ApprovalRequest,
     ConfigError,
     SamplingRequest,
-    SkillFile,
     SkillRequest,
     StartRequest,
     ToolCall,
@@ -23,7 +22,7 @@ from mcp_client.approval.decision import CHOICES
 from mcp_client.approval.skill_request import SKILL_FINDING
 from mcp_client.approval.start_request import STARTS
 from mcp_client.catalog.hints import Hints
-from mcp_client.catalog.skill_file import digest_of
+from mcp_client.catalog.skill_file import SkillFile, digest_of
 
 PROMPT = {"role": "user", "content": {"type": "text", "text": "What is the capital of Norway?"}}
 

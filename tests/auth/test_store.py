@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from keyring.backend import KeyringBackend
 from keyring.backends.fail import Keyring as NoKeyring
 
-from mcp_client import ConfigError, FileState, MemoryState, OAuth, State
-from mcp_client.auth.keyring_store import KeyringTokens, _KeyringStorage
+from mcp_client import ConfigError, FileState, KeyringTokens, MemoryState, OAuth, State
+from mcp_client.auth.keyring_store import _KeyringStorage
 from mcp_client.auth.store import FileTokens, MemoryTokens, TokenStore
 from mcp_client.auth.tokens import Key, Registration, Source, Token
 from tests.properties import examples

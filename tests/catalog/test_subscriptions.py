@@ -8,15 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import (
-    JsonRpcError,
-    MemoryServer,
-    Session,
-    Timeouts,
-    ToolChanges,
-    allow_all,
-    connect,
-)
+from mcp_client import JsonRpcError, MemoryServer, Session, Timeouts, allow_all, connect
+from mcp_client.catalog.watch import ToolChanges
 from mcp_client.transports.multiplexer import LineExchange
 from tests.clock import Clock, quickly
 

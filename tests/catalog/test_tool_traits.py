@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import Host, MemoryServer, NotSent, Tool, ToolCall, ToolUi, allow_all, connect
-from mcp_client.catalog.tool_traits import trait_findings
+from mcp_client import Host, MemoryServer, NotSent, Tool, ToolCall, allow_all, connect
+from mcp_client.catalog.tool_traits import ToolUi, trait_findings
 from tests.properties import examples
 
 BOTH = frozenset({"model", "app"})

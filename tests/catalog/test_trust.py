@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import ConfigError, Hints, MemoryServer, Tool, connect
-from mcp_client.catalog.hints import hint_findings
+from mcp_client import ConfigError, MemoryServer, Tool, connect
+from mcp_client.catalog.hints import Hints, hint_findings
 
 pytestmark = pytest.mark.one_backend
 

@@ -14,13 +14,13 @@ from mcp_client import (
     ConnectError,
     Limits,
     McpError,
-    ResourceUpdate,
-    ResourceWatch,
     ServerError,
     Session,
     Timeouts,
     connect,
 )
+from mcp_client.catalog.watch import ResourceWatch
+from mcp_client.protocol.resources import ResourceUpdate
 from mcp_client.transports.memory import JsonRpcError
 from tests.catalog.test_resources import library, reading
 from tests.clock import Clock, quickly

@@ -22,7 +22,6 @@ from mcp_client import (
     ApprovalQueue,
     ConfigError,
     Deny,
-    Drift,
     Finding,
     MemoryServer,
     Remember,
@@ -31,6 +30,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.approval.pending import PendingApproval
+from mcp_client.catalog.drift import Drift
 from mcp_client.desk.question import card, part, whole
 from mcp_client.runtime.safe_text import invisible
 from tests.desk_page.site import Seen, Site, a_site, authorize, sampling_of, start_of

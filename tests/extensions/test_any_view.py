@@ -10,10 +10,17 @@ import anyio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import App, Deny, ProtocolViolation, ToolCall, UiResource, connect
-from mcp_client.catalog.resources import ResourceResult
+from mcp_client import (
+    App,
+    Deny,
+    ProtocolViolation,
+    Resource,
+    ResourceResult,
+    ToolCall,
+    UiResource,
+    connect,
+)
 from mcp_client.protocol.content_policy import policy_of
-from mcp_client.protocol.resources import Resource
 from tests.properties import examples
 from tests.server.start import in_memory
 from tests.server.views import MIME_TYPE, VIEW, StatelessViews

@@ -34,7 +34,7 @@ from mcp_client import (
     Rules,
     ServerError,
     Session,
-    SkillEntry,
+    Skill,
     SkillError,
     SkillRequest,
     ToolCall,
@@ -45,6 +45,7 @@ from mcp_client import (
 )
 from mcp_client.approval.skill_request import SKILL_FINDING
 from mcp_client.catalog.skill_pins import SkillPins
+from mcp_client.extensions.skill_entry import SkillEntry
 from mcp_client.transports.memory import MemoryTransport
 from tests.server.skills import (
     EXTENSION,
@@ -170,6 +171,7 @@ async def test_a_skill_is_loaded_by_its_entry_or_its_uri_alone(by_uri: bool, blo
     async with connect(server.transport, name="docs", approval=hook) as session:
         loaded = await session.load_skill(PDF if by_uri else (await session.list_skills())[0])
         assert server.reads == [PDF]
+        assert isinstance(loaded, Skill)
         assert (loaded.text, loaded.name, loaded.server, loaded.uri) == (TEXT, "pdf", "docs", PDF)
         assert loaded.description == "Fill in forms"
         assert loaded.frontmatter["allowed-tools"] == "Bash"

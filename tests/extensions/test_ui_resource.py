@@ -20,13 +20,13 @@ from mcp_client import (
     Limits,
     ProtocolViolation,
     ReplayServer,
+    ResourceResult,
     ServerError,
     Session,
     UiResource,
     allow_all,
     connect,
 )
-from mcp_client.catalog.resources import ResourceResult
 from mcp_client.protocol.content_policy import RESTRICTIVE
 from tests.server.start import in_memory
 from tests.server.views import MIME_TYPE, VIEW, HandshakeViews, StatelessViews, Views

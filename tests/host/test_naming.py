@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client import ConfigError
-from mcp_client.host.naming import LONGEST, Names, Naming, naming_of
+from mcp_client import ConfigError, Naming
+from mcp_client.host.naming import LONGEST, Names, naming_of
 from tests.properties import examples
 
 LEGAL = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")

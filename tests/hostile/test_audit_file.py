@@ -29,11 +29,11 @@ from mcp_client import (
     CallDenied,
     ConfigError,
     MemoryServer,
-    Verified,
     allow_all,
     connect,
     verify_audit,
 )
+from mcp_client.audit import Verified
 from tests.properties import examples
 
 pytestmark = pytest.mark.one_backend

@@ -10,15 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_client import (
-    InvalidArguments,
-    Limits,
-    ProtocolViolation,
-    ResourceUpdate,
-    Session,
-    allow_all,
-    connect,
-)
+from mcp_client import InvalidArguments, Limits, ProtocolViolation, Session, allow_all, connect
+from mcp_client.protocol.resources import ResourceUpdate
 from tests.catalog.test_resources import Odd, reading
 from tests.server.http_server import Reply, Request, serving
 from tests.server.library import ID, Handshake, Library, Stateless

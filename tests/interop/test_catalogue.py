@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_client import Pins, StdioServer, ToolChanges, allow_all, connect
+from mcp_client import Pins, StdioServer, allow_all, connect
+from mcp_client.catalog.watch import ToolChanges
 from tests.interop import http_peers, peers
 
 pytestmark = pytest.mark.interop

@@ -16,12 +16,12 @@ from mcp_client import (
     InvalidSchema,
     Limits,
     MemoryServer,
+    Strictness,
     Timeouts,
     ToolCall,
     allow_all,
     connect,
 )
-from mcp_client.connection.call_options import Strictness
 from mcp_client.session.tool_validation import arguments_finding, log_problem
 from mcp_client.validation.checker import Problem
 from tests.loop_lag import loop_lag

@@ -10,11 +10,12 @@ from typing import Any, TypeAlias
 import anyio
 import pytest
 
+from mcp_client import Transport
 from mcp_client.errors import ConnectError, ConnectionLost
 from mcp_client.protocol.jsonrpc import Notification, Request, Response
 from mcp_client.runtime.limits import Limits, Timeouts
 from mcp_client.runtime.stats import Stats
-from mcp_client.transports.base import Transport, TransportContext
+from mcp_client.transports.base import TransportContext
 from mcp_client.transports.memory import MemoryTransport
 from mcp_client.transports.stdio import StdioTransport
 from tests.server.start import scripted
