@@ -166,12 +166,12 @@ PURE = [
         "extensions/skill_entry.py",
         "handlers/handlers.py",
         "handlers/wire_format.py",
-        "host/backoff.py",
         "host/naming.py",
         "host/server_config.py",
         "transports/default_names.py",
         "host/config_text.py",
         "host/start_request.py",
+        "runtime/backoff.py",
         "runtime/safe_text.py",
         "validation/schema_shape.py",
     }

@@ -16,6 +16,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from ..errors import McpError
 from ..protocol.resources import ResourceUpdate
+from ..runtime.backoff import doubled
 from .listed import Listed
 from .paged_list import PagedCache
 from .subscriptions import ResourceSubscription, Subscriptions
@@ -185,7 +186,7 @@ class ListWatch(Watch[C]):
             # A server that announces changes without end, and changes nothing, is asked less often.
             self._unchanged += 1
             if self._unchanged > 1:
-                await self._subscription.pause(min(0.05 * 2 ** min(self._unchanged, 8), 5.0))
+                await self._subscription.pause(doubled(0.05, self._unchanged, 5.0))
             return None
         if not outdated:
             self._unchanged = 0

@@ -27,6 +27,7 @@ from ..errors import (
 )
 from ..protocol.canonical_json import NotJson, json_object
 from ..protocol.metadata import check_meta
+from ..runtime.backoff import doubled, spread
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.limits import Timeouts
 from .cancellation import CancelToken
@@ -218,8 +219,5 @@ class Retry:
 
     def pause(self, error: McpError, attempts: int) -> float:
         """Seconds before the next attempt, after ``attempts``."""
-        import random  # only now: few sessions retry
-
-        jitter = 0.5 + random.random()  # noqa: S311 - spreads attempts, hides nothing
         wanted: float | None = getattr(error, "retry_after", None)
-        return float(max(self.backoff * 2 ** (attempts - 1) * jitter, wanted or 0.0))
+        return max(spread(doubled(self.backoff, attempts - 1)), wanted or 0.0)

@@ -45,6 +45,7 @@ from ..protocol.jsonrpc import (
     encode_request,
 )
 from ..protocol.notifications import CANCELLED
+from ..runtime.backoff import doubled, spread
 from ..runtime.callbacks import ProgressNotifier
 from ..runtime.known_secrets import KnownSecrets
 from ..runtime.limits import Timeouts, seconds_text
@@ -473,7 +474,4 @@ def _pause(error: ServerError, tries: int) -> float | None:
     """Seconds to wait before asking a busy server again; None if it should not be asked."""
     if error.http_status not in _BUSY or tries >= _TRIES:
         return None
-    import random
-
-    backoff = _PAUSE * 2**tries * (0.5 + random.random())  # noqa: S311 - spreads, hides nothing
-    return float(max(backoff, error.retry_after or 0.0))
+    return max(spread(doubled(_PAUSE, tries)), error.retry_after or 0.0)

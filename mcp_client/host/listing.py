@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ..catalog.tool import ToolList
 from ..errors import McpError
+from ..runtime.backoff import doubled
 from ..runtime.event_loop import LoopEvent
 from ..session.session import Session
 from .status import ServerStatus, StatusEvents
@@ -15,7 +16,7 @@ from .status import ServerStatus, StatusEvents
 __all__ = ["ServerListing"]
 
 _log = logging.getLogger("mcp_client")
-_LONGEST_PAUSE = 5.0
+_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.05, 5.0
 
 
 class ListedServer(Protocol):
@@ -113,7 +114,7 @@ class ServerListing:
         self._unchanged = 0 if changed else self._unchanged + 1
         pause = 0.0
         if self._unchanged > 1:
-            pause = min(0.05 * 2.0 ** min(self._unchanged, 8), _LONGEST_PAUSE)
+            pause = doubled(_PAUSE_SECONDS, self._unchanged, _MAX_PAUSE_SECONDS)
         self._not_before = self._server.now() + pause
 
     def watch(self, wanted: bool) -> None:

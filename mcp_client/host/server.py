@@ -29,9 +29,9 @@ from ..errors import (
     StartDenied,
 )
 from ..runtime.background import BackgroundTasks
+from ..runtime.backoff import Backoff
 from ..runtime.event_loop import Backend, Handle, LoopEvent
 from ..session.session import Session
-from .backoff import Backoff
 from .listing import ServerListing
 from .options import SharedOptions
 from .server_config import ServerConfig, StartGate, ToolFilter

@@ -6,9 +6,11 @@ from __future__ import annotations
 import sys
 import time
 
+from .backoff import doubled
+
 __all__ = ["lock", "unlock"]
 
-_PAUSES = (0.0001, 0.005)
+_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.0001, 0.005
 
 
 def lock(file: int, seconds: float, *, shared: bool = False) -> bool:
@@ -18,12 +20,12 @@ def lock(file: int, seconds: float, *, shared: bool = False) -> bool:
     with ``unlock`` or when the descriptor is closed. Raises ``OSError``.
     """
     until = time.monotonic() + seconds
-    pause, longest = _PAUSES
+    tries = 0
     while not _try(file, shared):
         if time.monotonic() >= until:
             return False
-        time.sleep(pause)
-        pause = min(pause * 2, longest)
+        time.sleep(doubled(_PAUSE_SECONDS, tries, _MAX_PAUSE_SECONDS))
+        tries += 1
     return True
 
 

@@ -28,6 +28,7 @@ import anyio
 from ..errors import AuthError, ConfigError, ConnectError, McpError
 from ..protocol.jsonrpc import InvalidFrame
 from ..runtime.background import BackgroundTasks
+from ..runtime.backoff import doubled
 from .http_client import HttpClient
 from .http_errors import is_passing, session_is_gone
 from .http_response import HttpResponse
@@ -160,8 +161,7 @@ def pause_before_next(
     ``retry`` is what the last stream asked for, ``wait`` what the last refusal did.
     """
     first = _PAUSE if retry is None else max(retry, _LEAST_PAUSE)
-    growing = first * 2.0 ** min(max(in_vain - 1, 0), 10)
-    pause = max(first, wait, min(growing, _LONGEST_PAUSE))
+    pause = max(first, wait, doubled(first, in_vain - 1, _LONGEST_PAUSE))
     if pause == retry:
         return pause  # the server may well spread its clients itself
     return pause * (1 + _JITTER * jitter())

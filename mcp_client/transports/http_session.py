@@ -27,6 +27,7 @@ import anyio
 from ..errors import AuthError, ConfigError, McpError
 from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, Response, parse
 from ..runtime.background import BackgroundTask, BackgroundTasks
+from ..runtime.backoff import doubled
 from ..runtime.event_loop import current
 from .base import AnnouncedSilence, Owner, Received
 from .http_base import receive_by
@@ -206,7 +207,8 @@ class HttpSession:
             retry = response.events.retry if response.events.retry is not None else retry
             if last_id is None or not response.streaming or empty > _EMPTY_STREAMS:
                 raise lost or self._unanswered(response)
-            pause = _PAUSE * 2**empty if retry is None else max(retry, _LEAST_PAUSE * 2**empty)
+            pause = doubled(_PAUSE if retry is None else _LEAST_PAUSE, empty)
+            pause = max(pause, retry or 0.0)
             response = await self._resume(inner, last_id, pause)
 
     async def _resume(self, inner: LineExchange, last_id: str, pause: float) -> HttpResponse:
@@ -234,7 +236,7 @@ class HttpSession:
                     break
                 asked_to_wait = response.retry_after
             attempt += 1
-            pause = max(pause, _PAUSE * 2 ** min(attempt, 4) / 2)
+            pause = max(pause, doubled(_PAUSE, attempt - 1, 8 * _PAUSE))
             give_up_at = clock.now() + _UNREACHABLE if give_up_at is None else give_up_at
             if asked_to_wait is not None:
                 pause, give_up_at = max(asked_to_wait, _LEAST_PAUSE), None

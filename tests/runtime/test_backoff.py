@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.host.backoff import STABLE, Backoff
+from mcp_client.runtime.backoff import STABLE_SECONDS, Backoff, doubled, spread
 
 
 def starts_in(seconds: float, lives: float | None, jitter: float) -> int:
@@ -33,7 +33,7 @@ def test_a_crash_loop_costs_two_to_six_attempts_in_its_first_eight_seconds(
     assert 2 <= starts_in(8, lives, jitter) <= 6
 
 
-@given(st.floats(0, 1), st.one_of(st.none(), st.floats(0, STABLE - 1)))
+@given(st.floats(0, 1), st.one_of(st.none(), st.floats(0, STABLE_SECONDS - 1)))
 def test_a_crash_loop_comes_to_about_a_start_a_minute(jitter: float, lives: float | None) -> None:
     assert starts_in(3600, lives, jitter) <= 10 + 3600 / 30
 
@@ -44,8 +44,8 @@ def test_a_server_that_was_up_for_long_is_started_again_at_once() -> None:
         backoff.started(0)
         backoff.down(0)
     backoff.up(100)
-    backoff.down(100 + STABLE)
-    assert backoff.wait(100 + STABLE) == 0
+    backoff.down(100 + STABLE_SECONDS)
+    assert backoff.wait(100 + STABLE_SECONDS) == 0
 
 
 def test_a_server_that_died_for_the_first_time_is_started_again_at_once() -> None:
@@ -81,3 +81,10 @@ def test_a_reset_forgets_the_failures() -> None:
     backoff.down(0)
     backoff.reset()
     assert backoff.wait(0) == 0
+
+
+def test_a_pause_doubles_up_to_a_limit_and_is_spread() -> None:
+    assert [doubled(0.5, times, 3) for times in (-1, 0, 1, 2, 3, 10**9)] == [0.5, 0.5, 1, 2, 3, 3]
+    pauses = [spread(2.0) for _ in range(200)]
+    assert 1.0 <= min(pauses) < 1.5
+    assert 2.5 < max(pauses) <= 3.0

@@ -1,9 +1,10 @@
-"""When a server that failed is started again: later each time, and at once after a long good run.
+"""When what failed is tried again: later each time.
 
-A server that never comes up is started after about 1, 2, 4, ... seconds, at most every minute. One
-that came up and died is started again at once, the first time, and then likewise; having been up
-for ``STABLE`` seconds makes it a good server again. So a crash loop costs at most a handful of
-starts in its first seconds, and a start a minute for the rest of its life.
+``Backoff`` is for a server that is started again. One that never comes up is started after about 1,
+2, 4, ... seconds, at most every minute. One that came up and died is started again at once, the
+first time, and then likewise; having been up for ``STABLE_SECONDS`` makes it a good server again.
+So a crash loop costs at most a handful of starts in its first seconds, and a start a minute for the
+rest of its life.
 """
 
 from __future__ import annotations
@@ -11,13 +12,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-__all__ = ["STABLE", "Backoff"]
+__all__ = ["STABLE_SECONDS", "Backoff", "doubled", "spread"]
 
-STABLE = 30.0
-"""Seconds of being up after which earlier failures no longer count."""
-_FIRST = 1.0
-_LONGEST = 60.0
-_LONGEST_ASKED_FOR = 3600.0
+STABLE_SECONDS = 30.0
+"""Of being up, after which earlier failures no longer count."""
+_FIRST_SECONDS = 1.0
+_MAX_SECONDS = 60.0
+_MAX_ASKED_SECONDS = 3600.0
+
+
+def doubled(first: float, times: int, most: float = math.inf) -> float:
+    """``first`` seconds, doubled so many ``times``, and ``most`` at most."""
+    return min(first * 2.0 ** min(max(times, 0), 32), most)
+
+
+def spread(seconds: float) -> float:
+    """Half as long to one and a half times as long, so that many clients do not come at once."""
+    import random  # only now: few programs ever come here
+
+    return seconds * (0.5 + random.random())  # noqa: S311 - spreads, hides nothing
 
 
 class Backoff:
@@ -48,12 +61,12 @@ class Backoff:
 
     def down(self, now: float, at_least: float | None = None) -> None:
         """It failed to start, or what was up has ended; ``at_least``: seconds it asks for."""
-        if now - self._up_since >= STABLE:
+        if now - self._up_since >= STABLE_SECONDS:
             self._starts = 1
         self._up_since = math.inf
         pause = self._pause()
         if at_least is not None and at_least > pause:
-            pause = min(at_least, _LONGEST_ASKED_FOR)
+            pause = min(at_least, _MAX_ASKED_SECONDS)
         self._next = now + pause
 
     def reset(self) -> None:
@@ -64,5 +77,4 @@ class Backoff:
         tries = self._starts - (1 if self._came_up else 0)
         if tries < 1:
             return 0.0
-        longest = min(_LONGEST, _FIRST * 2.0 ** min(tries - 1, 16))
-        return longest * (0.5 + self._jitter() / 2)
+        return doubled(_FIRST_SECONDS, tries - 1, _MAX_SECONDS) * (0.5 + self._jitter() / 2)
