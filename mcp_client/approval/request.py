@@ -106,6 +106,8 @@ class ApprovalRequest:
     """What a person is asked: "May this tool run?"."""
     prompt: ClassVar[str]
     """The same in two or three words: "Run it?"."""
+    can_edit: ClassVar[bool] = False
+    """Whether it has arguments, which a yes may replace."""
 
     if TYPE_CHECKING:
 
@@ -123,6 +125,8 @@ class ApprovalRequest:
         def context(self) -> Hashable: ...
         @property
         def origin(self) -> CallOrigin: ...
+        @property
+        def arguments_json(self) -> str: ...
 
     else:  # a type checker reports these by itself
         context = None

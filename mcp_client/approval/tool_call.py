@@ -69,6 +69,7 @@ class ToolCall(ApprovalRequest):
     kind: ClassVar[RequestKind] = "call"
     asks: ClassVar[str] = "May this tool run?"
     prompt: ClassVar[str] = "Run it?"
+    can_edit: ClassVar[bool] = True
 
     id: str
     server: str

@@ -1,20 +1,54 @@
 """HTML in which the text of others stays text.
 
 ``element`` escapes every child and every attribute that is not ``Html`` already, and spells out the
-characters that a person would not see (``safe_text``): what is forgotten is safe.
+characters that a person would not see (``safe_text``): what is forgotten is safe. ``filled`` does
+so with what stands in a template.
+
+**Lines.** ``block`` shows text of others as lines, no more of them than there is room for. Markup
+takes many times the text that it shows: a line feed, two characters of JSON, becomes an element. So
+what is counted is what is sent, and no line is rendered that is not sent. What is left out is
+counted, for the caller to say and to link to.
 """
 
 from __future__ import annotations
 
+import functools
 import html
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import NamedTuple
 
+from ..runtime.console_layout import WHOLE, Fold, json_rows, runs_backwards
 from ..runtime.safe_text import safe_text
 
-__all__ = ["Html", "Part", "element", "joined", "text_of"]
+__all__ = [
+    "CARD",
+    "PART",
+    "PROSE",
+    "Block",
+    "Html",
+    "Line",
+    "Part",
+    "Room",
+    "block",
+    "element",
+    "filled",
+    "joined",
+    "json_lines",
+    "prose_lines",
+    "text_of",
+]
 
 _VOID = frozenset({"br", "input", "link", "meta"})
+_PAIR = re.compile(r"\\(.)", re.DOTALL)
+_TOKEN = re.compile(r"\\\\|(?:\\u\{[0-9a-f]+\})+|\\n")
+_BACKWARDS = "Some letters here run right to left: the order shown may differ from what is sent."
+_MAX_LINE_CHARS = 20_000
+"""Characters of one line; what is longer goes on in the next."""
 
 
 class Html(str):
@@ -50,3 +84,121 @@ def element(tag: str, *children: Part, **attributes: str | bool | None) -> Html:
     )
     start = f"<{tag}{written}>"
     return Html(start if tag in _VOID else f"{start}{joined(children)}</{tag}>")
+
+
+def filled(name: str, **fields: Part) -> Html:
+    """A file of ``templates`` with ``fields`` in the places of their names."""
+    return Html(_template(name).substitute({key: joined([one]) for key, one in fields.items()}))
+
+
+@functools.cache
+def _template(name: str) -> Template:
+    path = Path(__file__).parent / "templates" / name
+    return Template("".join(path.read_text(encoding="utf-8").splitlines()))
+
+
+# ---------------------------------------------------------------------- texts of others
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much is shown at once."""
+
+    lines: int
+    markup: int
+    """Characters of markup."""
+
+
+CARD = Room(lines=150, markup=30_000)
+PROSE = Room(lines=40, markup=6_000)
+PART = Room(lines=4_000, markup=1_000_000)
+
+
+class Line(NamedTuple):
+    text: str
+    """Not yet made safe."""
+    style: str = "l"
+    is_json: bool = False
+
+
+class Block(NamedTuple):
+    html: Html
+    start: int
+    end: int
+    """The number of the first line after it; lines are counted from 0."""
+    lines: int
+    """In all."""
+
+    @property
+    def left(self) -> int:
+        return self.lines - self.end
+
+
+def json_lines(text: str, fold: Fold = WHOLE[0]) -> Iterator[Line]:
+    """JSON, one member a line. A line feed in a string is shown and starts a line."""
+    for row in json_rows(text, fold):
+        if row.ours:
+            yield Line(row.text, "l note")
+            continue
+        start, style = 0, "l"
+        for pair in _PAIR.finditer(row.text):
+            if pair[1] == "n" and pair.end() < len(row.text):
+                yield from _short(row.text[start : pair.end()], style, True)
+                start, style = pair.end(), "l more"
+        yield from _short(row.text[start:], style, True)
+
+
+def prose_lines(text: str) -> Iterator[Line]:
+    """Text of several lines."""
+    for line in text.split("\n"):
+        yield from _short(line or " ", "l", False)
+
+
+def block(lines: Iterable[Line], label: str, room: Room, start: int = 0) -> Block:
+    """The lines from ``start`` that there is room for."""
+    shown: list[Html] = []
+    number, end, markup, backwards = 0, start, 0, False
+    for number, line in enumerate(lines, 1):
+        if number <= start or end != number - 1 or len(shown) >= room.lines:
+            continue
+        one = _element(line)
+        markup += len(one)
+        if markup > room.markup:
+            continue
+        shown.append(one)
+        end = number
+        backwards = backwards or runs_backwards(line.text)
+    markup_of_all = element(
+        "pre", joined(shown), class_="block", tabindex="0", role="group", aria_label=label
+    )
+    remark = element("p", _BACKWARDS, class_="hint") if backwards else None
+    return Block(joined([markup_of_all, remark]), start, max(end, start), number)
+
+
+def _short(text: str, style: str, is_json: bool) -> Iterator[Line]:
+    """``text`` as lines of bounded length, none of which ends within an escape of JSON."""
+    start = 0
+    while len(text) - start > _MAX_LINE_CHARS:
+        end = start + _MAX_LINE_CHARS
+        piece = text[start:end]
+        if is_json and (len(piece) - len(piece.rstrip("\\"))) % 2:
+            end -= 1
+        yield Line(text[start:end], style, is_json)
+        start, style = end, "l more"
+    yield Line(text[start:], style, is_json)
+
+
+def _element(line: Line) -> Html:
+    if not line.is_json:
+        return element("span", text_of(line.text), class_=line.style)
+    shown = safe_text(line.text, sys.maxsize)
+    parts: list[Html] = []
+    end = 0
+    for token in _TOKEN.finditer(shown):
+        parts.append(Html(html.escape(shown[end : token.start()])))
+        end = token.end()
+        if token[0] == "\\\\":  # a backslash of the text itself, which JSON doubles
+            parts.append(Html(token[0]))
+        else:
+            parts.append(element("span", Html(token[0]), class_="escape"))
+    return element("span", *parts, Html(html.escape(shown[end:])), class_=line.style)

@@ -26,30 +26,39 @@ import hmac
 import json
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+import weakref
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 from urllib.parse import urlsplit
+
+import anyio
 
 from ..approval.decision import CHOICES, Allow, Answer, Deny, check_person
 from ..approval.editor import EditorFailed, arguments_of, draft_of
-from ..approval.pending import DecidedApproval, PendingApproval
+from ..approval.pending import DecidedApproval, PendingApproval, PendingChanges
 from ..approval.questions import in_thread
 from ..approval.queue import ApprovalQueue
 from ..approval.request import ApprovalRequest
-from ..approval.tool_call import ToolCall
 from ..errors import ConfigError, McpError, NotPending
 from ..protocol.canonical_json import NotJson
 from ..runtime.callbacks import invoke_callback, is_async
-from .asgi import Receive, Refused, Request, Response, Scope, Send, Stream
+from .card import card, decided_list, part, whole
 from .document import Window, document, message, page_of
+from .http import Refused, check_extra, fields_of, form_of, new_nonce, path_of, respond
 from .markup import Html, joined
-from .question import card, decided_list, part, whole
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
 
 __all__ = ["ApprovalPage", "Authorize", "Visible"]
 
 _log = logging.getLogger("mcp_client.desk")
 
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Authorize: TypeAlias = Callable[[Scope], "str | Awaitable[str | None] | None"]
 Visible: TypeAlias = Callable[[str, Any], "bool | Awaitable[bool]"]
 """Of a person and an ``ApprovalRequest``; what it raises for is not shown."""
@@ -90,7 +99,9 @@ class ApprovalPage:
                 raise ConfigError(f"ApprovalPage({name}={function!r}): give a function")
         if secret is not None and (not isinstance(secret, bytes) or len(secret) < 16):
             raise ConfigError("ApprovalPage(secret=...): give at least 16 random bytes")
+        check_extra("ApprovalPage", "starlette")
         self._queue = queue
+        self._streams: weakref.WeakSet[PendingChanges] = weakref.WeakSet()
         self._authorize = authorize
         self._visible = visible
         self._show_context = show_context
@@ -106,6 +117,8 @@ class ApprovalPage:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
+        from starlette.requests import Request
+
         request = Request(scope, receive)
         try:
             answer = await self._answer(request)
@@ -113,42 +126,46 @@ class ApprovalPage:
             answer = _refusal(request, refused)
         except McpError as error:
             _log.error("a request to the approval page failed: %s", error)
-            answer = _refusal(request, Refused(503, "The calls cannot be read now."))
-        if isinstance(answer, Stream):
-            await answer.send(send, request)
-        else:
-            await answer.send(send, head=request.method == "HEAD")
+            answer = _refusal(request, Refused(503, "What is pending cannot be read now."))
+        if request.method == "HEAD":
+            answer.body = b""
+        await answer(scope, receive, send)
 
-    async def _answer(self, request: Request) -> Response | Stream:
+    async def _answer(self, request: Request) -> Response:
         person = await self._person(request)
         _check_site(request)
-        first, _, rest = request.path.removeprefix("/").partition("/")
-        if request.path == "":
-            place = request.root.rpartition("/")[2]
-            return Response(status=307, location=f"./{place}/" if place else "/")
+        path = path_of(request)
+        first, _, rest = path.removeprefix("/").partition("/")
+        if path == "":
+            place = request.scope["root_path"].rstrip("/").rpartition("/")[2]
+            return respond(status=307, location=f"./{place}/" if place else "/")
         if first == "decide" and not rest:
             if request.method != "POST":
-                return Response(status=405, allow="POST")
+                return respond(status=405, allow="POST")
             return await self._decide(request, person)
         if request.method not in ("GET", "HEAD"):
-            return Response(status=405, allow="GET, HEAD")
+            return respond(status=405, allow="GET, HEAD")
+        query = fields_of(request.url.query)
         match first, rest:
             case "", "":
-                return await self._page(person, _whole_number(request, "skip"))
+                return await self._page(person, _whole_number(query, "skip"))
             case "changes", "" if request.method == "GET":
-                return Stream(self._changes(person), self.stream_seconds)
+                # nginx would keep the events back
+                answer = respond(_Events(self, person), type="text/event-stream; charset=utf-8")
+                answer.headers["x-accel-buffering"] = "no"
+                return answer
             case "calls", "":
-                return await self._calls(person, request.query.get("ids", []))
+                return await self._some(person, query.get("ids", []))
             case "decided", "":
-                return Response(decided_list(await self._decided(person)))
+                return respond(decided_list(await self._decided(person)))
             case "call", id:
-                return await self._whole(request, await self._one(person, id))
+                return await self._whole(query, await self._one(person, id))
             case "draft", id:
                 pending = await self._one(person, id)
-                draft = await in_thread(draft_of, _call_of(pending.request).arguments_json)
-                return Response(draft, type="text/plain; charset=utf-8")
+                draft = await in_thread(_draft_of, pending.request)
+                return respond(draft, type="text/plain; charset=utf-8")
             case "static", name if name in _STATIC:
-                return Response(_static(name), type=_STATIC[name])
+                return respond(_static(name), type=_STATIC[name])
         raise Refused(404, "There is nothing here.")
 
     # ------------------------------------------------------------------------ who
@@ -167,23 +184,23 @@ class ApprovalPage:
                 type(name).__name__,
             )
         if not isinstance(name, str) or not name:
-            raise Refused(403, "You are not logged in, or may not decide calls here.")
+            raise Refused(403, "You are not logged in, or may not decide anything here.")
         try:
             check_person(name)
         except ConfigError as error:
             _log.warning("what authorize() returned is refused: %s", error)
-            raise Refused(403, "Your name is too long to decide calls here.") from None
+            raise Refused(403, "Your name is too long to decide anything here.") from None
         return name
 
-    async def _seen(self, person: str, calls: Sequence[T]) -> list[T]:
+    async def _seen(self, person: str, requests: Sequence[T]) -> list[T]:
         """Those that this person may see."""
         visible = self._visible
-        if visible is None:
-            return list(calls)
+        if visible is None or not requests:
+            return list(requests)
         if not is_async(visible):
-            return await in_thread(_seen, visible, person, calls)
+            return await in_thread(_seen, visible, person, requests)
         seen = []
-        for one in calls:
+        for one in requests:
             try:
                 if await visible(person, one.request) is True:  # type: ignore[misc]
                     seen.append(one)
@@ -196,65 +213,53 @@ class ApprovalPage:
 
     # ----------------------------------------------------------------------- what
 
-    async def _pending(self, person: str) -> list[PendingApproval]:
+    async def _pending(
+        self, person: str, ids: Sequence[str] | None = None
+    ) -> list[PendingApproval]:
+        """What this person may decide, of these ``ids`` or of all."""
         queue = self._queue
         pending = await in_thread(lambda: queue.pending) if queue.waits else queue.pending
-        return await self._seen(person, pending)
+        wanted = pending if ids is None else [one for one in pending if one.id in ids]
+        return await self._seen(person, wanted)
 
     async def _decided(self, person: str) -> list[DecidedApproval]:
         return await self._seen(person, self._queue.decided)
 
     async def _one(self, person: str, id: str) -> PendingApproval:
-        for pending in await self._pending(person):
-            if pending.id == id:
-                return pending
-        raise Refused(404, "That call is not pending: it was decided, or its caller has gone.")
+        for pending in await self._pending(person, [id]):
+            return pending
+        raise Refused(404, "That is not pending: it was decided, or its caller has gone.")
 
     async def _page(self, person: str, skip: int) -> Response:
         pending, decided = await self._pending(person), await self._decided(person)
-        token = self._token(person)
-        answer = Response()
+        token, nonce = self._token(person), new_nonce()
         cards = await in_thread(self._cards, pending[skip : skip + _CARDS], token)
         window = Window(skip, _CARDS, len(pending))
         body = page_of(person, cards, window, decided_list(decided), token)
-        return Response(document(body, nonce=answer.nonce, above=""), nonce=answer.nonce)
+        return respond(document(body, nonce=nonce, above=""), nonce=nonce)
 
-    async def _whole(self, request: Request, pending: PendingApproval) -> Response:
-        """All of one call, or what follows of one of its texts."""
-        name = request.query.get("part", [""])[-1]
+    async def _whole(self, query: dict[str, list[str]], pending: PendingApproval) -> Response:
+        """All of one request, or what follows of one of its texts."""
+        name = query.get("part", [""])[-1]
         if not name:
             body: Html | None = await in_thread(lambda: whole(pending, context=self._show_context))
         else:
-            body = await in_thread(part, pending, name, _whole_number(request, "from"))
+            body = await in_thread(part, pending, name, _whole_number(query, "from"))
         if body is None:
-            raise Refused(404, "The call has no such part.")
-        return Response(document(body, above="../"))
+            raise Refused(404, "It has no such part.")
+        return respond(document(body, above="../"))
 
     def _cards(self, pending: Sequence[PendingApproval], token: str) -> Html:
         return joined(card(one, token, context=self._show_context) for one in pending)
 
-    async def _calls(self, person: str, ids: list[str]) -> Response:
-        wanted = set(",".join(ids).split(","))
-        pending = [one for one in await self._pending(person) if one.id in wanted][:_CARDS]
-        return Response(await in_thread(self._cards, pending, self._token(person)))
+    async def _some(self, person: str, ids: list[str]) -> Response:
+        pending = await self._pending(person, ",".join(ids).split(","))
+        return respond(await in_thread(self._cards, pending[:_CARDS], self._token(person)))
 
-    async def _changes(self, person: str) -> AsyncGenerator[str]:
-        """What is pending, now and whenever it changes, as the ids of the calls."""
-        token, last = self._token(person), ""
-        async with self._queue.changes() as changes:
-            while True:
-                pending, decided = await self._pending(person), await self._decided(person)
-                event = json.dumps(
-                    {
-                        "ids": [one.id for one in pending],
-                        "decided": decided[-1].id if decided else "",
-                        "token": token,
-                    }
-                )
-                if event != last:
-                    yield event
-                last = event
-                await anext(changes)
+    def end_streams(self) -> None:
+        """End the streams of changes that are open, in the event loop that serves them."""
+        for changes in list(self._streams):
+            changes.close()
 
     # --------------------------------------------------------------------- answers
 
@@ -269,18 +274,19 @@ class ApprovalPage:
             )
 
     async def _decide(self, request: Request, person: str) -> Response:
-        form = await request.form()
+        form = await form_of(request)
         token = form.get("token", [""])[-1]
         if not hmac.compare_digest(token.encode("utf-8", "replace"), self._token(person).encode()):
             self._warn_of_other_token(token)
             raise Refused(403, "This page is out of date. Load it again, and decide then.")
-        ids = form.get("ids", [])
-        pending = {one.id: one for one in await self._pending(person)}
+        ids = list(dict.fromkeys(form.get("ids", [])))
         if not ids:
-            raise Refused(422, "Select a call first.")
-        if any(id not in pending for id in ids):
-            await self._too_late(person, ids, [id for id in ids if id not in pending])
-        answer = _answer_of(form, [pending[id].request for id in dict.fromkeys(ids)])
+            raise Refused(422, "Select a request first.")
+        pending = await self._pending(person, ids)
+        if len(pending) < len(ids):
+            there = {one.id for one in pending}
+            await self._too_late(person, ids, [id for id in ids if id not in there])
+        answer = _answer_of(form, [one.request for one in pending])
         try:
             if self._queue.waits:
                 await in_thread(lambda: self._queue.decide(ids, answer, by=person))
@@ -288,9 +294,9 @@ class ApprovalPage:
                 self._queue.decide(ids, answer, by=person)
         except NotPending as error:
             await self._too_late(person, ids, list(error.ids))
-        if "application/json" in request.header("accept"):
-            return Response(json.dumps({"decided": ids}), type="application/json")
-        return Response(status=303, location="./")
+        if "application/json" in request.headers.get("accept", ""):
+            return respond(json.dumps({"decided": ids}), type="application/json")
+        return respond(status=303, location="./")
 
     async def _too_late(self, person: str, ids: list[str], missing: list[str]) -> None:
         decided = {one.id: one.answer for one in await self._decided(person)}
@@ -300,15 +306,55 @@ class ApprovalPage:
             if len(ids) == 1 and by
             else "It is not pending any more: it was decided, or its caller has gone."
             if len(ids) == 1
-            else f"{len(missing)} of the {len(ids)} calls are not pending any more, so none was "
+            else f"{len(missing)} of the {len(ids)} requests are not pending any more, so none was "
             "decided. Look again."
         )
         raise Refused(409, text, gone=missing)
 
 
-def _seen(visible: Visible, person: str, calls: Sequence[T]) -> list[T]:
+class _Events:
+    """The ids of what is pending, now and whenever it changes, as server-sent events (HTML Living
+    Standard, 9.2). They end after ``stream_seconds``."""
+
+    def __init__(self, page: ApprovalPage, person: str) -> None:
+        self._page = page
+        self._person = person
+        self._changes: PendingChanges | None = None
+        self._until = anyio.current_time() + page.stream_seconds
+        self._last = ""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        with anyio.CancelScope(deadline=self._until):
+            while True:
+                if self._changes is None:
+                    self._changes = self._page._queue.changes()
+                    self._page._streams.add(self._changes)
+                else:
+                    await anext(self._changes)
+                event = await self._event()
+                if event != self._last:
+                    self._last = event
+                    return f"data: {event}\n\n"
+        raise StopAsyncIteration
+
+    async def _event(self) -> str:
+        page, person = self._page, self._person
+        pending, decided = await page._pending(person), await page._decided(person)
+        return json.dumps(
+            {
+                "ids": [one.id for one in pending],
+                "decided": decided[-1].id if decided else "",
+                "token": page._token(person),
+            }
+        )
+
+
+def _seen(visible: Visible, person: str, requests: Sequence[T]) -> list[T]:
     seen = []
-    for one in calls:
+    for one in requests:
         try:
             if visible(person, one.request) is True:
                 seen.append(one)
@@ -341,19 +387,21 @@ def _edited(draft: list[str] | None, requests: list[ApprovalRequest]) -> dict[st
         return None
     if len(requests) != 1 or len(draft) != 1:
         raise Refused(422, "Arguments are edited one call at a time.")
-    call = _call_of(requests[0], 422)
+    (request,) = requests
     try:
         arguments = arguments_of(draft[0])
-        same = call.with_arguments(arguments).arguments_json == call.arguments_json
+        same = request.with_arguments(arguments).key == request.key
+    except TypeError as error:
+        raise Refused(422, f"Not done: {error}.", field="arguments") from None
     except (EditorFailed, NotJson) as error:
         raise Refused(422, f"These arguments cannot be sent: {error}", field="arguments") from None
     return None if same else arguments
 
 
-def _call_of(request: ApprovalRequest, status: int = 404) -> ToolCall:
-    if not isinstance(request, ToolCall):
-        raise Refused(status, f"A {request.kind} has no arguments.", field="arguments")
-    return request
+def _draft_of(request: ApprovalRequest) -> str:
+    if not request.can_edit:
+        raise Refused(404, f"A {request.kind} has no arguments.")
+    return draft_of(request.arguments_json)
 
 
 def _check_site(request: Request) -> None:
@@ -361,27 +409,27 @@ def _check_site(request: Request) -> None:
 
     The headers are the browser's own (Fetch Metadata, and RFC 6454 for ``Origin``).
     """
-    site, origin = request.header("sec-fetch-site"), request.header("origin")
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if request.method != "POST":
-        opened = request.header("sec-fetch-dest") in ("", "document")
-        allowed = site in ("", "none", "same-origin") or opened
+        opened = request.headers.get("sec-fetch-dest", "document") in ("", "document")
+        allowed = site in (None, "", "none", "same-origin") or opened
     elif site:
         allowed = site == "same-origin"
     else:
-        allowed = not origin or urlsplit(origin).netloc == request.header("host")
+        allowed = not origin or urlsplit(origin).netloc == request.headers.get("host")
     if not allowed:
         raise Refused(403, "This request comes from another site.")
 
 
 def _refusal(request: Request, refused: Refused) -> Response:
-    if "application/json" in request.header("accept"):
+    if "application/json" in request.headers.get("accept", ""):
         body = json.dumps({"error": refused.text, **refused.more})
-        return Response(body, status=refused.status, type="application/json")
-    return Response(document(message(refused.text)), status=refused.status)
+        return respond(body, refused.status, type="application/json")
+    return respond(document(message(refused.text)), refused.status)
 
 
-def _whole_number(request: Request, name: str) -> int:
-    text = request.query.get(name, ["0"])[-1]
+def _whole_number(query: dict[str, list[str]], name: str) -> int:
+    text = query.get(name, ["0"])[-1]
     if not (text.isascii() and text.isdecimal() and len(text) < 12):
         raise Refused(400, f"Give {name}= as a whole number.")
     return int(text)

@@ -16,27 +16,37 @@ from __future__ import annotations
 import getpass
 import hmac
 import secrets
-from collections.abc import MutableMapping
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, MutableMapping
+from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
-from anyio.abc import Listener, SocketAttribute, SocketStream
 
+from ..approval.questions import in_thread
 from ..approval.queue import ApprovalQueue
 from ..errors import ConfigError
 from ..runtime.background import BackgroundTasks
-from ..runtime.event_loop import current
+from ..runtime.callbacks import is_async
+from ..runtime.event_loop import Backend, current
 from ..runtime.loopback import is_loopback
-from .asgi import Receive, Request, Response, Scope, Send
 from .document import document, message
-from .http_server import serve_connections
-from .page import ApprovalPage, Visible
+from .http import check_extra, path_of, respond
+from .page import ApprovalPage, Receive, Scope, Send, Visible
+
+if TYPE_CHECKING:
+    import uvicorn
+    from starlette.requests import Request
+    from starlette.responses import Response
 
 __all__ = ["Desk", "serve_desk"]
 
 _COOKIE = "mcp_client_desk"
-_CLOSE_SECONDS = 2.0
+_CLOSE_SECONDS = 2
+_MAX_CONNECTIONS = 64
 _STYLE = "static/desk.css"
 _USED = (
     "This address was used already, or is not one of this page. Ask for a new one where the page "
@@ -50,35 +60,40 @@ class Desk:
     return_seconds = 2.0
     """How long closing waits for a browser without scripts that was just redirected to the page."""
 
-    def __init__(self, page: ApprovalPage, host: str, port: int, key: str) -> None:
+    def __init__(
+        self, page: ApprovalPage, host: str, port: int, key: str, caller: _CallersLoop
+    ) -> None:
         self._page = page
         self._host = host
         self._port = port
         self._key = key
         self._root = f"/{secrets.token_urlsafe(16)}"
         self._invitations: set[str] = set()
-        self._listener: Listener[SocketStream] | None = None
-        self._tasks: BackgroundTasks | None = None
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+        self._caller = caller
         self._return: _Return | None = None
         self.url = ""
         """The first address that lets a person in, once the page is served."""
 
     async def open(self) -> Self:
         """Serve the page. Raises ``ConfigError`` where it cannot listen there."""
+        host = "127.0.0.1" if self._host == "localhost" else self._host
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            listener = await anyio.create_tcp_listener(
-                local_host="127.0.0.1" if self._host == "localhost" else self._host,
-                local_port=self._port,
-            )
+            listener = socket.create_server((host, self._port), family=family)
         except OSError as error:
             raise ConfigError(
                 f"serve_desk(): cannot listen at {self._host}:{self._port}: {error.strerror}"
             ) from None
-        self._listener = listener
-        self._port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - no Django
+        self._port = listener.getsockname()[1]
         self.url = self.invite()
-        self._tasks = BackgroundTasks(current(), "the approval page")
-        self._tasks.start(lambda: serve_connections(listener, self._app))
+        self._caller.open()
+        self._server = await in_thread(_server_of, self._app, self._page.end_streams)
+        self._thread = threading.Thread(
+            target=self._server.run, args=([listener],), name="mcp_client desk", daemon=True
+        )
+        self._thread.start()
         return self
 
     def invite(self) -> str:
@@ -90,15 +105,16 @@ class Desk:
     async def aclose(self) -> None:
         """Stop serving. Somebody who has just decided in a browser without scripts, and is on the
         way back to the page, gets it first, within ``return_seconds``."""
-        tasks, listener = self._tasks, self._listener
-        self._tasks = self._listener = None
-        if tasks is not None and self._return is not None:
-            await self._return.over(self.return_seconds)
-        if tasks is not None:
-            await tasks.aclose(_CLOSE_SECONDS)
-        if listener is not None:
-            with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
-                await listener.aclose()
+        server, thread = self._server, self._thread
+        self._server = self._thread = None
+        if server is None or thread is None:
+            return
+        with anyio.CancelScope(shield=True):
+            if self._return is not None:
+                await in_thread(self._return.wait, self.return_seconds)
+            server.should_exit = True
+            await in_thread(thread.join, 2 * _CLOSE_SECONDS)
+            await self._caller.aclose()
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -117,56 +133,90 @@ class Desk:
         return f"{host}:{self._port}"
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        path = request.path
-        if request.header("host") != self._netloc:
-            await _said("This page is not served for that host.", 421).send(send)
+        from starlette.requests import Request
+
+        request = Request(scope)
+        path = path_of(request)
+        if request.headers.get("host") != self._netloc:
+            await _said("This page is not served for that host.", 421)(scope, receive, send)
         elif path == self._root or path.startswith(f"{self._root}/"):
-            place = path.removeprefix(f"{self._root}/")
-            noting = self._noting_returns(request.method, place, send)
-            await self._page({**scope, "root_path": self._root}, receive, noting)
+            await self._serve_page(path.removeprefix(f"{self._root}/"), scope, receive, send)
         elif path in ("/favicon.ico", "/robots.txt"):
-            await Response(status=404).send(send)
+            await respond(status=404)(scope, receive, send)
         else:
-            await self._let_in(request, path[1:]).send(send)
+            await self._let_in(request, path[1:])(scope, receive, send)
 
-    def _noting_returns(self, method: str, place: str, send: Send) -> Send:
-        """``send``, for an answer to a request of ``place`` of the page."""
-
+    async def _serve_page(self, place: str, scope: Scope, receive: Receive, send: Send) -> None:
         async def noting(message: MutableMapping[str, Any]) -> None:
-            if method == "POST" and message.get("status") == 303:
+            if scope["method"] == "POST" and message.get("status") == 303:
                 self._return = _Return()
             await send(message)
-            if self._return is not None and method == "GET" and not message.get("more_body", False):
-                self._return.served(place, message)
 
-        return noting
+        await self._page({**scope, "root_path": self._root}, receive, noting)
+        if self._return is not None and scope["method"] == "GET":
+            self._return.served(place)
 
     def _let_in(self, request: Request, invitation: str) -> Response:
         if request.method != "GET" or invitation not in self._invitations:
             return _said(_USED, 403)
         self._invitations.discard(invitation)
         cookie = f"{_COOKIE}={self._key}; HttpOnly; SameSite=Lax; Path={self._root}/"
-        return Response(status=303, location=f"{self._root}/", cookie=cookie)
+        return respond(status=303, location=f"{self._root}/", **{"set-cookie": cookie})
 
 
 class _Return:
     """A browser without scripts, redirected to the page after a decision."""
 
     def __init__(self) -> None:
-        self._page = anyio.Event()
-        self._style = anyio.Event()
+        self._page = threading.Event()
+        self._style = threading.Event()
 
-    def served(self, place: str, message: MutableMapping[str, Any]) -> None:
-        if message["type"] == "http.response.body" and place in ("", _STYLE):
+    def served(self, place: str) -> None:
+        if place in ("", _STYLE):
             (self._style if place else self._page).set()
 
-    async def over(self, seconds: float) -> None:
-        """Wait until it has the page and its style, which some browsers do not ask for."""
-        with anyio.move_on_after(seconds, shield=True):
-            await self._page.wait()
-            with anyio.move_on_after(seconds / 4):
-                await self._style.wait()
+    def wait(self, seconds: float) -> None:
+        """Until it has the page and its style, which some browsers do not ask for."""
+        if self._page.wait(seconds):
+            self._style.wait(seconds / 4)
+
+
+class _CallersLoop:
+    """The event loop in which the desk was opened: an async ``visible`` runs there, and not in that
+    of the server, because what it uses may belong to its own."""
+
+    def __init__(self) -> None:
+        self._backend: Backend | None = None
+        self._tasks: BackgroundTasks | None = None
+
+    def open(self) -> None:
+        self._backend = current()
+        self._tasks = BackgroundTasks(self._backend, "the approval page")
+
+    def bound(self, visible: Visible) -> Visible:
+        """``visible``, for any thread."""
+
+        def ask(person: str, request: Any) -> bool:
+            answer: Future[bool] = Future()
+
+            async def run() -> None:
+                try:
+                    answer.set_result(await visible(person, request))  # type: ignore[misc]
+                except BaseException as error:
+                    answer.set_exception(error)
+                    raise
+
+            assert self._backend is not None
+            assert self._tasks is not None
+            tasks = self._tasks
+            self._backend.run_soon(lambda: (tasks.start(run), None)[1])
+            return answer.result()
+
+        return ask
+
+    async def aclose(self) -> None:
+        if self._tasks is not None:
+            await self._tasks.aclose(_CLOSE_SECONDS)
 
 
 def serve_desk(
@@ -192,24 +242,26 @@ def serve_desk(
         )
     if type(port) is not int or not 0 <= port < 65_536:
         raise ConfigError(f"serve_desk(port={port!r}): give 0 to 65535")
+    check_extra("serve_desk()", "starlette", "uvicorn")
     name = _user() if person is None else person
     key = secrets.token_urlsafe(32)
 
     def authorize(scope: Scope) -> str | None:
-        return name if _has_cookie(Request(scope, _nothing).header("cookie"), key) else None
+        return name if _has_cookie(scope, key) else None
 
+    caller = _CallersLoop()
+    if visible is not None and is_async(visible):
+        visible = caller.bound(visible)
     page = ApprovalPage(queue, authorize=authorize, visible=visible, show_context=show_context)
-    return Desk(page, host, port, key)
+    return Desk(page, host, port, key, caller)
 
 
-def _has_cookie(header: str, key: str) -> bool:
-    pairs = (part.strip().partition("=") for part in header.split(";"))
-    given = [value for name, _, value in pairs if name == _COOKIE]
-    return any(hmac.compare_digest(value.encode(), key.encode()) for value in given)
-
-
-async def _nothing() -> dict[str, object]:
-    return {"type": "http.disconnect"}
+def _has_cookie(scope: Scope, key: str) -> bool:
+    """Any of them counts: a page of another port may set one of the same name."""
+    found = [value for name, value in scope["headers"] if name == b"cookie"]
+    pairs = (part.strip().partition(b"=") for header in found for part in header.split(b";"))
+    given = [value for name, _, value in pairs if name == _COOKIE.encode()]
+    return any(hmac.compare_digest(value, key.encode()) for value in given)
 
 
 def _user() -> str:
@@ -220,4 +272,46 @@ def _user() -> str:
 
 
 def _said(text: str, status: int) -> Response:
-    return Response(document(message(text)), status=status)
+    return respond(document(message(text)), status)
+
+
+def _server_of(app: Callable[..., Any], end_streams: Callable[[], None]) -> uvicorn.Server:
+    """uvicorn with h11 alone, which reads of a request's head no more than it takes in, and with
+    its logging as the program has it. Beyond ``_MAX_CONNECTIONS`` the oldest is closed."""
+    import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    connections: deque[Any] = deque()
+
+    class Connection(H11Protocol):
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self.access_log = False  # it would have the address that lets in
+            connections.append(transport)
+            if len(connections) > _MAX_CONNECTIONS:
+                connections.popleft().abort()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            if self.transport in connections:
+                connections.remove(self.transport)
+            super().connection_lost(exc)
+
+    class Server(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            end_streams()
+            await super().shutdown(sockets)
+
+    return Server(
+        uvicorn.Config(
+            app,
+            interface="asgi3",
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            loop="asyncio",
+            log_config=None,
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=_CLOSE_SECONDS,
+        )
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import socket
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from html.parser import HTMLParser
@@ -12,7 +14,8 @@ from typing import Any
 
 import anyio
 import httpx
-from anyio.abc import SocketAttribute, SocketStream, TaskGroup
+import uvicorn
+from anyio.abc import SocketStream, TaskGroup
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse
@@ -28,7 +31,6 @@ from mcp_client import (
 )
 from mcp_client.approval.decision import Answer
 from mcp_client.approval.start_request import STARTS
-from mcp_client.desk.http_server import serve_connections
 
 
 def start_of(**members: Any) -> StartRequest:
@@ -137,7 +139,9 @@ class Person:
         cookie = self.client.cookies.get("session")
         async with await anyio.connect_tcp(url.host, url.port or 80) as stream:
             request = f"GET {url.path}changes HTTP/1.1\r\nHost: {url.netloc.decode()}\r\n"
-            await stream.send(f"{request}Cookie: session={cookie}\r\n\r\n".encode())
+            await stream.send(
+                f"{request}Cookie: session={cookie}\r\nConnection: close\r\n\r\n".encode()
+            )
             yield Events(stream)
 
 
@@ -188,14 +192,27 @@ async def a_site(
             Mount("/approvals", page),
         ]
     )
-    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    port = listener.extra(SocketAttribute.local_port)
-    async with listener, anyio.create_task_group() as tasks:
-        tasks.start_soon(serve_connections, listener, app)
-        async with anyio.create_task_group() as callers:
-            yield Site(queue, callers, f"http://127.0.0.1:{port}/approvals/")
-            callers.cancel_scope.cancel()
-        tasks.cancel_scope.cancel()
+    async with served(app) as address, anyio.create_task_group() as callers:
+        yield Site(queue, callers, f"{address}/approvals/")
+        callers.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def served(app: Any) -> AsyncIterator[str]:
+    """``app`` under uvicorn, in a thread: it knows no trio."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        app, http="h11", ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=2
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(thread.join)
 
 
 class Seen(HTMLParser):

@@ -31,7 +31,7 @@ from mcp_client import (
 )
 from mcp_client.approval.pending import PendingApproval
 from mcp_client.catalog.drift import Drift
-from mcp_client.desk.question import card, part, whole
+from mcp_client.desk.card import card, part, whole
 from mcp_client.runtime.safe_text import invisible
 from tests.desk_page.site import Seen, Site, a_site, authorize, sampling_of, start_of
 from tests.properties import examples
@@ -228,7 +228,7 @@ async def test_a_page_has_a_bounded_number_of_calls_and_leads_to_the_others() ->
             address = str(following[0]["href"])
         assert pages == [ids[:50], ids[50:100], ids[100:]]
         assert "hidden" in following[0]
-        assert "These are 101 to 120 of 120 calls that wait." in seen.text
+        assert "These are 101 to 120 of 120 requests that wait." in seen.text
         some = await ana.get(f"calls?ids={','.join(ids)}")
         assert len(Seen(some.text).tags("article")) == 50
         async for event in events:
@@ -427,6 +427,33 @@ async def test_a_stream_ends_by_itself_and_comes_again() -> None:
                 assert [len(event["ids"]) async for event in events] == [1]
     assert not site.queue._signal._listeners
     assert ApprovalPage.stream_seconds < 15
+
+
+async def test_it_runs_in_the_event_loop_of_any_server() -> None:
+    """These tests serve it with uvicorn, on asyncio; here it is on trio, too."""
+    queue, sent = ApprovalQueue(), bytearray()
+    page = Brief(queue, authorize=lambda scope: "Ana")
+
+    async def send(message: Any) -> None:
+        sent.extend(message.get("body", b""))
+
+    scope = {"type": "http", "method": "GET", "path": "/changes", "headers": []}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(queue, DELETE)
+        while not queue.pending:
+            await checkpoint()
+        with anyio.fail_after(10):
+            await page({**scope, "query_string": b""}, anyio.sleep_forever, send)
+        (pending,) = queue.pending
+        assert sent.count(b"data: ") == 1
+        assert pending.id.encode() in sent
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(page)) as client:
+            shown = (await client.get("http://page/")).text
+            found = re.search(r'name="token" value="(\w+)"', shown)
+            assert found
+            form = {"token": found[1], "ids": pending.id, "answer": "allow"}
+            assert (await client.post("http://page/decide", data=form)).status_code == 303
+    assert queue.pending == ()
 
 
 async def test_a_stream_whose_reader_goes_leaves_nothing_behind() -> None:

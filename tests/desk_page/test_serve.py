@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import threading
+from contextlib import suppress
 from typing import Any
 
 import anyio
 import httpx
 import pytest
 from anyio.abc import SocketStream
+from anyio.lowlevel import checkpoint
 
 from mcp_client import Allow, ApprovalQueue, ConfigError, ToolCall, serve_desk
 from mcp_client.approval.decision import Answer
@@ -126,6 +129,59 @@ async def test_it_closes_while_a_page_is_open() -> None:
         await stream.aclose()
 
 
+async def test_nothing_of_it_is_left_when_it_is_closed() -> None:
+    before = set(threading.enumerate())
+    async with serve_desk(ApprovalQueue()):
+        new = [one.name for one in set(threading.enumerate()) - before]
+        assert "mcp_client desk" in new
+    assert "mcp_client desk" not in [one.name for one in threading.enumerate()]
+
+
+async def test_what_may_be_seen_is_asked_in_the_event_loop_of_the_program() -> None:
+    queue, here, asked = ApprovalQueue(), threading.get_ident(), list[int]()
+
+    async def visible(person: str, request: ToolCall) -> bool:
+        await checkpoint()
+        asked.append(threading.get_ident())
+        return request.tool.name == "delete_file"
+
+    async with (
+        serve_desk(queue, visible=visible) as desk,
+        browser() as client,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(queue, CALL)
+        tasks.start_soon(queue, ToolCall.example("hidden_one", server="files"))
+        while len(queue.pending) < 2:
+            await checkpoint()
+        page = await client.get(desk.url)
+        assert "delete_file" in page.text
+        assert "hidden_one" not in page.text
+        tasks.cancel_scope.cancel()
+    assert asked == [here, here]
+
+
+async def test_the_address_that_lets_in_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    async with serve_desk(ApprovalQueue()) as desk, httpx.AsyncClient(trust_env=False) as client:
+        caplog.clear()
+        await client.get(desk.url)
+        await client.get(desk.invite())
+        ours = [one for one in caplog.records if one.name.startswith(("uvicorn", "mcp_client"))]
+    assert not [one.getMessage() for one in ours if "HTTP/1.1" in one.getMessage()]
+
+
+@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "mcp_client.desk.http.find_spec", lambda name: None if name == package else True
+    )
+    with pytest.raises(ConfigError, match=rf'{package}: pip install "mcp-client-host\[web\]"'):
+        serve_desk(ApprovalQueue())
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -151,7 +207,7 @@ async def test_a_port_that_is_taken_is_told() -> None:
             await serve_desk(ApprovalQueue(), port=port).open()
 
 
-# --------------------------------------------------------------------- the small server
+# ------------------------------------------------------------------------- the server
 
 
 async def reply_to(desk_url: str, *parts: bytes) -> bytes:
@@ -177,21 +233,30 @@ async def everything(stream: SocketStream) -> bytes:
     [
         (b"GET /\r\n\r\n", b"400"),
         (b"nonsense\r\n\r\n", b"400"),
-        (b"GET http://evil/ HTTP/1.1\r\nHost: a\r\n\r\n", b"400"),
+        (b"GET http://evil/ HTTP/1.1\r\nHost: a\r\n\r\n", b"421"),
         (b"GET / HTTP/1.1\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n", b"400"),
-        (b"GET / HTTP/1.1\r\nHost: a\r\n folded: x\r\n\r\n", b"400"),
-        (b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"411"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\n folded: x\r\n\r\n", b"421"),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"421"),
         (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", b"400"),
-        (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999\r\n\r\n", b"413"),
-        (b"GET / HTTP/1.1\r\nHost: a\r\nA: " + b"x" * 70_000 + b"\r\n\r\n", b"431"),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999\r\n\r\n", b"421"),
     ],
 )
 async def test_a_malformed_request_is_refused(request_: bytes, status: bytes) -> None:
     async with serve_desk(ApprovalQueue()) as desk:
         reply = await reply_to(desk.url, request_)
         assert reply.startswith(b"HTTP/1.1 " + status + b" ")
+
+
+async def test_a_head_that_does_not_end_is_not_taken_in() -> None:
+    async with serve_desk(ApprovalQueue()) as desk:
+        url = httpx.URL(desk.url)
+        async with await anyio.connect_tcp(url.host, url.port or 0) as stream:
+            await stream.send(b"GET / HTTP/1.1\r\nHost: a\r\n")
+            with anyio.fail_after(30), suppress(anyio.BrokenResourceError):
+                while True:
+                    await stream.send(b"A: " + b"x" * 60_000 + b"\r\n")
 
 
 async def test_a_request_may_come_in_pieces() -> None:

@@ -161,7 +161,7 @@ async def test_allow_deny_and_edit_do_what_they_say() -> None:
         until(lambda: cards(page) == 2, "it was not denied")
         page.click_on(page.named("button", "Allow")[0])
         until(lambda: cards(page) == 1, "it was not allowed")
-        assert [ran["n"] for ran in server.ran] == [0]
+        until(lambda: [ran["n"] for ran in server.ran] == [0], "it did not run")
         page.click_on(page.named("button", "Edit")[0])
         area = until(
             lambda: page.named("textbox", "Arguments to send instead (JSON)"), "no editor"
@@ -300,7 +300,7 @@ async def test_a_person_decides_with_the_keyboard_alone() -> None:
 
     def decide(page: Page) -> None:
         page.press(TAB)
-        assert focused(page) == "Skip to the calls"
+        assert focused(page) == "Skip to the requests"
         page.press(ENTER)
         reach(page, "Reason")
         page.press(*"no more", ENTER)
@@ -405,7 +405,7 @@ async def test_two_hundred_calls_stay_usable() -> None:
 
         def decide(page: Page) -> None:
             assert cards(page) == 50
-            assert "These are 50 of 200 calls that wait." in text_of(page)
+            assert "These are 50 of 200 requests that wait." in text_of(page)
             page.type("#filter", "tool_01")
             shown = "return document.querySelectorAll('article:not([hidden])').length"
             until(lambda: page.run(shown) == 10, "it does not filter")
@@ -418,7 +418,7 @@ async def test_two_hundred_calls_stay_usable() -> None:
                 "f.dispatchEvent(new Event('input'))"
             )
             until(lambda: "tool_059" in text_of(page), "no others came in their place")
-            assert "These are 50 of 190 calls that wait." in text_of(page)
+            assert "These are 50 of 190 requests that wait." in text_of(page)
             page.run(
                 "const all = document.querySelectorAll('article:not(.settled)');"
                 "all[all.length - 1].querySelector('button.deny').click()"

@@ -58,7 +58,7 @@
     const missing = state.ids.slice(skip).filter((id) => !cardOf(id)).slice(0, room);
     if (missing.length) insert(calls, await get(`calls?ids=${missing.join(",")}`), false);
     others(state.ids.length);
-    if (missing.length) say(missing.length === 1 ? "A new call waits." : `${missing.length} new calls wait.`);
+    if (missing.length) say(missing.length === 1 ? "A new request waits." : `${missing.length} new requests wait.`);
     if (decided !== null && decided !== state.decided) {
       insert(document.getElementById("decided"), await get("decided"), true);
     }
@@ -69,7 +69,7 @@
   // A page has room for so many; what waits beside them is counted and linked to.
   function others(all) {
     const here = cards().length;
-    show(document.getElementById("others-count"), here < all ? `These are ${here} of ${all} calls that wait.` : "");
+    show(document.getElementById("others-count"), here < all ? `These are ${here} of ${all} requests that wait.` : "");
     document.getElementById("others-first").hidden = !skip;
     document.getElementById("others-next").hidden = all <= skip + most;
     document.getElementById("others").hidden = here >= all && !skip;
@@ -86,7 +86,7 @@
   }
 
   // A card that is decided stays where it is while somebody points at the list, so that no button
-  // of another call comes to lie under the pointer.
+  // of another request comes to lie under the pointer.
   function settle(card, text, quiet) {
     const inside = card.contains(document.activeElement);
     const note = document.createElement("p");
@@ -127,14 +127,14 @@
     for (const button of batch.querySelectorAll("button[name=answer]")) button.disabled = !ticked;
     const count = pending ? pending.size : cards().length;
     empty.hidden = count > 0 || cards().length > 0;
-    document.title = count ? `(${count}) Calls that wait for approval` : "Nothing waits for approval";
+    document.title = count ? `(${count}) Requests that wait for approval` : "Nothing waits for approval";
     times();
   }
 
   function dress(card) {
     if (card.dataset.dressed) return;
     card.dataset.dressed = "yes";
-    const edit = card.querySelector(".edit-button"); // a skill has none
+    const edit = card.querySelector(".edit-button"); // only a call has one
     if (edit) edit.hidden = false;
     for (const block of card.querySelectorAll("pre.block")) grow(block);
   }
@@ -191,7 +191,7 @@
             settle(card, allow ? "You allowed it." : "You denied it.", several);
           }
         }
-        if (several) say(`${body.decided.length} calls ${allow ? "allowed" : "denied"}.`);
+        if (several) say(`${body.decided.length} requests ${allow ? "allowed" : "denied"}.`);
         if (several) batch.elements.reason.value = "";
       } else if (body.gone && !several) {
         settle(form.closest("article"), body.error);

@@ -17,8 +17,19 @@ from ..approval.pending import DecidedApproval, PendingApproval
 from ..approval.request import ApprovalRequest, Choice, Fact
 from ..catalog.call_context import is_storable
 from ..runtime.console_layout import SHORT, WHOLE, Fold
-from .lines import CARD, PART, PROSE, block, json_lines, prose_lines
-from .markup import Html, Part, element, joined
+from .markup import (
+    CARD,
+    PART,
+    PROSE,
+    Html,
+    Part,
+    block,
+    element,
+    filled,
+    joined,
+    json_lines,
+    prose_lines,
+)
 
 __all__ = ["card", "decided_list", "part", "whole"]
 
@@ -366,82 +377,18 @@ def _context(request: ApprovalRequest) -> Html | None:
 
 
 def _form(pending: PendingApproval, token: str) -> Html:
-    id = pending.id
-    request = pending.request
-    can_edit = request.kind == "call"
-    return element(
-        "form",
-        element("input", type="hidden", name="token", value=token),
-        element("input", type="hidden", name="ids", value=id),
-        # Enter in a field presses the first button of a form: this one, which does nothing.
-        element("button", "Nothing", type="submit", disabled=True, hidden=True),
-        _editor(id) if can_edit else None,
-        element("p", id=f"error-{id}", class_="error", role="alert", hidden=True),
-        element("div", _reason(id), _remember(pending), class_="fields"),
-        element(
-            "p",
-            request.coverage(CHOICES["once"].remember),
-            id=f"covers-{id}",
-            class_="hint covers",
-        ),
-        element(
-            "div",
-            element("button", "Allow", type="submit", name="answer", value="allow", class_="allow"),
-            element("button", "Deny", type="submit", name="answer", value="deny", class_="deny"),
-            element(
-                "button",
-                "Edit",
-                type="button",
-                class_="edit-button",
-                aria_expanded="false",
-                aria_controls=f"arguments-{id}",
-                hidden=True,
-            )
-            if can_edit
-            else None,
-            class_="buttons",
-        ),
-        method="post",
-        action="decide",
-        class_="answer",
+    """The editor, for what has arguments, is shown by the script, which fetches what it holds."""
+    id, request = pending.id, pending.request
+    editor, button = ("editor.html", "edit_button.html") if request.can_edit else (None, None)
+    return filled(
+        "form.html",
+        id=id,
+        token=token,
+        editor=editor and filled(editor, id=id),
+        edit_button=button and filled(button, id=id),
+        choices=joined(_option(request, name) for name in request.choices()),
+        covers=request.coverage(CHOICES["once"].remember),
     )
-
-
-def _editor(id: str) -> Html:
-    """The script shows it, and fetches what stands in it."""
-    area = element(
-        "textarea",
-        id=f"arguments-{id}",
-        name="arguments",
-        rows="6",
-        spellcheck="false",
-        autocomplete="off",
-        disabled=True,
-        data_draft=f"draft/{id}",
-        aria_describedby=f"error-{id}",
-    )
-    label = element("label", "Arguments to send instead (JSON)", for_=f"arguments-{id}")
-    return element("div", label, area, class_="edit", hidden=True)
-
-
-def _reason(id: str) -> Html:
-    field = element(
-        "input", type="text", id=f"reason-{id}", name="reason", maxlength="500", autocomplete="off"
-    )
-    return element("div", element("label", "Reason", for_=f"reason-{id}"), field, class_="field")
-
-
-def _remember(pending: PendingApproval) -> Html:
-    id = pending.id
-    choice = element(
-        "select",
-        *(_option(pending.request, name) for name in pending.request.choices()),
-        id=f"remember-{id}",
-        name="remember",
-        aria_describedby=f"covers-{id}",
-    )
-    label = element("label", "Remember", for_=f"remember-{id}")
-    return element("div", label, choice, class_="field")
 
 
 def _option(request: ApprovalRequest, name: Choice) -> Html:

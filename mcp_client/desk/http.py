@@ -1,0 +1,105 @@
+"""What the page needs of HTTP beside Starlette: its headers, the fields of its forms, refusals."""
+
+from __future__ import annotations
+
+import secrets
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
+
+from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+__all__ = ["Refused", "check_extra", "fields_of", "form_of", "new_nonce", "path_of", "respond"]
+
+_MAX_BODY_BYTES = 4 * 1024 * 1024
+_MAX_FIELDS = 2_000
+_HTML = "text/html; charset=utf-8"
+
+
+class Refused(Exception):
+    """A request that is answered with ``status`` and a sentence."""
+
+    def __init__(self, status: int, text: str, **more: Any) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+        self.more = more
+
+
+def check_extra(what: str, *packages: str) -> None:
+    """Raises ``ConfigError`` where one of these packages of the extra ``web`` is missing."""
+    for package in packages:
+        if find_spec(package) is None:
+            raise ConfigError(
+                f'{what} needs the package {package}: pip install "mcp-client-host[web]"'
+            )
+
+
+def path_of(request: Request) -> str:
+    """The path below the place where the page is mounted; empty where only the slash is missing."""
+    path, root = str(request.scope["path"]), str(request.scope.get("root_path") or "").rstrip("/")
+    return path.removeprefix(root) if path == root or path.startswith(f"{root}/") else path
+
+
+def fields_of(text: str) -> dict[str, list[str]]:
+    """The fields of a query or a form. Raises ``Refused``."""
+    try:
+        return parse_qs(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict")
+    except ValueError:
+        raise Refused(400, "The fields cannot be read.") from None
+
+
+async def form_of(request: Request) -> dict[str, list[str]]:
+    """The fields of the body. Raises ``Refused``. Starlette's own parser needs one more package."""
+    from starlette.requests import ClientDisconnect
+
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise Refused(415, "Send the fields of the form.")
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > _MAX_BODY_BYTES:
+                raise Refused(413, f"That is more than {_MAX_BODY_BYTES:,} bytes.")
+    except ClientDisconnect:
+        raise Refused(400, "The request ended early.") from None
+    return fields_of(body.decode("latin-1"))
+
+
+def new_nonce() -> str:
+    """It names the script that may run on one page."""
+    return secrets.token_urlsafe(16)
+
+
+def respond(
+    body: Any = "", status: int = 200, *, type: str = _HTML, nonce: str = "none", **headers: str
+) -> Response:
+    """Nothing from elsewhere is loaded, no script runs that has not the ``nonce``, no other page
+    can frame this one or read it, and nothing of it is kept. A ``body`` that is no text is events
+    to be streamed."""
+    from starlette.responses import Response, StreamingResponse
+
+    kind = Response if isinstance(body, str | bytes) else StreamingResponse
+    answer = kind(body, status)
+    answer.headers.update({"content-type": type, **_SECURITY, **headers})
+    answer.headers["content-security-policy"] = (
+        f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; connect-src 'self'; "
+        "img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'; trusted-types desk"
+    )
+    return answer
+
+
+_SECURITY = {
+    "x-frame-options": "DENY",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
