@@ -437,13 +437,17 @@ async def test_it_runs_in_the_event_loop_of_any_server() -> None:
     async def send(message: Any) -> None:
         sent.extend(message.get("body", b""))
 
+    async def receive() -> dict[str, Any]:
+        await anyio.sleep_forever()
+        return {}
+
     scope = {"type": "http", "method": "GET", "path": "/changes", "headers": []}
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(queue, DELETE)
         while not queue.pending:
             await checkpoint()
         with anyio.fail_after(10):
-            await page({**scope, "query_string": b""}, anyio.sleep_forever, send)
+            await page({**scope, "query_string": b""}, receive, send)
         (pending,) = queue.pending
         assert sent.count(b"data: ") == 1
         assert pending.id.encode() in sent
