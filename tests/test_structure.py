@@ -96,6 +96,8 @@ ALLOWED = {
     "cryptography": ("auth/keys.py",),
     "keyring": ("auth/keyring_store.py",),
     "yaml": ("extensions/front_matter.py",),
+    "starlette": ("desk/",),
+    "uvicorn": ("desk/serve.py",),
     "rich": ("cli/screen.py",),
     "prompt_toolkit": ("cli/prompt.py", "cli/loop.py"),
     "textual_image": ("cli/pictures.py",),

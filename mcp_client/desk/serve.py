@@ -61,7 +61,7 @@ class Desk:
     """How long closing waits for a browser without scripts that was just redirected to the page."""
 
     def __init__(
-        self, page: ApprovalPage, host: str, port: int, key: str, caller: _CallersLoop
+        self, page: ApprovalPage, host: str, port: int, *, key: str, caller: _CallersLoop
     ) -> None:
         self._page = page
         self._host = host
@@ -253,7 +253,7 @@ def serve_desk(
     if visible is not None and is_async(visible):
         visible = caller.bound(visible)
     page = ApprovalPage(queue, authorize=authorize, visible=visible, show_context=show_context)
-    return Desk(page, host, port, key, caller)
+    return Desk(page, host, port, key=key, caller=caller)
 
 
 def _has_cookie(scope: Scope, key: str) -> bool:
