@@ -149,6 +149,7 @@ _HOME = {
     "UnknownContent": "protocol.content",
     "UnknownTool": "errors",
     "UrlElicitationRequired": "errors",
+    "Watch": "runtime.watch",
     "WorkloadIdentity": "auth",
     "allow_all": "approval.decision",
     "ask_on_terminal": "approval.terminal",

@@ -38,7 +38,7 @@ from .host.server_config import AnyServer, ServerConfig
 from .host.status import ServerStatus
 from .protocol.capabilities import Implementation
 from .runtime.blocking import Blocking as _Blocking
-from .runtime.blocking import Changes
+from .runtime.blocking import BlockingWatch as Watch
 from .runtime.blocking import described_by as _described_by
 from .runtime.blocking import waits as _waits
 from .runtime.blocking import watches as _watches
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from .host.config_problem import ConfigProblem
     from .protocol.consent_url import Address
 
-__all__ = ["App", "Changes", "Connecting", "Host", "Session", "Skill", "Task", "connect"]
+__all__ = ["App", "Connecting", "Host", "Session", "Skill", "Task", "Watch", "connect"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -436,11 +436,11 @@ class Host(_Blocking[AsyncHost]):
         found = self._in_loop(self._async.status)
         return MappingProxyType({name: self._status(one) for name, one in found.items()})
 
-    def status_changes(self) -> Changes[ServerStatus]:
+    def status_changes(self) -> Watch[ServerStatus]:
         """Each change of a server's status from now on: an iterator of ``ServerStatus``, and
         a context manager to let go of it."""
         watch = self._in_loop(self._async.status_changes)
-        return Changes(self._portal, watch, self._status)
+        return Watch(self._portal, watch, self._status)
 
     def session(self, name: str) -> Session:
         """The session of a server, which is connected if it was not. Raises ``ConnectError``."""

@@ -54,7 +54,7 @@ from ..errors import CallPending, ConfigError, InvalidArguments, McpError, NotPe
 from ..protocol.canonical_json import NotJson, canonical_of, frozen, plain
 from ..runtime.event_loop import LoopEvent, current
 from ..runtime.limits import Limits
-from ..runtime.signal import Signal
+from ..runtime.watch import Notifier, Watch
 from .decision import Allow, Answer, Deny, Remember, check_person, not_an_answer, not_arguments
 from .pending import DecidedApproval, PendingApproval, PendingChanges
 from .questions import in_thread
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from .decisions import Decisions
     from .tickets import Ticket, Tickets
 
-__all__ = ["ApprovalQueue", "DecidedApproval", "PendingApproval", "PendingChanges"]
+__all__ = ["ApprovalQueue", "DecidedApproval", "PendingApproval"]
 
 _KEPT = 100
 _KEPT_CHARS = 1_000_000
@@ -139,7 +139,7 @@ class ApprovalQueue:
             )
         self._wait = inf if wait is None else wait
         self._keep = keep
-        self._signal = Signal()
+        self._notifier = Notifier()
         self._lock = threading.Lock()
         self._questions: dict[str, _Question] = {}
         self._pending: tuple[PendingApproval, ...] | None = ()
@@ -161,7 +161,7 @@ class ApprovalQueue:
                 return self._full()
             self._questions[id] = question
             self._pending = None
-        self._signal.notify()
+        self._notifier.notify()
         try:
             return await question.wait()
         finally:
@@ -169,7 +169,7 @@ class ApprovalQueue:
                 was_pending = self._questions.pop(id, None) is not None
                 self._pending = None
             if was_pending:
-                self._signal.notify()
+                self._notifier.notify()
 
     def _full(self) -> Deny:
         return Deny(f"{self._most:,} calls that wait already must be decided first", "gate")
@@ -226,7 +226,7 @@ class ApprovalQueue:
             with self._lock:
                 for ticket in tickets:
                     self._remember(_shown(ticket), answer)
-        self._signal.notify()
+        self._notifier.notify()
 
     def withdraw(self, id: str) -> None:
         """End a question without an answer: its caller gets ``CallDenied``, and the same request is
@@ -238,7 +238,7 @@ class ApprovalQueue:
             self._store.withdraw(wanted)
         ):
             raise _not_pending((wanted,), 1)
-        self._signal.notify()
+        self._notifier.notify()
 
     def _check_edited(self, wanted: tuple[str, ...]) -> None:
         if len(wanted) > 1:
@@ -249,10 +249,15 @@ class ApprovalQueue:
                     f"decide(): a {one.request.kind} has no arguments: give Allow() or Deny(reason)"
                 )
 
-    def changes(self) -> PendingChanges:
-        """``pending``, each time it is another: see ``PendingChanges``."""
+    def changes(self) -> Watch[tuple[PendingApproval, ...]]:
+        """``pending``, each time it is another than what this iterator gave last.
+
+        The first is what is pending now, as soon as that is something. For ``async for`` in any
+        event loop, and for ``for`` in a thread; ``close`` ends it, from any task or thread. A
+        reader that is slow misses what lies between, never the last state.
+        """
         seconds = None if self._store is None else _LOOK
-        return PendingChanges(lambda: self.pending, self._signal, seconds)
+        return PendingChanges(lambda: self.pending, self._notifier, seconds)
 
     def _answer(self, wanted: tuple[str, ...], answer: Answer, *, is_decision: bool = True) -> None:
         with self._lock:
@@ -293,7 +298,7 @@ class ApprovalQueue:
                 await in_thread(tickets.leave, request, mark)
             raise
         finally:
-            self._signal.notify()
+            self._notifier.notify()
 
     async def _wait_for_ticket(
         self, tickets: Tickets, request: ApprovalRequest, mark: str
@@ -303,7 +308,7 @@ class ApprovalQueue:
         found: Ticket | None = None
         is_claimed = False
         while True:
-            with self._signal.task_listener() as listener:
+            with self._notifier.task_listener() as listener:
                 if is_claimed:
                     found = await in_thread(tickets.look, request)
                     if found is None or mark not in found.callers:
@@ -314,7 +319,7 @@ class ApprovalQueue:
                     if found is None:
                         return self._full()
                     if found.id == given.id:
-                        self._signal.notify()  # it wakes this listener, too
+                        self._notifier.notify()  # it wakes this listener, too
                 if found.answer is not None:
                     answer = await in_thread(tickets.use, found, mark)
                     if answer is not None and found.holds_for(request):

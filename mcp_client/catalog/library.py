@@ -13,8 +13,9 @@ from ..connection.rpc import Traffic
 from ..protocol import notifications as topics
 from ..protocol.content import ResourceLink
 from ..protocol.prompts import Completion, Prompt
-from ..protocol.resources import Resource, ResourceTemplate
+from ..protocol.resources import Resource, ResourceTemplate, ResourceUpdate
 from ..runtime.limits import Timeouts
+from ..runtime.watch import Watch
 from .listed import Listed
 from .paged_list import ListSource, PagedEntries
 from .prompts import PromptResult, complete, get, prompt_list
@@ -55,7 +56,7 @@ class Library:
     async def list_resource_templates(self, refresh: bool) -> Listed[ResourceTemplate]:
         return await self._all("resources", self._templates, refresh)
 
-    def resource_changes(self) -> ListWatch[ListChanges[Resource]]:
+    def resource_changes(self) -> Watch[ListChanges[Resource]]:
         return self._changes("resources", self._resources)
 
     async def read_resource(
@@ -72,7 +73,7 @@ class Library:
         """The URI of a link of this session. Raises ``InvalidArguments``."""
         return linked(link, self._requests.server, self._origin)
 
-    def subscribe_resource(self, uri: str) -> ResourceWatch:
+    def subscribe_resource(self, uri: str) -> Watch[ResourceUpdate]:
         self._requests.require("resources", "subscribe")
         live = self._requests.connection.live
         return ResourceWatch(
@@ -84,7 +85,7 @@ class Library:
     async def list_prompts(self, refresh: bool) -> Listed[Prompt]:
         return await self._all("prompts", self._prompts, refresh)
 
-    def prompt_changes(self) -> ListWatch[ListChanges[Prompt]]:
+    def prompt_changes(self) -> Watch[ListChanges[Prompt]]:
         return self._changes("prompts", self._prompts)
 
     async def get_prompt(
@@ -121,7 +122,7 @@ class Library:
         plain = None if meta is None else object_of("meta", meta)[0]
         return self._requests.reader(options.get("timeout"), plain, traffic)
 
-    def _changes(self, feature: str, listing: PagedEntries[T]) -> ListWatch[ListChanges[T]]:
+    def _changes(self, feature: str, listing: PagedEntries[T]) -> Watch[ListChanges[T]]:
         self._requests.require(feature)
         live = self._requests.connection.live
         return ListWatch(listing, live, compared_by(listing.kind.key))

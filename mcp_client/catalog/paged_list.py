@@ -148,6 +148,11 @@ class PagedCache(ABC, Generic[L]):
         return self._seen != self._changes
 
     @property
+    def age(self) -> float:
+        """Seconds since it was fetched."""
+        return self._now() - self._fetched_at
+
+    @property
     def fresh(self) -> bool:
         """Whether nothing can have changed: the server would have told, or has said until when."""
         if self._seen != self._changes or self._now() >= self._fresh_until:
@@ -244,7 +249,7 @@ class PagedCache(ABC, Generic[L]):
             self.version += 1
 
     def _stale_copy(self, old: L, error: McpError) -> L:
-        age, noun = self._now() - self._fetched_at, self.kind.noun
+        age, noun = self.age, self.kind.noun
         _log.warning("%s: the list of %s could not be refreshed: %s", self._server, noun, error)
         text = (
             f"this list is {age:.0f} s old and may be out of date, because refreshing it failed: "
@@ -282,7 +287,7 @@ class PagedCache(ABC, Generic[L]):
         self._fetched_as = sent_as.pop() if len(sent_as) == 1 else object()
         self._loads += 1
         self.version += 1
-        self.subscription.signal.notify()
+        self.subscription.notifier.notify()
         return entries
 
     async def _every_page(self) -> _Fetched:

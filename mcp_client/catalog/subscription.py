@@ -34,12 +34,13 @@ from ..errors import AuthError, CallTimeout, McpError, ServerError
 from ..protocol.capabilities import declares
 from ..protocol.jsonrpc import ErrorResponse, InvalidFrame, Notification, Response
 from ..protocol.notifications import ACKNOWLEDGED, CANCELLED, LISTEN, Topic
-from ..runtime.event_loop import Handle, Waiter, current
+from ..runtime.event_loop import Handle, current
 from ..runtime.limits import seconds_text
 from ..runtime.safe_text import safe_text
+from ..runtime.watch import Notifier
 from ..transports.base import Exchange
 
-__all__ = ["ChangeSignal", "ListSubscription", "Subscription"]
+__all__ = ["ListSubscription", "Subscription"]
 
 _log = logging.getLogger("mcp_client")
 _FIRST_PAUSE = 1.0
@@ -54,29 +55,6 @@ class _End(Enum):
     LOST = auto()
     ENDED = auto()
     UNSUPPORTED = auto()
-
-
-class ChangeSignal:
-    """Wakes every task that waits for something to happen to one topic."""
-
-    def __init__(self) -> None:
-        self._waiters: set[Waiter] = set()
-
-    def notify(self) -> None:
-        # Called from a reader's callback too, outside any task, where an anyio.Event cannot be set.
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    async def wait(self, seconds: float) -> None:
-        """Wait for the next ``notify``, at most ``seconds``."""
-        waiter = current().waiter()
-        self._waiters.add(waiter)
-        try:
-            with anyio.move_on_after(seconds):
-                await waiter
-        finally:
-            self._waiters.discard(waiter)
 
 
 class Subscription(ABC):
@@ -110,8 +88,9 @@ class Subscription(ABC):
         """Whether a list that relies on it was used since it is there."""
         self._watchers = 0
         self._listener: Handle | None = None
-        self.signal = ChangeSignal()
-        """Notified when a stream is opened or lost, and of every change of the topic."""
+        self.notifier = Notifier()
+        """Notified when a stream or the connection is opened or lost, and of every change of the
+        topic."""
         self.fault: McpError | None = None
         """Why the last attempt to subscribe failed."""
         self.closed = False
@@ -161,7 +140,7 @@ class Subscription(ABC):
     def close(self) -> None:
         self.closed = True
         self._stop()
-        self.signal.notify()
+        self.notifier.notify()
 
     def use(self) -> None:
         """A list that was fetched before is used again: listen for changes from now on."""
@@ -178,7 +157,7 @@ class Subscription(ABC):
         """Wait until the stream is open, or the first attempt has failed."""
         until = self._backend.now() + self._seconds
         while self._listener is not None and not (self._acknowledged or self._attempted):
-            await self.signal.wait(max(0.01, until - self._backend.now()))
+            await self.notifier.wait(max(0.01, until - self._backend.now()))
 
     # ---------------------------------------------------------------- listening
 
@@ -202,7 +181,7 @@ class Subscription(ABC):
         self._streams += 1
         self._acknowledged, self.fault = True, None
         self.on_open(was_lost)
-        self.signal.notify()
+        self.notifier.notify()
 
     async def _listen_until_closed(self, connection: RpcConnection) -> None:
         pause = _FIRST_PAUSE
@@ -217,7 +196,7 @@ class Subscription(ABC):
             if self._acknowledged:
                 pause, self._was_lost, self._acknowledged = _FIRST_PAUSE, True, False
             self._attempted = True
-            self.signal.notify()
+            self.notifier.notify()
             if end is _End.UNSUPPORTED:
                 _log.info("%s: the server does not send change notifications", self._server)
                 self.is_available = False
@@ -228,7 +207,7 @@ class Subscription(ABC):
             pause = min(2 * pause, _LONGEST_PAUSE)
         if connection is self._connection:
             self._listener = None
-            self.signal.notify()
+            self.notifier.notify()
 
     async def _pause_before_next(self, connection: RpcConnection, pause: float) -> None:
         """Wait until the next attempt."""
@@ -326,7 +305,7 @@ class ListSubscription(Subscription):
     def _tell(self, *, certain: bool) -> None:
         for on_change in self._on_change:
             on_change(certain)
-        self.signal.notify()
+        self.notifier.notify()
 
 
 def _is_the_end(message: Any) -> bool:

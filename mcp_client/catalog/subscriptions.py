@@ -61,10 +61,18 @@ class Subscriptions:
         for watched in self._watched.values():
             watched.connected(connection)
 
+    def lost(self) -> None:
+        """The connection was lost, or may have been: whoever waits for changes replaces it."""
+        for subscription in self._all():
+            subscription.notifier.notify()
+
     def close(self) -> None:
         self._closed = True
-        for subscription in (*self._lists, *self._watched.values()):
+        for subscription in self._all():
             subscription.close()
+
+    def _all(self) -> tuple[Subscription, ...]:
+        return (*self._lists, *self._watched.values())
 
     def hear(self, notice: Notification) -> None:
         """Handle a notification that did not come on a stream of a subscription, as in the
@@ -162,7 +170,7 @@ class ResourceSubscription(Subscription):
         update = ResourceUpdate(self.uri if usable_uri(uri) else uri, certain=certain)
         for on_update in tuple(self._on_update):
             on_update(update)
-        self.signal.notify()
+        self.notifier.notify()
 
     def _may_listen(self, connection: RpcConnection) -> bool:
         return True  # a server that does not declare it may support it: it is asked, and answers
@@ -211,7 +219,7 @@ class ResourceSubscription(Subscription):
                 self._mark_open()
         if connection is self._connection:
             self._listener = None
-            self.signal.notify()
+            self.notifier.notify()
 
     def _ask(self, connection: RpcConnection, wanted: bool) -> Awaitable[Any]:
         method = "resources/subscribe" if wanted else "resources/unsubscribe"

@@ -1,22 +1,19 @@
-"""Async iterators over changes, which a session hands out.
+"""The changes of a server's lists and resources, which a session hands out.
 
-``async with session.tool_changes() as changes:`` receives every change from the first line of the
-block to its end; ``async for changes in session.tool_changes():`` from its first step to
-``aclose``. A watch ends when its session is closed. While one is waited for, a lost connection is
-replaced, and what may have been missed meanwhile counts as a change.
+A watch ends when its session is closed. It sleeps until it is told: of a change, or that the
+connection was lost. Then, if it is waited for, it replaces the connection, and what may have been
+missed meanwhile counts as a change.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
-from ..errors import McpError
 from ..protocol.resources import ResourceUpdate
 from ..runtime.backoff import doubled
+from ..runtime.watch import Notifier, Watch
 from .listed import Listed
 from .paged_list import PagedCache
 from .subscriptions import ResourceSubscription, Subscriptions
@@ -27,74 +24,15 @@ __all__ = [
     "ListWatch",
     "ResourceWatch",
     "ToolChanges",
-    "ToolWatch",
-    "Watch",
     "compared_by",
+    "tools_compared",
 ]
 
-_LOOK = 1.0
-"""Seconds after which a watch looks again, whether or not a notification came."""
+_MAX_PAUSE_SECONDS = 5.0
+_CALM_SECONDS = 10.0
+"""A list that was not fetched for so long is not asked for too often."""
 T = TypeVar("T")
-U = TypeVar("U")
 C = TypeVar("C", bound="ListChanges[Any]")
-
-
-class Watch(ABC, Generic[U]):
-    """What all watches have in common."""
-
-    def __init__(self) -> None:
-        self._watching = False
-        self._closed = False
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self._watch()
-        except BaseException:
-            self._release()  # __aexit__ is not called for what was not entered
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> U:
-        try:
-            await self._watch()
-            while not self._over:
-                found = await self._step()
-                if found:
-                    return found
-        except McpError:
-            if not self._over:
-                raise
-        raise StopAsyncIteration
-
-    async def aclose(self) -> None:
-        """Stop watching. A task that waits for the next change gets ``StopAsyncIteration``."""
-        self._closed = True
-        self._release()
-
-    @property
-    @abstractmethod
-    def _over(self) -> bool: ...
-
-    @abstractmethod
-    async def _watch(self) -> None: ...
-
-    @abstractmethod
-    async def _step(self) -> U | None:
-        """The next change; or None, after waiting until there may be one."""
-
-    @abstractmethod
-    def _release(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,34 +76,22 @@ class ListWatch(Watch[C]):
         compared: Callable[[Listed[Any], Listed[Any]], C],
     ) -> None:
         """``live`` replaces a lost connection."""
-        super().__init__()
+        super().__init__(listing.subscription.notifier)
         self._subscription = listing.subscription
         self._listing = listing
         self._live = live
         self._compared = compared
         self._before: Listed[Any] | None = listing.known
+        self._is_watching = False
         self._unchanged = 0
 
-    async def _latest(self) -> Listed[Any]:
-        await self._live()
-        latest: Listed[Any] = await self._listing.latest()
-        return latest
-
-    def _release(self) -> None:
-        if self._watching:
-            self._watching = False
-            self._subscription.unwatch()
-        self._subscription.signal.notify()
-
     @property
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         return self._closed or self._subscription.closed
 
-    async def _watch(self) -> None:
-        if self._closed:
-            return
-        if not self._watching:
-            self._watching = True
+    async def _begin(self) -> None:
+        if not self._is_watching:
+            self._is_watching = True
             self._subscription.watch()
         if self._before is None:
             await self._subscription.settled()
@@ -173,36 +99,36 @@ class ListWatch(Watch[C]):
         elif not self._unchanged:
             await self._subscription.settled()
 
-    async def _step(self) -> C | None:
-        outdated = self._listing.outdated
-        now = await self._latest()
-        assert self._before is not None
-        changes = self._compared(self._before, now) if now is not self._before else None
-        self._before = now
+    def _end(self) -> None:
+        if self._is_watching:
+            self._is_watching = False
+            self._subscription.unwatch()
+
+    async def _latest(self) -> Listed[Any]:
+        await self._live()
+        latest: Listed[Any] = await self._listing.latest()
+        return latest
+
+    async def _take(self) -> C | None:
+        was_outdated, before = self._listing.outdated, self._before
+        assert before is not None
+        if self._listing.age > _CALM_SECONDS:
+            self._unchanged = 0
+        now = self._before = await self._latest()
+        changes = None if now is before else self._compared(before, now)
         if changes:
             self._unchanged = 0
             return changes
-        if self._listing.outdated:
+        if was_outdated:
             # A server that announces changes without end, and changes nothing, is asked less often.
             self._unchanged += 1
             if self._unchanged > 1:
-                await self._subscription.pause(doubled(0.05, self._unchanged, 5.0))
-            return None
-        if not outdated:
-            self._unchanged = 0
-        if not self._over:
-            await self._subscription.signal.wait(_LOOK)
+                await self._subscription.pause(doubled(0.05, self._unchanged, _MAX_PAUSE_SECONDS))
         return None
 
 
-class ToolWatch(ListWatch[ToolChanges]):
-    """The changes of a server's tools, one ``ToolChanges`` after another; see ``ListWatch``."""
-
-    def __init__(self, listing: PagedCache[Any], live: Callable[[], Awaitable[object]]) -> None:
-        super().__init__(listing, live, _tools_compared)
-
-
-def _tools_compared(before: Listed[Tool], now: Listed[Tool]) -> ToolChanges:
+def tools_compared(before: Listed[Tool], now: Listed[Tool]) -> ToolChanges:
+    """How two lists of tools differ; a tool is the same if its fingerprint is."""
     return ToolChanges(
         *_differences(
             before,
@@ -233,11 +159,11 @@ def _differences(
 ) -> tuple[tuple[T, ...], tuple[T, ...], tuple[T, ...]]:
     """What was added, removed and changed."""
     was = {key(entry): entry for entry in before}
-    names = {key(entry) for entry in now}
+    is_ = {key(entry): entry for entry in now}
     return (
-        tuple(entry for entry in now if key(entry) not in was),
-        tuple(entry for name, entry in was.items() if name not in names),
-        tuple(e for e in now if key(e) in was and not same(was[key(e)], e)),
+        tuple(entry for name, entry in is_.items() if name not in was),
+        tuple(entry for name, entry in was.items() if name not in is_),
+        tuple(e for name, e in is_.items() if name in was and not same(was[name], e)),
     )
 
 
@@ -258,29 +184,42 @@ class ResourceWatch(Watch[ResourceUpdate]):
         self,
         subscriptions: Subscriptions,
         uri: str,
-        most: int,
+        max_waiting: int,
         live: Callable[[], Awaitable[object]],
     ) -> None:
-        """``most``: how many updates may wait; ``live`` replaces a lost connection."""
-        super().__init__()
+        """``max_waiting``: how many updates may wait; ``live`` replaces a lost connection."""
+        super().__init__(Notifier())
         self._subscriptions = subscriptions
         self._subscription: ResourceSubscription | None = None
+        self._is_watching = False
         self._uri = uri
-        self._most = most
+        self._max_waiting = max_waiting
         self._live = live
         self._waiting: dict[str, ResourceUpdate] = {}
 
-    def _release(self) -> None:
+    @property
+    def _is_over(self) -> bool:
+        return self._closed or (self._subscription is not None and self._subscription.closed)
+
+    async def _begin(self) -> None:
+        if self._subscription is None or not self._is_watching:
+            await self._live()
+            self._subscription = self._subscriptions.of(self._uri)
+            self._notifier = self._subscription.notifier
+            self._is_watching = True
+            self._subscription.add_listener(self._add)
+            self._subscription.watch()
+        elif self._subscription.refused:
+            self._subscription.try_again()
+        await self._subscription.settled()
+        self._raise_refusal()
+
+    def _end(self) -> None:
         subscription = self._subscription
-        if self._watching and subscription is not None:
-            self._watching = False
+        if self._is_watching and subscription is not None:
+            self._is_watching = False
             subscription.remove_listener(self._add)
             subscription.unwatch()
-            subscription.signal.notify()
-
-    @property
-    def _over(self) -> bool:
-        return self._closed or (self._subscription is not None and self._subscription.closed)
 
     def _add(self, update: ResourceUpdate) -> None:
         waiting = self._waiting
@@ -289,26 +228,12 @@ class ResourceWatch(Watch[ResourceUpdate]):
             if update.certain and not known.certain:
                 waiting[update.uri] = update
             return
-        if len(waiting) >= self._most:
+        if len(waiting) >= self._max_waiting:
             waiting.clear()
             update = ResourceUpdate(self._uri)
         waiting[update.uri] = update
 
-    async def _watch(self) -> None:
-        if self._closed:
-            return
-        if self._subscription is None or not self._watching:
-            await self._live()
-            self._subscription = self._subscriptions.of(self._uri)
-            self._watching = True
-            self._subscription.add_listener(self._add)
-            self._subscription.watch()
-        elif self._subscription.refused:
-            self._subscription.try_again()
-        await self._subscription.settled()
-        self._raise_refusal()
-
-    async def _step(self) -> ResourceUpdate | None:
+    async def _take(self) -> ResourceUpdate | None:
         subscription = self._subscription
         assert subscription is not None
         if not self._waiting:
@@ -317,12 +242,10 @@ class ResourceWatch(Watch[ResourceUpdate]):
             self._raise_refusal()
         if self._waiting:
             return self._waiting.pop(next(iter(self._waiting)))
-        if not self._over:
-            await subscription.signal.wait(_LOOK)
         return None
 
     def _raise_refusal(self) -> None:
         subscription = self._subscription
-        if subscription is not None and subscription.refused and not self._over:
+        if subscription is not None and subscription.refused and not self._is_over:
             assert subscription.fault is not None
             raise subscription.fault.with_traceback(None)

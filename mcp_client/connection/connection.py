@@ -45,7 +45,8 @@ class RestartPolicy(Protocol):
 
 
 class Connection:
-    """``unasked`` hears what the server says by itself; ``connected``, of each new connection."""
+    """``unasked`` hears what the server says by itself; ``connected``, of each new connection;
+    ``lost``, that the one in use has ended, or may have."""
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class Connection:
         pin: str | None,
         unasked: Callable[[Transport, Request | Notification], None],
         connected: Callable[[RpcConnection], None],
+        lost: Callable[[], None],
     ) -> None:
         self.transport = transport
         self.rpc: RpcConnection | None = None
@@ -71,6 +73,7 @@ class Connection:
         self._pin = pin
         self._unasked = unasked
         self._connected = connected
+        self._lost = lost
         self._ids = itertools.count(1)
         self.restarts: RestartPolicy = _RestartLimit(context)
         self.on_lost: Callable[[McpError], None] | None = None
@@ -167,6 +170,7 @@ class Connection:
             ids=self._ids,
             unasked=self._unasked,
             ended=self._ended,
+            doubted=self._lost,
         )
         rpc = await opening.run()
         self.transport = rpc.transport
@@ -184,8 +188,11 @@ class Connection:
 
     def _ended(self, transport: Transport, error: McpError) -> None:
         rpc = self.rpc
-        if self.on_lost and rpc is not None and rpc.transport is transport and not self.closed:
+        if rpc is None or rpc.transport is not transport or self.closed:
+            return
+        if self.on_lost:
             self.on_lost(error)
+        self._lost()
 
 
 class _RestartLimit:

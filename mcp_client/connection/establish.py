@@ -71,6 +71,7 @@ class ConnectionAttempt:
         ids: itertools.count[int],
         unasked: Callable[[Transport, Request | Notification], None],
         ended: Callable[[Transport, McpError], None],
+        doubted: Callable[[], None],
     ) -> None:
         self._transport = transport
         self._client = client
@@ -81,6 +82,7 @@ class ConnectionAttempt:
         self._ids = ids
         self._unasked = unasked
         self._ended = ended
+        self._doubted = doubted
         self._watch = PausableClock(current().now)
         self._now = self._watch.now
         self._silent: Exchange | None = None
@@ -144,6 +146,7 @@ class ConnectionAttempt:
             self._stats,
             self._watch,
             lambda error: self._ended(transport, error),
+            self._doubted,
             self._context.secrets,
         )
         await transport.open(link)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from ..catalog.tool import Tool, ToolList
-from ..catalog.watch import ToolChanges, Watch
+from ..catalog.watch import ToolChanges
+from ..runtime.watch import Watch
 from .tools import HostTools
 
 __all__ = ["HostToolWatch"]
-
-_LOOK = 300.0
-"""Seconds that one wait takes at most."""
 
 
 class HostToolWatch(Watch[ToolChanges]):
@@ -20,36 +18,31 @@ class HostToolWatch(Watch[ToolChanges]):
     """
 
     def __init__(self, tools: HostTools) -> None:
-        super().__init__()
+        super().__init__(tools.events.notifier)
         self._tools = tools
         self._before = tools.listed
-        self._watching = False
+        self._is_watching = False
 
     @property
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         return self._closed or self._tools.events.closing
 
-    async def _watch(self) -> None:
-        if not self._closed and not self._watching:
-            self._watching = True
+    async def _begin(self) -> None:
+        if not self._is_watching:
+            self._is_watching = True
             self._tools.watch()
 
-    def _release(self) -> None:
-        if self._watching:
-            self._watching = False
+    def _end(self) -> None:
+        if self._is_watching:
+            self._is_watching = False
             self._tools.unwatch()
-        self._tools.events.signal.notify()
 
-    async def _step(self) -> ToolChanges | None:
-        pause = await self._tools.follow_changes()
+    async def _take(self) -> ToolChanges | None:
+        self._look_again_after = await self._tools.follow_changes()
         now = self._tools.listed
         before, self._before = self._before, now
         changes = None if now is before else _compared(before, now)
-        if changes:
-            return changes
-        if not self._over:
-            await self._tools.events.signal.wait(_LOOK if pause is None else pause)
-        return None
+        return changes or None
 
 
 def _compared(before: ToolList, now: ToolList) -> ToolChanges:

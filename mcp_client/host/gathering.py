@@ -9,11 +9,11 @@ from typing import TypeVar
 
 from ..catalog.finding import Finding
 from ..catalog.listed import Listed, Rejected
-from ..catalog.subscription import ChangeSignal
 from ..errors import McpError
 from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import current
 from ..runtime.safe_text import safe_text
+from ..runtime.watch import Notifier
 from ..session.session import Session
 from .missing import why_missing
 from .server import HostedServer
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 async def gather(
     servers: Sequence[HostedServer],
-    signal: ChangeSignal,
+    notifier: Notifier,
     feature: str,
     ask: Callable[[Session], Awaitable[Listed[T]]],
 ) -> Listed[T]:
@@ -47,7 +47,7 @@ async def gather(
             failed[server.name] = safe_text(error.message, 500)
         finally:
             asked.discard(server.name)
-            signal.notify()
+            notifier.notify()
 
     for server in servers:
         session = server.session
@@ -56,7 +56,7 @@ async def gather(
             tasks.start(partial(one, server, session))
     began = backend.now()
     try:
-        await wait_for_most(signal, backend.now, lambda: asked, lambda name: began)
+        await wait_for_most(notifier, backend.now, lambda: asked, lambda name: began)
     finally:
         failed.update(dict.fromkeys(asked, "it does not answer"))
         await tasks.aclose(1.0)

@@ -18,8 +18,8 @@ import anyio
 
 from ..catalog.listed import Listed
 from ..catalog.result import ToolResult
-from ..catalog.subscription import ChangeSignal
 from ..catalog.tool import Tool, ToolList
+from ..catalog.watch import ToolChanges
 from ..connection.call_options import CallOptions, check_call_options
 from ..connection.cancellation import stop_if_cancelled
 from ..errors import ConfigError, ConnectError, McpError, UnknownTool
@@ -27,6 +27,7 @@ from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import LoopEvent, cancel_requests, current
 from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
+from ..runtime.watch import Watch
 from ..session.session import Session
 from .changes import HostToolWatch
 from .directory import Entry
@@ -85,7 +86,7 @@ class Host(LibraryOfHost):
         super().__init__(self._gather, self.session)
         naming, required = options.pop("naming", "prefix"), options.pop("required", ())
         self._options = SharedOptions(options)
-        self._events = StatusEvents(ChangeSignal())
+        self._events = StatusEvents()
         self._servers: dict[str, HostedServer] = {}
         self._names = Names(naming_of(naming), authority=self._authority)
         self._tools = HostTools(self._servers, self._names, self._events)
@@ -231,7 +232,7 @@ class Host(LibraryOfHost):
             return
         self._closing = LoopEvent()
         self._closed = self._events.closing = True
-        self._events.signal.notify()
+        self._events.notifier.notify()
         try:
             if self._opened:
                 await self._close_all(list(self._servers.values()))
@@ -261,7 +262,7 @@ class Host(LibraryOfHost):
         """How each server is doing, at this moment."""
         return MappingProxyType({name: one.status() for name, one in self._servers.items()})
 
-    def status_changes(self) -> StatusWatch:
+    def status_changes(self) -> Watch[ServerStatus]:
         """Each change of a server's status from now on: an async iterator of ``ServerStatus``, and
         a context manager to let go of it."""
         return StatusWatch(self._events)
@@ -386,7 +387,7 @@ class Host(LibraryOfHost):
 
         return ToolSearch(self.list_tools)
 
-    def tool_changes(self) -> HostToolWatch:
+    def tool_changes(self) -> Watch[ToolChanges]:
         """What is added, removed and changed from now on, in the tools of all servers.
 
         An async iterator of ``ToolChanges``, and a context manager to let go of it. Tools of a
@@ -401,7 +402,7 @@ class Host(LibraryOfHost):
         self, feature: str, ask: Callable[[Session], Awaitable[Listed[T]]]
     ) -> Listed[T]:
         self._check_open()
-        return await gather(list(self._servers.values()), self._events.signal, feature, ask)
+        return await gather(list(self._servers.values()), self._events.notifier, feature, ask)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -141,4 +141,4 @@ class ServerListing:
             wanted._subscriptions.tools.watch()
 
     def _may_have_changed(self, certain: bool) -> None:
-        self._events.signal.notify()
+        self._events.notifier.notify()

@@ -271,7 +271,7 @@ class HostedServer:
             finally:
                 keep(None)
                 over.set()
-                self._events.signal.notify()
+                self._events.notifier.notify()
 
         keep(over)
         self._tasks.start(run)

@@ -6,9 +6,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from ..catalog.subscription import ChangeSignal
-from ..catalog.watch import Watch
 from ..errors import McpError
+from ..runtime.watch import Notifier, Watch
 from ..session.session import Session
 
 __all__ = ["ServerState", "ServerStatus", "StatusEvents", "StatusWatch"]
@@ -16,9 +15,7 @@ __all__ = ["ServerState", "ServerStatus", "StatusEvents", "StatusWatch"]
 ServerState: TypeAlias = Literal[
     "idle", "connecting", "connected", "failed", "needs_login", "disabled", "closed"
 ]
-_LOOK = 300.0
-"""Seconds that one wait takes at most."""
-_MOST = 1_000
+_MAX_WAITING = 1_000
 """Changes that wait to be taken; then the oldest are dropped."""
 
 
@@ -48,8 +45,8 @@ class ServerStatus:
 class StatusEvents:
     """Tells every watch of each change."""
 
-    def __init__(self, signal: ChangeSignal) -> None:
-        self.signal = signal
+    def __init__(self) -> None:
+        self.notifier = Notifier()
         """Notified of these changes, and of whatever else a host may wait for."""
         self.closing = self.closed = False
         self.version = 0
@@ -58,13 +55,13 @@ class StatusEvents:
 
     def changed(self) -> None:
         self.version += 1
-        self.signal.notify()
+        self.notifier.notify()
 
     def tell(self, status: ServerStatus) -> None:
         self.version += 1
         for watch in self.watches:
             watch.add(status)
-        self.signal.notify()
+        self.notifier.notify()
 
 
 class StatusWatch(Watch[ServerStatus]):
@@ -72,27 +69,22 @@ class StatusWatch(Watch[ServerStatus]):
     first waited for. It ends when the host is closed."""
 
     def __init__(self, events: StatusEvents) -> None:
-        super().__init__()
+        super().__init__(events.notifier)
         self._events = events
-        self._waiting: deque[ServerStatus] = deque(maxlen=_MOST)
+        self._waiting: deque[ServerStatus] = deque(maxlen=_MAX_WAITING)
 
     def add(self, status: ServerStatus) -> None:
         self._waiting.append(status)
 
     @property
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         return self._closed or (self._events.closed and not self._waiting)
 
-    async def _watch(self) -> None:
-        if not self._closed:
-            self._events.watches.add(self)
+    async def _begin(self) -> None:
+        self._events.watches.add(self)
 
-    def _release(self) -> None:
+    def _end(self) -> None:
         self._events.watches.discard(self)
-        self._events.signal.notify()
 
-    async def _step(self) -> ServerStatus | None:
-        if self._waiting:
-            return self._waiting.popleft()
-        await self._events.signal.wait(_LOOK)
-        return None
+    async def _take(self) -> ServerStatus | None:
+        return self._waiting.popleft() if self._waiting else None

@@ -84,7 +84,7 @@ class HostTools:
             return server.name in required
 
         await wait_for_most(
-            self.events.signal,
+            self.events.notifier,
             current().now,
             lambda: [server for server in servers if server.busy or server.is_asking],
             lambda server: server.waited_for_since,

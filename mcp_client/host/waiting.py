@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
-from ..catalog.subscription import ChangeSignal
+from ..runtime.watch import Notifier
 
 __all__ = ["GRACE", "wait_for_most"]
 
@@ -17,7 +17,7 @@ _LOOK = 60.0
 
 
 async def wait_for_most(
-    signal: ChangeSignal,
+    notifier: Notifier,
     now: Callable[[], float],
     pending: Callable[[], Collection[T]],
     since: Callable[[T], float],
@@ -26,7 +26,7 @@ async def wait_for_most(
     """Wait until all are done, or only slow ones are left.
 
     ``pending`` tells which are not done, ``since`` when one began, ``must`` which are waited for
-    in any case: each of those must be bounded by itself. ``signal`` is notified when one is done.
+    in any case: each of those must be bounded by itself. ``notifier`` is notified when one is done.
     So on a busy machine, where all are slow, all are waited for as long as some become done.
     """
     began = progress = now()
@@ -40,7 +40,7 @@ async def wait_for_most(
         if not left:
             return
         if any(must(one) for one in waited_for):
-            await signal.wait(_LOOK)
+            await notifier.wait(_LOOK)
             continue
         latest = [since(one) + GRACE for one in waited_for]
         if any(since(one) >= began - 0.1 for one in waited_for):
@@ -48,4 +48,4 @@ async def wait_for_most(
         until = max(latest)
         if at >= until:
             return
-        await signal.wait(until - at)
+        await notifier.wait(until - at)

@@ -5,28 +5,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from .portal import Portal
+from .watch import Watch
 
-__all__ = ["Blocking", "Changes", "Watched", "described_by", "waits", "watches"]
+__all__ = ["Blocking", "BlockingWatch", "described_by", "waits", "watches"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
 U = TypeVar("U")
-U_co = TypeVar("U_co", covariant=True)
 _END: Any = object()
-
-
-class Watched(Protocol[U_co]):
-    """An async iterator over changes that can be closed."""
-
-    async def __aenter__(self) -> Any: ...
-    async def __anext__(self) -> U_co: ...
-    def __aiter__(self) -> Any: ...
-    async def aclose(self) -> None: ...
 
 
 class Blocking(Generic[A_co]):
@@ -63,14 +54,14 @@ def waits(
     return described
 
 
-class Changes(Blocking[Watched[U]], Generic[U]):
+class BlockingWatch(Blocking[Watch[U]], Generic[U]):
     """An iterator over changes, and a context manager to let go of it.
 
     Ends when what it watches is closed.
     """
 
     def __init__(
-        self, portal: Portal, watch: Watched[U], shown: Callable[[U], U] = lambda change: change
+        self, portal: Portal, watch: Watch[U], shown: Callable[[U], U] = lambda change: change
     ) -> None:
         """``shown`` makes of each change what is handed over."""
         self._portal = portal
@@ -103,19 +94,20 @@ class Changes(Blocking[Watched[U]], Generic[U]):
         self._run(self._async.aclose)
 
 
-async def _next(watch: Watched[U]) -> U:
+async def _next(watch: Watch[U]) -> U:
     return await anext(watch, _END)
 
 
 def watches(
-    method: Callable[Concatenate[A, P], Watched[U]],
-) -> Callable[Concatenate[Blocking[A], P], Changes[U]]:
+    method: Callable[Concatenate[A, P], Watch[U]],
+) -> Callable[Concatenate[Blocking[A], P], BlockingWatch[U]]:
     """The method that returns an async iterator, with a plain one."""
 
-    def blocking(self: Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> Changes[U]:
-        return Changes(self._portal, self._in_loop(method, self._async, *args, **kwargs))
+    def blocking(self: Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> BlockingWatch[U]:
+        return BlockingWatch(self._portal, self._in_loop(method, self._async, *args, **kwargs))
 
-    described: Callable[Concatenate[Blocking[A], P], Changes[U]] = described_by(method, blocking)
+    described: Callable[Concatenate[Blocking[A], P], BlockingWatch[U]]
+    described = described_by(method, blocking)
     return described
 
 

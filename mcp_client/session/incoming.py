@@ -48,6 +48,11 @@ class Incoming:
             self._dispatcher.run_in_background(lambda: self.ask_for_logs(rpc))
         self._subscriptions.connected(rpc)
 
+    def lost(self) -> None:
+        """The connection has ended, or may have."""
+        if self._subscriptions is not None:
+            self._subscriptions.lost()
+
     def hear(self, transport: Transport, message: Request | Notification) -> None:
         """A message that belongs to no request of ours."""
         if isinstance(message, Notification):

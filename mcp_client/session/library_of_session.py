@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from ..catalog.listed import Listed
     from ..catalog.prompts import PromptResult
     from ..catalog.resources import ResourceResult
-    from ..catalog.watch import ListChanges, ListWatch, ResourceWatch
+    from ..catalog.watch import ListChanges
     from ..protocol.content import ResourceLink
     from ..protocol.prompts import Completion, Prompt
-    from ..protocol.resources import Resource, ResourceTemplate
+    from ..protocol.resources import Resource, ResourceTemplate, ResourceUpdate
+    from ..runtime.watch import Watch
 
 __all__ = ["LibraryOfSession"]
 
@@ -59,7 +60,7 @@ class LibraryOfSession:
         """Every resource template; ``read_resource(template.expand(name=...))`` reads one."""
         return await self._library.list_resource_templates(refresh)
 
-    def resource_changes(self) -> ListWatch[ListChanges[Resource]]:
+    def resource_changes(self) -> Watch[ListChanges[Resource]]:
         """Which resources are added to the list, removed and changed from now on."""
         return self._library.resource_changes()
 
@@ -93,7 +94,7 @@ class LibraryOfSession:
         uri = self._library.linked(link)
         return await self.read_resource(uri, **options)
 
-    def subscribe_resource(self, uri: str) -> ResourceWatch:
+    def subscribe_resource(self, uri: str) -> Watch[ResourceUpdate]:
         """A ``ResourceUpdate`` each time the server says that the resource changed.
 
         An async iterator and a context manager. In the stateless era each resource has a stream
@@ -105,7 +106,7 @@ class LibraryOfSession:
         """Every prompt the server lists, cached and refreshed as in ``list_tools``."""
         return await self._library.list_prompts(refresh)
 
-    def prompt_changes(self) -> ListWatch[ListChanges[Prompt]]:
+    def prompt_changes(self) -> Watch[ListChanges[Prompt]]:
         """Which prompts are added to the list, removed and changed from now on."""
         return self._library.prompt_changes()
 

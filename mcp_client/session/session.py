@@ -41,11 +41,12 @@ if TYPE_CHECKING:
     from ..audit.library_read import LibraryRead
     from ..catalog.library import Library
     from ..catalog.tool_index import ToolSearch
-    from ..catalog.watch import ToolWatch
+    from ..catalog.watch import ToolChanges
     from ..extensions.apps import App
     from ..extensions.skills import Skills
     from ..extensions.tasks import Task
     from ..extensions.ui_resource import UiResource
+    from ..runtime.watch import Watch
     from .handover import Handover
 
 __all__ = ["Session"]
@@ -86,6 +87,7 @@ class Session(LibraryOfSession, SkillsOfSession):
             pin=setup.pin,
             unasked=self._incoming.hear,
             connected=self._incoming.connected,
+            lost=self._incoming.lost,
         )
         self._workers = WorkerPool()
         self._rounds = InputRequiredLoop(self._dispatcher, setup.limits)
@@ -173,15 +175,15 @@ class Session(LibraryOfSession, SkillsOfSession):
 
         return ToolSearch(self.list_tools)
 
-    def tool_changes(self) -> ToolWatch:
+    def tool_changes(self) -> Watch[ToolChanges]:
         """What is added, removed and changed from now on, compared with the list fetched last.
 
         An async iterator of ``ToolChanges``, and a context manager to let go of it; see there.
         """
-        from ..catalog.watch import ToolWatch
+        from ..catalog.watch import ListWatch, tools_compared
 
         self._connection.agreed()
-        return ToolWatch(self._catalog, self._connection.live)
+        return ListWatch(self._catalog, self._connection.live, tools_compared)
 
     async def call_tool(
         self,

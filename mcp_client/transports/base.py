@@ -80,6 +80,9 @@ class TransportContext(NamedTuple):
     ended: Callable[[McpError], None] | None = None
     """Called when a shared line has ended, by itself or because it was closed, maybe more than
     once, with what its requests fail with. Must not wait or raise."""
+    doubted: Callable[[], None] = lambda: None
+    """Called when the server has ended the session over HTTP, or the connection is ``in_doubt``.
+    Must not wait or raise."""
     secrets: KnownSecrets | None = None
     """Is told what the server is given to keep secret."""
 

@@ -183,6 +183,7 @@ class HttpSession:
     def _end(self) -> None:
         """The server has said that it does not know the session."""
         self.gone = True
+        self._context.doubted()
 
     # -------------------------------------------------------------- resumption
 

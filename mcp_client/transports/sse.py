@@ -176,6 +176,8 @@ class SseTransport(HttpBasedTransport):
     def _note_abandoned(self, requests: int) -> None:
         self._abandoned = requests
         self.in_doubt = requests > 0
+        if self.in_doubt:
+            self.context.doubted()
 
     async def _post(self, text: str, headers: Mapping[str, str]) -> None:
         await self._post_message(RequestBody(text.encode("utf-8", "replace")), headers, None)

@@ -17,9 +17,9 @@ from mcp_client import (
     ServerError,
     Session,
     Timeouts,
+    Watch,
     connect,
 )
-from mcp_client.catalog.watch import ResourceWatch
 from mcp_client.protocol.resources import ResourceUpdate
 from mcp_client.transports.memory import JsonRpcError
 from tests.catalog.test_resources import library, reading
@@ -181,6 +181,62 @@ async def test_a_lost_connection_is_replaced_while_a_task_waits_and_counts_as_a_
         assert await anext(updates) == ResourceUpdate(EMMA)
 
 
+async def test_an_idle_watch_sleeps_until_it_is_told(library: Library, clock: Clock) -> None:
+    async with (
+        reading(library) as session,
+        session.tool_changes() as tools,
+        session.resource_changes() as resources,
+        session.subscribe_resource(EMMA) as updates,
+        anyio.create_task_group() as tasks,
+    ):
+        looked: list[object] = []
+        for watch in (tools, resources, updates):
+            count_looks(watch, looked)
+            tasks.start_soon(watch.__anext__)
+        await until(lambda: len(looked) >= 3)
+        await let_others_run()
+        before = len(looked)
+        for _ in range(20):
+            clock.jump(10)
+            await let_others_run()
+        assert len(looked) == before
+        library.updated(EMMA)
+        await until(lambda: len(looked) > before)
+        tasks.cancel_scope.cancel()
+
+
+async def test_an_idle_watch_is_told_of_a_lost_connection_and_not_by_the_clock(
+    library: Library,
+) -> None:
+    async with (
+        reading(library) as session,
+        session.tool_changes() as tools,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(tools.__anext__)
+        for generation in (2, 3):
+            await let_others_run()
+            library.streams.clear()
+            lose(session)
+            await until(lambda: session.generation == generation)  # noqa: B023
+        tasks.cancel_scope.cancel()
+
+
+def count_looks(watch: Watch[Any], looked: list[object]) -> None:
+    take = watch._take
+
+    async def counted() -> Any:
+        looked.append(watch)
+        return await take()
+
+    watch._take = counted  # type: ignore[method-assign]
+
+
+async def let_others_run() -> None:
+    for _ in range(50):
+        await anyio.sleep(0)
+
+
 async def test_a_stream_that_ends_is_opened_again_and_counts_as_a_change(clock: Clock) -> None:
     library = Stateless()
     async with (
@@ -258,7 +314,7 @@ class Unwilling:
 async def test_a_refusal_is_raised_and_the_next_time_it_is_asked_again(library: Library) -> None:
     unwilling = Unwilling(library)
     async with reading(library) as session:
-        updates: ResourceWatch = session.subscribe_resource(EMMA)
+        updates: Watch[ResourceUpdate] = session.subscribe_resource(EMMA)
         for _ in range(2):
             with pytest.raises(ServerError, match="such book") as caught:
                 await anext(updates)

@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from mcp_client import InvalidArguments, Limits, ProtocolViolation, Session, allow_all, connect
+from mcp_client.catalog.watch import ResourceWatch
 from mcp_client.protocol.resources import ResourceUpdate
 from tests.catalog.test_resources import Odd, reading
 from tests.server.http_server import Reply, Request, serving
@@ -110,6 +111,7 @@ async def test_a_flood_of_100_000_updates_costs_bounded_memory(kind: type[Librar
         assert first.certain
         assert first.uri.startswith("book:emma")
         await session.ping()
+        assert isinstance(updates, ResourceWatch)
         assert len(updates._waiting) <= Limits().watched
 
 
