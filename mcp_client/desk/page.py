@@ -36,13 +36,14 @@ import anyio
 
 from ..approval.decision import CHOICES, Allow, Answer, Deny, check_person
 from ..approval.editor import EditorFailed, arguments_of, draft_of
-from ..approval.pending import DecidedApproval, PendingApproval, PendingChanges
+from ..approval.pending import DecidedApproval, PendingApproval
 from ..approval.questions import in_thread
 from ..approval.queue import ApprovalQueue
 from ..approval.request import ApprovalRequest
 from ..errors import ConfigError, McpError, NotPending
 from ..protocol.canonical_json import NotJson
 from ..runtime.callbacks import invoke_callback, is_async
+from ..runtime.watch import Watch
 from .card import card, decided_list, part, whole
 from .document import Window, document, message, page_of
 from .http import Refused, check_extra, fields_of, form_of, new_nonce, path_of, respond
@@ -101,7 +102,7 @@ class ApprovalPage:
             raise ConfigError("ApprovalPage(secret=...): give at least 16 random bytes")
         check_extra("ApprovalPage", "starlette")
         self._queue = queue
-        self._streams: weakref.WeakSet[PendingChanges] = weakref.WeakSet()
+        self._streams: weakref.WeakSet[Watch[tuple[PendingApproval, ...]]] = weakref.WeakSet()
         self._authorize = authorize
         self._visible = visible
         self._show_context = show_context
@@ -319,7 +320,7 @@ class _Events:
     def __init__(self, page: ApprovalPage, person: str) -> None:
         self._page = page
         self._person = person
-        self._changes: PendingChanges | None = None
+        self._changes: Watch[tuple[PendingApproval, ...]] | None = None
         self._until = anyio.current_time() + page.stream_seconds
         self._last = ""
 
