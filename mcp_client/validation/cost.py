@@ -12,18 +12,18 @@ shows the value, and for some keywords the schema.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ..protocol.json_pointer import parse, resolve
+from .fast_path import size_of
 from .schema_shape import COMMON_DIALECTS
 from .simple_patterns import simple_pattern
-from .value_size import size_of
 
 __all__ = ["fits_in_place"]
 
-_IN_PLACE = 10_000.0
+_MAX_MICROSECONDS = 10_000.0
 _MAX_VALUES = 2_000
 _MAX_CHARS = 64 * 1024
 _SUBSCHEMA = 20.0
@@ -38,7 +38,7 @@ _EQUAL = 2.0
 _SEARCH_STEP = 0.01
 _COMPILED_PATTERN = 150.0
 _COMPILED_CHAR = 3.0
-_MAX_REFERENCE = 200
+_MAX_REFERENCE_CHARS = 200
 
 
 def fits_in_place(schema: Any, schema_chars: int, value: Any) -> bool:
@@ -68,7 +68,7 @@ class _DryRun:
     root: Any
     shown_schema: float
     shown_value: float
-    left: float = _IN_PLACE
+    left: float = _MAX_MICROSECONDS
     steps: list[_Step] = field(default_factory=list)
     compiled: set[str] = field(default_factory=set)
 
@@ -91,13 +91,14 @@ class _DryRun:
             raise _Unknown
         self.left -= _SUBSCHEMA
         for keyword, item in schema.items():
-            price = _PRICES.get(keyword)
-            if price is not None:
-                self.left -= _KEYWORD + error + price(self, item, value, schema, level + 1)
-            elif keyword in _ANNOTATIONS or keyword.startswith("x-"):
+            if keyword in _ANNOTATIONS or keyword.startswith("x-"):
                 self.left -= _KEYWORD
-            elif keyword != "$id" or schema is not self.root:
-                raise _Unknown
+                continue
+            if keyword in _SHOWS_SCHEMA:
+                self.left -= self.shown_schema
+            if keyword != "$id" or schema is not self.root:
+                self.left -= _KEYWORD + error + self._price(keyword, item, value, schema)
+                self._go_on(keyword, item, value, schema, level + 1)
             if self.left < 0:
                 return
 
@@ -106,21 +107,73 @@ class _DryRun:
             return self.shown_value
         return len(value) * _SHOWN_CHAR if type(value) is str else _SHOWN_VALUE + self.shown_value
 
-    def each(self, schemas: list[Any], value: Any, level: int) -> float:
-        """Apply several schemas to one value."""
-        self.left -= len(schemas) * _NAME
-        if self.left >= 0:
-            self.steps += [(schema, value, level) for schema in schemas]
+    def _price(self, keyword: str, item: Any, value: Any, schema: dict[str, Any]) -> float:
+        """What the keyword itself takes, at the most, beside one error."""
+        match keyword:
+            case "$schema":
+                if schema is not self.root or _of(str, item).removesuffix("#") not in (
+                    COMMON_DIALECTS
+                ):
+                    raise _Unknown
+            case "$ref":
+                return _SUBSCHEMA + _KEYWORD * len(_of(str, item))
+            case "pattern":
+                return self._search(_of(str, item), value)
+            case "enum" | "const":
+                return self._counted(item) * _EQUAL
+            case "required" | "dependentRequired" | "dependencies":
+                return self._counted(item) * _ERROR if type(value) is dict else 0.0
+            case "uniqueItems":
+                # Each item may be compared with each other, down to the last value in it.
+                return len(value) * self._counted(value) * _EQUAL if type(value) is list else 0.0
+            case "properties" | "additionalProperties" | "propertyNames":
+                names = len(value) if type(value) is dict else 0
+                return (names + len(item if type(item) is dict else ())) * _KEYWORD
+            case _ if keyword not in _FOLLOWED and keyword not in _CHEAP:
+                raise _Unknown
         return 0.0
 
-    def on_each(self, schema: Any, values: list[Any], level: int) -> float:
-        """Apply one schema to several values."""
-        self.left -= len(values) * _NAME
-        if self.left >= 0:
-            self.steps += [(schema, value, level) for value in values]
-        return 0.0
+    def _go_on(
+        self, keyword: str, item: Any, value: Any, schema: dict[str, Any], level: int
+    ) -> None:
+        """Follow the schemas in a keyword, each with the values it is applied to."""
+        pairs: Iterable[tuple[Any, Any]] = ()
+        match keyword, value:
+            case "$ref", _:
+                pairs = [(self._target(item), value)]
+            case (("not" | "if" | "then" | "else"), _):
+                pairs = [(item, value)]
+            case (("allOf" | "anyOf" | "oneOf"), _):
+                pairs = [(each, value) for each in _of(list, item)]
+            case (("dependentSchemas" | "dependencies"), dict()):
+                pairs = [
+                    (needed, value)
+                    for name, needed in _of(dict, item).items()
+                    if name in value and type(needed) is not list
+                ]
+            case "properties", dict():
+                named = _of(dict, item)
+                pairs = [(named[name], part) for name, part in value.items() if name in named]
+            case "additionalProperties", dict():
+                named = _of(dict, schema.get("properties", {}))
+                if "patternProperties" in schema:
+                    raise _Unknown
+                pairs = [(item, part) for name, part in value.items() if name not in named]
+            case "propertyNames", dict():
+                pairs = [(item, name) for name in value]
+            case (("items" | "prefixItems"), list()) if type(item) is list:
+                pairs = zip(item, value, strict=False)
+            case (("items" | "contains"), list()):
+                pairs = [(item, part) for part in value]
+        before = len(self.steps)
+        self.steps += [(inner, part, level) for inner, part in pairs]
+        self.left -= (len(self.steps) - before) * _NAME
 
-    def search(self, source: str, value: Any) -> float:
+    def _counted(self, item: Any) -> float:
+        size = size_of(item, int(max(0.0, self.left)))
+        return _MAX_MICROSECONDS if size is None else size.values
+
+    def _search(self, source: str, value: Any) -> float:
         pattern = simple_pattern(source)
         if pattern is None:
             raise _Unknown
@@ -132,158 +185,19 @@ class _DryRun:
             price + pattern.search_steps(len(value)) * _SEARCH_STEP if type(value) is str else price
         )
 
-
-Price: TypeAlias = Callable[[_DryRun, Any, Any, dict[str, Any], int], float]
-
-
-def _small(run: _DryRun, item: Any, value: Any, schema: dict[str, Any], level: int) -> float:
-    return 0.0
-
-
-def _type(run: _DryRun, item: Any, value: Any, schema: dict[str, Any], level: int) -> float:
-    if type(item) is list:
-        return len(item) * _KEYWORD
-    return 0.0
+    def _target(self, reference: str) -> Any:
+        if len(reference) > _MAX_REFERENCE_CHARS or reference[:2] not in ("#", "#/"):
+            raise _Unknown
+        target = self.root
+        for step in parse(reference[1:]):
+            target = resolve(target, [step])
+            if type(target) is dict and not target.keys().isdisjoint(("$id", "id")):
+                raise _Unknown  # a part with an address of its own: references in it start there
+        return target
 
 
-def _dialect(run: _DryRun, item: Any, value: Any, schema: dict[str, Any], level: int) -> float:
-    if (
-        schema is not run.root
-        or type(item) is not str
-        or item.removesuffix("#") not in COMMON_DIALECTS
-    ):
-        raise _Unknown
-    return 0.0
-
-
-def _one(run: _DryRun, item: Any, value: Any, schema: dict[str, Any], level: int) -> float:
-    return run.each([item], value, level)
-
-
-def _negated(run: _DryRun, item: Any, value: Any, schema: dict[str, Any], level: int) -> float:
-    return run.shown_schema + run.each([item], value, level)
-
-
-def _several(run: _DryRun, item: Any, value: Any, schema: dict[str, Any], level: int) -> float:
-    return run.each(_list(item), value, level)
-
-
-def _one_of(run: _DryRun, item: Any, value: Any, schema: dict[str, Any], level: int) -> float:
-    return run.shown_schema + run.each(_list(item), value, level)
-
-
-def _properties(run: _DryRun, item: Any, value: Any, schema: dict[str, Any], level: int) -> float:
-    if type(value) is not dict:
-        return 0.0
-    named = _dict(item)
-    run.steps += [(named[name], part, level) for name, part in value.items() if name in named]
-    return (len(named) + len(value)) * _NAME
-
-
-def _additional(run: _DryRun, item: Any, value: Any, schema: dict[str, Any], level: int) -> float:
-    if "patternProperties" in schema:
-        raise _Unknown
-    if type(value) is not dict:
-        return 0.0
-    named = _dict(schema.get("properties", {}))
-    if type(item) is dict:
-        run.on_each(item, [part for name, part in value.items() if name not in named], level)
-    return len(value) * _KEYWORD + run.shown_value
-
-
-def _names(run: _DryRun, item: Any, value: Any, schema: dict[str, Any], level: int) -> float:
-    return run.on_each(item, list(value), level) if type(value) is dict else 0.0
-
-
-def _items(run: _DryRun, item: Any, value: Any, schema: dict[str, Any], level: int) -> float:
-    if type(value) is not list:
-        return 0.0
-    if type(item) is list:
-        return _prefix(run, item, value, schema, level)
-    return run.on_each(item, value, level)
-
-
-def _prefix(run: _DryRun, item: Any, value: Any, schema: dict[str, Any], level: int) -> float:
-    if type(value) is list:
-        run.steps += [(one, part, level) for one, part in zip(_list(item), value, strict=False)]
-    return 0.0
-
-
-def _required(run: _DryRun, item: Any, value: Any, schema: dict[str, Any], level: int) -> float:
-    return _missing(item, value, level)
-
-
-def _dependent(run: _DryRun, item: Any, value: Any, schema: dict[str, Any], level: int) -> float:
-    price = 0.0
-    for name, needed in _dict(item).items():
-        price += _NAME
-        if type(value) is not dict or name not in value:
-            continue
-        if type(needed) is list:
-            price += _missing(needed, value, level)
-        else:
-            run.each([needed], value, level)
-    return price
-
-
-def _missing(names: Any, value: Any, level: int) -> float:
-    """Each name that is missing is an error of its own."""
-    if type(value) is not dict:
-        return 0.0
-    missing = sum([name not in value for name in _list(names) if type(name) is str])
-    return len(names) * _NAME + missing * (_ERROR + _ERROR_LEVEL * level)
-
-
-def _enum(run: _DryRun, item: Any, value: Any, schema: dict[str, Any], level: int) -> float:
-    return run.shown_schema + _compared(run, item, value)
-
-
-def _compared(run: _DryRun, item: Any, value: Any) -> float:
-    most = int(max(0.0, run.left) / _EQUAL)
-    size = size_of(item, most)
-    return run.left + 1 if size is None else size.values * _EQUAL
-
-
-def _unique(run: _DryRun, item: Any, value: Any, schema: dict[str, Any], level: int) -> float:
-    # Each item may be compared with each other, down to the last value in it.
-    if type(value) is not list:
-        return 0.0
-    size = size_of(value, _MAX_VALUES)
-    return len(value) * (_MAX_VALUES if size is None else size.values) * _EQUAL
-
-
-def _pattern(run: _DryRun, item: Any, value: Any, schema: dict[str, Any], level: int) -> float:
-    return run.search(_text(item), value)
-
-
-def _reference(run: _DryRun, item: Any, value: Any, schema: dict[str, Any], level: int) -> float:
-    reference = _text(item)
-    if len(reference) > _MAX_REFERENCE or not (reference == "#" or reference.startswith("#/")):
-        raise _Unknown
-    steps = parse(reference[1:])
-    target = run.root
-    for step in steps:
-        target = resolve(target, [step])
-        if type(target) is dict and not target.keys().isdisjoint(("$id", "id")):
-            raise _Unknown  # a part with an address of its own: references in it start there
-    run.each([target], value, level)
-    return _SUBSCHEMA + _KEYWORD * len(reference)
-
-
-def _list(item: Any) -> list[Any]:
-    if type(item) is not list:
-        raise _Unknown
-    return item
-
-
-def _dict(item: Any) -> dict[str, Any]:
-    if type(item) is not dict:
-        raise _Unknown
-    return item
-
-
-def _text(item: Any) -> str:
-    if type(item) is not str:
+def _of(kind: type, item: Any) -> Any:
+    if type(item) is not kind:
         raise _Unknown
     return item
 
@@ -294,32 +208,13 @@ _ANNOTATIONS = frozenset(
     | {"minContains", "readOnly", "title", "writeOnly"}
 )
 """Keywords that ``jsonschema`` passes over, or reads with another."""
-_PRICES: dict[str, Price] = {
-    "$schema": _dialect,
-    "$ref": _reference,
-    "type": _type,
-    "enum": _enum,
-    "const": _enum,
-    "pattern": _pattern,
-    "required": _required,
-    "dependentRequired": _dependent,
-    "dependentSchemas": _dependent,
-    "dependencies": _dependent,
-    "properties": _properties,
-    "additionalProperties": _additional,
-    "propertyNames": _names,
-    "items": _items,
-    "prefixItems": _prefix,
-    "contains": _items,
-    "uniqueItems": _unique,
-    "allOf": _several,
-    "anyOf": _several,
-    "oneOf": _one_of,
-    "not": _negated,
-    "if": _one,
-    "then": _one,
-    "else": _one,
-    **dict.fromkeys(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"], _small),
-    **dict.fromkeys(["multipleOf", "minLength", "maxLength", "minItems", "maxItems"], _small),
-    **dict.fromkeys(["minProperties", "maxProperties"], _small),
-}
+_SHOWS_SCHEMA = frozenset({"enum", "const", "not", "oneOf"})
+"""Keywords whose error may show a part of the schema."""
+_FOLLOWED = frozenset(
+    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "items"}
+    | {"prefixItems", "contains"}
+)
+_CHEAP = frozenset(
+    {"type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+    | {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"}
+)

@@ -26,7 +26,7 @@ from ..errors import ConnectError
 from ..runtime.event_loop import current
 from ..runtime.subprocess import Process, Ring, new_process
 from . import engine
-from .value_size import has_at_most
+from .fast_path import has_at_most
 
 __all__ = ["WorkerFailed", "WorkerPool"]
 

@@ -19,8 +19,7 @@ from referencing.jsonschema import EMPTY_REGISTRY
 from mcp_client import InvalidSchema, Limits
 from mcp_client.validation import worker_pool as worker
 from mcp_client.validation.checker import Problem, checker_for
-from mcp_client.validation.fast_path import compile_fast_path
-from mcp_client.validation.value_size import has_at_most
+from mcp_client.validation.fast_path import compile_fast_path, has_at_most
 from mcp_client.validation.worker_pool import WorkerPool, _pieces
 from tests.properties import examples
 
