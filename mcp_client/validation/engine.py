@@ -258,31 +258,25 @@ def _answer(question: Any, source: BinaryIO, known: dict[int, Any]) -> dict[str,
 
 def _value(source: BinaryIO) -> Any:
     """Read a value that was sent whole, or in pieces: see ``worker_pool``."""
-    open: list[Any] = []
-    keys: list[str] = []
+    open: list[tuple[str, list[Any]]] = []
     while True:
         match _frame(source):
+            case ("open", kind):
+                open.append((kind, []))
+                continue
+            case ("part", some):
+                open[-1][1].extend(some)
+                continue
             case ("whole", value):
                 pass
-            case ("open", value):
-                open.append(value)
-                continue
-            case ("part", value):
-                open[-1].update(value) if type(open[-1]) is dict else open[-1].extend(value)
-                continue
-            case ("key", key):
-                keys.append(key)
-                continue
             case ("close",):
-                value = open.pop()
+                kind, items = open.pop()
+                value = dict(items) if kind == "object" else items
             case _:
                 raise EOFError
         if not open:
             return value
-        if type(open[-1]) is dict:
-            open[-1][keys.pop()] = value
-        else:
-            open[-1].append(value)
+        open[-1][1].append(value)
 
 
 def _frame(source: BinaryIO) -> Any:

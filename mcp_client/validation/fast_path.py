@@ -1,9 +1,9 @@
 """Known to be valid: a compiled check over the keywords that most tools use.
 
 It may say "I cannot tell", but it never calls a value valid that ``jsonschema`` calls invalid. What
-each compiler below returns is true only for values that certainly fit, or None where it does not
-support a schema. Equality of numbers and booleans, ``oneOf``, ``not``, references that come back to
-themselves and every keyword not named here are left to ``jsonschema``.
+each compiler below returns is true only for values that certainly fit, and ``_cannot_tell`` where
+it does not support a schema. Equality of numbers and booleans, ``oneOf``, ``not``, references that
+come back to themselves and every keyword not named here are left to ``jsonschema``.
 
 Its time is bounded before it runs. A schema without keywords for all items of an array or all
 members of an object looks at a value once for each of its subschemas, however large the value is.
@@ -50,7 +50,16 @@ class _Part(NamedTuple):
     """Such that this is true; None where there is nothing more to test."""
 
 
+def _always(value: Any) -> bool:
+    return True
+
+
+def _cannot_tell(value: Any) -> bool:
+    return False
+
+
 _ANYTHING = _Part(None, None)
+_UNKNOWN = _Part(None, _cannot_tell)
 
 
 class FastPath:
@@ -108,7 +117,8 @@ def compile_fast_path(schema: Any) -> FastPath | None:
         return None
     compiler = _Compiler(schema)
     part = compiler.part(schema, 0)
-    return None if part is None else FastPath(part, compiler)
+    is_usable = part.test is not _cannot_tell and compiler.subschemas <= _MAX_SUBSCHEMAS
+    return FastPath(part, compiler) if is_usable else None
 
 
 class _Compiler:
@@ -119,70 +129,58 @@ class _Compiler:
         self.visits_all = False
         """Whether it looks at all items of an array, or at all members of an object."""
         self.searches: list[_Search] = []
-        self._root = root
-        self._subschemas = 0
+        self.root = root
+        self.subschemas = 0
         self._within: set[str] = set()
         """The references being followed."""
 
-    def part(self, schema: Any, depth: int) -> _Part | None:
+    def part(self, schema: Any, depth: int) -> _Part:
         if schema is True:
             return _ANYTHING
-        self._subschemas += 1
-        if not isinstance(schema, dict) or depth > _MAX_DEPTH:
-            return None
-        if self._subschemas > _MAX_SUBSCHEMAS:
-            return None
+        self.subschemas += 1
+        is_within = depth <= _MAX_DEPTH and self.subschemas <= _MAX_SUBSCHEMAS
+        if not isinstance(schema, dict) or not is_within:
+            return _UNKNOWN
         kinds = None
         if "type" in schema:
             kinds = _kinds(schema["type"])
             if kinds is None:
-                return None
+                return _UNKNOWN
         tests: list[Test] = []
-        has_object_test = False
-        for keyword in schema:
-            if keyword in _IGNORED or keyword == "type":
-                continue
-            if keyword == "$schema" and schema is self._root:
-                continue
-            if keyword in _OBJECT_KEYWORDS:
-                if has_object_test:
-                    continue
-                has_object_test = True
-            applies, build = _KEYWORDS.get(keyword, _UNKNOWN)
+        # Each builder once: one looks at all keywords about the members of an object.
+        builders = dict.fromkeys([_KEYWORDS.get(keyword, _OTHER) for keyword in schema])
+        for applies, build in builders:
             test = build(self, schema, depth)
-            if test is None:
-                return None
+            if test is _cannot_tell:
+                return _UNKNOWN
             if test is not _always:
                 sure = applies is None or (kinds is not None and kinds <= applies)
                 tests.append(test if sure else _where(applies, test))
         return _Part(kinds, _all(tests))
 
-    def test(self, schema: Any, depth: int) -> Test | None:
+    def test(self, schema: Any, depth: int) -> Test:
         """The part for ``schema`` as one test."""
-        part = self.part(schema, depth)
-        if part is None:
-            return None
-        kinds, test = part
+        kinds, test = self.part(schema, depth)
+        if kinds is None:
+            return test or _always
         if test is None:
-            return _always if kinds is None else lambda value: type(value) in kinds
-        return test if kinds is None else lambda value: type(value) in kinds and test(value)
+            return lambda value: type(value) in kinds
+        return lambda value: type(value) in kinds and test(value)
 
-    def tests(self, schemas: Any, depth: int) -> list[Test] | None:
+    def tests(self, schemas: Any, depth: int) -> list[Test]:
         if not isinstance(schemas, list) or not schemas:
-            return None
+            return [_cannot_tell]
         self.branches += len(schemas)
-        tests = [self.test(schema, depth + 1) for schema in schemas]
-        known = [test for test in tests if test is not None]
-        return known if len(known) == len(tests) else None
+        return [self.test(schema, depth + 1) for schema in schemas]
 
-    def referred(self, reference: Any, depth: int) -> Test | None:
+    def referred(self, reference: Any, depth: int) -> Test:
         """The test of ``#/$defs/NAME`` or ``#/definitions/NAME``."""
         if not isinstance(reference, str) or reference in self._within:
-            return None
+            return _cannot_tell
         head, _, name = reference.rpartition("/")
-        named = self._root.get(head[2:]) if head in ("#/$defs", "#/definitions") else None
+        named = self.root.get(head[2:]) if head in ("#/$defs", "#/definitions") else None
         if not isinstance(named, dict) or name not in named or not _PLAIN_NAME.match(name):
-            return None
+            return _cannot_tell
         self._within.add(reference)
         test = self.test(named[name], depth + 1)
         self._within.discard(reference)
@@ -192,13 +190,11 @@ class _Compiler:
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
 
 
-def _always(value: Any) -> bool:
-    return True
-
-
 def _all(tests: list[Test]) -> Test | None:
     if not tests:
         return None
+    if _cannot_tell in tests:
+        return _cannot_tell
     if len(tests) == 1:
         return tests[0]
     if len(tests) == 2:
@@ -235,21 +231,26 @@ def _kinds(named: Any) -> frozenset[type] | None:
 # Each builder below returns a test for values of the types that ``_KEYWORDS`` names beside it.
 
 
-def _unknown(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
-    return None
+def _unknown(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
+    return _cannot_tell
 
 
-def _object(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
+def _ignored(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
+    return _always
+
+
+def _dialect(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
+    return _always if schema is compiler.root else _cannot_tell
+
+
+def _object(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
     properties, names = schema.get("properties", {}), schema.get("required", [])
     if not isinstance(properties, dict) or not isinstance(names, list):
-        return None
+        return _cannot_tell
     if not all([isinstance(name, str) for name in names]):
-        return None
+        return _cannot_tell
     parts = {name: compiler.part(properties[name], depth + 1) for name in properties}
-    known = [(name, part) for name, part in parts.items() if part is not None]
-    if len(known) != len(parts):
-        return None
-    needed, checked = frozenset(names), {name: part for name, part in known if part != _ANYTHING}
+    needed, checked = frozenset(names), {n: part for n, part in parts.items() if part != _ANYTHING}
     members, find = [(name, *part) for name, part in checked.items()], checked.get
 
     def check(value: dict[str, Any]) -> bool:
@@ -273,31 +274,29 @@ def _object(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | N
                 return False
         return True
 
-    if "additionalProperties" not in schema:
-        return check
-    others = _additional(compiler, schema, depth)
-    return None if others is None else _all([check, others])
+    return _all([check, *_additional(compiler, schema, depth)]) or check
 
 
-def _additional(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
+def _additional(compiler: _Compiler, schema: dict[str, Any], depth: int) -> list[Test]:
+    allowed = schema.get("additionalProperties", True)
+    if allowed is True:
+        return []
+    named = frozenset(schema.get("properties", {}))
     if "patternProperties" in schema:
-        return None
-    allowed, named = schema["additionalProperties"], frozenset(schema.get("properties", {}))
+        return [_cannot_tell]
     if allowed is False:
-        return lambda value: value.keys() <= named
+        return [lambda value: value.keys() <= named]
     test = compiler.test(allowed, depth + 1)
-    if test is None or test is _always:
-        return test
     compiler.visits_all = True
-    return lambda value: all([test(item) for name, item in value.items() if name not in named])
+    return [lambda value: all([test(item) for name, item in value.items() if name not in named])]
 
 
-def _items(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
+def _items(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
     if "prefixItems" in schema:
-        return None
+        return _cannot_tell
     part = compiler.part(schema["items"], depth + 1)
-    if part is None or part == _ANYTHING:
-        return None if part is None else _always
+    if part == _ANYTHING:
+        return _always
     compiler.visits_all = True
     kinds, test = part.kinds or frozenset(), part.test
     if test is None:
@@ -307,46 +306,40 @@ def _items(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | No
     return lambda value: kinds.issuperset(map(type, value)) and all(map(test, value))
 
 
-def _enum(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
+def _enum(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
     values = schema["enum"]
     if not isinstance(values, list):
-        return None
+        return _cannot_tell
     texts = frozenset([value for value in values if isinstance(value, str)])
     if all([isinstance(value, str) for value in values]):
         return lambda value: type(value) is str and value in texts
     if all([value is None or isinstance(value, str) for value in values]):
         return lambda value: value is None or (type(value) is str and value in texts)
-    return None
+    return _cannot_tell
 
 
-def _unique(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
+def _unique(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
     wanted = schema["uniqueItems"]
-    if type(wanted) is not bool:
-        return None
-    if not wanted:
-        return _always
+    if wanted is not True:
+        return _always if wanted is False else _cannot_tell
     compiler.visits_all = True
     return lambda value: _STR.issuperset(map(type, value)) and len(set(value)) == len(value)
 
 
-def _const(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
-    wanted = schema["const"]
-    if not isinstance(wanted, str):
-        return None
-    return lambda value: type(value) is str and value == wanted
+def _const(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
+    return _enum(compiler, {"enum": [schema["const"]]}, depth)
 
 
-def _any_of(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
-    tests = compiler.tests(schema["anyOf"], depth)
-    return None if tests is None else lambda value: any([test(value) for test in tests])
+def _any_of(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
+    tests = [test for test in compiler.tests(schema["anyOf"], depth) if test is not _cannot_tell]
+    return (lambda value: any([test(value) for test in tests])) if tests else _cannot_tell
 
 
-def _all_of(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
-    tests = compiler.tests(schema["allOf"], depth)
-    return None if tests is None else _all(tests)
+def _all_of(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
+    return _all(compiler.tests(schema["allOf"], depth)) or _always
 
 
-def _reference(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
+def _reference(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
     # Draft-07 ignores what stands beside a reference: to ask for both is stricter, never wrong.
     compiler.branches += 1
     return compiler.referred(schema["$ref"], depth)
@@ -370,31 +363,31 @@ class _Search:
         return len(value) <= self.longest and search(value) is not None
 
 
-def _pattern(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
+def _pattern(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
     source = schema["pattern"]
     pattern = simple_pattern(source) if isinstance(source, str) else None
     if pattern is None:
-        return None
+        return _cannot_tell
     search = _Search(pattern)
     compiler.searches.append(search)
     sources = {each.pattern.source for each in compiler.searches}
     if sum(map(len, sources)) > _MAX_PATTERN_CHARS:
-        return None  # compiling them would take milliseconds
+        return _cannot_tell  # compiling them would take milliseconds
     return search.test
 
 
 def _bound(keyword: str, make: Callable[[Any], Test]) -> _Build:
-    def build(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
+    def build(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
         bound = schema[keyword]
-        return make(bound) if type(bound) in (int, float) else None
+        return make(bound) if type(bound) in (int, float) else _cannot_tell
 
     return build
 
 
 def _size(keyword: str, make: Callable[[int], Test]) -> _Build:
-    def build(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test | None:
+    def build(compiler: _Compiler, schema: dict[str, Any], depth: int) -> Test:
         bound = schema[keyword]
-        return make(bound) if type(bound) is int and bound >= 0 else None
+        return make(bound) if type(bound) is int and bound >= 0 else _cannot_tell
 
     return build
 
@@ -407,11 +400,14 @@ def _at_most(bound: int) -> Test:
     return lambda value: len(value) <= bound
 
 
-_Build: TypeAlias = Callable[[_Compiler, dict[str, Any], int], Test | None]
-_UNKNOWN: tuple[frozenset[type] | None, _Build] = (None, _unknown)
-_OBJECT_KEYWORDS = frozenset({"properties", "required", "additionalProperties"})
-_KEYWORDS: dict[str, tuple[frozenset[type] | None, _Build]] = {
-    **dict.fromkeys(_OBJECT_KEYWORDS, (_DICT, _object)),
+_Build: TypeAlias = Callable[[_Compiler, dict[str, Any], int], Test]
+_Keyword: TypeAlias = tuple[frozenset[type] | None, _Build]
+_OTHER: _Keyword = (None, _unknown)
+_SIZED = {"Length": _STR, "Items": _LIST, "Properties": _DICT}
+_KEYWORDS: dict[str, _Keyword] = {
+    **dict.fromkeys([*_IGNORED, "type"], (None, _ignored)),
+    **dict.fromkeys(["properties", "required", "additionalProperties"], (_DICT, _object)),
+    "$schema": (None, _dialect),
     "items": (_LIST, _items),
     "enum": (None, _enum),
     "const": (None, _const),
@@ -430,12 +426,8 @@ _KEYWORDS: dict[str, tuple[frozenset[type] | None, _Build]] = {
         _NUMBER,
         _bound("exclusiveMaximum", lambda bound: lambda value: value < bound),
     ),
-    "minLength": (_STR, _size("minLength", _at_least)),
-    "maxLength": (_STR, _size("maxLength", _at_most)),
-    "minItems": (_LIST, _size("minItems", _at_least)),
-    "maxItems": (_LIST, _size("maxItems", _at_most)),
-    "minProperties": (_DICT, _size("minProperties", _at_least)),
-    "maxProperties": (_DICT, _size("maxProperties", _at_most)),
+    **{f"min{of}": (kinds, _size(f"min{of}", _at_least)) for of, kinds in _SIZED.items()},
+    **{f"max{of}": (kinds, _size(f"max{of}", _at_most)) for of, kinds in _SIZED.items()},
 }
 
 

@@ -272,27 +272,17 @@ def _batched(frames: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _pieces(value: Any) -> Iterator[Any]:
-    """The pieces of a value, which ``engine._value`` puts together again."""
+    """The pieces of a value, which ``engine._value`` puts together again: ("whole", a value), or
+    ("open", its kind), ("part", some of its items or members) and pieces of others, ("close",)."""
     if has_at_most(value, _PIECE_VALUES):
         yield "whole", value
-    elif type(value) is dict:
-        yield "open", {}
-        items = iter(value.items())
-        while some := dict(itertools.islice(items, _SLICE)):
-            if has_at_most(some, _PIECE_VALUES):
-                yield "part", some
-                continue
-            for key, item in some.items():
-                yield "key", key
-                yield from _pieces(item)
-        yield ("close",)
-    else:
-        yield "open", []
-        for start in range(0, len(value), _SLICE):
-            some = value[start : start + _SLICE]
-            if has_at_most(some, _PIECE_VALUES):
-                yield "part", some
-                continue
+        return
+    yield "open", "object" if type(value) is dict else "array"
+    items = map(list, value.items()) if type(value) is dict else iter(value)
+    while some := list(itertools.islice(items, _SLICE)):
+        if has_at_most(some, _PIECE_VALUES):
+            yield "part", some
+        else:
             for item in some:
                 yield from _pieces(item)
-        yield ("close",)
+    yield ("close",)

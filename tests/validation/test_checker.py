@@ -373,6 +373,20 @@ def test_the_quick_check_is_right_about_every_two_keywords_together() -> None:
     assert said > 10_000
 
 
+def test_a_keyword_that_is_left_to_jsonschema_leaves_it_only_what_it_is_applied_to() -> None:
+    rare = {"oneOf": [{"type": "integer"}, {"type": "string"}]}
+    optional = compile_fast_path({"properties": {"a": {"type": "string"}, "b": rare}})
+    assert optional is not None
+    assert optional.accepts({"a": "x"})
+    assert not optional.accepts({"a": "x", "b": 1})
+    either = compile_fast_path({"anyOf": [rare, {"type": "null"}]})
+    assert either is not None
+    assert either.accepts(None)
+    assert not either.accepts(1)
+    for schema in (rare, {"allOf": [rare]}, {"$ref": "#/$defs/a", "$defs": {"a": rare}}):
+        assert compile_fast_path(schema) is None
+
+
 def test_what_an_ordinary_object_costs_does_not_grow_with_what_it_is_given() -> None:
     fast_path = compile_fast_path({"properties": {"a": {"type": "string"}}, "required": ["a"]})
     assert fast_path is not None
