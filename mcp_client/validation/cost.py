@@ -91,13 +91,11 @@ class _DryRun:
             raise _Unknown
         self.left -= _SUBSCHEMA
         for keyword, item in schema.items():
-            if keyword in _ANNOTATIONS or keyword.startswith("x-"):
-                self.left -= _KEYWORD
-                continue
-            if keyword in _SHOWS_SCHEMA:
-                self.left -= self.shown_schema
-            if keyword != "$id" or schema is not self.root:
-                self.left -= _KEYWORD + error + self._price(keyword, item, value, schema)
+            self.left -= _KEYWORD
+            if keyword in _CHEAP:
+                self.left -= error
+            elif keyword not in _ANNOTATIONS and not keyword.startswith("x-"):
+                self.left -= error + self._price(keyword, item, value, schema)
                 self._go_on(keyword, item, value, schema, level + 1)
             if self.left < 0:
                 return
@@ -111,16 +109,17 @@ class _DryRun:
         """What the keyword itself takes, at the most, beside one error."""
         match keyword:
             case "$schema":
-                if schema is not self.root or _of(str, item).removesuffix("#") not in (
-                    COMMON_DIALECTS
-                ):
+                dialect = _of(str, item).removesuffix("#")
+                if schema is not self.root or dialect not in COMMON_DIALECTS:
                     raise _Unknown
             case "$ref":
                 return _SUBSCHEMA + _KEYWORD * len(_of(str, item))
             case "pattern":
                 return self._search(_of(str, item), value)
             case "enum" | "const":
-                return self._counted(item) * _EQUAL
+                return self.shown_schema + self._counted(item) * _EQUAL
+            case "not" | "oneOf":
+                return self.shown_schema
             case "required" | "dependentRequired" | "dependencies":
                 return self._counted(item) * _ERROR if type(value) is dict else 0.0
             case "uniqueItems":
@@ -129,7 +128,9 @@ class _DryRun:
             case "properties" | "additionalProperties" | "propertyNames":
                 names = len(value) if type(value) is dict else 0
                 return (names + len(item if type(item) is dict else ())) * _KEYWORD
-            case _ if keyword not in _FOLLOWED and keyword not in _CHEAP:
+            case "$id" if schema is self.root:
+                pass
+            case _ if keyword not in _FOLLOWED:
                 raise _Unknown
         return 0.0
 
@@ -208,11 +209,8 @@ _ANNOTATIONS = frozenset(
     | {"minContains", "readOnly", "title", "writeOnly"}
 )
 """Keywords that ``jsonschema`` passes over, or reads with another."""
-_SHOWS_SCHEMA = frozenset({"enum", "const", "not", "oneOf"})
-"""Keywords whose error may show a part of the schema."""
 _FOLLOWED = frozenset(
-    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "items"}
-    | {"prefixItems", "contains"}
+    {"allOf", "anyOf", "if", "then", "else", "dependentSchemas", "items", "prefixItems", "contains"}
 )
 _CHEAP = frozenset(
     {"type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
