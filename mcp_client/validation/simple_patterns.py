@@ -187,7 +187,8 @@ def _characters(operator: str, argument: Any) -> int:
         case "CATEGORY" if str(argument) in _CLASSES:
             return _CLASSES[str(argument)]
         case "RANGE" if argument[1] < 128:
-            return (1 << (argument[1] + 1)) - (1 << argument[0])
+            low, high = int(argument[0]), int(argument[1])
+            return (1 << (high + 1)) - (1 << low)
         case "IN":
             members = [(str(kind), value) for kind, value in argument]
             negated = members[0][0] == "NEGATE"
