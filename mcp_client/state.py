@@ -16,13 +16,9 @@ import os
 import re
 from collections.abc import Hashable, Iterable
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigError
-from .runtime.atomic_file import own_folder
-from .runtime.given_path import given_path
-from .runtime.json_file import JsonFile
 from .runtime.storage import Change, MemoryStorage, Object, Storage
 
 if TYPE_CHECKING:
@@ -30,6 +26,7 @@ if TYPE_CHECKING:
     from .audit.log_file import AuditLog
     from .auth.store import TokenStore
     from .catalog.pins import Pins
+    from .runtime.json_file import JsonFile
 
 __all__ = ["FileState", "MemoryState", "State", "state_of"]
 
@@ -86,7 +83,13 @@ class FileState(State):
     write it, or may read or write a file in it; no link to it or in it is followed.
     """
 
+    # What files need is imported here, for the row "import of the package" in the benchmarks.
+
     def __init__(self, folder: str | os.PathLike[str]) -> None:
+        from pathlib import Path
+
+        from .runtime.folder import given_path
+
         self.path = Path(given_path(folder, f"FileState({folder!r})")).expanduser().absolute()
         self._files: dict[str, JsonFile] = {}
 
@@ -115,6 +118,7 @@ class FileState(State):
     def audit(self) -> AuditLog:
         """The record of every call, for ``connect(audit=...)``: ``audit.jsonl`` in the folder."""
         from .audit.log_file import AuditLog
+        from .runtime.atomic_file import own_folder
 
         own_folder(self.path)  # a log does not make its folder
         return AuditLog(self.path / "audit.jsonl")
@@ -124,6 +128,8 @@ class FileState(State):
         if file is None:
             if not _KIND.fullmatch(kind):
                 raise ValueError(f"{kind!r} is no kind: give a word of a to z and _")
+            from .runtime.json_file import JsonFile
+
             path, what = self.path / f"{kind}.json", f"state: {kind}"
             file = JsonFile(path, what, [kind], _REMEDY, own_folder=True)
             self._files[kind] = file

@@ -43,7 +43,7 @@ from .runtime.blocking import described_by as _described_by
 from .runtime.blocking import waits as _waits
 from .runtime.blocking import watches as _watches
 from .runtime.portal import Portal, portal
-from .runtime.stats import Stats
+from .runtime.session_context import Stats
 from .session.connect import Connecting as AsyncConnecting
 from .session.connect import NotOpen
 from .session.connect import connect as connect_async

@@ -21,7 +21,7 @@ from ..protocol.content import (
     TextContent,
 )
 from ..protocol.metadata import decoded, decoded_size
-from ..runtime.end_mark import end_mark
+from ..runtime.keyed_digest import end_mark
 from ..runtime.safe_text import safe_text
 
 __all__ = ["Media", "MediaTypes", "Part", "quoted", "rendered", "shortened", "text_of"]

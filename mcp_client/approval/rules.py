@@ -62,9 +62,8 @@ from ..catalog.call_context import CallOrigin, same_context
 from ..catalog.finding import Finding
 from ..connection.call_options import check_context
 from ..errors import ConfigError
-from ..runtime.given_path import given_path
-from ..runtime.near_name import near
-from ..runtime.safe_text import safe_text
+from ..runtime.folder import given_path
+from ..runtime.safe_text import near, safe_text
 from .constraints import Constraints, glob
 from .decision import Allow, Answer, ApprovalHook, Deny
 from .request import KINDS, ApprovalRequest, RequestKind

@@ -11,8 +11,7 @@ from typing import Any
 from ..catalog.call_context import context_from_json
 from ..errors import ConfigError
 from ..runtime.atomic_file import access_problem
-from ..runtime.near_name import near
-from ..runtime.safe_text import safe_text
+from ..runtime.safe_text import near, safe_text
 from .rules import RULE_KEYS, Rule
 
 __all__ = ["read_rules"]

@@ -30,8 +30,8 @@ from ..errors import (
     StartDenied,
 )
 from ..protocol.canonical_json import NotJson, canonical
-from ..runtime.known_secrets import KnownSecrets
 from ..runtime.safe_text import safe_text
+from ..runtime.session_context import KnownSecrets
 from .hash_chain import now, timestamp
 from .redaction import Redaction, Shown, marked
 from .sinks import Digested, Identity, Record, Sink, failure_reason

@@ -32,7 +32,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from ..errors import AuditError, ConfigError
 from ..runtime.atomic_file import lock, unlock
-from ..runtime.given_path import given_path
+from ..runtime.folder import given_path
 from ..runtime.strict_json import read_json_object
 
 __all__ = [

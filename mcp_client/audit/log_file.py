@@ -42,7 +42,7 @@ from typing import Any, NamedTuple
 from ..errors import AuditError, ConfigError
 from ..runtime.atomic_file import access_problem, wait_for_disk
 from ..runtime.file_lock import lock, unlock
-from ..runtime.given_path import given_path
+from ..runtime.folder import given_path
 from .group_commit import GroupCommit
 from .hash_chain import LONGEST, NOTHING, Position, key_of, now, rotated, seal, unseal
 

@@ -84,8 +84,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..catalog.call_context import CallOrigin
 from ..errors import ConfigError
-from ..runtime.known_secrets import KnownSecrets
 from ..runtime.safe_text import safe_text
+from ..runtime.session_context import KnownSecrets
 from .entry import Entry
 from .hash_chain import now, timestamp
 from .log_file import AuditLog

@@ -34,7 +34,7 @@ from typing import Any, TypeAlias
 
 from ..errors import ConfigError
 from ..protocol.json_pointer import pointer
-from ..runtime.encodings import decodings, echoes, texts_of
+from ..runtime.masking import decodings, echoes, texts_of
 from ..runtime.secret_names import KEYS, SecretNames
 from .schema_marks import applicable, items, marked, members
 from .secret_text import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..runtime.encodings import texts_of
+from ..runtime.masking import texts_of
 from .redaction import Redaction, Shown
 
 __all__ = ["RedactionFunction"]

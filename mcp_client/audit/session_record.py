@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..protocol.metadata import related_task
-from ..runtime.known_secrets import KnownSecrets
+from ..runtime.session_context import KnownSecrets
 from .redaction import REDACTED, Redaction
 
 __all__ = ["SessionRecord"]

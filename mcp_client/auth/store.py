@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 import anyio.to_thread
 
 from ..errors import ConfigError
-from ..runtime.given_path import given_path
+from ..runtime.folder import given_path
 from ..runtime.json_file import JsonFile
 from ..runtime.process_id import is_alive, process_id
 from ..runtime.storage import Change, MemoryStorage, Object, Storage

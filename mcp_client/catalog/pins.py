@@ -32,8 +32,8 @@ from typing import Any, Literal, TypeAlias
 from ..errors import CallDenied, ConfigError
 from ..runtime.json_file import JsonFile
 from ..runtime.keyed_digest import keyed
-from ..runtime.known_secrets import KnownSecrets
 from ..runtime.safe_text import safe_text
+from ..runtime.session_context import KnownSecrets
 from ..runtime.storage import Object, Storage
 from .drift import Drift
 from .finding import Finding

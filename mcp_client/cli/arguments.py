@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..protocol import json_pointer
-from ..runtime.near_name import close_names, near
-from ..runtime.safe_text import safe_text
+from ..runtime.safe_text import close_names, near, safe_text
 from ..runtime.strict_json import read_json
 from .exits import UsageError
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from ..catalog.tool import Tool
 from ..errors import NotFound, ServerError, UnknownTool
-from ..runtime.near_name import close_names, near
-from ..runtime.safe_text import safe_text
+from ..runtime.safe_text import close_names, near, safe_text
 from ..session.session import Session
 from .arguments import arguments_of, check_names
 from .candidates import known_of

@@ -14,8 +14,7 @@ import anyio
 
 from ..audit.hash_chain import opened_files
 from ..errors import AuditError, ConfigError, NotFound
-from ..runtime.near_name import near
-from ..runtime.safe_text import safe_text
+from ..runtime.safe_text import near, safe_text
 from .exits import DONE, TOOL_FAILED, UsageError
 from .output import note, print_json, print_table, print_text
 from .session import open_session

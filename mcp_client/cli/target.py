@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, NotFound
 from ..runtime.executables import find_executable, split_words
-from ..runtime.near_name import near
-from ..runtime.safe_text import safe_text
+from ..runtime.safe_text import near, safe_text
 from ..transports.stdio import StdioServer
 from .exits import UsageError
 from .output import note

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from .._version import __version__
-from ..runtime.near_name import near
-from ..runtime.safe_text import safe_text
+from ..runtime.safe_text import near, safe_text
 
 __all__ = ["parsed", "parser"]
 

@@ -47,11 +47,10 @@ from ..protocol.jsonrpc import (
 from ..protocol.notifications import CANCELLED
 from ..runtime.backoff import doubled, spread
 from ..runtime.callbacks import ProgressNotifier
-from ..runtime.known_secrets import KnownSecrets
 from ..runtime.limits import Timeouts, seconds_text
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.safe_text import safe_text
-from ..runtime.session_context import SessionContext
+from ..runtime.session_context import KnownSecrets, SessionContext
 from ..transports.base import AnnouncedSilence, Exchange, Transport
 from .cancellation import CancelToken
 from .deadlines import RequestDeadline, RequestDeadlines

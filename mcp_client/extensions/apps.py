@@ -42,8 +42,7 @@ from ..errors import (
 )
 from ..protocol.consent_url import Address, NotOpenable, address_of
 from ..protocol.resources import Resource
-from ..runtime.limits import Limits, Timeouts
-from ..runtime.rate_limit import RateLimit
+from ..runtime.limits import Limits, RateLimit, Timeouts
 from ..runtime.safe_text import safe_text
 from .extension import Extension
 from .ui_resource import MIME_TYPE, UiResource, has_own_rights

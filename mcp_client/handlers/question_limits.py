@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from ..runtime.limits import Limits
-from ..runtime.rate_limit import RateLimit
+from ..runtime.limits import Limits, RateLimit
 
 if TYPE_CHECKING:
     from ..approval.tool_call import ToolCall

@@ -28,7 +28,7 @@ from typing import Any
 
 from ..approval.start_request import StartRequest
 from ..errors import ConfigError
-from ..runtime.given_path import given_path
+from ..runtime.folder import given_path
 from ..runtime.safe_text import safe_text
 from .config_files import Files, Unset, file_text
 from .config_launch import Launch

@@ -19,7 +19,7 @@ from ..connection.call_options import Retry, Strictness
 from ..errors import ConfigError, McpError
 from ..extensions.extension import Extension
 from ..protocol.capabilities import Implementation
-from ..runtime.given_path import given_path
+from ..runtime.folder import given_path
 from ..runtime.limits import Limits, Timeouts
 from ..session.connect import connect
 from ..session.kept import kept_in

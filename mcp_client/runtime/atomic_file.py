@@ -32,8 +32,7 @@ from typing import NamedTuple, TypeAlias
 
 from ..errors import ConfigError
 from .file_lock import lock, unlock
-from .folder import NO_WAIT, Folder, open_folder
-from .given_path import given_path
+from .folder import NO_WAIT, Folder, given_path, open_folder
 from .safe_text import safe_text
 
 __all__ = [

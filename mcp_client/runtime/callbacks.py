@@ -19,7 +19,7 @@ import anyio
 
 from .background import BackgroundTasks
 from .event_loop import Backend, current
-from .stats import Stats
+from .session_context import Stats
 
 __all__ = ["CallbackQueue", "ProgressNotifier", "invoke_callback", "is_async"]
 

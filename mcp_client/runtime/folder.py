@@ -13,7 +13,17 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["BINARY", "CLOSED_IN_CHILDREN", "NO_FOLLOW", "NO_WAIT", "Folder", "open_folder"]
+from ..errors import ConfigError
+
+__all__ = [
+    "BINARY",
+    "CLOSED_IN_CHILDREN",
+    "NO_FOLLOW",
+    "NO_WAIT",
+    "Folder",
+    "given_path",
+    "open_folder",
+]
 
 NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 """Flags of ``os.open`` that Windows does not have."""
@@ -125,3 +135,17 @@ class _ByPath(Folder):
 
     def close(self) -> None:
         pass
+
+
+def given_path(path: object, option: str) -> str:
+    """``path`` as text. Raises ``ConfigError``, which begins with ``option``, for what is not the
+    path of a file: neither text nor a path, empty, or of characters that no path has."""
+    if isinstance(path, str | os.PathLike):
+        text = os.fspath(path)
+        if isinstance(text, str) and text and "\0" not in text:
+            try:
+                os.fsencode(text)
+                return text
+            except UnicodeEncodeError:
+                pass
+    raise ConfigError(f"{option}: give the path of a file")

@@ -1,17 +1,19 @@
-"""Digests in files of what may be secret, keyed so that short secrets cannot be guessed."""
+"""Digests under a key: of what may be secret, in files; and what ends a text of somebody else."""
 
 from __future__ import annotations
 
+import os
 import re
 
-__all__ = ["digest_with", "keyed"]
+__all__ = ["digest_with", "end_mark", "keyed"]
 
+_PROCESS_KEY = os.urandom(32)
 _PLAIN = re.compile(r"(.* )?sha256:[0-9a-f]{64}", re.DOTALL)
 
 
 def keyed(text: str, key: bytes | None, label: str = "") -> str:
     """``text`` with the SHA-256 digest it ends with, if any, replaced by one that ``key`` makes,
-    after ``label``."""
+    after ``label``: so a short secret cannot be guessed from a file."""
     match = _PLAIN.fullmatch(text)
     if match is None or key is None:
         return text
@@ -23,3 +25,20 @@ def digest_with(key: bytes, text: str) -> str:
     import hmac  # only now: it loads OpenSSL, and most sessions remember no answers
 
     return hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256").hex()
+
+
+def end_mark(*texts: str, key: bytes = _PROCESS_KEY) -> str:
+    """Eight hexadecimal digits behind ``texts`` (what is marked, and whose it is), where a program
+    or a model reads on.
+
+    Whoever wrote the text does not know the mark, so nothing in it can seem to end it, or to begin
+    another text under somebody else's name. The same text has the same mark whenever this process
+    shows it again, which keeps a provider's prompt cache good.
+    """
+    import hmac
+
+    digest = hmac.new(key, digestmod="sha256")
+    for text in texts:
+        part = text.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(part) + part)
+    return digest.hexdigest()[:8]

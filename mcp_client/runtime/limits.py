@@ -68,14 +68,15 @@ list, not over time. What holds on Windows was tried under Wine only: see ``wind
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import fields, replace
 
 from ..errors import ConfigError
 from .frozen import frozen_dataclass
 
-__all__ = ["Limits", "Timeouts", "seconds_text"]
+__all__ = ["Limits", "RateLimit", "Timeouts", "seconds_text"]
 
-
+_MINUTE_SECONDS = 60.0
 _IDLE = float("60")
 """An object of its own: it tells the default from 60 seconds that the host has set."""
 
@@ -235,6 +236,25 @@ class Limits:
             value = getattr(self, field.name)
             if type(value) is not int or value < 1:
                 raise ConfigError(f"Limits({field.name}={value!r}): give a whole number above 0")
+
+
+class RateLimit:
+    """At most ``most`` events within a minute."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._times: deque[float] = deque()
+
+    def allows(self, now: float, number: int = 1) -> bool:
+        """Whether ``number`` more may happen ``now``, in seconds of any clock that goes forward."""
+        times = self._times
+        while times and now - times[0] >= _MINUTE_SECONDS:
+            times.popleft()
+        return len(times) + number <= self.most
+
+    def count(self, now: float, number: int = 1) -> None:
+        """They have happened."""
+        self._times.extend([now] * number)
 
 
 def seconds_text(seconds: float) -> str:

@@ -4,7 +4,7 @@ The functions here know values, not messages: the caller says what was sent (``s
 HTTP request, ``secrets_given`` of a process) and passes every text that came back through ``mask``
 before it is shown, logged, kept or put into an error.
 
-A secret is found as it is and in the spellings of ``encodings``: escaped as in JSON, Python, HTML
+A secret is found as it is and in its ``spellings``: escaped as in JSON, Python, HTML
 and shells, percent-encoded, in base64 and in hexadecimal. In any other form (reversed, compressed,
 encrypted, in pieces, base32) it is not recognized.
 """
@@ -13,15 +13,28 @@ from __future__ import annotations
 
 import base64
 import binascii
+import html
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, unquote_plus, urlsplit
 
-from .encodings import spellings
 from .secret_names import KEYS, SecretNames
 
-__all__ = ["MASK", "Masker", "is_harmless", "mask", "mask_json", "secrets_given", "secrets_sent"]
+__all__ = [
+    "MASK",
+    "Masker",
+    "decodings",
+    "echoes",
+    "is_harmless",
+    "mask",
+    "mask_json",
+    "secrets_given",
+    "secrets_sent",
+    "spellings",
+    "texts_of",
+]
 
 MASK = "***"
 _CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "dpop"})
@@ -45,13 +58,18 @@ _HARMLESS = frozenset(
         "user-agent",
     }
 )
-_SHORTEST = 4
-"""Characters of a credential: masking shorter ones would spoil every text and hide nothing."""
-_SHORTEST_VALUE = 6
-"""The same for a header, a query parameter or a variable that may be no secret."""
-_BEGINNING = 12
-"""A text that was cut off may end within a secret: this much of its beginning is hidden as well."""
-_BITS = 256
+_MIN_SECRET_CHARS = 4
+"""Masking shorter ones would spoil every text and hide nothing."""
+_MIN_VALUE_CHARS = 6
+"""Of a header, a query parameter or a variable that may be no secret."""
+_BEGINNING_CHARS = 12
+"""A text that was cut off may end within a secret: this much of its beginning is found as well."""
+_MIN_LINE_CHARS = 8
+"""Of a line, or of a run of base64, by which a longer secret is recognized."""
+_MAX_INTEGER_BITS = 256
+_MAX_BASE64_RUNS = 16
+_BASE64 = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{20,}+={0,2}")
+_PERCENT = re.compile(r"[^\s%]*+%[0-9A-Fa-f]{2}\S*+")
 _NOTHING = frozenset(
     "true false null none nil undefined default auto enabled disabled yes no".split()  # noqa: SIM905
 )
@@ -72,7 +90,7 @@ class Masker:
         self.add(secrets)
 
     def add(self, secrets: Iterable[str]) -> None:
-        new = {each for each in secrets if len(each) >= _SHORTEST} - self._secrets
+        new = {each for each in secrets if len(each) >= _MIN_SECRET_CHARS} - self._secrets
         self._secrets |= new
         forms = {form for secret in new for form in spellings(secret)}
         self._forms = sorted({*self._forms, *forms}, key=len, reverse=True)
@@ -83,7 +101,7 @@ class Masker:
         Of a long secret the first characters are enough, because servers and excerpts cut texts
         off.
         """
-        return _without(text, self._forms, self._mark) if len(text) >= _SHORTEST else text
+        return _without(text, self._forms, self._mark) if len(text) >= _MIN_SECRET_CHARS else text
 
     def json(self, value: Any) -> Any:
         """A JSON value with the secrets in its strings, numbers and names hidden."""
@@ -96,7 +114,11 @@ class Masker:
             return {self._masked(name): self._masked(item) for name, item in value.items()}
         if isinstance(value, list):
             return [self._masked(item) for item in value]
-        if type(value) is int and value.bit_length() <= _BITS and str(value) in self._secrets:
+        if (
+            type(value) is int
+            and value.bit_length() <= _MAX_INTEGER_BITS
+            and str(value) in self._secrets
+        ):
             return self._mark
         return value
 
@@ -164,7 +186,7 @@ def _secrets_of_url(url: str) -> set[str]:
         return set()
     user, _, password = parts.netloc.rpartition("@")[0].partition(":")
     found = {text for word in (user, password) for text in (word, unquote(word))}
-    found = {text for text in found if len(text) >= _SHORTEST}
+    found = {text for text in found if len(text) >= _MIN_SECRET_CHARS}
     if _long(parts.query):
         found.add(parts.query)
     pairs = parse_qsl(parts.query, max_num_fields=None)
@@ -172,7 +194,7 @@ def _secrets_of_url(url: str) -> set[str]:
 
 
 def _long(value: str) -> bool:
-    return len(value) >= _SHORTEST_VALUE
+    return len(value) >= _MIN_VALUE_CHARS
 
 
 def secrets_given(env: Mapping[str, str], words: Sequence[str] = ()) -> set[str]:
@@ -205,7 +227,7 @@ def secrets_given(env: Mapping[str, str], words: Sequence[str] = ()) -> set[str]
 
 def _secrets_of_value(name: str, value: str) -> Iterator[str]:
     value = value.strip()
-    if len(value) < _SHORTEST or value.lower() in _NOTHING:
+    if len(value) < _MIN_SECRET_CHARS or value.lower() in _NOTHING:
         return
     if _names.ends_as_secret(name):
         yield value
@@ -229,13 +251,13 @@ def _without(text: str, forms: list[str], mark: str) -> str:
         if form in text:
             text = text.replace(form, mark)
     for form in forms:  # not before: two forms may begin alike
-        if len(form) >= 2 * _BEGINNING and form[:_BEGINNING] in text:
+        if len(form) >= 2 * _BEGINNING_CHARS and form[:_BEGINNING_CHARS] in text:
             text = _without_beginnings(text, form, mark)
     return text
 
 
 def _without_beginnings(text: str, secret: str, mark: str) -> str:
-    start, rest = secret[:_BEGINNING], secret[_BEGINNING:]
+    start, rest = secret[:_BEGINNING_CHARS], secret[_BEGINNING_CHARS:]
     pieces: list[str] = []
     at = 0
     while (found := text.find(start, at)) >= 0:
@@ -246,3 +268,109 @@ def _without_beginnings(text: str, secret: str, mark: str) -> str:
                 break
             at += 1
     return "".join([*pieces, text[at:]])
+
+
+# ---------------------------------------------- the forms in which a secret may come back
+
+
+def texts_of(value: Any, most: int) -> list[str]:
+    """The texts in a secret value, by which it is found again in a text about it."""
+    found: list[str] = []
+    rest = [value]
+    while rest and len(found) < most:
+        item = rest.pop()
+        if isinstance(item, Mapping):
+            rest += list(item.values())[:most]
+        elif isinstance(item, list | tuple):
+            rest += list(item)[:most]
+        elif isinstance(item, str) and len(item) >= _MIN_SECRET_CHARS:
+            found.append(item)
+        elif isinstance(item, int | float) and abs(item) > 999:
+            found += [str(item)] if abs(item) < 2**_MAX_INTEGER_BITS else []
+    return found
+
+
+def echoes(text: str, secret: str) -> Iterator[tuple[int, int]]:
+    """Where ``text`` repeats ``secret``, as it is or escaped, to its end or only its beginning."""
+    for spelled in spellings(secret):
+        start = spelled[:_BEGINNING_CHARS]
+        at = text.find(start)
+        while at >= 0:
+            end = at + len(start)
+            while end < len(text) and end - at < len(spelled) and text[end] == spelled[end - at]:
+                end += 1
+            yield at, end
+            at = text.find(start, end)
+
+
+def spellings(secret: str) -> list[str]:
+    """``secret`` as it is and in the usual escapes: of JSON, Python, URLs, HTML, base64, hex."""
+    dumped = json.dumps(secret)[1:-1]
+    plain = json.dumps(secret, ensure_ascii=False)[1:-1]
+    forms = [
+        secret,
+        dumped,
+        plain,
+        dumped.replace("/", "\\/"),
+        json.dumps(dumped)[1:-1],
+        json.dumps(plain, ensure_ascii=False)[1:-1],
+        re.sub(r"\\u[0-9a-f]{4}", lambda match: "\\u" + match[0][2:].upper(), dumped),
+        repr(secret)[1:-1],
+        ascii(secret)[1:-1],
+        html.escape(secret),
+        html.escape(secret, quote=False),
+        secret.replace("'", "'\\''"),
+    ]
+    raw = secret.encode("utf-8", "surrogatepass")
+    for encode in (quote, quote_plus):
+        forms += (encode(raw), encode(raw, safe=""))
+    forms += (forms[-1].lower(), raw.hex(), raw.hex().upper(), *_base64_of(raw))
+    if "\n" in secret:
+        forms += (
+            line.strip() for line in secret.splitlines() if len(line.strip()) >= _MIN_LINE_CHARS
+        )
+    return [form for form in dict.fromkeys(forms) if len(form) >= _MIN_SECRET_CHARS]
+
+
+def _base64_of(raw: bytes) -> Iterator[str]:
+    """What is the same in base64 wherever ``raw`` stands in the bytes that are encoded."""
+    for offset in range(3):
+        text = base64.b64encode(b"\0" * offset + raw).decode()
+        start = (offset * 8 + 5) // 6
+        end = (offset + len(raw)) * 8 // 6
+        if end - start >= _MIN_LINE_CHARS:
+            yield text[start:end]
+            yield text[start:end].replace("+", "-").replace("/", "_")
+
+
+def decodings(text: str) -> Iterator[tuple[int, int, str]]:
+    """Parts of ``text`` that are another text in an encoding: start, end, and that text."""
+    if "%" in text:
+        yield 0, len(text), _PERCENT.sub(lambda match: unquote_plus(match[0]), text)
+    if "&" in text and ";" in text:
+        decoded = html.unescape(text)
+        if decoded != text:
+            yield 0, len(text), decoded
+    if "\\u00" in text or "\\x" in text:
+        decoded = re.sub(
+            r"\\+(?:u00|x)([0-9a-fA-F]{2})", lambda match: chr(int(match[1], 16)), text
+        )
+        yield 0, len(text), decoded
+    for count, match in enumerate(_BASE64.finditer(text)):
+        if count >= _MAX_BASE64_RUNS:
+            break
+        inner = _text_in(match[0])
+        if inner is not None:
+            yield match.start(), match.end(), inner
+
+
+def _text_in(encoded: str) -> str | None:
+    """The text in base64, or None where it is not base64 of a text."""
+    body = encoded.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        text = base64.b64decode(body + "=" * (-len(body) % 4), validate=True).decode()
+    except (ValueError, binascii.Error):
+        return None
+    return (
+        text if text.isprintable() or all(c.isprintable() or c in "\r\n\t" for c in text) else None
+    )

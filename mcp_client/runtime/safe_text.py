@@ -8,11 +8,15 @@ such characters instead of obeying them.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-__all__ = ["invisible", "is_invisible", "safe_text"]
+__all__ = ["close_names", "invisible", "is_invisible", "near", "safe_text"]
 
-_MOST_MARKS = 4
+_MAX_NAMES = 20
+"""That an error lists, of those that there are."""
+_MAX_NAME_CHARS = 60
+_MAX_COMPARED_CHARS = 200
+_MAX_MARKS = 4
 """On one letter: what languages need. More of them are a drawing over the lines around."""
 _MARKS = ("Mn", "Me", "Mc")
 _DRAWN_WITHIN = frozenset(map(chr, (*range(0x1160, 0x1200), *range(0xD7B0, 0xD800))))
@@ -51,17 +55,17 @@ def safe_text(text: object, limit: int = 2_000, *, lines: bool = False) -> str:
 
 
 def _spelled(text: str, lines: bool) -> Iterator[str]:
-    marks = _MOST_MARKS  # at the start a mark has no letter to stand on
+    marks = _MAX_MARKS  # at the start a mark has no letter to stand on
     for char in text:
         category = unicodedata.category(char)
         marks = marks + 1 if category in _MARKS or char in _DRAWN_WITHIN else 0
         if lines and char == "\n":
-            marks = _MOST_MARKS
+            marks = _MAX_MARKS
             yield char
-        elif _seen(char, category) and marks <= _MOST_MARKS:
+        elif _seen(char, category) and marks <= _MAX_MARKS:
             yield char
         else:
-            marks = max(marks, _MOST_MARKS)
+            marks = max(marks, _MAX_MARKS)
             yield f"\\u{{{ord(char):x}}}"
 
 
@@ -79,3 +83,20 @@ def invisible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return ""
     return "".join(sorted({char for char in text if is_invisible(char)}))
+
+
+def close_names(name: str, names: Iterable[str]) -> list[str]:
+    """At most three of ``names``, the nearest first."""
+    import difflib  # only for what somebody misspelled
+
+    return difflib.get_close_matches(name[:_MAX_COMPARED_CHARS], list(names), 3)
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """What there is instead of ``name``, the nearest first, as the end of a sentence."""
+    names = list(names)
+    close = close_names(name, names)
+    if close:
+        return f"; did you mean {' or '.join(safe_text(one, _MAX_NAME_CHARS) for one in close)}?"
+    listed = ", ".join(safe_text(one, _MAX_NAME_CHARS) for one in names[:_MAX_NAMES])
+    return f"; it has: {listed}{', ...' if len(names) > _MAX_NAMES else ''}" if listed else ""

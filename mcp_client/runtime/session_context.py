@@ -2,14 +2,102 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from .frozen import frozen_dataclass
-from .known_secrets import KnownSecrets
 from .limits import Limits, Timeouts
-from .stats import Stats
 
-__all__ = ["SessionContext"]
+if TYPE_CHECKING:
+    from .masking import Masker
+
+__all__ = ["KnownSecrets", "SessionContext", "Stats"]
+
+_MAX_SECRETS = 512
+
+
+@dataclass(slots=True)
+class Stats:
+    """Counts of what happened on a connection, mostly of faults that did not end it."""
+
+    requests: int = 0
+    """Requests sent, of any method except those that open a stream (``streams``)."""
+    streams: int = 0
+    """Streams of notifications that were opened."""
+    junk_lines: int = 0
+    """Frames that were not a JSON-RPC message."""
+    late_answers: int = 0
+    """Responses to requests that had been cancelled or timed out."""
+    stray_answers: int = 0
+    """Responses with an id that no request of ours has."""
+    dropped_notices: int = 0
+    """Notifications dropped because too many were queued."""
+    refused_questions: int = 0
+    """Requests of the server that were answered with an error."""
+    unsent: int = 0
+    """Responses and notifications of ours that were dropped because the server does not read."""
+    restarts: int = 0
+    """Times the server was started again."""
+    last_junk: str = ""
+    """The beginning of the last frame that was not a message, made safe to show."""
+
+
+class KnownSecrets:
+    """What a session gave its server to keep secret, hidden wherever something is shown or kept.
+
+    On all connections of the session: the first 512, each shown as ``mark``.
+    ``masking`` says in which spellings they are found."""
+
+    def __init__(self, mark: str = "***") -> None:
+        self._mark = mark
+        self._values: set[str] = set()
+        self._source: Callable[[], Iterable[str]] | None = None
+        self._masker: Masker | None = None
+
+    def follow(self, source: Callable[[], Iterable[str]]) -> None:
+        """``source`` tells from now on what is secret on the connection in use; what the sources
+        before it told stays known."""
+        self._update()
+        self._source = source
+
+    def add(self, values: Iterable[str]) -> None:
+        new = {value for value in values if value not in self._values}
+        if new and len(self._values) < _MAX_SECRETS:
+            from .masking import Masker  # only now: most sessions have no secrets
+
+            new = set(sorted(new)[: _MAX_SECRETS - len(self._values)])
+            self._values |= new
+            self._masker = self._masker or Masker(mark=self._mark)
+            self._masker.add(new)
+
+    def values(self) -> Iterable[str]:
+        self._update()
+        return self._values
+
+    def text(self, text: str) -> str:
+        """``text`` without them."""
+        masker = self._update()
+        return text if masker is None else masker.text(text)
+
+    def json(self, value: Any) -> Any:
+        """A JSON value without them."""
+        masker = self._update()
+        return value if masker is None else masker.json(value)
+
+    def hide(self, error: BaseException) -> None:
+        """Hide them in the texts and JSON of ``error``. A ``ToolResult`` in it stays as it came."""
+        masker = self._update()
+        if masker is not None:
+            error.args = tuple(masker.json(each) for each in error.args)
+            for name, value in list(vars(error).items()):
+                if isinstance(value, str | dict | list):
+                    setattr(error, name, masker.json(value))
+
+    def _update(self) -> Masker | None:
+        if self._source is not None:
+            self.add(self._source())
+        return self._masker
 
 
 @frozen_dataclass

@@ -20,8 +20,8 @@ from ..extensions.extension import Extension, declare
 from ..protocol.canonical_json import sha256
 from ..protocol.capabilities import ClientDeclaration, Implementation
 from ..protocol.versions import HANDSHAKE, STATELESS, is_known
-from ..runtime.known_secrets import KnownSecrets
 from ..runtime.limits import Limits, Timeouts
+from ..runtime.session_context import KnownSecrets
 from ..transports.base import Transport
 from ..transports.stdio import StdioServer, StdioTransport
 from .kept import kept_in
@@ -266,7 +266,7 @@ def _recorded(
 ) -> Transport:
     from ..audit.redaction import Redaction, redaction_of
     from ..audit.session_record import SessionRecord
-    from ..runtime.given_path import given_path
+    from ..runtime.folder import given_path
     from ..transports.recording import Recorder, RecordingTransport
 
     record = given_path(record, f"record={record!r}")

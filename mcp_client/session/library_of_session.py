@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from ..connection.call_options import ReadOptions
 from ..connection.rpc import Traffic
 from ..errors import McpError
-from ..runtime.known_secrets import KnownSecrets
 from ..runtime.limits import Timeouts
+from ..runtime.session_context import KnownSecrets
 
 if TYPE_CHECKING:
     from ..audit.library_read import LibraryRead

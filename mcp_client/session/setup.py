@@ -11,8 +11,8 @@ from ..catalog.trust import Trust
 from ..connection.call_options import Retry, Strictness
 from ..protocol.capabilities import ClientDeclaration
 from ..runtime.frozen import frozen_dataclass
-from ..runtime.known_secrets import KnownSecrets
 from ..runtime.limits import Limits, Timeouts
+from ..runtime.session_context import KnownSecrets
 from .task_ledger import PROCESS_LEDGER, TaskLedger
 
 if TYPE_CHECKING:

@@ -29,11 +29,10 @@ from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 from ..errors import AuthError, ConnectError, McpError
 from ..protocol.era import Era
 from ..protocol.jsonrpc import ErrorResponse, Id, Notification, Request, Response
-from ..runtime.known_secrets import KnownSecrets
 from ..runtime.limits import Limits, Timeouts
 from ..runtime.loopback import is_loopback
 from ..runtime.pausable_clock import PausableClock
-from ..runtime.stats import Stats
+from ..runtime.session_context import KnownSecrets, Stats
 
 __all__ = [
     "AnnouncedSilence",

@@ -38,8 +38,8 @@ from ..protocol.jsonrpc import (
     parse,
 )
 from ..runtime.event_loop import Backend, Handle, Waiter
-from ..runtime.known_secrets import KnownSecrets
 from ..runtime.safe_text import safe_text
+from ..runtime.session_context import KnownSecrets
 from .base import AnnouncedSilence, Owner, Received, TransportContext
 
 __all__ = ["LineExchange", "Multiplexer"]

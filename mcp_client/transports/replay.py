@@ -32,8 +32,7 @@ import anyio
 
 from ..errors import ConfigError
 from ..protocol.json_pointer import pointer
-from ..runtime.folder import BINARY, CLOSED_IN_CHILDREN
-from ..runtime.given_path import given_path
+from ..runtime.folder import BINARY, CLOSED_IN_CHILDREN, given_path
 from .memory import JsonRpcError, MemoryTransport, ServerInProcess
 from .record_match import LEFT_OUT, SecretNumbers, captured, text_of
 from .recording import FORMAT

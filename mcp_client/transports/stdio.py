@@ -26,7 +26,7 @@ from ..runtime.executables import (
     split_words,
 )
 from ..runtime.frozen import frozen_dataclass
-from ..runtime.known_secrets import KnownSecrets
+from ..runtime.session_context import KnownSecrets
 from ..runtime.subprocess import Pending, Process, Ring, new_process
 from .base import Transport, TransportContext
 from .default_names import name_of_command

@@ -44,7 +44,7 @@ from mcp_client.protocol.negotiation import (
     negotiate,
 )
 from mcp_client.runtime.limits import Limits, Timeouts
-from mcp_client.runtime.stats import Stats
+from mcp_client.runtime.session_context import Stats
 from mcp_client.transports.base import TransportContext
 from mcp_client.transports.event_stream import Event, EventStream, TooLong
 from mcp_client.transports.multiplexer import Multiplexer

@@ -15,7 +15,7 @@ from mcp_client import ConnectionLost
 from mcp_client.protocol.jsonrpc import Notification, Request
 from mcp_client.runtime.event_loop import current
 from mcp_client.runtime.limits import Limits, Timeouts
-from mcp_client.runtime.stats import Stats
+from mcp_client.runtime.session_context import Stats
 from mcp_client.transports.base import TransportContext
 from mcp_client.transports.multiplexer import LineExchange, Multiplexer
 from tests.properties import examples
