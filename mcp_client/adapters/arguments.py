@@ -11,26 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..protocol.schema_walk import Role, walk
-from .schema_notes import Effect, Notes
 from .schema_subset import OPTIONAL
 
-__all__ = ["Restoration", "mentioned_names", "renamed", "restoration_of"]
+__all__ = ["Restoration", "restoration_of"]
 
-_SUBSCHEMAS = (
-    *("additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"),
-    *("unevaluatedItems", "unevaluatedProperties"),
-)
-_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
-_MAPS = ("dependentSchemas", "patternProperties", "properties")
 _SAME = ("allOf", "anyOf", "oneOf")
 _SAME_ONE = ("if", "then", "else", "not")
-_WITHOUT_PATTERNS = frozenset(
-    {
-        *("patternProperties", "propertyNames", "unevaluatedProperties", "not", "if", "then"),
-        *("else", "maxContains"),
-    }
-)
 
 
 @dataclass(slots=True)
@@ -72,7 +58,7 @@ def restoration_of(schema: dict[str, Any], names: dict[str, str]) -> Restoration
     Takes the marks ``OPTIONAL`` out of ``schema``.
     """
     undo = Restoration(optional=frozenset(schema.pop(OPTIONAL, ())))
-    undo.names = {name: names[name] for name in mentioned_names(schema) if name in names}
+    undo.names = {name: names[name] for name in _mentioned_names(schema) if name in names}
     for name, member in schema.get("properties", {}).items():
         found = restoration_of(member, names)
         if found is not None:
@@ -98,7 +84,7 @@ def restoration_of(schema: dict[str, Any], names: dict[str, str]) -> Restoration
     return undo if is_needed or undo.items or undo.others else None
 
 
-def mentioned_names(schema: dict[str, Any]) -> Iterator[str]:
+def _mentioned_names(schema: dict[str, Any]) -> Iterator[str]:
     """The names of members that ``schema`` itself has something to say of."""
     yield from schema.get("properties", ())
     yield from schema.get("required", ())
@@ -165,52 +151,3 @@ def _is(value: Any, kind: str) -> bool:
         case "integer":
             return type(value) is int or (type(value) is float and value.is_integer())
     return type(value) in (int, float)
-
-
-def renamed(schema: dict[str, Any], names: dict[str, str], notes: Notes) -> dict[str, Any]:
-    """A copy of ``schema`` with members renamed everywhere; ``names`` are old and new ones.
-
-    What speaks of names by pattern is left out, because it would mean other members then; and so is
-    what would accept less without it.
-    """
-    parts = [part for part, role, _, _, _ in walk(schema) if role is Role.SCHEMA]
-    has_patterns = any(
-        type(part) is dict and ("patternProperties" in part or "propertyNames" in part)
-        for part in parts
-    )
-    if has_patterns:
-        notes.add("what speaks of names by pattern is left out", (), Effect.ACCEPTS_MORE)
-    return _renamed(schema, names, has_patterns)
-
-
-def _renamed(schema: dict[str, Any], names: dict[str, str], plainly: bool) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for keyword, value in schema.items():
-        if plainly and keyword in _WITHOUT_PATTERNS:
-            continue
-        if keyword in _SUBSCHEMAS and type(value) is dict:
-            out[keyword] = _renamed(value, names, plainly)
-        elif keyword in _LISTS:
-            out[keyword] = [_renamed(item, names, plainly) for item in value]
-        elif keyword in _MAPS:
-            by_name = keyword != "patternProperties"
-            out[keyword] = {
-                names.get(name, name) if by_name else name: _renamed(item, names, plainly)
-                for name, item in value.items()
-            }
-        elif keyword == "required":
-            out[keyword] = [names.get(name, name) for name in value]
-        elif keyword == "dependentRequired":
-            out[keyword] = {
-                names.get(name, name): [names.get(one, one) for one in others]
-                for name, others in value.items()
-            }
-        else:
-            out[keyword] = value
-    if plainly:
-        if "patternProperties" in schema:
-            out.pop("additionalProperties", None)
-        if "oneOf" in out:
-            options = out.pop("oneOf")
-            out.setdefault("anyOf", options)
-    return out

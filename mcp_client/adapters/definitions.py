@@ -9,13 +9,12 @@ from typing import Any
 
 from ..catalog.tool import Tool
 from ..protocol.schema_walk import Role, walk
-from .arguments import Restoration, mentioned_names, renamed, restoration_of
-from .naming import legal_members
+from .arguments import Restoration, restoration_of
 from .schema_inlining import inline
 from .schema_merging import types_of
 from .schema_notes import Effect, Notes
 from .schema_root import object_root
-from .schema_subset import Profile, Unsuitable, subset
+from .schema_subset import EMPTY_ITEMS, Profile, Unsuitable, subset
 
 __all__ = ["Definition", "Dialect"]
 
@@ -57,7 +56,7 @@ class Dialect:
 
     def _plainly(self, tool: Tool) -> Definition:
         try:
-            return self._made(tool, False, Notes())
+            return self._made(tool, False)
         except Exception as error:  # noqa: BLE001 - one tool must not take the others along
             return self._opaque(error)
 
@@ -67,7 +66,7 @@ class Dialect:
             reason = f"it is not strict: {self.provider} has no strict mode"
             return Definition(plain.schema, (*plain.changes, reason), plain.undo, False)
         try:
-            return self._made(tool, True, Notes())
+            return self._made(tool, True)
         except Unsuitable as error:
             plain = self.definition(tool, False)
             changes = (*plain.changes, f"it is not strict: {error}")
@@ -80,15 +79,9 @@ class Dialect:
         what = f"its schema could not be read and is left out{Effect.ACCEPTS_MORE.value}"
         return Definition({"type": "object", "properties": {}}, (what,), None, False)
 
-    def _made(self, tool: Tool, strict: bool, notes: Notes) -> Definition:
-        schema = object_root(inline(tool.input_schema, notes), notes)
-        names: dict[str, str] = {}
-        if self.member_names is not None:
-            names = legal_members(_member_names(schema), self.member_names)
-            if names:
-                schema = renamed(schema, names, notes)
-                for old, new in names.items():
-                    notes.add(f"the member '{old}' is shown as '{new}'", ())
+    def _made(self, tool: Tool, strict: bool) -> Definition:
+        schema, names, notes = inline(tool.input_schema, self.member_names)
+        schema = object_root(schema, notes)
         profile = self.strict if strict else self.plain
         if profile is not None:
             schema = subset(schema, profile, notes)
@@ -96,16 +89,8 @@ class Dialect:
             schema = _completed(schema, notes)
         if strict:
             _within_limits(schema)
-        undo = restoration_of(schema, {new: old for old, new in names.items()})
+        undo = restoration_of(schema, names)
         return Definition(schema, notes.sentences(), undo, strict)
-
-
-def _member_names(schema: dict[str, Any]) -> list[str]:
-    found: list[str] = []
-    for part, role, _, _, _ in walk(schema):
-        if role is Role.SCHEMA and type(part) is dict:
-            found += mentioned_names(part)
-    return found
 
 
 def _completed(schema: dict[str, Any], notes: Notes) -> dict[str, Any]:
@@ -114,8 +99,10 @@ def _completed(schema: dict[str, Any], notes: Notes) -> dict[str, Any]:
         notes.add("an empty 'properties' is added", ())
         schema = {**schema, "properties": {}}
     for part, role, _, _, _ in walk(schema):
-        if role is Role.SCHEMA and type(part) is dict and "array" in types_of(part):
-            part.setdefault("items", {})
+        is_array = role is Role.SCHEMA and type(part) is dict and "array" in types_of(part)
+        if is_array and "items" not in part:
+            notes.add(EMPTY_ITEMS, ())
+            part["items"] = {}
     return schema
 
 

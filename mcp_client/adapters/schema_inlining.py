@@ -11,6 +11,9 @@ Older dialects are written in the newest one: lists of ``items`` become ``prefix
 leads back to a schema around it is cut, and what stands there accepts any value, or any of the
 same type.
 
+Members whose names a provider refuses are renamed everywhere. What speaks of names by pattern would
+mean other members then, and is left out.
+
 Servers are hostile: a schema of a kilobyte can refer to itself in a way that would fill the memory
 when inlined. Depth and number of subschemas are limited, and what exceeds them is cut as well.
 """
@@ -18,12 +21,14 @@ when inlined. Depth and number of subschemas are limited, and what exceeds them 
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 from urllib.parse import unquote, urljoin
 
 from ..protocol.json_pointer import parse, resolve
 from ..protocol.schema_walk import walk
 from ..runtime.safe_text import safe_text
+from .naming import legal_members
 from .schema_notes import Effect, Notes, Path
 
 __all__ = ["ANNOTATIONS", "TYPES", "clean_data", "clean_text", "inline"]
@@ -65,9 +70,23 @@ _HUGE = 10.0**300
 _CUT = "a part that is nested too deep or too large is cut"
 
 
-def inline(schema: Any, notes: Notes) -> dict[str, Any]:
-    """``schema`` without references; ``{}`` accepts everything, ``{"not": {}}`` nothing."""
-    return _Inliner(schema, notes).schema(schema, (), (), schema)
+def inline(
+    schema: Any, legal: re.Pattern[str] | None = None
+) -> tuple[dict[str, Any], dict[str, str], Notes]:
+    """``schema`` without references, the members' new names with their own, and what was changed.
+
+    ``{}`` accepts everything, ``{"not": {}}`` nothing. ``legal`` is what names of members have to
+    match; None for any.
+    """
+    inliner = _Inliner(schema, {})
+    found = inliner.schema(schema, (), (), schema)
+    names = {} if legal is None else legal_members(inliner.mentioned, legal)
+    if names:
+        inliner = _Inliner(schema, names)
+        found = inliner.schema(schema, (), (), schema)
+        for old, new in names.items():
+            inliner.notes.add(f"the member '{old}' is shown as '{new}'", ())
+    return found, {new: old for old, new in names.items()}, inliner.notes
 
 
 def clean_text(text: str) -> str:
@@ -100,9 +119,13 @@ def clean_data(value: Any, depth: int = 0) -> Any:
 
 
 class _Inliner:
-    def __init__(self, root: Any, notes: Notes) -> None:
+    def __init__(self, root: Any, names: dict[str, str]) -> None:
+        """``names`` are the new names of members, by their own."""
+        self.notes = Notes()
+        self.mentioned: dict[str, None] = {}
+        """The members that the schema has something to say of, by their own names."""
+        self._names = names
         self._root = root
-        self._notes = notes
         self._left = _MOST
         self._ids: dict[str, Any] | None = None
         dialect = root.get("$schema") if type(root) is dict else None
@@ -116,16 +139,16 @@ class _Inliner:
         if node is False:
             return {"not": {}}
         if type(node) is not dict:
-            self._notes.add("what is not a schema is left out", path, Effect.ACCEPTS_MORE)
+            self.notes.add("what is not a schema is left out", path, Effect.ACCEPTS_MORE)
             return {}
         self._left -= 1
         if self._left < 0 or len(around) > _DEEPEST:
-            self._notes.add(_CUT, path, Effect.ACCEPTS_MORE)
+            self.notes.add(_CUT, path, Effect.ACCEPTS_MORE)
             return {}
         around = (*around, id(node))
         if type(node.get("$id")) is str and not node["$id"].startswith("#"):
             base = node
-        notes, before = self._notes, self._notes.widened
+        notes, before = self.notes, self.notes.widened
         out: dict[str, Any] = {}
         widened = set()
         for keyword, value in node.items():
@@ -135,6 +158,8 @@ class _Inliner:
                 if notes.widened > mark:
                     widened.add(keyword)
         self._tuple(out, node, path, around, base)
+        if self._names and "patternProperties" in node:
+            out.pop("additionalProperties", None)
         _bounds(out, node)
         self._not_widened(out, widened, path)
         if notes.widened > before:
@@ -155,7 +180,9 @@ class _Inliner:
         base: Any,
     ) -> None:
         here = (*path, keyword)
-        if keyword == "additionalProperties" and type(value) is bool:
+        if self._names and keyword in ("patternProperties", "propertyNames"):
+            self.notes.add("what speaks of names by pattern is left out", (), Effect.ACCEPTS_MORE)
+        elif keyword == "additionalProperties" and type(value) is bool:
             out[keyword] = value
         elif keyword in _ONE and type(value) in (dict, bool):
             out[keyword] = self.schema(value, here, around, base)
@@ -165,8 +192,9 @@ class _Inliner:
                 for number, item in enumerate(value)
             ]
         elif keyword in _NAMED and type(value) is dict:
+            rename = clean_text if keyword == "patternProperties" else self._name
             out[keyword] = {
-                clean_text(name): self.schema(item, (*here, name), around, base)
+                rename(name): self.schema(item, (*here, name), around, base)
                 for name, item in value.items()
             }
         elif keyword != "items" or type(value) is not list:  # which ``_tuple`` reads
@@ -186,25 +214,28 @@ class _Inliner:
                     self._data(out, keyword, value, path)
                     return
             case "required":
-                if kind is list and all(type(name) is str for name in value):
+                if _are_names(value):
                     if value:
-                        out["required"] = list(dict.fromkeys(map(clean_text, value)))
+                        out["required"] = list(dict.fromkeys(map(self._name, value)))
                     return
                 if kind is bool:  # draft 3
                     return
             case "dependentRequired":
-                if kind is dict and all(type(names) is list for names in value.values()):
-                    self._data(out, keyword, value, path)
+                if kind is dict and all(map(_are_names, value.values())):
+                    out[keyword] = {
+                        self._name(name): list(map(self._name, others))
+                        for name, others in value.items()
+                    }
                     return
             case "$schema":
-                self._notes.add("'$schema' is left out", path)
+                self.notes.add("'$schema' is left out", path)
                 return
             case "exclusiveMinimum" | "exclusiveMaximum" if kind is bool:
                 return  # draft 4: see ``_bounds``
             case _ if keyword in _TEXTS and kind is str:
                 out[keyword] = clean_text(value)
                 if len(value) > _LONGEST_TEXT:
-                    self._notes.add(f"'{keyword}' is shortened", path)
+                    self.notes.add(f"'{keyword}' is shortened", path)
                 return
             case _ if keyword in _NUMBERS and kind in (int, float) and abs(value) < _HUGE:
                 if keyword != "multipleOf" or value > 0:
@@ -218,18 +249,24 @@ class _Inliner:
                 out[keyword] = value
                 return
         # Without a keyword that is malformed or unknown, a schema accepts as much or more.
-        self._notes.add(
+        self.notes.add(
             f"'{safe_text(keyword, 60)}' is left out",
             path,
             Effect.ACCEPTS_MORE if keyword in _MEANINGFUL else Effect.NONE,
         )
+
+    def _name(self, name: str) -> str:
+        """The name of a member that a model is shown."""
+        name = clean_text(name)
+        self.mentioned[name] = None
+        return self._names.get(name, name)
 
     def _data(self, out: dict[str, Any], keyword: str, value: Any, path: Path) -> None:
         try:
             out[keyword] = clean_data(value)
         except ValueError as error:
             effect = Effect.NONE if keyword in ANNOTATIONS else Effect.ACCEPTS_MORE
-            self._notes.add(f"'{keyword}' is left out ({error})", path, effect)
+            self.notes.add(f"'{keyword}' is left out ({error})", path, effect)
 
     # ------------------------------------------------------------- older dialects
 
@@ -269,7 +306,7 @@ class _Inliner:
         if "contains" in widened:
             self._without(out, path, "maxContains")
         if "oneOf" in widened and "oneOf" in out:
-            self._notes.add("'oneOf' becomes 'anyOf'", path, Effect.ACCEPTS_MORE)
+            self.notes.add("'oneOf' becomes 'anyOf'", path, Effect.ACCEPTS_MORE)
             found = out.pop("oneOf")
             if "anyOf" in out:
                 out["allOf"] = [*out.get("allOf", ()), {"anyOf": found}]
@@ -279,7 +316,7 @@ class _Inliner:
     def _without(self, out: dict[str, Any], path: Path, *keywords: str) -> None:
         for keyword in keywords:
             if out.pop(keyword, None) is not None:
-                self._notes.add(f"'{keyword}' is left out", path, Effect.ACCEPTS_MORE)
+                self.notes.add(f"'{keyword}' is left out", path, Effect.ACCEPTS_MORE)
 
     # ------------------------------------------------------------------ references
 
@@ -293,12 +330,12 @@ class _Inliner:
         try:
             target, base = self._target(ref, base)
         except (LookupError, ValueError):
-            self._notes.add(f"{shown} leads nowhere and is left out", path, Effect.ACCEPTS_MORE)
+            self.notes.add(f"{shown} leads nowhere and is left out", path, Effect.ACCEPTS_MORE)
             return own
         if id(target) in around:
-            self._notes.add(f"{shown} is recursive and is cut", path, Effect.ACCEPTS_MORE)
+            self.notes.add(f"{shown} is recursive and is cut", path, Effect.ACCEPTS_MORE)
             return self._cut(own, target, ref)
-        self._notes.add(f"{shown} is inlined", path)
+        self.notes.add(f"{shown} is inlined", path)
         found = self.schema(target, path, around, base)
         if all(keyword in ANNOTATIONS for keyword in own):
             return {**found, **own}
@@ -356,6 +393,10 @@ def _identified(root: Any) -> dict[str, Any]:
             if type(outer) is str:
                 found.setdefault(urljoin(outer, own), part)
     return found
+
+
+def _are_names(value: Any) -> bool:
+    return type(value) is list and all(type(name) is str for name in value)
 
 
 def _types(value: Any) -> str | list[str] | None:

@@ -21,10 +21,12 @@ from .schema_merging import both, is_never, types_of
 from .schema_notes import Effect, Notes, Path
 from .schema_root import described
 
-__all__ = ["OPTIONAL", "Profile", "Unsuitable", "subset"]
+__all__ = ["EMPTY_ITEMS", "OPTIONAL", "Profile", "Unsuitable", "subset"]
 
 OPTIONAL = "\0optional"
 """Marks, in an object of a strict schema, the members that the original does not require."""
+
+EMPTY_ITEMS = "an empty 'items' is added"
 
 _MORE, _LESS = Effect.ACCEPTS_MORE, Effect.REFUSES_MORE
 _SCALARS = ("string", "number", "integer", "boolean", "null")
@@ -112,6 +114,7 @@ class _Subset:
         if len(types) > 1 and not (
             self._profile.type_lists and all(name in _SCALARS for name in types)
         ):
+            self._notes.add("its types become alternatives of 'anyOf'", path)
             options = [{"type": name} for name in types]
             return self._alternatives({**node, "type": list(types)}, options, path, depth)
         return self._typed(node, types, path, depth)
@@ -372,6 +375,7 @@ class _Subset:
             items = None
         if items is None:
             self._fail("an array may have items of any type")
+            self._notes.add(EMPTY_ITEMS, path)
             out["items"] = {}
         else:
             out["items"] = self.schema(items, (*path, "items"), depth + 1)

@@ -258,6 +258,42 @@ def test_a_name_that_a_schema_mentions_without_declaring_it_comes_back(
     assert call.arguments == {"a b": 1, "x": 2}
 
 
+def test_what_is_added_for_an_array_or_several_types_is_said() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"list": {"type": "array"}, "either": {"type": ["string", "integer"]}},
+    }
+    for provider in PROVIDERS:
+        kit = provider.toolset([tool_of(schema)])
+        properties = provider.schemas(kit)["tool"]["properties"]
+        is_new = properties != schema["properties"]
+        said = " ".join(kit.changes)
+        assert ("an empty 'items' is added" in said) is ("items" in properties["list"])
+        assert ("alternatives of 'anyOf' at /properties/either" in said) is (
+            "anyOf" in properties["either"]
+        )
+        assert bool(kit.changes) is is_new
+
+
+def test_members_are_renamed_wherever_a_schema_mentions_them_and_patterns_of_names_go() -> None:
+    inner = {
+        "type": "object",
+        "properties": {"a b": {"type": "string"}, "c": False},
+        "allOf": [{"not": {"required": ["a b"]}}],
+        "patternProperties": {"^d": {"not": {"type": "string"}}},
+        "additionalProperties": False,
+    }
+    anthropic = PROVIDERS[2]
+    kit = anthropic.toolset([tool_of({"type": "object", "properties": {"o": inner}})])
+    found = anthropic.schemas(kit)["tool"]["properties"]["o"]
+    assert found == {
+        "type": "object",
+        "properties": {"a_b": {"type": "string"}, "c": {"not": {}}},
+        "allOf": [{"not": {"required": ["a_b"]}}],
+    }
+    assert any("by pattern is left out" in change for change in kit.changes)
+
+
 # ------------------------------------------------------------------------------- strict
 
 STRICT_SCHEMA: dict[str, Any] = {
