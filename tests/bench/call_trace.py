@@ -1,6 +1,6 @@
 """Frames and changes of source file on the path of a request, counted with ``sys.setprofile``.
 
-    python -m tests.bench.call_trace [--files]
+    python -m tests.bench.call_trace [--files] [--row NAME]
 
 Each row is one operation through the public API, the shortest of five traces after one run that is
 not traced: imports, caches and timers that happen to be due are not in it. A frame is counted when
@@ -8,7 +8,8 @@ a function of the package is called or a coroutine of it is resumed; a change of
 whose file differs from that of the frame before it. "Before the write" ends where the first request
 is handed on: at ``os.write``, a send on a socket or the first frame of httpcore or h11, or where
 ``MemoryServer``, whose own frames are not counted, is given its text. After a notice that is the
-request for the new list. ``--files`` also prints the path of the first row, before it and after.
+request for the new list. ``--files`` also prints the path of the first row, before it and after;
+``--row`` is for some of the rows.
 
 Figures repeat exactly on one version of Python; from 3.12 on, list comprehensions have no frame.
 """
@@ -37,15 +38,19 @@ import httpcore
 import mcp_client
 from mcp_client import (
     Accept,
+    Allow,
+    ApprovalHook,
     ApprovalPage,
     ApprovalQueue,
     Handlers,
+    Host,
     HttpServer,
     MemoryServer,
     OAuth,
     allow_all,
     connect,
 )
+from mcp_client.adapters import anthropic
 from tests.server.asking import FORM, Asking
 from tests.server.authorization import guarded
 from tests.server.http_apps import Stateless
@@ -91,12 +96,29 @@ def _is_write(file: str, frame: FrameType, event: str, value: Any) -> bool:
     return file.startswith(_HTTP)
 
 
+_COMMAND = [sys.executable, "-IS", str(Path(__file__).with_name("server.py"))]
+
+
 @asynccontextmanager
-async def _stdio(revision: str, *, listing: bool = False) -> AsyncIterator[Operation]:
-    command = [sys.executable, "-IS", str(Path(__file__).with_name("server.py"))]
-    async with connect(command, approval=allow_all, revision=revision) as session:
+async def _stdio(
+    revision: str, *, listing: bool = False, approval: ApprovalHook = allow_all
+) -> AsyncIterator[Operation]:
+    async with connect(_COMMAND, approval=approval, revision=revision) as session:
         echo = partial(session.call_tool, "echo", {"text": "a"})
         yield partial(session.list_tools, refresh=True) if listing else echo
+
+
+async def _allow(request: object) -> Allow:
+    return Allow()
+
+
+@asynccontextmanager
+async def _model() -> AsyncIterator[Operation]:
+    """A model's answer with one call, from ``Toolset.run`` on."""
+    block = {"type": "tool_use", "id": "1", "name": "s__echo", "input": {"text": "a"}}
+    async with Host({"s": _COMMAND}, approval=allow_all) as host:
+        kit = anthropic.toolset(await host.list_tools())
+        yield partial(kit.run, host, {"role": "assistant", "content": [block]})
 
 
 @asynccontextmanager
@@ -234,9 +256,11 @@ def _print_path(trace: Trace) -> None:
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--files", action="store_true", help="print the path of the first row")
-    files = parser.parse_args().files
+    parser.add_argument("--row", default="", help="only the rows that begin with this")
+    options = parser.parse_args()
     scenarios = {
         f"call, stdio, {STATELESS}": _stdio(STATELESS),
+        f"call, stdio, {STATELESS}, an async hook": _stdio(STATELESS, approval=_allow),
         f"call, HTTP, {STATELESS}": _http(),
         f"call, stdio, {HANDSHAKE}": _stdio(HANDSHAKE),
         f"list_tools(refresh=True), stdio, {STATELESS}": _stdio(STATELESS, listing=True),
@@ -246,15 +270,20 @@ async def main() -> None:
         f"tools list_changed, {HANDSHAKE}": _notice(HANDSHAKE),
         f"connect with a login, HTTP, {STATELESS}": _login(),
         "Allow clicked on the page, to the write": _click(),
+        "a model's answer over a host, stdio": _model(),
     }
     print(f"{'in total':>67}{'before the write':>24}")
     print(f"{'':43}{'  frames changes   files' * 2}")
-    traces = {name: await _shortest(scenario) for name, scenario in scenarios.items()}
+    traces = {
+        name: await _shortest(scenario)
+        for name, scenario in scenarios.items()
+        if name.startswith(options.row)
+    }
     for name, trace in traces.items():
         assert trace.written, f"{name}: no write was seen"
         counts = *trace.counts(), *trace.counts(trace.written)
         print(f"{name:43}" + "".join(f"{count:8}" for count in counts))
-    if files:
+    if options.files:
         _print_path(next(iter(traces.values())))
 
 
