@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -118,6 +118,9 @@ class Entry:
         self._edited: Record | None = None
         self._changed: Record | None = None
         self._marks: dict[str, float] = {}
+        self.is_first: Callable[[], Awaitable[bool]] | None = None
+        """Asked before it is closed, where several sessions may see the end of the call: whether
+        this is the first that does. The others close nothing."""
 
     @classmethod
     def resumed(cls, audit: Recorder, id: str, name: str, process: int) -> Entry:
@@ -403,6 +406,8 @@ class Entry:
 
     async def _close(self, outcome: str, delivery: str, text: str | None) -> str | None:
         """Write the second record, and the first where it is missing: what failed, or None."""
+        if self.is_first is not None and not await self.is_first():
+            return None
         first = self._first if self._first is not None else self._opening()
         last = self._closing(outcome, delivery, text)
         failures = []

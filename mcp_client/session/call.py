@@ -21,6 +21,7 @@ import json
 import math
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NewType
@@ -55,9 +56,9 @@ from ..runtime.limits import seconds_text
 from ..transports.base import PersonAsked
 from ..validation.worker_pool import WorkerPool
 from .call_state import CallState
-from .in_force import InForce, changes, check_audience, is_task, not_fetched, was_out_of_date
+from .in_force import InForce, changes, is_task, not_fetched, not_for, was_out_of_date
 from .setup import Setup
-from .started import EntryOfTask, StartedCall
+from .started import StartedCall
 from .tool_validation import ToolValidation, arguments_finding, log_problem
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Approved", "Caller"]
 
+_NO_SPAN = nullcontext()
 _LOGINS = 3
 """Times that somebody may be asked to log in for one call."""
 Approved = NewType("Approved", ToolCall)
@@ -170,8 +172,8 @@ class Caller:
                     raise
             await anyio.sleep(pause)
             call.id, call.findings = self._new_id(), ()
-            call.entry = call.entry.again(call.id)
-            call.traffic = call.entry.traffic or (call.traffic and Traffic())
+            call.entry = call.entry and call.entry.again(call.id)
+            call.traffic = call.entry.traffic if call.entry else call.traffic and Traffic()
 
     async def _attempt(self, call: CallState) -> ToolResult | None:
         """The steps of a call, in order. Where one raises, the next ones do not happen.
@@ -185,7 +187,7 @@ class Caller:
             frozen, arguments = self._freeze(call, now)
             if not call.plan.input.is_known_valid(arguments):
                 frozen = await self._with_problem(call, frozen, arguments)
-            if self._audit is not None:
+            if call.entry is not None:
                 await call.entry.open(frozen)
             in_time = call.timeouts.approval < self._timeouts.approval
             approve = self._approve_in_time if in_time else self._approve
@@ -207,7 +209,7 @@ class Caller:
         except BaseException as error:
             await self._failed(call, now, error)
             raise
-        return result if self._audit is None else await call.entry.done(result)
+        return result if call.entry is None else await call.entry.done(result)
 
     def _at_hand(self, name: str) -> InForce | None:
         """What ``_resolve`` gives, where that takes no wait."""
@@ -244,15 +246,17 @@ class Caller:
 
     def _freeze(self, call: CallState, now: InForce) -> tuple[ToolCall, dict[str, Any]]:
         """The call as a value that cannot change, and its arguments, to be checked."""
-        tool = now.tool
-        call.entry.found(tool, now.rpc.era.revision)
-        check_audience(tool, call.origin)
-        call.as_task = is_task(tool, now.rpc.era, call.hands_over)
+        tool, era = now.tool, now.rpc.era
+        if call.entry is not None:
+            call.entry.found(tool, era.revision)
+        plan = call.plan = tool._plan or self.validation.plan(tool)
+        if not plan.callers[call.origin]:
+            raise not_for(tool)
+        call.as_task = era.has_tasks and is_task(plan, era, call.hands_over)
         call.id = call.id or self._new_id()
         if call.frozen is None:
             call.frozen = object_of("arguments", {} if call.arguments is None else call.arguments)
         arguments, text = call.frozen
-        plan = call.plan = tool._plan or self.validation.plan(tool)
         drift, findings = None, plan.findings
         if self._pins is not None:
             drift = self._pins.drift_of(tool)
@@ -285,7 +289,8 @@ class Caller:
             return frozen
         text = problem.of("the arguments", "the tool's input schema")
         finding = arguments_finding(problem, text, arguments)
-        call.entry.breaks(finding, problem.path)
+        if call.entry is not None:
+            call.entry.breaks(finding, problem.path)
         if self.validation.refuses(call.arguments, frozen.edited):
             raise InvalidArguments(text, path=problem.path)
         log_problem("argument object", frozen.server, frozen.tool.name, problem)
@@ -298,7 +303,8 @@ class Caller:
             valid = call.plan.input.is_known_valid(arguments)
             return edited if valid else await self._with_problem(call, edited, arguments)
         except InvalidArguments:
-            call.entry.decided(edited, answer.source, answer.reason, answer.by)
+            if call.entry is not None:
+                call.entry.decided(edited, answer.source, answer.reason, answer.by)
             raise
 
     async def _approve(self, call: CallState, frozen: ToolCall) -> Approved:
@@ -307,15 +313,14 @@ class Caller:
             await self.validation.prepare_results(plan, call.timeouts.validation)
         if self._pins is not None:
             self._pins.refuse(frozen.tool)
-        call.entry.asking()
-        check = partial(self._check_edit, call)
-        if call.span is None:
-            verdict = await self._gate.decide(frozen, call.once, check)
-        else:
-            with call.span.approval():
-                verdict = await self._gate.decide(frozen, call.once, check)
+        if call.entry is not None:
+            call.entry.asking()
+        with _NO_SPAN if call.span is None else call.span.approval():
+            verdict = await self._gate.decide(frozen, call.once, partial(self._check_edit, call))
         approved = verdict.request
-        call.entry.decided(approved, verdict.source, verdict.reason, verdict.by, verdict.expires_at)
+        if call.entry is not None:
+            about = verdict.source, verdict.reason, verdict.by, verdict.expires_at
+            call.entry.decided(approved, *about)
         if call.retry is not None:  # from here on, the gate recalls this yes for the same call
             call.once.keep(frozen, approved, verdict.by)
         if self._pins is not None and verdict.for_good and self._pins.has_drifted(frozen.tool):
@@ -344,7 +349,8 @@ class Caller:
             frozen, arguments = self._freeze(call, now)
             if not call.plan.input.is_known_valid(arguments):
                 frozen = await self._with_problem(call, frozen, arguments)
-            call.entry.changed(frozen)
+            if call.entry is not None:
+                call.entry.changed(frozen)
             approved = await self._approve_in_time(call, frozen)
             if not self._may_have_changed(now):
                 return now, approved
@@ -383,7 +389,8 @@ class Caller:
             or anyio.current_effective_deadline() == -math.inf
         ):
             await stop_if_cancelled(token, before)
-        call.entry.sending()
+        if call.entry is not None:
+            call.entry.sending()
         started = rpc.clock.time()
         calls = self._rounds.calls
         calls[approved.id] = approved
@@ -447,9 +454,8 @@ class Caller:
 
     def _ending(self, call: CallState, approved: Approved, now: InForce) -> StartedCall:
         """The steps that follow the end of a task."""
-        call.entry = entry = EntryOfTask(call.entry)
-        checked = partial(self._checked, call, approved)
-        return StartedCall(entry, checked, partial(self._failed, call, now))
+        checked, failed = partial(self._checked, call, approved), partial(self._failed, call, now)
+        return StartedCall(call.entry, checked, failed)
 
     # ---------------------------------------------------------------- failures
 
@@ -464,10 +470,10 @@ class Caller:
                     # Repeating what may have run is safe only on a trusted server's word for it.
                     hints = now.tool.hints
                     error.retryable = hints.read_only or hints.idempotent
-        token, cancelled = call.cancel, None
-        if token is not None and token.cancelled:
-            cancelled = self._cancelled(call, token)
-        await call.entry.failed(error, cancelled)
+        if call.entry is not None:
+            token = call.cancel
+            cancelled = self._cancelled(call, token) if token and token.cancelled else None
+            await call.entry.failed(error, cancelled)
 
     def _cancelled(self, call: CallState, token: CancelToken) -> McpError:
         sent = call.traffic is not None and call.traffic.sent > 0

@@ -14,7 +14,6 @@ from ..connection.cancellation import CancelToken
 from ..connection.rpc import OnProgress, Traffic
 from ..connection.tracing import CallSpan
 from ..runtime.limits import Timeouts
-from .not_recorded import NotRecorded
 from .tool_validation import ToolPlan
 
 if TYPE_CHECKING:
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from .started import StartedCall
 
 __all__ = ["CallState"]
-
-_NOT_RECORDED = NotRecorded()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,8 +39,9 @@ class CallState:
     cancel: CancelToken | None = None
     context: Hashable = None
     retry: Retry | None = None
-    entry: Entry | NotRecorded = _NOT_RECORDED
-    """Of this attempt, as are ``id``, ``traffic`` and ``findings``."""
+    entry: Entry | None = None
+    """Its record in the audit, where there is one; of this attempt, as are ``id``, ``traffic`` and
+    ``findings``."""
     id: str = ""
     traffic: Traffic | None = None
     """Counts bytes, where there is an audit or a token that has to know whether any left."""

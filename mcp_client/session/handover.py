@@ -17,10 +17,9 @@ from ..extensions.tasks import Task, TaskCalls
 from ..handlers.dispatcher import Dispatcher
 from ..runtime.session_context import SessionContext
 from .call import Caller
-from .not_recorded import NotRecorded
 from .saved_task import SavedTask, authorization_of
 from .setup import Setup
-from .started import EntryOfTask, ResumedCall
+from .started import ResumedCall
 
 __all__ = ["Handover"]
 
@@ -70,8 +69,8 @@ class Handover:
             name=self._server,
             revision=self._connection.agreed().era.revision,
         )
-        if call.ending is not None:
-            call.ending.entry.is_first = partial(self._ledger.close, saved.digest)
+        if call.entry is not None:
+            call.entry.is_first = partial(self._ledger.close, saved.digest)
         task = Task(
             self.tasks,
             run,
@@ -101,9 +100,9 @@ class Handover:
                 tool=saved.tool,
             )
         tasks, audit = self.tasks, self._audit
-        entry = NotRecorded()
+        entry = None
         if audit is not None:
-            entry = EntryOfTask(audit.resumed(saved.call, saved.tool, saved.process))
+            entry = audit.resumed(saved.call, saved.tool, saved.process)
             entry.is_first = partial(self._ledger.close, saved.digest)
         ending = ResumedCall(
             saved,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..catalog.call_context import CallOrigin
 from ..catalog.finding import Finding
 from ..catalog.tool import Tool
 from ..catalog.tools import Catalog
@@ -20,39 +19,36 @@ from ..errors import (
 )
 from ..protocol.era import Era
 from ..protocol.headers import HEADER_MISMATCH
+from .tool_validation import ToolPlan
 
 __all__ = [
     "InForce",
     "changes",
-    "check_audience",
     "is_task",
     "not_fetched",
+    "not_for",
 ]
 
 
-def check_audience(tool: Tool, origin: CallOrigin) -> None:
-    """Raises ``NotSent`` where the tool is not for who calls it (2026-01-26 ``apps``, visibility):
+def not_for(tool: Tool) -> NotSent:
+    """What a call raises of a tool that is not for who calls it (2026-01-26 ``apps``, visibility):
     models and the host itself, or views."""
-    if tool.is_for_models if origin == "host" else tool.is_for_apps:
-        return
     if tool.is_for_apps:
         why = "the server offers the tool to its views only (_meta.ui.visibility), not to models"
     elif tool.is_for_models:
         why = "the server does not offer the tool to its views (_meta.ui.visibility)"
     else:
         why = "the tool's _meta.ui.visibility names neither model nor app, so nothing may call it"
-    raise NotSent(f"{why}; the call was not sent", server=tool.server, tool=tool.name)
+    return NotSent(f"{why}; the call was not sent", server=tool.server, tool=tool.name)
 
 
-def is_task(tool: Tool, era: Era, on_request: bool) -> bool:
+def is_task(plan: ToolPlan, era: Era, on_request: bool) -> bool:
     """Whether to ask that a call is made a task (2025-11-25 ``basic/utilities/tasks``, tool-level
     negotiation): where the tool requires it, or allows it and the caller wants a task.
 
     Raises ``NotSent`` where the tool requires it and the server does not declare tasks.
     """
-    if not era.has_tasks:
-        return False
-    support = tool.task_support
+    support, tool = plan.task_support, plan.tool
     if era.takes_tasks:
         return support == "required" or (on_request and support == "optional")
     if support == "required":

@@ -19,36 +19,15 @@ from ..connection.call_options import Strictness
 from ..connection.rpc import Traffic
 from ..errors import InvalidResult, InvalidSchema, McpError
 from ..runtime.limits import Timeouts
-from .not_recorded import NotRecorded
 from .tool_validation import ToolValidation
 
 if TYPE_CHECKING:
     from ..audit import Entry
     from .saved_task import SavedTask
 
-__all__ = ["EntryOfTask", "ResumedCall", "StartedCall"]
+__all__ = ["ResumedCall", "StartedCall"]
 
 _SECONDS = Timeouts().validation
-
-
-class EntryOfTask(NotRecorded):
-    """The audit entry of a call that became a task: closed by the first who sees the end."""
-
-    def __init__(self, entry: Entry | NotRecorded) -> None:
-        self.traffic = entry.traffic
-        self.is_first: Callable[[], Awaitable[bool]] = _always
-        self._entry = entry
-
-    async def done(self, result: ToolResult) -> ToolResult:
-        return await self._entry.done(result) if await self.is_first() else result
-
-    async def failed(self, error: BaseException, cancelled: McpError | None) -> None:
-        if await self.is_first():
-            await self._entry.failed(error, cancelled)
-
-
-async def _always() -> bool:
-    return True
 
 
 class StartedCall:
@@ -56,25 +35,25 @@ class StartedCall:
 
     def __init__(
         self,
-        entry: EntryOfTask,
-        judged: Callable[[dict[str, Any]], Awaitable[ToolResult]],
+        entry: Entry | None,
+        checked: Callable[[dict[str, Any]], Awaitable[ToolResult]],
         failed: Callable[[BaseException], Awaitable[None]],
     ) -> None:
-        self.traffic = entry.traffic
+        self.traffic = None if entry is None else entry.traffic
         self.failed = failed
         self.entry = entry
-        self._judged = judged
+        self._checked = checked
 
     async def admit(self) -> None:
-        """It is this session's own."""
+        """Nothing has to be compared: this session started the task itself."""
 
     async def result(self, raw: dict[str, Any]) -> ToolResult:
         try:
-            result = await self._judged(raw)
+            result = await self._checked(raw)
         except Exception as error:  # not a cancellation: the result may be asked for again
             await self.failed(error)
             raise
-        return await self.entry.done(result)
+        return result if self.entry is None else await self.entry.done(result)
 
 
 class ResumedCall:
@@ -83,7 +62,7 @@ class ResumedCall:
     def __init__(
         self,
         saved: SavedTask,
-        entry: Entry | NotRecorded,
+        entry: Entry | None,
         *,
         server: str,
         admit: Callable[[], Awaitable[None]],
@@ -92,7 +71,7 @@ class ResumedCall:
         validation: ToolValidation,
     ) -> None:
         """``find`` gives the tool as it is now; ``read`` a result from the wire."""
-        self.traffic: Traffic | None = entry.traffic
+        self.traffic: Traffic | None = None if entry is None else entry.traffic
         self._saved = saved
         self._entry = entry
         self._server = server
@@ -115,13 +94,14 @@ class ResumedCall:
         except Exception as error:  # not a cancellation: the result may be asked for again
             await self.failed(error)
             raise
-        return await self._entry.done(result)
+        return result if self._entry is None else await self._entry.done(result)
 
     async def failed(self, error: BaseException) -> None:
         if isinstance(error, McpError):
             error.server = error.server or self._server
             error.tool = error.tool or self._saved.tool
-        await self._entry.failed(error, None)
+        if self._entry is not None:
+            await self._entry.failed(error)
 
     async def _check(self, result: ToolResult) -> ToolResult:
         try:

@@ -51,12 +51,24 @@ _UNCHECKED, _NOT_READ = _Unchecked(), _NotRead()
 class ToolPlan:
     """What each call of one tool needs to know of it, found out once."""
 
-    __slots__ = ("findings", "hints", "input", "mirrors", "output", "tool")
+    __slots__ = (
+        "callers",
+        "findings",
+        "hints",
+        "input",
+        "mirrors",
+        "output",
+        "task_support",
+        "tool",
+    )
 
     def __init__(self, tool: Tool, input: Checker | _Unchecked) -> None:
         self.tool = tool
         self.hints = tool.hints
         self.findings = tool.findings
+        self.callers = {"host": tool.is_for_models, "app": tool.is_for_apps}
+        """Who may call it, of the host, which speaks for a model too, and views."""
+        self.task_support = tool.task_support
         self.input = input
         """Of arguments."""
         self.output: Checker | _NotRead | None = _NOT_READ
