@@ -62,7 +62,7 @@ async def test_a_call_that_was_allowed_is_counted_and_nothing_is_wrong(ledger: L
 
 
 async def straight(session: Session) -> None:
-    wire = await session._connection.live()
+    wire = await session._connection.ensure_connected()
     fields = {"name": "a", "arguments": Json('{"n":1}')}
     await wire.request("tools/call", fields, Timeouts())
 
@@ -73,7 +73,7 @@ async def after_one_that_was_allowed(session: Session) -> None:
 
 
 async def by_hand(session: Session) -> None:
-    wire = await session._connection.live()
+    wire = await session._connection.ensure_connected()
     text = '{"id":99,"method":"tools/call","params":{"name":"a","arguments":{"n":1}}}'
     await wire.transport.send(text, {})
 

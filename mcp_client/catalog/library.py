@@ -75,7 +75,7 @@ class Library:
 
     def subscribe_resource(self, uri: str) -> Watch[ResourceUpdate]:
         self._requests.require("resources", "subscribe")
-        live = self._requests.connection.live
+        live = self._requests.connection.ensure_connected
         return ResourceWatch(
             self._subscriptions, uri_of(uri), self._requests.context.limits.watched, live
         )
@@ -124,10 +124,10 @@ class Library:
 
     def _changes(self, feature: str, listing: PagedEntries[T]) -> Watch[ListChanges[T]]:
         self._requests.require(feature)
-        live = self._requests.connection.live
+        live = self._requests.connection.ensure_connected
         return ListWatch(listing, live, compared_by(listing.kind.key))
 
     async def _all(self, feature: str, listing: PagedEntries[T], refresh: bool) -> Listed[T]:
-        await self._requests.connection.live()
+        await self._requests.connection.ensure_connected()
         self._requests.require(feature)
         return await listing.all(refresh=refresh)

@@ -166,7 +166,7 @@ class PagedCache(ABC, Generic[L]):
         """Whether the time is over for which the server said that the list holds."""
         return self._holds_until < math.inf and self._now() >= self._holds_until
 
-    def at_hand(self, key: str) -> Any:
+    def usable(self, key: str) -> Any:
         """The entry with this key, if a call may use it without a wait; else None.
 
         It may be out of date, but the server has not said so, the time for which the server said

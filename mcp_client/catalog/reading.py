@@ -57,17 +57,17 @@ class ReadRequests:
 
     def offers(self, feature: str, detail: str | None = None) -> bool:
         """Whether the server is worth asking for ``feature``."""
-        era = self.connection.agreed().era
+        era = self.connection.rpc.era
         return may_offer(era.revision, era.server.capabilities, feature, detail)
 
     def repeats_in_headers(self) -> bool:
         """Whether HTTP headers repeat what a message says, marked arguments included."""
-        return self.connection.agreed().mirrors
+        return self.connection.rpc.mirrors
 
     def refuses_tasks(self) -> bool:
         """Whether calls may be made tasks in the agreed revision, and this server does not declare
         that it makes any."""
-        era = self.connection.agreed().era
+        era = self.connection.rpc.era
         return era.has_tasks and not era.takes_tasks
 
     def require(self, feature: str, detail: str | None = None) -> None:
@@ -127,11 +127,11 @@ class ReadRequests:
 
     async def _twice_at_most(self, send: Callable[[RpcConnection], Awaitable[T]]) -> T:
         try:
-            return await send(await self.connection.live())
+            return await send(await self.connection.ensure_connected())
         except (ConnectionLost, ConnectError) as error:
             if isinstance(error, ConnectError) and not session_ended(error):
                 raise
-            return await send(await self.connection.live())
+            return await send(await self.connection.ensure_connected())
         except McpError as error:
             error.server = error.server or self.server
             raise

@@ -86,6 +86,9 @@ class Catalog(PagedCache[ToolList]):
 
         Raises ``UnknownTool``, or ``InvalidSchema`` where it was rejected for its schema.
         """
+        known: Tool | None = self.usable(name)
+        if known is not None:
+            return known
         if not isinstance(name, str):
             raise not_a_name(name, server=self._server)
         if self._private:

@@ -1,9 +1,9 @@
 """The connection under a session: established once, and again when it is lost.
 
-Callers ask for the ``live`` connection each time and never keep one. A server process that has died
-is started again (2026-07-28 ``basic/transports/stdio``), and a session that the server has ended is
-opened again (2025-11-25 ``basic/transports``, session management), both at most ``Limits.restarts``
-times a minute, unless another ``RestartPolicy`` is in charge.
+Callers ask for it each time (``ensure_connected``) and never keep it. A server process that has
+died is started again (2026-07-28 ``basic/transports/stdio``), and a session that the server has
+ended is opened again (2025-11-25 ``basic/transports``, session management), both at most
+``Limits.restarts`` times a minute, unless another ``RestartPolicy`` is in charge.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from weakref import WeakSet
 
 import anyio
 
-from ..errors import ConfigError, ConnectError, McpError, NotSent, OutcomeUnknown
+from ..errors import AuthError, ConfigError, ConnectError, McpError, NotSent, OutcomeUnknown
 from ..protocol.capabilities import ClientDeclaration
 from ..protocol.jsonrpc import Notification, Request
+from ..runtime.background import BackgroundTask, BackgroundTasks
 from ..runtime.event_loop import current
 from ..runtime.limits import Timeouts
 from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
 from .establish import ConnectionAttempt
-from .keep_alive import KeepAlive
 from .rpc import RpcConnection
 
 __all__ = ["Connection", "RestartPolicy", "session_ended"]
@@ -60,7 +60,7 @@ class Connection:
         lost: Callable[[], None],
     ) -> None:
         self.transport = transport
-        self.rpc: RpcConnection | None = None
+        self.latest: RpcConnection | None = None
         self.closed = False
         self.generation = 0
         """How many connections there have been."""
@@ -81,39 +81,32 @@ class Connection:
         all requests share one line, for others have no connection to lose."""
         self._retired: WeakSet[Transport] = WeakSet()
         every = context.timeouts.ping
-        self._keep_alive = None if every is None else KeepAlive(self, context, every)
+        self._keep_alive = None if every is None else _KeepAlive(self, context, every)
 
-    def agreed(self) -> RpcConnection:
+    @property
+    def rpc(self) -> RpcConnection:
         """What was agreed on last, alive or not."""
-        if self.rpc is None:
+        if self.latest is None:
             raise ConnectError("the session is not open", server=self._name)
-        return self.rpc
+        return self.latest
 
     async def open(self) -> None:
         self._turn = anyio.Lock()
         backend = current()
         self._loop, self._running_loop = backend.loop, backend.running_loop
-        self.rpc = await self._open()
+        self.latest = await self._open()
 
-    def at_hand(self) -> RpcConnection | None:
-        """The connection to use now, where that takes no wait; else None: see ``live``."""
-        rpc = self.rpc
-        if rpc is None or self._running_loop() is not self._loop:
-            return None
-        transport = rpc.transport
-        return rpc if transport.alive and not transport.in_doubt and not self.closed else None
-
-    async def live(self) -> RpcConnection:
+    async def ensure_connected(self) -> RpcConnection:
         """The connection to use now; a server that has gone is started again."""
-        rpc = self.at_hand()
-        if rpc is not None:
+        rpc = self.latest
+        if rpc is not None and self._running_loop() is self._loop and self.is_current(rpc):
             return rpc
-        self.agreed()
+        rpc = self.rpc
         self.check_loop()
         async with self._turn:
             if self.closed:
                 raise ConnectError("the session is closed; connect again", server=self._name)
-            rpc = self.agreed()
+            rpc = self.rpc
             if rpc.transport.in_doubt and not await _answers(rpc) and rpc.transport.in_doubt:
                 await rpc.transport.aclose()
             if not rpc.transport.alive:
@@ -124,7 +117,7 @@ class Connection:
                 _log.warning("%s: the connection was lost and is established again", self._name)
                 self.transport = rpc.transport.fresh()
                 try:
-                    rpc = self.rpc = await self._open()
+                    rpc = self.latest = await self._open()
                 except BaseException as error:
                     self.restarts.end(error)
                     raise
@@ -133,14 +126,14 @@ class Connection:
 
     async def replace(self, rpc: RpcConnection, why: str) -> None:
         """Give ``rpc`` up because of ``why``, which its requests fail with, and connect again."""
-        if rpc is self.rpc and rpc.transport.alive:
+        if rpc is self.latest and rpc.transport.alive:
             rpc.transport.closed_because = why
             await rpc.transport.aclose()
-        await self.live()
+        await self.ensure_connected()
 
     def check_loop(self) -> None:
         """Raises ``ConfigError`` where the caller runs in another event loop than the session."""
-        if self.rpc is not None and self._running_loop() is not self._loop:
+        if self.latest is not None and self._running_loop() is not self._loop:
             raise ConfigError(
                 "this session was opened in another event loop and works only there: open and "
                 "close one session in each event loop, or use mcp_client.sync, whose sessions any "
@@ -148,10 +141,10 @@ class Connection:
                 server=self._name,
             )
 
-    def stands(self, rpc: RpcConnection) -> bool:
-        """Whether ``rpc`` is what ``live`` would give, and give at once."""
+    def is_current(self, rpc: RpcConnection) -> bool:
+        """Whether ``rpc`` is what ``ensure_connected`` gives, and gives at once."""
         transport = rpc.transport
-        return rpc is self.rpc and transport.alive and not transport.in_doubt and not self.closed
+        return rpc is self.latest and transport.alive and not transport.in_doubt and not self.closed
 
     async def aclose(self) -> None:
         self.closed = True
@@ -187,7 +180,7 @@ class Connection:
         return rpc
 
     def _ended(self, transport: Transport, error: McpError) -> None:
-        rpc = self.rpc
+        rpc = self.latest
         if rpc is None or rpc.transport is not transport or self.closed:
             return
         if self.on_lost:
@@ -230,3 +223,76 @@ async def _answers(rpc: RpcConnection) -> bool:
 def session_ended(error: ConnectError) -> bool:
     """Whether nothing was sent because the server had ended our session."""
     return error.http_status == 404 and error.retryable
+
+
+class _KeepAlive:
+    """Signs of life, asked for at intervals: ``Timeouts(ping=...)``. One task a session.
+
+    2025-11-25 ``basic/utilities/ping``: the sender may ping at intervals, and without an answer in
+    time consider the connection stale and make another. 2026-07-28 has no ping: over stdio, where
+    there is a connection to be lost, ``server/discover`` takes its place. Over HTTP that revision
+    has no connection: every request is one of its own, a stream of notices that is cut is opened
+    again by itself, and nothing is sent here.
+    """
+
+    def __init__(self, connection: Connection, context: SessionContext, every: float) -> None:
+        self._connection = connection
+        self._server = context.server
+        self._every = every
+        self._clocks = context.timeouts.for_call(min(every, context.timeouts.idle))
+        self._close = context.timeouts.close
+        self._tasks: BackgroundTasks | None = None
+        self._task: BackgroundTask | None = None
+
+    def connected(self, rpc: RpcConnection) -> None:
+        """There is a new connection."""
+        if _has_connection(rpc) and (self._task is None or self._task.done):
+            self._tasks = self._tasks or BackgroundTasks(current(), self._server)
+            self._task = self._tasks.start(self._run)
+
+    async def aclose(self) -> None:
+        if self._tasks is not None:
+            await self._tasks.aclose(self._close)
+
+    async def _run(self) -> None:
+        try:
+            while not self._connection.closed:
+                await anyio.sleep(self._every)
+                await self._look()
+        except AuthError as error:  # asking again would begin a login without a caller
+            _log.warning("%s: no more pings until the next login: %s", self._server, error)
+
+    async def _look(self) -> None:
+        """Ask for a sign of life; without one, make another connection."""
+        connection = self._connection
+        rpc = connection.rpc
+        if connection.closed or not _has_connection(rpc):
+            return
+        why = "the connection has ended"
+        if rpc.transport.alive:
+            try:
+                await rpc.request(rpc.sign_of_life, {}, self._clocks)
+                return
+            except AuthError:
+                raise
+            except (OutcomeUnknown, NotSent) as error:
+                why = f"the server did not answer a ping within {self._clocks.total:g} s"
+                _log.warning("%s: %s (%s): connecting again", self._server, why, error.message)
+            except McpError:
+                return  # an error is a sign of life
+        try:
+            await connection.replace(rpc, why)
+        except AuthError:
+            raise
+        except McpError as error:
+            _log.warning(
+                "%s: could not be connected again, next attempt in %g s: %s",
+                self._server,
+                self._every,
+                error.message,
+            )
+
+
+def _has_connection(rpc: RpcConnection) -> bool:
+    """Whether there is one that can be lost unnoticed."""
+    return rpc.era.server_may_ask or rpc.transport.multiplexed

@@ -116,7 +116,7 @@ class CoreTaskRun(TaskRun):
         # Until it is here, nothing is known of the end.
         self.state = replace(state, is_whole=False)
         try:
-            rpc = watch.on(await self._connection.live())
+            rpc = watch.on(await self._connection.ensure_connected())
             clocks = timeouts.after(watch.spent)
             raw = await self._request(rpc, "tasks/result", {}, clocks, options)
         except ServerError as error:

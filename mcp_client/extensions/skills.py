@@ -119,7 +119,7 @@ class Skills:
         try:
             await self._require()
             if load is not None:
-                load.under(self._requests.connection.agreed().era.revision)
+                load.under(self._requests.connection.rpc.era.revision)
             entry = skill if isinstance(skill, SkillEntry) else await self._get(uri, timeout)
             self._check_limits(entry)
             loaded = await self._load(entry, id, load, timeout, context)
@@ -219,7 +219,7 @@ class Skills:
 
     async def _require(self) -> None:
         """Raises ``NotSent`` where the server does not declare the extension."""
-        rpc = await self._requests.connection.live()
+        rpc = await self._requests.connection.ensure_connected()
         if SKILLS not in declared_extensions(rpc.era.server.capabilities):
             raise NotSent(
                 f"the server does not declare the extension {SKILLS}, so it was not asked",

@@ -178,7 +178,7 @@ class TaskRun:
 
     async def refresh(self, timeouts: Timeouts) -> None:
         """Ask once how the task is doing."""
-        rpc = await self._connection.live()
+        rpc = await self._connection.ensure_connected()
         await self._poll(timeouts, RequestOptions(repeatable=True, withdraws=False), Stopwatch(rpc))
 
     def _tell(self) -> None:
@@ -203,7 +203,7 @@ class TaskRun:
             message, data = state.error.get("message"), state.error.get("data")
             said = message if type(message) is str else "it gives no reason"
             answer = ErrorResponse(None, state.error["code"], said, data)
-            raise server_error(answer, server, self._connection.agreed().era)
+            raise server_error(answer, server, self._connection.rpc.era)
         if self.cancel_asked is not None:
             raise CallCancelled(
                 f"the task was cancelled: {self.cancel_asked}; it may have run in part",
@@ -240,7 +240,7 @@ class TaskRun:
         self._left(timeouts, watch)
         self._due = self._now() + max(self.state.interval, _AFTER_FAILURE)
         try:
-            rpc = watch.on(await self._connection.live())
+            rpc = watch.on(await self._connection.ensure_connected())
             said = await self._request(rpc, "tasks/get", {}, timeouts.after(watch.spent), options)
         except ServerError as error:
             self._refused(error)
@@ -327,7 +327,7 @@ class TaskRun:
             return
         self._left(timeouts, watch)
         try:
-            rpc = watch.on(await self._connection.live())
+            rpc = watch.on(await self._connection.ensure_connected())
             fields = {"inputResponses": self._unsent}
             await self._request(rpc, "tasks/update", fields, timeouts.after(watch.spent), options)
         except ServerError as error:
@@ -348,7 +348,7 @@ class TaskRun:
                 result=round.result,
                 server=self._context.server,
             )
-        rpc, before = self._connection.agreed(), watch.spent
+        rpc, before = self._connection.rpc, watch.spent
         answers = await self._dispatcher.answer_round(rpc.era, round, self.call)
         watch.pause(watch.spent - before)
         await stop_if_cancelled(options.cancel, options.cancel_requests)

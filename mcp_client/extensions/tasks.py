@@ -65,7 +65,7 @@ class TaskCalls:
     def begin(self, created: dict[str, Any], call: ToolCall, ids: list[Id]) -> TaskRun:
         """The task that the answer to ``call`` creates. ``ids`` are those of its requests, which
         are its progress tokens. Raises ``ProtocolViolation``."""
-        era = self._connection.agreed().era
+        era = self._connection.rpc.era
         try:
             run = self.run((read_creation if era.has_tasks else read_task)(created), call)
         except Malformed as error:
@@ -83,7 +83,7 @@ class TaskCalls:
         return self.run(TaskState(id, WORKING))
 
     def run(self, state: TaskState, call: ToolCall | None = None) -> TaskRun:
-        kind = CoreTaskRun if self._connection.agreed().era.has_tasks else TaskRun
+        kind = CoreTaskRun if self._connection.rpc.era.has_tasks else TaskRun
         return kind(self._connection, self._dispatcher, self.context, state, call=call)
 
     async def wait(self, run: TaskRun, call: InputRequest, rpc: RpcConnection) -> dict[str, Any]:
@@ -124,14 +124,14 @@ class TaskCalls:
             return result
         finally:
             if run.over and isinstance(run, CoreTaskRun):
-                self._connection.agreed().era.lasting_tokens.discard(run.token)
+                self._connection.rpc.era.lasting_tokens.discard(run.token)
                 self._dispatcher.task_progress.pop(run.token, None)
 
-    async def live(self) -> RpcConnection:
-        return await self._connection.live()
+    async def ensure_connected(self) -> RpcConnection:
+        return await self._connection.ensure_connected()
 
     def stopwatch(self) -> Stopwatch:
-        return Stopwatch(self._connection.agreed(), most_paused=self.context.timeouts.approval)
+        return Stopwatch(self._connection.rpc, most_paused=self.context.timeouts.approval)
 
     async def aclose(self) -> None:
         """Cancel the tasks that ``call_tool`` waits for, within ``Timeouts.close``."""
@@ -145,7 +145,7 @@ class TaskCalls:
     def _cancel_soon(self, run: TaskRun) -> None:
         """Send ``tasks/cancel`` without waiting for it: the caller has gone. A server that has
         gone, too, is not started again for that."""
-        rpc = self._connection.rpc
+        rpc = self._connection.latest
         if rpc is None or not rpc.transport.alive:
             return
 
@@ -263,7 +263,7 @@ class Task:
             return
         await self._ending().admit()
         clocks = self._timeouts
-        await run.cancel(await self._tasks.live(), clocks)
+        await run.cancel(await self._tasks.ensure_connected(), clocks)
         run.cancel_asked = run.cancel_asked or "the host cancelled it"
         if self._turn.locked():
             return  # those who wait for the result will see the end

@@ -327,7 +327,7 @@ class HostedServer:
             if session is None or session.closed:
                 session = await self._open_session()
             else:
-                await session._connection.live()
+                await session._connection.ensure_connected()
                 if session._connection.transport.is_remote:
                     await self._probe(session)
         except McpError as error:

@@ -181,17 +181,13 @@ class Caller:
         None where a task is handed over: the last steps follow its end."""
         now: InForce | None = None
         try:
-            now = self._at_hand(call.name) or await self._resolve(call.name)
+            now = await self._resolve(call.name)
             if call.cancel_requests is None:
                 call.cancel_requests = self._backend.current_task().cancelling()
-            frozen, arguments = self._freeze(call, now)
-            if not call.plan.input.is_known_valid(arguments):
-                frozen = await self._with_problem(call, frozen, arguments)
+            frozen = await self._freeze(call, now)
             if call.entry is not None:
                 await call.entry.open(frozen)
-            in_time = call.timeouts.approval < self._timeouts.approval
-            approve = self._approve_in_time if in_time else self._approve
-            approved = await approve(call, frozen)
+            approved = await self._approve_in_time(call, frozen)
             if self._may_have_changed(now):
                 now, approved = await self._approve_changed(call, now, approved)
             while True:
@@ -211,41 +207,31 @@ class Caller:
             raise
         return result if call.entry is None else await call.entry.done(result)
 
-    def _at_hand(self, name: str) -> InForce | None:
-        """What ``_resolve`` gives, where that takes no wait."""
-        rpc, tools = self._connection.at_hand(), self._tools
-        tool = None if rpc is None else tools.at_hand(name)
-        if rpc is None or tool is None:
-            return None
-        return InForce(tool, rpc, tools.version, tools.can_expire and tools.fresh)
-
     async def _resolve(self, name: str, *, current: bool = False) -> InForce:
         """The definition of the tool, and the connection on which it is in force.
 
         ``current``: as the server lists it now, where the list may be out of date.
         """
         connection, tools = self._connection, self._tools
-        rpc, tool = await connection.live(), None
-        while tool is None:
+        while True:
+            rpc, version = await connection.ensure_connected(), tools.version
             try:
                 tool = await (tools.find_current(name) if current else tools.find(name))
             except OutcomeUnknown as error:
                 raise not_fetched(error) from error
-            before, rpc = rpc, await connection.live()
-            if rpc is not before:  # it was replaced while the list was fetched
-                tool = None
-        return InForce(tool, rpc, tools.version, tools.can_expire and tools.fresh)
+            if tools.version == version or connection.is_current(rpc):  # else lost while it waited
+                return InForce(tool, rpc, tools.version, tools.can_expire and tools.fresh)
 
     def _may_have_changed(self, then: InForce) -> bool:
         tools = self._tools
         return (
             tools.version != then.version
-            or not self._connection.stands(then.rpc)
+            or not self._connection.is_current(then.rpc)
             or (then.fresh and not tools.fresh)
         )
 
-    def _freeze(self, call: CallState, now: InForce) -> tuple[ToolCall, dict[str, Any]]:
-        """The call as a value that cannot change, and its arguments, to be checked."""
+    async def _freeze(self, call: CallState, now: InForce) -> ToolCall:
+        """The call as a value that cannot change, with what is wrong with its arguments."""
         tool, era = now.tool, now.rpc.era
         if call.entry is not None:
             call.entry.found(tool, era.revision)
@@ -277,7 +263,9 @@ class Caller:
             drift=drift,
             _identity=self._identity,
         )
-        return frozen, arguments
+        if plan.input.is_known_valid(arguments):
+            return frozen
+        return await self._with_problem(call, frozen, arguments)
 
     async def _with_problem(
         self, call: CallState, frozen: ToolCall, arguments: dict[str, Any]
@@ -328,8 +316,10 @@ class Caller:
         return Approved(approved)
 
     async def _approve_in_time(self, call: CallState, frozen: ToolCall) -> Approved:
-        """The same, where the call may allow less time for it than the session."""
-        seconds = min(call.timeouts.approval, self._timeouts.approval)
+        """``_approve``, within the time that the call allows where the session allows more."""
+        seconds = call.timeouts.approval
+        if seconds >= self._timeouts.approval:  # the gate has this clock itself
+            return await self._approve(call, frozen)
         with anyio.move_on_after(seconds):
             return await self._approve(call, frozen)
         reason = f"none within {seconds_text(seconds)}, Timeouts(approval=...)"
@@ -346,9 +336,7 @@ class Caller:
                 return now, approved
             if asked_again:
                 break
-            frozen, arguments = self._freeze(call, now)
-            if not call.plan.input.is_known_valid(arguments):
-                frozen = await self._with_problem(call, frozen, arguments)
+            frozen = await self._freeze(call, now)
             if call.entry is not None:
                 call.entry.changed(frozen)
             approved = await self._approve_in_time(call, frozen)

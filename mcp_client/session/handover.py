@@ -67,7 +67,7 @@ class Handover:
             definition=tool.fingerprint,
             call=call.id,
             name=self._server,
-            revision=self._connection.agreed().era.revision,
+            revision=self._connection.rpc.era.revision,
         )
         if call.entry is not None:
             call.entry.is_first = partial(self._ledger.close, saved.digest)
@@ -87,7 +87,7 @@ class Handover:
     def resume(self, given: Mapping[str, Any] | str) -> Task:
         """The task that another session has saved; one that this session has is the same object."""
         saved = SavedTask.read(given, self._ledger.key())
-        revision = self._connection.agreed().era.revision
+        revision = self._connection.rpc.era.revision
         saved.check_server(self._server, self._connection.transport, revision)
         held = self._held.get(saved.digest)
         if held is not None:

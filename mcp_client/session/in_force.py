@@ -69,7 +69,7 @@ def was_out_of_date(error: McpError, connection: Connection, tools: Catalog) -> 
     which will be fetched (2026-07-28 ``basic/transports/streamable-http``).
     """
     if isinstance(error, ServerError):
-        if error.code != HEADER_MISMATCH or not connection.agreed().mirrors:
+        if error.code != HEADER_MISMATCH or not connection.rpc.mirrors:
             return False
         tools.mark_outdated()
         return True

@@ -95,7 +95,7 @@ class Session(LibraryOfSession, SkillsOfSession):
 
     def __repr__(self) -> str:
         connection = self._connection
-        state = "closed" if connection.closed else "open" if connection.rpc else "not open"
+        state = "closed" if connection.closed else "open" if connection.latest else "not open"
         return f"<Session {self.name!r}, {state}>"
 
     # --------------------------------------------------------------- what it is
@@ -113,28 +113,28 @@ class Session(LibraryOfSession, SkillsOfSession):
     @property
     def server_info(self) -> Implementation | None:
         """Name and version by the server's own word, or None: for display, never for a decision."""
-        info = self._connection.agreed().era.server.info
+        info = self._connection.rpc.era.server.info
         return None if info is None else info.of_origin(self._connection.transport.origin)
 
     @property
     def protocol_version(self) -> str:
         """The revision agreed on."""
-        return self._connection.agreed().era.revision
+        return self._connection.rpc.era.revision
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
         """What the server says it can do, as it came."""
-        return self._connection.agreed().era.server.capabilities
+        return self._connection.rpc.era.server.capabilities
 
     @property
     def extensions(self) -> Mapping[str, Mapping[str, Any]]:
         """The extensions that the server declares, with their settings; immutable."""
-        return declared_extensions(self._connection.agreed().era.server.capabilities)
+        return declared_extensions(self._connection.rpc.era.server.capabilities)
 
     @property
     def instructions(self) -> str | None:
         """The server's advice for a model: untrusted text."""
-        return self._connection.agreed().era.server.instructions
+        return self._connection.rpc.era.server.instructions
 
     @property
     def decisions(self) -> Decisions:
@@ -156,12 +156,12 @@ class Session(LibraryOfSession, SkillsOfSession):
         that cannot be fetched again is returned as it was last, and its first finding says so;
         with ``refresh=True``, that raises.
         """
-        await self._connection.live()
+        await self._connection.ensure_connected()
         return await self._catalog.tools(refresh=refresh)
 
     async def get_tool(self, name: str) -> Tool:
         """The tool ``name``. Raises ``UnknownTool``, which lists the names there are."""
-        await self._connection.live()
+        await self._connection.ensure_connected()
         return await self._catalog.find(name)
 
     async def search_tools(self, query: str, *, limit: int = 8) -> list[Tool]:
@@ -182,8 +182,8 @@ class Session(LibraryOfSession, SkillsOfSession):
         """
         from ..catalog.watch import ListWatch, tools_compared
 
-        self._connection.agreed()
-        return ListWatch(self._catalog, self._connection.live, tools_compared)
+        _ = self._connection.rpc  # raises where the session is not open
+        return ListWatch(self._catalog, self._connection.ensure_connected, tools_compared)
 
     async def call_tool(
         self,
@@ -294,7 +294,7 @@ class Session(LibraryOfSession, SkillsOfSession):
     ) -> LibraryRead | None:
         check_read_options(options)
         context = options.get("context")
-        audit, rpc = self._setup.audit, self._connection.rpc
+        audit, rpc = self._setup.audit, self._connection.latest
         if audit is None or rpc is None:
             return None
         id, revision = self._caller._new_id(), rpc.era.revision
@@ -334,7 +334,7 @@ class Session(LibraryOfSession, SkillsOfSession):
         level goes with every request from here on, and nothing is sent now
         (``server/utilities/logging``, deprecated there). Lines below it are dropped either way.
         """
-        await self._incoming.set_log_level(self._connection.live, level)
+        await self._incoming.set_log_level(self._connection.ensure_connected, level)
 
     async def roots_changed(self) -> None:
         """Tell the server that ``Handlers(roots=)`` would answer otherwise now.
@@ -342,7 +342,7 @@ class Session(LibraryOfSession, SkillsOfSession):
         Only servers of the handshake era hear of it (2025-11-25 ``client/roots``); in the
         stateless era a server asks whenever it wants to know, and nothing is sent.
         """
-        rpc = await self._connection.live()
+        rpc = await self._connection.ensure_connected()
         roots = self._setup.client.capabilities.get("roots")
         if rpc.era.server_may_ask and isinstance(roots, dict) and roots.get("listChanged"):
             await rpc.notify("notifications/roots/list_changed")
@@ -364,7 +364,7 @@ class Session(LibraryOfSession, SkillsOfSession):
 
         The stateless era has no ping; there ``server/discover`` is asked instead.
         """
-        rpc = await self._connection.live()
+        rpc = await self._connection.ensure_connected()
         await rpc.request(rpc.sign_of_life, {}, self._timeouts.for_call(timeout), REPEATABLE)
 
     async def aclose(self) -> None:
@@ -374,7 +374,7 @@ class Session(LibraryOfSession, SkillsOfSession):
         self._connection.closed = True
         self._setup.gate.close()
         self.decisions.revoke_all()
-        if self._connection.rpc is not None:
+        if self._connection.latest is not None:
             self._subscriptions.close()
         if "_handover" in vars(self):
             await self._handover.tasks.aclose()
@@ -400,8 +400,8 @@ class Session(LibraryOfSession, SkillsOfSession):
 
     def _fresh_tools(self) -> ToolList | None:
         """What ``list_tools`` would return without waiting; None where it would have to wait."""
-        rpc, tools = self._connection.rpc, self._catalog.known
-        if tools is None or rpc is None or not self._connection.stands(rpc):
+        rpc, tools = self._connection.latest, self._catalog.known
+        if tools is None or rpc is None or not self._connection.is_current(rpc):
             return None
         if not self._catalog.fresh:
             return None
@@ -442,7 +442,7 @@ class Session(LibraryOfSession, SkillsOfSession):
         self._incoming.start(self._subscriptions)
         try:
             await self._connection.open()
-            await self._incoming.ask_for_logs(self._connection.agreed())
+            await self._incoming.ask_for_logs(self._connection.rpc)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self.aclose()

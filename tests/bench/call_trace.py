@@ -118,7 +118,11 @@ async def _model() -> AsyncIterator[Operation]:
     block = {"type": "tool_use", "id": "1", "name": "s__echo", "input": {"text": "a"}}
     async with Host({"s": _COMMAND}, approval=allow_all) as host:
         kit = anthropic.toolset(await host.list_tools())
-        yield partial(kit.run, host, {"role": "assistant", "content": [block]})
+
+        async def run() -> object:
+            return await kit.run(host, {"role": "assistant", "content": [block]})
+
+        yield run
 
 
 @asynccontextmanager

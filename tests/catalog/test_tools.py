@@ -319,9 +319,9 @@ async def test_a_call_lists_the_tools_again_once_the_time_that_came_with_them_is
         await server.catalog.find("a")
     assert len(server.asked) == 2
     server.clock += 0.9
-    assert server.catalog.at_hand("a") is not None
+    assert server.catalog.usable("a") is not None
     server.clock += 0.1
-    assert server.catalog.at_hand("a") is None
+    assert server.catalog.usable("a") is None
     for _ in range(2):
         await server.catalog.find("a")
     assert len(server.asked) == 4

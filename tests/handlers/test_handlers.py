@@ -561,7 +561,7 @@ async def test_the_clocks_of_calls_under_way_are_paused_while_a_handler_runs() -
     runs_on: list[bool] = []
 
     def in_half_an_hour() -> set[bool]:
-        wire = sessions[0]._connection.agreed()
+        wire = sessions[0]._connection.rpc
         later = wire.now() + 1_800
         return {clock.until(later) > later for clock in wire.clocks}
 
