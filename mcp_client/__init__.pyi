@@ -38,10 +38,10 @@ from .auth import Token as Token
 from .auth import TokenStore as TokenStore
 from .auth import WorkloadIdentity as WorkloadIdentity
 from .catalog.finding import Finding as Finding
+from .catalog.library import PromptResult as PromptResult
+from .catalog.library import ResourceResult as ResourceResult
 from .catalog.listed import Rejected as Rejected
 from .catalog.pins import Pins as Pins
-from .catalog.prompts import PromptResult as PromptResult
-from .catalog.resources import ResourceResult as ResourceResult
 from .catalog.result import ToolResult as ToolResult
 from .catalog.tool import Tool as Tool
 from .catalog.tool import ToolList as ToolList

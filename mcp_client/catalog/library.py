@@ -1,32 +1,131 @@
 """The resources and prompts of one session: listed, read, completed, and watched.
 
-Made when the first of these is used: most sessions only call tools.
+2026-07-28 ``server/resources``, ``server/prompts`` and ``server/utilities/completion``. No URI is
+fetched from the network here: whatever its scheme, ``https`` included, it is read by asking the
+server for it with ``resources/read``. Results are not cached; their ``ttlMs`` is for the host to
+use. All this is loaded when the first of it is used: most sessions only call tools.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..connection.call_options import ReadOptions, object_of
 from ..connection.rpc import Traffic
+from ..errors import InvalidArguments, NotFound, ProtocolViolation, ServerError
 from ..protocol import notifications as topics
 from ..protocol.content import ResourceLink
-from ..protocol.prompts import Completion, Prompt
-from ..protocol.resources import Resource, ResourceTemplate, ResourceUpdate
+from ..protocol.metadata import brief
+from ..protocol.prompts import Completion, Prompt, PromptMessage
+from ..protocol.resources import (
+    Resource,
+    ResourceContents,
+    ResourceTemplate,
+    ResourceUpdate,
+    usable_uri,
+)
 from ..runtime.limits import Timeouts
+from ..runtime.safe_text import safe_text
 from ..runtime.watch import Watch
-from .listed import Listed
-from .paged_list import ListSource, PagedEntries
-from .prompts import PromptResult, complete, get, prompt_list
+from .listed import Listed, Rejected
+from .paged_list import Kind, ListSource, PagedEntries
 from .reading import FetchResult, ReadRequests
-from .resources import ResourceResult, linked, read, resource_list, template_list, uri_of
 from .subscriptions import Subscriptions
 from .watch import ListChanges, ListWatch, ResourceWatch, compared_by
 
-__all__ = ["Library"]
+__all__ = ["Library", "PromptResult", "ResourceResult", "read_resource", "uri_of"]
 
 T = TypeVar("T")
+
+_RESOURCES = Kind("resources/list", "resources", "resources", lambda one: one.uri, "entries")
+_TEMPLATES = Kind(
+    "resources/templates/list",
+    "resourceTemplates",
+    "resource templates",
+    lambda one: one.uri_template,
+    "entries",
+)
+_PROMPTS = Kind("prompts/list", "prompts", "prompts", lambda one: one.name, "entries")
+_NOT_FOUND_CODES = frozenset({-32002, -32602})
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceResult:
+    """The contents of a resource: usually one piece; for a folder, any number."""
+
+    contents: tuple[ResourceContents, ...]
+    server: str
+    uri: str
+    """The URI that was read."""
+    rejected: tuple[Rejected, ...] = ()
+    """Invalid pieces, each with its reason; ``raw`` has them as they came."""
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """The result as it came, ``ttlMs`` and ``cacheScope`` included."""
+
+    @classmethod
+    def from_wire(cls, result: dict[str, Any], server: str, uri: str) -> ResourceResult:
+        """Raises ``ValueError`` where the result is not what the specification says."""
+        found = result.get("contents")
+        if type(found) is not list:
+            raise ValueError("contents is not an array")
+        contents, rejected = [], []
+        for piece in found:
+            try:
+                contents.append(ResourceContents.from_wire(piece))
+            except ValueError as error:
+                name = piece.get("uri") if type(piece) is dict else ""
+                shown = safe_text(name, 128) if type(name) is str else ""
+                rejected.append(Rejected(shown, str(error)))
+        return cls(tuple(contents), server, uri, tuple(rejected), result)
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The server's ``_meta``; empty without one."""
+        meta = self.raw.get("_meta")
+        return meta if isinstance(meta, dict) else {}
+
+    def __repr__(self) -> str:
+        left_out = f", {len(self.rejected)} rejected" if self.rejected else ""
+        return f"<ResourceResult of {safe_text(self.uri, 200)}: {brief(self.contents)}{left_out}>"
+
+    @property
+    def text(self) -> str:
+        """All of it as text for a model: the text itself of one piece, and of several each below a
+        line that names it. What is not text is named in brackets, never omitted."""
+        if len(self.contents) == 1 and not self.rejected and self.contents[0].text is not None:
+            return self.contents[0].text
+        left_out = [f"[left out: {one.name or 'a piece'}, {one.reason}]" for one in self.rejected]
+        return "\n".join([*map(str, self.contents), *left_out])
+
+
+@dataclass(frozen=True, slots=True)
+class PromptResult:
+    """A prompt with its arguments filled in: messages for a model."""
+
+    messages: tuple[PromptMessage, ...]
+    description: str | None
+    server: str
+    prompt: str
+    """The name of the prompt."""
+    raw: Mapping[str, Any] = field(repr=False, compare=False)
+    """The result as it came."""
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The server's ``_meta``; empty without one."""
+        meta = self.raw.get("_meta")
+        return meta if isinstance(meta, dict) else {}
+
+    def __repr__(self) -> str:
+        return f"<PromptResult of {safe_text(self.prompt, 64)}: {brief(self.messages)}>"
+
+    @property
+    def links(self) -> tuple[ResourceLink, ...]:
+        """The resource links in it, in order: ``Session.follow`` reads one."""
+        contents = (message.content for message in self.messages)
+        return tuple(content for content in contents if isinstance(content, ResourceLink))
 
 
 class Library:
@@ -41,52 +140,53 @@ class Library:
     ) -> None:
         """``origin`` marks the links in this session's results."""
         self._requests = requests
+        self._server = requests.server
         self._subscriptions = subscriptions
         self._origin = origin
-        resources = subscriptions.add(topics.RESOURCES)
-        self._resources = resource_list(source, resources)
-        self._templates = template_list(source, resources)
-        self._prompts = prompt_list(source, subscriptions.add(topics.PROMPTS))
+        resources, prompts = subscriptions.add(topics.RESOURCES), subscriptions.add(topics.PROMPTS)
+        self.resources = PagedEntries(_RESOURCES, Resource.from_wire, source, resources)
+        self.templates = PagedEntries(_TEMPLATES, ResourceTemplate.from_wire, source, resources)
+        self.prompts = PagedEntries(_PROMPTS, Prompt.from_wire, source, prompts)
 
-    # --------------------------------------------------------------- resources
+    async def all(self, feature: str, listing: PagedEntries[T], refresh: bool) -> Listed[T]:
+        """A complete list. Raises ``NotSent`` where the server does not declare ``feature``."""
+        await self._requests.connection.ensure_connected()
+        self._requests.require(feature)
+        return await listing.all(refresh=refresh)
 
-    async def list_resources(self, refresh: bool) -> Listed[Resource]:
-        return await self._all("resources", self._resources, refresh)
-
-    async def list_resource_templates(self, refresh: bool) -> Listed[ResourceTemplate]:
-        return await self._all("resources", self._templates, refresh)
-
-    def resource_changes(self) -> Watch[ListChanges[Resource]]:
-        return self._changes("resources", self._resources)
+    def changes(self, feature: str, listing: PagedEntries[T]) -> Watch[ListChanges[T]]:
+        self._requests.require(feature)
+        live = self._requests.connection.ensure_connected
+        return ListWatch(listing, live, compared_by(listing.kind.key))
 
     async def read_resource(
-        self,
-        uri: str,
-        options: ReadOptions,
-        traffic: Traffic | None = None,
+        self, uri: str, options: ReadOptions, traffic: Traffic | None = None
     ) -> ResourceResult:
         self._requests.require("resources")
-        uri = uri_of(uri)
-        return await read(self._reader(options, traffic), self._requests.server, uri)
+        return await read_resource(self._reader(options, traffic), self._server, uri_of(uri))
 
-    def linked(self, link: ResourceLink) -> str:
-        """The URI of a link of this session. Raises ``InvalidArguments``."""
-        return linked(link, self._requests.server, self._origin)
+    def linked(self, link: object) -> str:
+        """The URI of a link from a result of this session. Raises ``InvalidArguments``."""
+        if not isinstance(link, ResourceLink):
+            raise InvalidArguments(
+                f"follow takes a ResourceLink of a result, and not a {type(link).__name__}; "
+                "read_resource reads a uri of your own"
+            )
+        if link._origin != self._origin:
+            whose = (
+                f"another session, with {link.server!r}" if link._origin else "no session's result"
+            )
+            raise InvalidArguments(
+                f"the link is from {whose}: follow it on the session whose result it is from",
+                server=self._server,
+            )
+        return uri_of(link.uri)
 
     def subscribe_resource(self, uri: str) -> Watch[ResourceUpdate]:
         self._requests.require("resources", "subscribe")
         live = self._requests.connection.ensure_connected
-        return ResourceWatch(
-            self._subscriptions, uri_of(uri), self._requests.context.limits.watched, live
-        )
-
-    # ----------------------------------------------------------------- prompts
-
-    async def list_prompts(self, refresh: bool) -> Listed[Prompt]:
-        return await self._all("prompts", self._prompts, refresh)
-
-    def prompt_changes(self) -> Watch[ListChanges[Prompt]]:
-        return self._changes("prompts", self._prompts)
+        limit = self._requests.context.limits.watched
+        return ResourceWatch(self._subscriptions, uri_of(uri), limit, live)
 
     async def get_prompt(
         self,
@@ -96,8 +196,21 @@ class Library:
         traffic: Traffic | None = None,
     ) -> PromptResult:
         self._requests.require("prompts")
-        reader, server = self._reader(options, traffic), self._requests.server
-        return await get(reader, server, self._origin, name, arguments)
+        if not isinstance(name, str) or not name:
+            raise InvalidArguments("the prompt's name is not a string, or empty")
+        fields: dict[str, Any] = {"name": name}
+        if arguments is not None:
+            fields["arguments"] = _texts(arguments)
+        result = await self._reader(options, traffic)("prompts/get", fields)
+        messages, server = result.get("messages"), self._server
+        try:
+            if type(messages) is not list:
+                raise ValueError("messages is not an array")
+            found = tuple(PromptMessage.from_wire(one, server, self._origin) for one in messages)
+        except ValueError as error:
+            raise _invalid("prompt", error, result, server) from None
+        about = result.get("description")
+        return PromptResult(found, about if isinstance(about, str) else None, server, name, result)
 
     async def complete(
         self,
@@ -106,28 +219,101 @@ class Library:
         context: Mapping[str, str] | None,
         timeout: float | Timeouts | None,
     ) -> Completion:
-        requests = self._requests
-        requests.require("completions")
-        timeouts = requests.context.timeouts.for_call(timeout)
-
-        async def ask(method: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-            return await requests.ask(method, fields, timeouts)
-
-        return await complete(ask, requests.server, ref, argument, context)
-
-    # ----------------------------------------------------------------- private
+        self._requests.require("completions")
+        timeouts = self._requests.context.timeouts.for_call(timeout)
+        fields: dict[str, Any] = {"ref": _reference(ref), "argument": _argument(argument)}
+        if context is not None:
+            fields["context"] = {"arguments": _texts(context)}
+        result = await self._requests.ask("completion/complete", fields, timeouts)
+        try:
+            return Completion.from_wire(result)
+        except ValueError as error:
+            raise _invalid("completion", error, result, self._server) from None
 
     def _reader(self, options: ReadOptions, traffic: Traffic | None) -> FetchResult:
         meta = options.get("meta")
         plain = None if meta is None else object_of("meta", meta)[0]
         return self._requests.reader(options.get("timeout"), plain, traffic)
 
-    def _changes(self, feature: str, listing: PagedEntries[T]) -> Watch[ListChanges[T]]:
-        self._requests.require(feature)
-        live = self._requests.connection.ensure_connected
-        return ListWatch(listing, live, compared_by(listing.kind.key))
 
-    async def _all(self, feature: str, listing: PagedEntries[T], refresh: bool) -> Listed[T]:
-        await self._requests.connection.ensure_connected()
-        self._requests.require(feature)
-        return await listing.all(refresh=refresh)
+async def read_resource(ask: FetchResult, server: str, uri: str) -> ResourceResult:
+    """The contents of ``uri``. Raises ``NotFound`` where the server says that it has none."""
+    try:
+        result = await ask("resources/read", {"uri": uri})
+    except ServerError as error:
+        if error.code in _NOT_FOUND_CODES:
+            raise _not_found(error, uri) from None
+        raise
+    try:
+        return ResourceResult.from_wire(result, server, uri)
+    except ValueError as error:
+        raise _invalid("resource", error, result, server) from None
+
+
+def _invalid(what: str, error: ValueError, result: Any, server: str) -> ProtocolViolation:
+    return ProtocolViolation(f"invalid {what} result: {error}", result=result, server=server)
+
+
+def uri_of(uri: object) -> str:
+    """``uri``, if it can be sent. Raises ``InvalidArguments``."""
+    if not isinstance(uri, str):
+        raise InvalidArguments(f"the uri is a {type(uri).__name__}: give a string")
+    reason = usable_uri(uri)
+    if reason is not None:
+        raise InvalidArguments(f"the uri {safe_text(uri, 80)!r} {reason}")
+    return uri
+
+
+def _not_found(error: ServerError, uri: str) -> ServerError:
+    """The same error, naming the resource that was not found.
+
+    -32002 has no other meaning; -32602 has, unless the error's data names the URI (2026-07-28).
+    """
+    if error.code != -32002 and not _is_about(error.data, uri):
+        return error
+    return NotFound(
+        f"the server has no resource {safe_text(uri, 200)!r}: {error.server_message} "
+        f"(code {error.code})",
+        code=error.code,
+        data=error.data,
+        server_message=error.server_message,
+        http_status=error.http_status,
+        body_excerpt=error.body_excerpt,
+        retry_after=error.retry_after,
+        server=error.server,
+    )
+
+
+def _is_about(data: Any, uri: str) -> bool:
+    return type(data) is dict and data.get("uri") == uri
+
+
+def _reference(ref: Prompt | ResourceTemplate | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(ref, Prompt):
+        return {"type": "ref/prompt", "name": ref.name}
+    if isinstance(ref, ResourceTemplate):
+        return {"type": "ref/resource", "uri": ref.uri_template}
+    if isinstance(ref, Mapping):
+        match dict(ref):
+            case {"type": "ref/prompt", "name": str()} | {"type": "ref/resource", "uri": str()}:
+                return dict(ref)
+    raise InvalidArguments(
+        "give a Prompt, a ResourceTemplate, or a reference such as "
+        "{'type': 'ref/prompt', 'name': ...} or {'type': 'ref/resource', 'uri': ...}"
+    )
+
+
+def _argument(argument: Mapping[str, str]) -> dict[str, str]:
+    found = _texts(argument)
+    if set(found) != {"name", "value"}:
+        raise InvalidArguments("argument: give {'name': ..., 'value': the text typed so far}")
+    return found
+
+
+def _texts(values: Mapping[str, str]) -> dict[str, str]:
+    if not isinstance(values, Mapping):
+        raise InvalidArguments(f"the arguments are a {type(values).__name__}: give a dict")
+    for name, value in values.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidArguments(f"{str(name)[:80]!r}: names and values must be strings")
+    return dict(values)

@@ -381,14 +381,15 @@ class _SameName(ValueError):
 class PagedEntries(PagedCache[Listed[T]]):
     """A list whose entries do not depend on each other: resources, their templates, prompts.
 
-    ``read`` makes an entry, or raises ``ValueError`` with what is wrong with it. Where two
-    have the same key the first one counts: between two pages a list may move.
+    ``read`` makes an entry, of a server of this name and origin, or raises ``ValueError`` with what
+    is wrong with it. Where two have the same key the first one counts: between two pages a list may
+    move.
     """
 
     def __init__(
         self,
         kind: Kind,
-        read: Callable[[Any, str], T],
+        read: Callable[[Any, str, Origin | None], T],
         source: ListSource,
         subscription: ListSubscription,
     ) -> None:
@@ -404,7 +405,7 @@ class PagedEntries(PagedCache[Listed[T]]):
             if number % _AT_ONCE == _AT_ONCE - 1:
                 await checkpoint()  # a long list takes its time: let others run, and stop
             try:
-                read = self._read(entry, self._server)
+                read = self._read(entry, self._server, self._source.origin())
                 key = self.kind.key(read)
                 if key in entries:
                     raise _SameName("another came before it that goes by the same name")

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, TypeAlias
 
 from ..catalog.finding import Finding
-from ..catalog.resources import ResourceResult
+from ..catalog.library import ResourceResult
 from ..catalog.skill_file import SkillFile
 from ..connection.rpc import Traffic
 from ..errors import InvalidArguments, ProtocolViolation, SkillError

@@ -29,16 +29,17 @@ from ..approval.questions import in_thread, write_down
 from ..approval.skill_request import SKILL_FINDING
 from ..catalog.finding import Finding
 from ..catalog.inspection import text_findings
+from ..catalog.library import ResourceResult, read_resource, uri_of
 from ..catalog.listed import Listed
 from ..catalog.paged_list import Kind, ListSource, PagedEntries
 from ..catalog.reading import ReadRequests
-from ..catalog.resources import ResourceResult, read, uri_of
 from ..catalog.skill_pins import SkillPins
 from ..catalog.subscriptions import Subscriptions
 from ..connection.call_options import check_context
 from ..connection.rpc import Traffic
 from ..errors import InvalidArguments, NotSent, ServerError, SkillError
 from ..protocol.additions import declared_extensions
+from ..protocol.icons import Origin
 from ..protocol.notifications import Topic
 from ..runtime.limits import Timeouts
 from ..runtime.safe_text import safe_text
@@ -92,7 +93,7 @@ class Skills:
         self._numbers = itertools.count(1)
         self._limits = requests.context.limits
         source = replace(source, offers=lambda feature: True)
-        self._list = _SkillList(_KIND, SkillEntry.from_wire, source, subscriptions.add(_NO_NOTICES))
+        self._list = _SkillList(_KIND, _entry, source, subscriptions.add(_NO_NOTICES))
 
     async def list_skills(self, refresh: bool) -> Listed[SkillEntry]:
         await self._require()
@@ -246,7 +247,11 @@ class Skills:
         self, uri: str, timeout: float | Timeouts | None, traffic: Traffic | None
     ) -> ResourceResult:
         reader = self._requests.reader(timeout, None, traffic)
-        return await read(reader, self._requests.server, uri)
+        return await read_resource(reader, self._requests.server, uri)
+
+
+def _entry(entry: Any, server: str, origin: Origin | None) -> SkillEntry:
+    return SkillEntry.from_wire(entry, server)
 
 
 class _SkillList(PagedEntries[SkillEntry]):

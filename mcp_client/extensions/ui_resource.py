@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..catalog.finding import Finding
-from ..catalog.resources import ResourceResult
+from ..catalog.library import ResourceResult
 from ..errors import ProtocolViolation
 from ..protocol.canonical_json import canonical, sha256
 from ..protocol.content_policy import allow_of, host_of, policy_of

@@ -11,9 +11,8 @@ from ..extensions.extension import SKILLS
 from ..runtime.limits import Timeouts
 
 if TYPE_CHECKING:
+    from ..catalog.library import PromptResult, ResourceResult
     from ..catalog.listed import Listed
-    from ..catalog.prompts import PromptResult
-    from ..catalog.resources import ResourceResult
     from ..extensions.skill import Skill
     from ..extensions.skill_entry import SkillEntry
     from ..protocol.prompts import Prompt

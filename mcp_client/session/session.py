@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Coroutine, Hashable, Mapping
 from contextlib import AsyncExitStack
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import anyio
 
@@ -33,9 +33,8 @@ from ..transports.base import Transport
 from ..validation.worker_pool import WorkerPool
 from .call import Caller
 from .incoming import Incoming
-from .library_of_session import LibraryOfSession
+from .library import LibraryOfSession
 from .setup import Setup
-from .skills_of_session import SkillsOfSession
 
 if TYPE_CHECKING:
     from ..audit.library_read import LibraryRead
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["Session"]
 
 
-class Session(LibraryOfSession, SkillsOfSession):
+class Session(LibraryOfSession):
     """A connection to one server. Made by ``connect``.
 
     Its methods may be called from any number of tasks at once, and any task may close it. If the
@@ -62,8 +61,7 @@ class Session(LibraryOfSession, SkillsOfSession):
     """
 
     def __init__(self, transport: Transport, setup: Setup) -> None:
-        LibraryOfSession.__init__(self, self._new_library, self._new_read, setup.secrets)
-        SkillsOfSession.__init__(self, self._new_skills)
+        self._secrets = setup.secrets
         self.name = setup.name
         """What the host calls the server."""
         self._context = SessionContext(
@@ -284,13 +282,18 @@ class Session(LibraryOfSession, SkillsOfSession):
             connection, tools, caller, self._dispatcher, setup=self._setup, context=self._context
         )
 
-    def _new_library(self) -> Library:
+    @cached_property
+    def _library(self) -> Library:
         from ..catalog.library import Library
 
         return Library(self._reads, self._source, self._subscriptions, self._origin)
 
     def _new_read(
-        self, kind: Any, name: str, arguments: Any, options: ReadOptions
+        self,
+        kind: Literal["resource", "prompt"],
+        name: str,
+        arguments: Mapping[str, str] | None,
+        options: ReadOptions,
     ) -> LibraryRead | None:
         check_read_options(options)
         context = options.get("context")
@@ -308,7 +311,8 @@ class Session(LibraryOfSession, SkillsOfSession):
         if audit is not None:
             await audit.entry(self._caller._new_id(), name, arguments, context).failed(error)
 
-    def _new_skills(self) -> Skills:
+    @cached_property
+    def _skills(self) -> Skills:
         from ..extensions.skills import Skills
 
         setup = self._setup

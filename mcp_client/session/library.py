@@ -1,10 +1,10 @@
-"""What a session offers besides tools: resources, prompts and completion."""
+"""What a session offers besides tools: resources, prompts, completion and skills."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
 from ..connection.call_options import ReadOptions
 from ..connection.rpc import Traffic
@@ -14,11 +14,12 @@ from ..runtime.session_context import KnownSecrets
 
 if TYPE_CHECKING:
     from ..audit.library_read import LibraryRead
-    from ..catalog.library import Library
+    from ..catalog.library import Library, PromptResult, ResourceResult
     from ..catalog.listed import Listed
-    from ..catalog.prompts import PromptResult
-    from ..catalog.resources import ResourceResult
     from ..catalog.watch import ListChanges
+    from ..extensions.skill import Skill
+    from ..extensions.skill_entry import SkillEntry
+    from ..extensions.skills import Skills
     from ..protocol.content import ResourceLink
     from ..protocol.prompts import Completion, Prompt
     from ..protocol.resources import Resource, ResourceTemplate, ResourceUpdate
@@ -29,24 +30,28 @@ __all__ = ["LibraryOfSession"]
 T = TypeVar("T")
 
 
-class LibraryOfSession:
+class LibraryOfSession(ABC):
     """The part of ``Session`` that reads."""
 
-    def __init__(
-        self,
-        make_library: Callable[[], Library],
-        new_read: Callable[..., LibraryRead | None],
-        secrets: KnownSecrets,
-    ) -> None:
-        """``make_library`` is called with the first use: most sessions only call tools.
-        ``new_read`` makes the entry of one read, where there is an audit."""
-        self._make_library = make_library
-        self._new_read = new_read
-        self._given_secrets = secrets
+    @property
+    @abstractmethod
+    def _library(self) -> Library: ...
 
-    @cached_property
-    def _library(self) -> Library:
-        return self._make_library()
+    @property
+    @abstractmethod
+    def _skills(self) -> Skills: ...
+
+    @abstractmethod
+    def _new_read(
+        self,
+        kind: Literal["resource", "prompt"],
+        name: str,
+        arguments: Mapping[str, str] | None,
+        options: ReadOptions,
+    ) -> LibraryRead | None:
+        """The audit's entry of one read, where there is an audit."""
+
+    _secrets: KnownSecrets
 
     async def list_resources(self, *, refresh: bool = False) -> Listed[Resource]:
         """Every resource the server lists, cached and refreshed as in ``list_tools``.
@@ -54,15 +59,15 @@ class LibraryOfSession:
         Raises ``NotSent`` where the server does not declare resources; the same holds for
         templates, prompts and completion (see ``capabilities``).
         """
-        return await self._library.list_resources(refresh)
+        return await self._library.all("resources", self._library.resources, refresh)
 
     async def list_resource_templates(self, *, refresh: bool = False) -> Listed[ResourceTemplate]:
         """Every resource template; ``read_resource(template.expand(name=...))`` reads one."""
-        return await self._library.list_resource_templates(refresh)
+        return await self._library.all("resources", self._library.templates, refresh)
 
     def resource_changes(self) -> Watch[ListChanges[Resource]]:
         """Which resources are added to the list, removed and changed from now on."""
-        return self._library.resource_changes()
+        return self._library.changes("resources", self._library.resources)
 
     async def read_resource(
         self,
@@ -104,11 +109,11 @@ class LibraryOfSession:
 
     async def list_prompts(self, *, refresh: bool = False) -> Listed[Prompt]:
         """Every prompt the server lists, cached and refreshed as in ``list_tools``."""
-        return await self._library.list_prompts(refresh)
+        return await self._library.all("prompts", self._library.prompts, refresh)
 
     def prompt_changes(self) -> Watch[ListChanges[Prompt]]:
         """Which prompts are added to the list, removed and changed from now on."""
-        return self._library.prompt_changes()
+        return self._library.changes("prompts", self._library.prompts)
 
     async def get_prompt(
         self,
@@ -143,6 +148,33 @@ class LibraryOfSession:
         """
         return await self._library.complete(ref, argument, context, timeout)
 
+    async def list_skills(self, *, refresh: bool = False) -> Listed[SkillEntry]:
+        """Every skill the server lists, cached and refreshed as in ``list_tools``. Nothing of a
+        skill is read; a server may have skills that it does not list.
+
+        Raises ``NotSent`` where the server does not declare ``io.modelcontextprotocol/skills``.
+        """
+        return await self._skills.list_skills(refresh)
+
+    async def load_skill(
+        self,
+        skill: str | SkillEntry,
+        *,
+        timeout: float | Timeouts | None = None,
+        context: Hashable = None,
+    ) -> Skill:
+        """Load a skill, by the URI of its SKILL.md or an entry of ``list_skills``, if the approval
+        hook allows it: it is asked with a ``SkillRequest``.
+
+        Its SKILL.md is read and verified; other files are when they are asked for, ``Skill.read``.
+        ``timeout`` bounds each request, ``context`` is as for ``call_tool``.
+
+        Raises ``CallDenied`` where it was not approved, ``SkillError`` where what the server sends
+        is not what it announced, ``NotSent`` as ``list_skills``, and what ``read_resource``
+        raises; a ``ServerError`` with code -32602 means that the server does not have the skill.
+        """
+        return await self._skills.load_skill(skill, timeout, context)
+
     async def _recorded(
         self, entry: LibraryRead | None, read: Callable[[Traffic | None], Awaitable[T]]
     ) -> T:
@@ -153,7 +185,7 @@ class LibraryOfSession:
             found = await read(None if entry is None else entry.traffic)
         except BaseException as error:
             if isinstance(error, McpError):
-                self._given_secrets.hide(error)
+                self._secrets.hide(error)
             if entry is not None:
                 await entry.failed(error)
             raise
