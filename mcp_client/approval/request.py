@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from ..catalog.call_context import CallOrigin, context_from_json, context_text, is_storable
 from ..catalog.finding import Finding
@@ -37,6 +39,7 @@ _CLASSES = {
     "start": ("start_request", "StartRequest"),
     "sampling": ("sampling_request", "SamplingRequest"),
 }
+T = TypeVar("T")
 _OF_CALLS = frozenset({"tool", "arguments", "arguments_json", "meta_json"})
 
 
@@ -108,6 +111,12 @@ class ApprovalRequest:
     """The same in two or three words: "Run it?"."""
     can_edit: ClassVar[bool] = False
     """Whether it has arguments, which a yes may replace."""
+    covers_once: ClassVar[str]
+    """What a yes that is not remembered covers, as a sentence."""
+    _members: ClassVar[Mapping[str, Callable[[Any], Any]]]
+    """What ``to_json`` has of this kind alone, by the names of fields, and what reads each."""
+    _identity: Callable[[], str | None] | None
+    """Gives what the server is; None where that cannot be told."""
 
     if TYPE_CHECKING:
 
@@ -127,9 +136,12 @@ class ApprovalRequest:
         def origin(self) -> CallOrigin: ...
         @property
         def arguments_json(self) -> str: ...
+        @property
+        def edited(self) -> bool: ...
 
     else:  # a type checker reports these by itself
         context = None
+        edited = False
         origin = "host"
 
         def __getattr__(self, name: str) -> Any:
@@ -184,7 +196,7 @@ class ApprovalRequest:
 
     def refusal(self, message: str, **fields: Any) -> McpError:
         """What is raised where the answer was not yes; ``fields`` are those of ``CallDenied``."""
-        return CallDenied(message, **fields, server=self.server)
+        return CallDenied(f"{self._not_done}{message}", **fields, server=self.server)
 
     def with_arguments(self, arguments: Any) -> Any:
         """The same call with other arguments. Raises ``TypeError`` for what is not a call, and for
@@ -203,7 +215,9 @@ class ApprovalRequest:
 
     def coverage(self, remember: Remember | None) -> str:
         """What a yes that goes so far would cover, as sentences. Names in it are not made safe."""
-        raise NotImplementedError
+        if remember is None or remember.scope == "call":
+            return self.covers_once
+        return self._covers(remember, until(remember))
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain JSON, which ``from_json`` takes. Raises ``ConfigError`` for a context
@@ -224,7 +238,7 @@ class ApprovalRequest:
             "context": self.context,
             "origin": self.origin,
             "identity": self._server_is(),
-            **self._members(),
+            **self._own_members(),
         }
 
     @staticmethod
@@ -232,9 +246,8 @@ class ApprovalRequest:
         """Raises ``ValueError`` for anything that ``to_json`` did not give."""
         try:
             module, name = _CLASSES[value["kind"]]
-            kind: type[ApprovalRequest] = getattr(import_module(f".{module}", __package__), name)
-            context = context_from_json(value["context"])
-            request = kind._from_members(value, {"context": context})
+            kind: Any = getattr(import_module(f".{module}", __package__), name)
+            request: ApprovalRequest = kind._made_of(kind._common_members(value), value)
         except (LookupError, TypeError, AttributeError, NotJson, ConfigError) as error:
             raise ValueError(f"it is not a request ({type(error).__name__})") from None
         if request.key != value.get("key"):
@@ -243,7 +256,7 @@ class ApprovalRequest:
 
     def _server_is(self) -> Any:
         """What the server is, besides its name; None where that cannot be told."""
-        return None
+        return None if self._identity is None else self._identity()
 
     def _asked_for(self) -> Any:
         """What ``key`` covers besides kind, server, context and origin, as JSON."""
@@ -253,13 +266,46 @@ class ApprovalRequest:
         """What a remembered yes to it is for. Here: the same subject, while the fingerprint is."""
         return KeptAs(self.subject, self.subject, self.fingerprint)
 
-    def _members(self) -> dict[str, Any]:
-        """What ``to_json`` has of this kind alone."""
+    def _covers(self, remember: Remember, until: str) -> str:
+        """``coverage`` of a yes that is remembered."""
         raise NotImplementedError
 
+    @property
+    def _not_done(self) -> str:
+        """The words before the reason in a refusal."""
+        return ""
+
+    @property
+    def _recorded(self) -> dict[str, Any]:
+        """What its record in the audit has of this kind alone."""
+        return {}
+
+    def _own_members(self) -> dict[str, Any]:
+        """What ``to_json`` has of this kind alone."""
+        return {name: as_json(getattr(self, name)) for name in self._members}
+
     @classmethod
-    def _from_members(cls, value: Any, common: dict[str, Any]) -> ApprovalRequest:
-        raise NotImplementedError
+    def _common_members(cls, value: Any) -> dict[str, Any]:
+        """Those that ``to_json`` has of every kind, as far as they are fields of this one."""
+        identity, context = value["identity"], context_from_json(value["context"])
+        members = {
+            "id": text(value["id"]),
+            "server": text(value["server"]),
+            "findings": tuple(map(Finding.from_json, value["findings"])),
+            "context": context,
+            "_identity": lambda: optional_text(identity),
+        }
+        names = cls.__dataclass_fields__  # type: ignore[attr-defined]  # each kind is a dataclass
+        return {name: members[name] for name in members if name in names}
+
+    @classmethod
+    def _made_of(cls, members: dict[str, Any], value: Any) -> ApprovalRequest:
+        """The request of these ``_common_members`` and of what else is in ``value``."""
+        return cls(**members, **cls._read_members(value))
+
+    @classmethod
+    def _read_members(cls, value: Any) -> dict[str, Any]:
+        return {name: read(value[name]) for name, read in cls._members.items()}
 
 
 def digest_of(value: Any) -> str:
@@ -271,7 +317,18 @@ def new_id(kind: RequestKind) -> str:
     return f"{kind}-{os.urandom(8).hex()}"
 
 
-# ---------------------------------------------------------------- reading JSON
+# ------------------------------------------------------------------ members as JSON
+
+
+def as_json(value: Any) -> Any:
+    """A member as plain JSON."""
+    if isinstance(value, Mapping):
+        return {name: as_json(one) for name, one in value.items()}
+    if isinstance(value, tuple):
+        return list(map(as_json, value))
+    if is_dataclass(value):
+        return [getattr(value, each.name) for each in fields(value)]
+    return str(value) if isinstance(value, os.PathLike) else value
 
 
 def text(value: Any) -> str:
@@ -291,15 +348,21 @@ def texts(value: Any) -> tuple[str, ...]:
     return tuple(map(text, value))
 
 
-def findings_from(value: Any) -> tuple[Finding, ...]:
-    return tuple(map(Finding.from_json, value["findings"]))
+def named(read: Callable[[Any], T]) -> Callable[[Any], Mapping[str, T]]:
+    """Reads an object, and each of its members with ``read``."""
+    return lambda value: MappingProxyType({text(name): read(one) for name, one in value.items()})
 
 
 # ---------------------------------------------------------------- making facts
 
 
-def finding_facts(findings: Sequence[Finding], label: str = "Note") -> tuple[Fact, ...]:
-    return tuple(Fact(label, str(finding), "finding") for finding in findings)
+def facts_of(*rows: tuple[str, str | None, str]) -> list[Fact]:
+    """Facts of label, text and kind, without those whose text is None."""
+    return [Fact(label, text, kind) for label, text, kind in rows if text is not None]
+
+
+def finding_facts(findings: Sequence[Finding]) -> list[Fact]:
+    return [Fact("Note", str(finding), "finding") for finding in findings]
 
 
 def until(remember: Remember) -> str:

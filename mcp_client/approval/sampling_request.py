@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..catalog.call_context import CallOrigin
 from ..catalog.finding import Finding
-from ..errors import McpError
 from ..protocol.canonical_json import plain
 from ..protocol.content import ContentBlock, content_block
 from ..runtime.frozen import frozen_dataclass
@@ -22,12 +21,9 @@ from .request import (
     Fact,
     RequestKind,
     digest_of,
+    facts_of,
     finding_facts,
-    findings_from,
     new_id,
-    optional_text,
-    text,
-    until,
 )
 from .tool_call import ToolCall
 
@@ -74,6 +70,7 @@ class SamplingRequest(ApprovalRequest):
         "A server wants your model to answer, and gets to see the answer. May the model be asked?"
     )
     prompt: ClassVar[str] = "Ask the model?"
+    covers_once: ClassVar[str] = "This request only."
 
     server: str
     messages: tuple[SamplingMessage, ...]
@@ -95,7 +92,6 @@ class SamplingRequest(ApprovalRequest):
     """What a person should know before answering; the first one says that this is sampling."""
     id: str = field(default_factory=lambda: new_id("sampling"), compare=False)
     _identity: Callable[[], str | None] | None = field(default=None, repr=False, compare=False)
-    """Gives what the server is; None where that cannot be told."""
 
     @classmethod
     def of(cls, params: Mapping[str, Any], server: str, **members: Any) -> SamplingRequest:
@@ -141,19 +137,18 @@ class SamplingRequest(ApprovalRequest):
         return "host" if self.call is None else self.call.origin
 
     def facts(self) -> tuple[Fact, ...]:
-        facts = [Fact("Server", self.server, "server")]
-        if self.call is not None:
-            facts.append(Fact("Tool called", self.call.tool.name, "call"))
-        facts.append(Fact("Model", self.subject, "subject"))
-        facts.append(Fact("Most tokens", f"{self.max_tokens:,}", "max_tokens"))
-        if self.tools:
-            names = [_of(str, tool.get("name")) or "?" for tool in self.tools]
-            facts.append(Fact("Tools", ", ".join(names), "tools"))
-        if self.include_context not in (None, "none"):
-            facts.append(Fact("With context", str(self.include_context), "include_context"))
+        names = ", ".join(_of(str, tool.get("name")) or "?" for tool in self.tools)
+        wanted = self.include_context
+        facts = facts_of(
+            ("Server", self.server, "server"),
+            ("Tool called", None if self.call is None else self.call.tool.name, "call"),
+            ("Model", self.subject, "subject"),
+            ("Most tokens", f"{self.max_tokens:,}", "max_tokens"),
+            ("Tools", names or None, "tools"),
+            ("With context", None if wanted == "none" else wanted, "include_context"),
+        )
         facts += finding_facts(self.findings)
-        if self.system_prompt is not None:
-            facts.append(Fact("System", self.system_prompt, "system_prompt"))
+        facts += facts_of(("System", self.system_prompt, "system_prompt"))
         for message in self.messages:
             said = "\n".join(map(str, message.content))
             facts.append(Fact(message.role.capitalize(), said, "message"))
@@ -164,17 +159,15 @@ class SamplingRequest(ApprovalRequest):
     def choices(self) -> tuple[Choice, ...]:
         return ("once", "session")
 
-    def refusal(self, message: str, **fields: Any) -> McpError:
-        text = f"the model is not asked: {message}"
-        return ApprovalRequest.refusal(self, text, **fields)
+    @property
+    def _not_done(self) -> str:
+        return "the model is not asked: "
 
-    def coverage(self, remember: Remember | None) -> str:
-        if remember is None or remember.scope == "call":
-            return "This request only."
+    def _covers(self, remember: Remember, until: str) -> str:
         whose = "" if self.context is None else " for the same context"
         return (
             f"Other prompts of {self.server}{whose} with the same system prompt, tools, model and "
-            f"limits, {until(remember)}."
+            f"limits, {until}."
         )
 
     @property
@@ -202,32 +195,18 @@ class SamplingRequest(ApprovalRequest):
         )
         return params
 
-    def _server_is(self) -> str | None:
-        return None if self._identity is None else self._identity()
-
     def _asked_for(self) -> Any:
         return [digest_of(self._params), None if self.call is None else self.call.key]
 
-    def _members(self) -> dict[str, Any]:
-        return {
-            "params": plain(self._params),
-            "call": None if self.call is None else self.call.to_json(),
-        }
+    def _own_members(self) -> dict[str, Any]:
+        return {"params": self._params, "call": None if self.call is None else self.call.to_json()}
 
     @classmethod
-    def _from_members(cls, value: Any, common: dict[str, Any]) -> SamplingRequest:
+    def _made_of(cls, members: dict[str, Any], value: Any) -> SamplingRequest:
         call = None if value["call"] is None else ApprovalRequest.from_json(value["call"])
-        if not isinstance(call, ToolCall | None):
+        if call is not None and call.kind != "call":
             raise ValueError("its call is not a tool call")
-        identity = optional_text(value["identity"])
-        return cls.of(
-            value["params"],
-            text(value["server"]),
-            call=call,
-            findings=findings_from(value),
-            id=text(value["id"]),
-            _identity=lambda: identity,
-        )
+        return cls.of(value["params"], members.pop("server"), call=call, **members)
 
 
 def _of(kind: Any, value: Any) -> Any:

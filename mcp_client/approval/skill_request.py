@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..catalog.finding import Finding
 from ..catalog.skill_file import SkillFile
 from ..catalog.skill_file import digest_of as files_digest
-from ..errors import McpError
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
 from .request import (
@@ -20,12 +19,10 @@ from .request import (
     Choice,
     Fact,
     RequestKind,
+    facts_of,
     finding_facts,
-    findings_from,
-    optional_text,
     text,
     texts,
-    until,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +38,13 @@ SKILL_FINDING = Finding(
 """The first finding of every request, so that no hook that allows what has no findings says yes."""
 
 
+def _files(value: Any) -> tuple[SkillFile, ...]:
+    return tuple(
+        SkillFile(text(uri), text(digest), int(size), text(path))
+        for uri, digest, size, path in value
+    )
+
+
 @frozen_dataclass
 class SkillRequest(ApprovalRequest):
     """A skill as it will be loaded, if that is approved. Nothing of it has been read yet.
@@ -52,6 +56,14 @@ class SkillRequest(ApprovalRequest):
     kind: ClassVar[RequestKind] = "skill"
     asks: ClassVar[str] = "May this skill be loaded? Its text will be instructions for the model."
     prompt: ClassVar[str] = "Load it?"
+    covers_once: ClassVar[str] = "This load only. Its other files are read when they are needed."
+    _members: ClassVar = {
+        "uri": text,
+        "name": text,
+        "description": text,
+        "files": _files,
+        "ignored": texts,
+    }
 
     id: str
     """The load's, as in the audit."""
@@ -77,8 +89,7 @@ class SkillRequest(ApprovalRequest):
     """What a person should know before answering; the first one says that this is a skill."""
     context: Hashable = None
     """The host's own word on whose load it is, from ``load_skill(context=...)``. Never sent."""
-    _identity: str | None = field(default=None, repr=False, compare=False)
-    """What the server is; None where that cannot be told."""
+    _identity: Callable[[], str | None] | None = field(default=None, repr=False, compare=False)
 
     @property
     def dynamic(self) -> bool:
@@ -100,21 +111,18 @@ class SkillRequest(ApprovalRequest):
         size = "dynamic: what the server sends cannot be verified"
         if self.size is not None:
             size = f"{count:,} file{'' if count == 1 else 's'}, {self.size:,} bytes"
-        facts = [
-            Fact("Server", self.server, "server"),
-            Fact("Skill", self.name, "name"),
-            Fact("URI", self.uri, "subject"),
-            Fact("It says", self.description, "description"),
-            Fact("Content", size, "size"),
-        ]
-        if self.ignored:
-            ignored = f"{', '.join(self.ignored)} (a yes does not grant these)"
-            facts.append(Fact("No effect", ignored, "ignored"))
+        ignored = f"{', '.join(self.ignored)} (a yes does not grant these)"
+        facts = facts_of(
+            ("Server", self.server, "server"),
+            ("Skill", self.name, "name"),
+            ("URI", self.uri, "subject"),
+            ("It says", self.description, "description"),
+            ("Content", size, "size"),
+            ("No effect", ignored if self.ignored else None, "ignored"),
+        )
         facts += [Fact("File", f"{one.size:,} bytes  {one.path}", "file") for one in self.files]
         facts += finding_facts(self.findings)
-        if self.digest is not None:
-            facts.append(Fact("Digest", self.digest, "fingerprint"))
-        return tuple(facts)
+        return (*facts, *facts_of(("Digest", self.digest, "fingerprint")))
 
     def choices(self) -> tuple[Choice, ...]:
         return ("once",) if self.dynamic else ("once", "session", "hour", "always")
@@ -124,54 +132,35 @@ class SkillRequest(ApprovalRequest):
             return "its content is dynamic"
         return ApprovalRequest.why_not_kept(self, remember)
 
-    def refusal(self, message: str, **fields: Any) -> McpError:
-        text = f"the skill {safe_text(self.uri, 200)!r} is not loaded: {message}"
-        return ApprovalRequest.refusal(self, text, **fields)
+    @property
+    def _not_done(self) -> str:
+        return f"the skill {safe_text(self.uri, 200)!r} is not loaded: "
+
+    @property
+    def _recorded(self) -> dict[str, Any]:
+        return {"files": None if self.dynamic else len(self.files), "bytes": self.size}
 
     @property
     def weight(self) -> int:
         return sum(len(file.uri) + len(file.path) for file in self.files)
 
-    def coverage(self, remember: Remember | None) -> str:
-        if remember is None or remember.scope == "call":
-            return "This load only. Its other files are read when they are needed."
+    def _covers(self, remember: Remember, until: str) -> str:
         whose = "" if self.context is None else " for the same context"
         return (
-            f"Loading {self.uri} from {self.server}{whose} with exactly these files, "
-            f"{until(remember)}. You are asked again if a file is changed, added or removed."
+            f"Loading {self.uri} from {self.server}{whose} with exactly these files, {until}. You "
+            "are asked again if a file is changed, added or removed."
         )
-
-    def _server_is(self) -> str | None:
-        return self._identity
 
     def _asked_for(self) -> Any:
         return [self.uri, self.digest]
 
-    def _members(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "description": self.description,
-            "files": [[one.uri, one.digest, one.size, one.path] for one in self.files],
-            "ignored": list(self.ignored),
-        }
-
     @classmethod
-    def _from_members(cls, value: Any, common: dict[str, Any]) -> SkillRequest:
-        files = tuple(
-            SkillFile(text(uri), text(digest), int(size), text(path))
-            for uri, digest, size, path in value["files"]
-        )
+    def _made_of(cls, members: dict[str, Any], value: Any) -> ApprovalRequest:
+        own = cls._read_members(value)
+        files = own["files"]
         return cls(
-            id=text(value["id"]),
-            server=text(value["server"]),
-            name=text(value["name"]),
-            description=text(value["description"]),
-            uri=text(value["subject"]),
-            files=files,
+            **members,
+            **own,
             size=sum(file.size for file in files) if files else None,
-            ignored=texts(value["ignored"]),
             digest=files_digest(files) if files else None,
-            findings=findings_from(value),
-            _identity=optional_text(value["identity"]),
-            **common,
         )

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -26,8 +25,9 @@ from .request import (
     Fact,
     KeptAs,
     RequestKind,
+    facts_of,
     finding_facts,
-    findings_from,
+    named,
     new_id,
     optional_text,
     text,
@@ -55,6 +55,25 @@ class StartRequest(ApprovalRequest):
     """
 
     kind: ClassVar[RequestKind] = "start"
+    covers_once: ClassVar[str] = "This start only."
+    _members: ClassVar = {
+        "command": optional_text,
+        "args": texts,
+        "env_names": texts,
+        "cwd": optional_text,
+        "url": optional_text,
+        "header_names": texts,
+        "variables": named(texts),
+        "fingerprint": text,
+        "path": lambda value: Path(text(value)),
+        "scope": lambda value: "user" if value == "user" else "project",
+        "env_file": optional_text,
+        "env": named(text),
+        "headers": named(text),
+        "oauth": named(text),
+        "program": optional_text,
+        "whole_url": optional_text,
+    }
 
     server: str
     """The name the file gives it."""
@@ -126,34 +145,35 @@ class StartRequest(ApprovalRequest):
         place = "one of your own settings"
         if self.scope == "project":
             place = "not one of your own settings: it may have come with a project"
-        facts = [
-            Fact("Server", self.server, "server"),
-            Fact("From", str(self.path), "file"),
-            Fact("Which is", place, "scope"),
-        ]
+        facts = facts_of(
+            ("Server", self.server, "server"),
+            ("From", str(self.path), "file"),
+            ("Which is", place, "scope"),
+        )
         facts += finding_facts(self.findings)
         facts += _values("Variables", self.env_names, self.env, "env")
-        if self.env_file is not None:
-            facts.append(Fact("Some from", self.env_file, "env_file"))
+        facts += facts_of(("Some from", self.env_file, "env_file"))
         facts += _values("Headers", self.header_names, self.headers, "headers")
         for name, value in self.oauth.items():
             facts.append(Fact("Login", f"{name}: {_word(value)}", "oauth"))
         for name, places in self.variables.items():
             facts.append(Fact("Puts in", f"{_word(name)} -> {_words(places)}", "variable"))
-        if self.cwd is not None:
-            facts.append(Fact("In folder", self.cwd, "cwd"))
-        if self.command is None:
-            if self.whole_url is not None:
-                facts.append(Fact("Whole URL", _word(self.whole_url), "whole_url"))
-            return (*facts, Fact("URL", self.subject, "subject"))
-        if self.program not in (None, self.command):
-            facts.append(Fact("Program", _word(self.program or ""), "program"))
+        is_other = self.program not in (None, self.command)
+        is_program = self.command is not None
         confined = "not confined: it can do whatever you can"
-        return (
-            *facts,
-            Fact("Confinement", confined, "confinement"),
-            Fact("Command", self.subject, "subject"),  # beside the question, whatever stands above
+        facts += facts_of(
+            ("In folder", self.cwd, "cwd"),
+            (
+                "Whole URL",
+                None if is_program or not self.whole_url else _word(self.whole_url),
+                "whole_url",
+            ),
+            ("Program", _word(self.program or "") if is_program and is_other else None, "program"),
+            ("Confinement", confined if is_program else None, "confinement"),
+            # It stands beside the question, whatever stands above.
+            ("Command" if is_program else "URL", self.subject, "subject"),
         )
+        return tuple(facts)
 
     def without_values(self) -> StartRequest:
         """With the names in ``env`` and ``headers`` alone, and no ``whole_url``."""
@@ -168,14 +188,11 @@ class StartRequest(ApprovalRequest):
         return ("once", "always")
 
     def refusal(self, message: str, **fields: Any) -> McpError:
-        name = safe_text(self.server, 60)
         done = "connected to" if self.command is None else "started"
         text = f"the server was not {done}: {message}"
-        return StartDenied(text, **fields, server=name)
+        return StartDenied(text, **fields, server=safe_text(self.server, 60))
 
-    def coverage(self, remember: Remember | None) -> str:
-        if remember is None or remember.scope == "call":
-            return "This start only."
+    def _covers(self, remember: Remember, until: str) -> str:
         return (
             f"Each start of {self.server} from {self.path}, until it is revoked, where the host "
             "keeps answers. You are asked again if anything above changes."
@@ -193,50 +210,6 @@ class StartRequest(ApprovalRequest):
     def _asked_for(self) -> Any:
         return [str(self.path), self.fingerprint]
 
-    def _members(self) -> dict[str, Any]:
-        return {
-            "command": self.command,
-            "args": list(self.args),
-            "env_names": list(self.env_names),
-            "cwd": self.cwd,
-            "url": self.url,
-            "header_names": list(self.header_names),
-            "variables": {name: list(places) for name, places in self.variables.items()},
-            "path": str(self.path),
-            "scope": self.scope,
-            "env_file": self.env_file,
-            "env": dict(self.env),
-            "headers": dict(self.headers),
-            "oauth": dict(self.oauth),
-            "program": self.program,
-            "whole_url": self.whole_url,
-        }
-
-    @classmethod
-    def _from_members(cls, value: Any, common: dict[str, Any]) -> StartRequest:
-        variables = {text(name): texts(places) for name, places in value["variables"].items()}
-        return cls(
-            server=text(value["server"]),
-            command=optional_text(value["command"]),
-            args=texts(value["args"]),
-            env_names=texts(value["env_names"]),
-            cwd=optional_text(value["cwd"]),
-            url=optional_text(value["url"]),
-            header_names=texts(value["header_names"]),
-            findings=findings_from(value),
-            variables=MappingProxyType(variables),
-            fingerprint=text(value["fingerprint"]),
-            path=Path(text(value["path"])),
-            scope="user" if value["scope"] == "user" else "project",
-            env_file=optional_text(value["env_file"]),
-            env=_texts_of(value["env"]),
-            headers=_texts_of(value["headers"]),
-            oauth=_texts_of(value["oauth"]),
-            program=optional_text(value["program"]),
-            whole_url=optional_text(value["whole_url"]),
-            id=text(value["id"]),
-        )
-
 
 _LEFT_OUT = "[redacted]"
 _ONE_WORD = ("server", "file", "cwd", "env_file")
@@ -251,10 +224,6 @@ def _values(
         yield Fact(label, _words(unknown), kind)
     for name, value in values.items():
         yield Fact(label, f"{name}={value}", kind)
-
-
-def _texts_of(values: Mapping[str, Any]) -> Mapping[str, str]:
-    return MappingProxyType({text(name): text(value) for name, value in values.items()})
 
 
 def _words(words: Iterable[str]) -> str:

@@ -22,11 +22,10 @@ from .request import (
     Fact,
     RequestKind,
     digest_of,
+    facts_of,
     finding_facts,
-    findings_from,
     optional_text,
     text,
-    until,
 )
 
 if TYPE_CHECKING:
@@ -70,6 +69,9 @@ class ToolCall(ApprovalRequest):
     asks: ClassVar[str] = "May this tool run?"
     prompt: ClassVar[str] = "Run it?"
     can_edit: ClassVar[bool] = True
+    covers_once: ClassVar[str] = (
+        "This call only, also if the server is restarted before it is sent."
+    )
 
     id: str
     server: str
@@ -95,7 +97,6 @@ class ToolCall(ApprovalRequest):
     drift: Drift | None = field(default=None, repr=False, compare=False)
     """How the tool differs from the ``pins``, which is among the findings, too."""
     _identity: Callable[[], str | None] | None = field(default=None, repr=False, compare=False)
-    """Gives what the server is, as the digests have it; None where that cannot be told."""
     _address: Callable[[], str | None] | None = field(default=None, repr=False, compare=False)
     _arguments: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
@@ -133,15 +134,14 @@ class ToolCall(ApprovalRequest):
 
     def facts(self) -> tuple[Fact, ...]:
         tool, drift = self.tool, self.drift
-        facts = [Fact("Server", self.server, "server"), Fact("Tool", tool.name, "subject")]
-        if (address := self.address) is not None:
-            facts.append(Fact("Which is", address, "address"))
-        if self.origin != "host":
-            facts.append(Fact("Called by", ORIGINS[self.origin], "origin"))
-        if tool.title:
-            facts.append(Fact("Its title", tool.title, "title"))
-        if tool.description:
-            facts.append(Fact("It says", tool.description, "description"))
+        facts = facts_of(
+            ("Server", self.server, "server"),
+            ("Tool", tool.name, "subject"),
+            ("Which is", self.address, "address"),
+            ("Called by", ORIGINS.get(self.origin), "origin"),
+            ("Its title", tool.title or None, "title"),
+            ("It says", tool.description or None, "description"),
+        )
         sources = self.hints.source
         for name, label in HINTS:
             value = "yes" if getattr(self.hints, name) else "no"
@@ -163,25 +163,20 @@ class ToolCall(ApprovalRequest):
     def weight(self) -> int:
         return len(self.arguments_json)
 
-    def coverage(self, remember: Remember | None) -> str:
-        if remember is None or remember.scope == "call":
-            return "This call only, also if the server is restarted before it is sent."
+    def _covers(self, remember: Remember, until: str) -> str:
         what = "exactly these arguments" if remember.exact else "any arguments"
         whose = "" if self.context is None else " of the same context"
         whose += "" if self.origin == "host" else ", made by its view"
         found = "something more is found" if self.findings else "something is found"
         return (
-            f"Calls with {what} of {self.tool.name} on {self.server}{whose}, {until(remember)}. "
+            f"Calls with {what} of {self.tool.name} on {self.server}{whose}, {until}. "
             f"You are asked again if the definition of the tool changes or {found} about a call."
         )
-
-    def _server_is(self) -> str | None:
-        return None if self._identity is None else self._identity()
 
     def _asked_for(self) -> Any:
         return [self.fingerprint, self.arguments_json, self.meta_json]
 
-    def _members(self) -> dict[str, Any]:
+    def _own_members(self) -> dict[str, Any]:
         drift = self.drift
         return {
             "address": self.address,
@@ -195,12 +190,12 @@ class ToolCall(ApprovalRequest):
         }
 
     @classmethod
-    def _from_members(cls, value: Any, common: dict[str, Any]) -> ToolCall:
+    def _made_of(cls, members: dict[str, Any], value: Any) -> ToolCall:
         from ..catalog.drift import Drift
 
-        definition, server = value["definition"], text(value["server"])
-        tool = Tool(text(definition["name"]), server, value["trusted"] is True, definition)
-        meta, drift, identity = value["meta"], value["drift"], optional_text(value["identity"])
+        definition, meta, drift = value["definition"], value["meta"], value["drift"]
+        name, server = text(definition["name"]), members["server"]
+        tool = Tool(name, server, value["trusted"] is True, definition)
         address = optional_text(value["address"])
         if type(value["generation"]) is not int:
             raise ValueError("its generation is not a whole number")
@@ -208,29 +203,23 @@ class ToolCall(ApprovalRequest):
             if type(given) is not dict:
                 raise ValueError("its arguments are not a JSON object")
         return cls(
-            id=text(value["id"]),
-            server=server,
+            **members,
             tool=tool,
             arguments_json=canonical(value["arguments"]),
             meta_json=None if meta is None else canonical(meta),
             hints=tool.hints,
-            findings=findings_from(value),
             generation=value["generation"],
             edited=value["edited"] is True,
             origin="app" if value["origin"] == "app" else "host",
             drift=None if drift is None else Drift.of(tool, drift["kind"], drift["pinned"]),
-            _identity=lambda: identity,
             _address=lambda: address,
-            **common,
         )
 
     def why_not_kept(self, remember: Remember) -> str | None:
         return "its arguments were edited" if self.edited else None
 
     def refusal(self, message: str, **fields: Any) -> McpError:
-        error = ApprovalRequest.refusal(self, message, **fields)
-        error.tool = self.tool.name
-        return error
+        return ApprovalRequest.refusal(self, message, **fields, tool=self.tool.name)
 
     @property
     def exactly(self) -> str:

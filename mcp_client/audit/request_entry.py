@@ -25,7 +25,6 @@ from typing import TypeVar
 
 from ..approval.gate import Gate, Verdict
 from ..approval.request import ApprovalRequest, RequestKind
-from ..approval.skill_request import SkillRequest
 from ..catalog.finding import Finding
 from ..errors import McpError
 from .entry import FACT, Entry, Recorder
@@ -105,10 +104,10 @@ class RequestEntry(Entry):
         }
         if self._kind != "skill" and request is not None:  # it covers values that may be secret
             record["fingerprint"] = Digested(request.fingerprint or "", has_secrets=True)
-        if self._kind == "skill":
-            skill = request if isinstance(request, SkillRequest) else None
-            record["files"] = None if skill is None or skill.dynamic else len(skill.files)
-            record["bytes"] = None if skill is None else skill.size
+        if request is not None:
+            record |= request._recorded
+        elif self._kind == "skill":
+            record |= {"files": None, "bytes": None}
         record |= self._shown_findings(() if request is None else request.findings)
         if request is not None:
             record["facts"] = self._shown_facts(request.without_values())

@@ -11,7 +11,7 @@ a query and a fragment are refused. So no path leads out of the directory.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote
@@ -96,7 +96,11 @@ class SkillEntry:
         return tuple(safe_text(name, 64) for name in self.frontmatter if name not in _HARMLESS)
 
     def request(
-        self, id: str, findings: tuple[Finding, ...], context: Any, identity: str | None = None
+        self,
+        id: str,
+        findings: tuple[Finding, ...],
+        context: Any,
+        identity: Callable[[], str | None] | None = None,
     ) -> SkillRequest:
         return SkillRequest(
             id=id,

@@ -147,7 +147,7 @@ class Skills:
         if entry.dynamic:
             findings.append(_DYNAMIC)
         findings += text_findings(_texts(entry.raw))
-        request = entry.request(id, tuple(findings), context, self._identity())
+        request = entry.request(id, tuple(findings), context, self._identity)
         if load is not None:
             await load.open_request(request)
         if self._pins is not None:

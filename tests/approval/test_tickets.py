@@ -115,9 +115,9 @@ async def test_a_grant_is_for_the_server_that_was_asked_about_and_for_no_other_o
 
 def test_the_key_of_a_skill_is_of_one_server() -> None:
     request = request_of()
-    keys = {replace(request, _identity=one).key for one in (None, "a", "b")}
+    keys = {replace(request, _identity=one).key for one in (None, lambda: "a", lambda: "b")}
     assert len(keys) == 3
-    ticket = Ticket("id", replace(request, _identity="a"), 1.0, 2.0)
+    ticket = Ticket("id", replace(request, _identity=lambda: "a"), 1.0, 2.0)
     again = Ticket.from_json(json.loads(json.dumps(ticket.to_json())))
     assert again.request.key == ticket.request.key
 
