@@ -143,7 +143,7 @@ _HOME = {
     "ToolList": "catalog.tool",
     "ToolResult": "catalog.result",
     "Transport": "transports.base",
-    "Trust": "catalog.trust",
+    "Trust": "catalog.tool",
     "UiResource": "extensions.ui_resource",
     "Unanswered": "errors",
     "UnknownContent": "protocol.content",

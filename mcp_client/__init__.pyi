@@ -45,7 +45,7 @@ from .catalog.pins import Pins as Pins
 from .catalog.result import ToolResult as ToolResult
 from .catalog.tool import Tool as Tool
 from .catalog.tool import ToolList as ToolList
-from .catalog.trust import Trust as Trust
+from .catalog.tool import Trust as Trust
 from .connection.call_options import Retry as Retry
 from .connection.call_options import Strictness as Strictness
 from .connection.cancellation import CancelToken as CancelToken

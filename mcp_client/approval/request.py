@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias,
 
 from ..catalog.call_context import CallOrigin, context_from_json, context_text, is_storable
 from ..catalog.finding import Finding
-from ..catalog.hints import WORST, Hints
+from ..catalog.tool_traits import WORST, Hints
 from ..errors import CallDenied, ConfigError, McpError
 from ..protocol.canonical_json import NotJson, sha256
 from ..runtime.frozen import frozen_dataclass

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ..catalog.call_context import CallOrigin
 from ..catalog.finding import Finding
-from ..catalog.fingerprint import fingerprinted
-from ..catalog.hints import Hints
-from ..catalog.tool import Tool
+from ..catalog.tool import Tool, fingerprinted
+from ..catalog.tool_traits import Hints
 from ..errors import ConfigError, McpError
 from ..protocol.canonical_json import NotJson, canonical, frozen, plain
 from ..runtime.frozen import frozen_dataclass, maker_of

@@ -6,12 +6,12 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ..protocol.canonical_json import plain
 from ..runtime.safe_text import safe_text
 from .finding import Finding
-from .fingerprint import fingerprint_of, fingerprinted
+from .tool import Tool, fingerprint_of, fingerprinted
 
 __all__ = ["Drift", "DriftKind", "differences"]
 
@@ -20,19 +20,6 @@ DriftKind: TypeAlias = Literal["changed", "new", "gone", "unpinned", "moved"]
 _SHOWN = 110
 _MOST = 8
 _ABSENT: Any = object()
-
-
-class Defined(Protocol):
-    """What is read here of a ``Tool``."""
-
-    @property
-    def _definition(self) -> dict[str, Any]: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def server(self) -> str: ...
-    @property
-    def fingerprint(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +41,7 @@ class Drift:
     @classmethod
     def of(
         cls,
-        tool: Defined,
+        tool: Tool,
         kind: DriftKind,
         pinned: dict[str, Any] | None = None,
         now: dict[str, Any] | None = None,

@@ -37,8 +37,7 @@ from ..runtime.session_context import KnownSecrets
 from ..runtime.storage import Object, Storage
 from .drift import Drift
 from .finding import Finding
-from .fingerprint import fingerprint_of, fingerprinted
-from .tool import Tool
+from .tool import Tool, fingerprint_of, fingerprinted
 
 __all__ = ["Pins", "Policy"]
 

@@ -1,26 +1,45 @@
-"""A tool: a frozen value.
+"""A tool: a frozen value, its fingerprint, and whether the host trusts what its server says of it.
 
 2026-07-28 ``server/tools`` (data types). What a server sent is kept complete and private;
 attributes are copies, so that changing one does not change the definition in force.
+
+The fingerprint is over the members that a person or a model reads, that a call is checked against,
+or that decide who may make it and how: ``name``, ``title``, ``description``, both schemas,
+``annotations``, ``execution`` (2025-11-25 ``server/tools``), ``icons``, and of ``_meta`` what the
+extension for apps reads (2026-01-26 ``apps``). The rest of ``_meta`` and unknown members may differ
+between two lists.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ..errors import ConfigError, UnknownTool
+from ..protocol.canonical_json import sha256
 from ..protocol.headers import HeaderParam, header_params_of
 from ..runtime.frozen import frozen_dataclass, maker_of
 from ..runtime.safe_text import safe_text
 from .finding import Finding
-from .fingerprint import fingerprint_of, fingerprinted
-from .hints import HINTS, Hints, HintSource, hint_findings, hints_from
 from .inspection import definition_findings
 from .listed import Listed, Rejected
-from .tool_traits import TaskSupport, ToolUi, task_support_of, trait_findings, ui_of
+from .tool_traits import (
+    HINTS,
+    UI_KEYS,
+    Hints,
+    HintSource,
+    TaskSupport,
+    ToolUi,
+    hint_findings,
+    hints_from,
+    task_support_of,
+    trait_findings,
+    ui_of,
+)
 
 if TYPE_CHECKING:
     from ..protocol.icons import Origin
@@ -31,12 +50,28 @@ __all__ = [
     "Rejected",
     "Tool",
     "ToolList",
+    "Trust",
+    "fingerprint_of",
+    "fingerprinted",
     "new_tool",
     "not_a_name",
     "tools_of",
+    "trust_of",
+    "trusts",
 ]
 
 T = TypeVar("T")
+_log = logging.getLogger("mcp_client")
+_MEMBERS = (
+    "name",
+    "title",
+    "description",
+    "inputSchema",
+    "outputSchema",
+    "annotations",
+    "execution",
+    "icons",
+)
 
 
 @frozen_dataclass
@@ -215,6 +250,60 @@ def _mirrors_of(tool: Tool) -> tuple[HeaderParam, ...]:
 
 def _fingerprint_of(tool: Tool) -> str:
     return fingerprint_of(fingerprinted(tool._definition))
+
+
+def fingerprinted(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a definition that says what the tool is."""
+    found = {k: definition[k] for k in _MEMBERS if k in definition}
+    meta = definition.get("_meta")
+    if type(meta) is dict:
+        ui = {k: meta[k] for k in UI_KEYS if k in meta}
+        if ui:
+            found["_meta"] = ui
+    return found
+
+
+def fingerprint_of(parts: Mapping[str, Any]) -> str:
+    """SHA-256 of what ``fingerprinted`` gives, in canonical form."""
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return "sha256:" + sha256(text)
+
+
+Trust: TypeAlias = bool | Callable[[Tool], bool]
+"""The host's word that annotations may be believed: of a server, or tool by tool."""
+
+
+def trust_of(value: Any) -> Trust:
+    """What ``connect(trusted=...)`` was given. Raises ``ConfigError`` for anything else."""
+    if inspect.iscoroutinefunction(value) or not (isinstance(value, bool) or callable(value)):
+        raise ConfigError(
+            f"trusted={value!r}: give True, False, or a function (not async) from a Tool to one"
+        )
+    trust: Trust = value
+    return trust
+
+
+def trusts(trust: Trust, tool: Tool) -> bool:
+    """Whether the host trusts what its server says of ``tool``.
+
+    A function is shown the tool as an untrusted one. Whatever it answers but True means no, and so
+    does an exception.
+    """
+    if isinstance(trust, bool):
+        return trust
+    try:
+        answer: Any = trust(tool)
+    except Exception as error:  # noqa: BLE001 - if the host's function fails, the answer is no
+        kind = type(error).__name__
+    else:
+        if isinstance(answer, bool):
+            return answer
+        kind = type(answer).__name__
+        if inspect.iscoroutine(answer):
+            answer.close()
+    name = safe_text(tool.name, 128)
+    _log.warning("%s/%s is not trusted: trusted=... gave %s, no bool", tool.server, name, kind)
+    return False
 
 
 class ToolList(Listed[Tool]):

@@ -29,8 +29,7 @@ from .inspection import LookAlikes, is_ordinary_name
 from .listed import Rejected, RejectedKind
 from .paged_list import Kind, ListSource, PagedCache
 from .subscription import ListSubscription
-from .tool import Tool, ToolList, new_tool, not_a_name
-from .trust import Trust, trusts
+from .tool import Tool, ToolList, Trust, new_tool, not_a_name, trusts
 
 if TYPE_CHECKING:
     from .pins import Pins

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from ..approval.decision import ApprovalHook, Policy
 from ..approval.decisions import Decisions
-from ..catalog.trust import Trust
+from ..catalog.tool import Trust
 from ..connection.call_options import Retry, Strictness
 from ..errors import ConfigError, McpError
 from ..extensions.extension import Extension

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..approval.constraints import glob
 from ..approval.decision import ApprovalHook, Policy
-from ..catalog.trust import Trust
+from ..catalog.tool import Trust
 from ..connection.call_options import Retry, Strictness
 from ..errors import ConfigError
 from ..extensions.extension import Extension

@@ -13,7 +13,7 @@ from ..approval.decision import check_hook
 from ..approval.gate import Answer, ApprovalHook, Gate, Policy
 from ..approval.memory import ApprovalMemory
 from ..approval.request import ApprovalRequest
-from ..catalog.trust import Trust, trust_of
+from ..catalog.tool import Trust, trust_of
 from ..connection.call_options import Retry, Strictness, check_strictness
 from ..errors import ConfigError
 from ..extensions.extension import Extension, declare

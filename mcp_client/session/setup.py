@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..approval.gate import Gate
 from ..approval.memory import ApprovalMemory
-from ..catalog.trust import Trust
+from ..catalog.tool import Trust
 from ..connection.call_options import Retry, Strictness
 from ..protocol.capabilities import ClientDeclaration
 from ..runtime.frozen import frozen_dataclass

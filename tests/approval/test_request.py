@@ -21,8 +21,8 @@ from mcp_client import (
 from mcp_client.approval.decision import CHOICES
 from mcp_client.approval.skill_request import SKILL_FINDING
 from mcp_client.approval.start_request import STARTS
-from mcp_client.catalog.hints import Hints
 from mcp_client.catalog.skill_file import SkillFile, digest_of
+from mcp_client.catalog.tool_traits import Hints
 
 PROMPT = {"role": "user", "content": {"type": "text", "text": "What is the capital of Norway?"}}
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import ConfigError, Finding, Rejected, Tool, ToolCall, ToolList
-from mcp_client.catalog.hints import Hints
+from mcp_client.catalog.tool_traits import Hints
 from mcp_client.protocol.canonical_json import NotJson, canonical
 from tests.desk import call_of
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from mcp_client import Tool
 from mcp_client.catalog import tool_index
-from mcp_client.catalog.tokenize import words
-from mcp_client.catalog.tool_index import ToolIndex
+from mcp_client.catalog.tool_index import ToolIndex, words
 from tests.properties import examples
 
 
