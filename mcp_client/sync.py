@@ -52,8 +52,8 @@ from .session.session import Session as AsyncSession
 if TYPE_CHECKING:
     from .approval.gate import ApprovalHook, Policy
     from .catalog.tool import Tool
-    from .host.config_places import Scope
-    from .host.config_problem import ConfigProblem
+    from .host.config_fields import ConfigProblem
+    from .host.config_programs import Scope
     from .protocol.consent_url import Address
 
 __all__ = ["App", "Connecting", "Host", "Session", "Skill", "Task", "Watch", "connect"]

@@ -88,7 +88,7 @@ def configs_of(config: str | None, *, quiet: bool = False) -> list[Config]:
     One of those found that cannot be read is left out, with a note unless it is to be ``quiet``.
     """
     from ..host.config import load_config
-    from ..host.config_places import find_configs
+    from ..host.config_programs import find_configs
 
     if config is not None:
         return [load_config(config)]

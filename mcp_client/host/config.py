@@ -30,32 +30,31 @@ from ..approval.start_request import StartRequest
 from ..errors import ConfigError
 from ..runtime.folder import given_path
 from ..runtime.safe_text import safe_text
-from .config_files import Files, Unset, file_text
-from .config_launch import Launch
-from .config_places import (
+from .config_fields import ConfigProblem, Reading, listed
+from .config_programs import (
+    PROGRAMS,
     ConfigFile,
     Scope,
     find_configs,
     folder_of,
-    guess_program,
+    program_by_content,
+    program_by_place,
     public_name,
     user_place,
 )
-from .config_problem import ConfigProblem, Reading, listed
-from .config_programs import PROGRAMS, Program
-from .config_server import read_server
-from .config_start import Looked, Start
+from .config_server import Launch, read_server
 from .config_text import Document, KeyPath, NotReadable, read_json, read_toml
-from .interpolation import Variables
+from .config_values import Files, Unset, Variables, file_text
 from .server_config import ServerConfig
+from .start_request import Looked, Start
 
 __all__ = ["Config", "ConfigFile", "ConfigProblem", "find_configs", "load_config"]
 
 _MAX_BYTES = 1024 * 1024
 _MAX_OWN_BYTES = 16 * 1024 * 1024
 """Of a person's own settings: some programs keep their whole state beside the servers."""
-_MAX_PUT_IN = 1024 * 1024
-"""Bytes of all files that one config file puts in."""
+_MAX_PUT_IN_BYTES = 1024 * 1024
+"""Of all files that one config file puts in."""
 _MAX_SERVERS = 500
 _INPUT_TYPES = ("promptString", "pickString")
 
@@ -65,6 +64,7 @@ class Config:
     """What a config file says."""
 
     path: Path
+    """The file, absolute."""
     program: str
     """Whose file it is: "claude", "vscode", "cursor", "lmstudio", "windsurf", "gemini", "codex" or
     "mcp-client"."""
@@ -81,7 +81,8 @@ class Config:
     _starts: Mapping[str, Start] = field(default_factory=dict, repr=False)
 
     def only(self, names: Collection[str]) -> Config:
-        """The same with these servers alone. Raises ``ConfigError`` for one that is not there."""
+        """This config with these servers alone. Raises ``ConfigError`` for one that is not
+        there."""
         if isinstance(names, str) or not isinstance(names, Collection):
             raise ConfigError(f"only={names!r}: give a list of names")
         for name in names:
@@ -127,14 +128,12 @@ def load_config(
     base = folder_of(place) if known is None else Path.home()
     workspace = base if known is None else Path.cwd()
     below = (base, Path.home()) if scope == "project" else None
-    files = Files(below, _MAX_PUT_IN, reads=scope == "user")
+    files = Files(below, _MAX_PUT_IN_BYTES, reads=scope == "user")
     variables = Variables(workspace, dict(inputs or {}), files=files)
     reading = Reading(place, scope, PROGRAMS[kind], document, variables, base)
     if problem is not None:
-        reading.problems.append(problem)
-        return Config(place, public_name(kind), scope, {}, tuple(reading.problems))
-    later = files if files.reads else Files(below, _MAX_PUT_IN, reads=True)
-    return _config(reading, kind, later)
+        return Config(place, public_name(kind), scope, {}, (problem,))
+    return _config(reading, kind, Files(below, _MAX_PUT_IN_BYTES, reads=True))
 
 
 def _check(program: object, scope: object, inputs: object) -> None:
@@ -158,23 +157,17 @@ def _text_of(path: Path, scope: Scope) -> str:
 
 def _parsed(path: Path, text: str, kind: str | None) -> tuple[Document, str, ConfigProblem | None]:
     """What the file says, and whose it is; or the problem that it is not of that program's form."""
-    lenient = Document()
-    if kind is None and path.suffix != ".toml":
-        try:  # what it says tells whose it is, and whose it is tells how it must be written
-            lenient = read_json(text, comments=True, trailing_commas=True)
-        except NotReadable:
-            pass
-    kind = kind or guess_program(path, lenient.value)
-    program = PROGRAMS[kind]
+    kind = kind or program_by_place(path) or ("codex" if path.suffix == ".toml" else None)
+    document = Document()
     try:
-        if program.toml:
-            return read_toml(text), kind, None
-        document = read_json(
-            text, comments=program.comments, trailing_commas=program.trailing_commas
-        )
+        document = read_toml(text) if kind and PROGRAMS[kind].toml else read_json(text)
+        kind = kind or program_by_content(path, document.value)
+        program = PROGRAMS[kind]
+        document.check(comments=program.comments, trailing_commas=program.trailing_commas)
     except NotReadable as error:
+        kind = kind or program_by_content(path, None)
         why = f"{error}; no server is read"
-        return Document(), kind, ConfigProblem(path, error.line, "", why, left_out=True)
+        return document, kind, ConfigProblem(path, error.line, "", why, left_out=True)
     return document, kind, None
 
 
@@ -191,7 +184,7 @@ def _config(reading: Reading, kind: str, files: Files) -> Config:
         except ConfigError as error:
             reading.note(path, f"{_why(launch, error)}; the server is left out", left_out=True)
             continue
-        starts[launch.name] = Start(reading, path, members, launch, files=files)
+        starts[launch.name] = Start(launch, files)
     empty = Config(reading.path, public_name(kind), reading.scope, {}, tuple(reading.problems))
     return empty._of(MappingProxyType(starts))
 
@@ -244,7 +237,7 @@ def _servers(reading: Reading, kind: str) -> Iterator[tuple[KeyPath, Any]]:
 
 
 def _places(reading: Reading, kind: str) -> list[KeyPath]:
-    program: Program = reading.program
+    program = reading.program
     top = reading.document.value
     places: list[KeyPath] = [(program.servers,)]
     if kind == "vscode" and "servers" not in top and isinstance(top.get("mcp"), dict):

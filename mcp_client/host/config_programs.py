@@ -1,20 +1,28 @@
-"""What each program's config file looks like: where its servers stand, what it calls their fields.
+"""What each program's config file looks like, and where the program keeps it.
 
 Names of fields are translated into one vocabulary, that of ``config_server``. A field that a
 program does not document is reported and not used: what it means there would be a guess.
+
+A *user* file is one of a person's own settings, at a place that is known here. Anything else is a
+*project* file: it may have come with a repository, and grants itself nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from .interpolation import BRACED, DOLLAR, NO_SYNTAX, Syntax
+from ..approval.start_request import Scope
+from .config_values import BRACED, DOLLAR, NO_SYNTAX, Syntax
 
-__all__ = ["OWN", "PROGRAMS", "Program"]
+__all__ = ["OWN", "PROGRAMS", "ConfigFile", "Program", "Scope", "find_configs"]
 
 OWN = "mcp-client"
-"""The member of a server that holds our own options, in any program's file."""
+"""Our own program, and the member of a server that holds our own options in any program's file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,124 +38,262 @@ class Program:
     toml: bool = False
     shared: bool = False
     """Whether the file holds other settings too, so that it need not name servers at all."""
+    public_name: str = ""
+    """What users know it as, where that is not its name in ``PROGRAMS``."""
+    file_names: tuple[str, ...] = ()
+    """Of files that are this program's in any folder."""
+    folder: str = ""
+    """In which every file is this program's, and which lies in the folder of the project."""
+    in_project: str = ""
+    """Its file in a project."""
+    of_user: tuple[str, ...] = ()
+    """Its files of a person; ``{config}`` and the like are of ``_user_folders``."""
 
 
 _STDIO = {"type": "type", "command": "command", "args": "args", "env": "env"}
 _HTTP = {"url": "url", "headers": "headers"}
 _EVERYWHERE = {"disabled": "disabled", OWN: "own"}
-_EDITOR = Syntax(kinds=frozenset({"env", "input"}), folders=True)
-
-_CLAUDE_CODE = {
-    **_STDIO,
-    **_HTTP,
-    "timeout": "timeout_ms",
-    "headersHelper": "headers_helper",
-    "oauth": "oauth",
-    "alwaysLoad": "",
-}
-_VSCODE = {
-    **_STDIO,
-    **_HTTP,
-    "envFile": "env_file",
-    "cwd": "cwd",
-    "oauth": "oauth",
-    "sandboxEnabled": "sandbox",
-    "sandbox": "",
-    "dev": "",
-    "gallery": "",
-    "version": "",
-}
-_CURSOR = {**_STDIO, **_HTTP, "envFile": "env_file", "auth": "oauth"}
-_WINDSURF = {
-    **_STDIO,
-    "serverUrl": "url",
-    **_HTTP,
-    "disabledTools": "exclude",
-}
-_GEMINI = {
-    **_STDIO,
-    "httpUrl": "url",
-    **_HTTP,
-    "cwd": "cwd",
-    "timeout": "timeout_ms",
-    "includeTools": "include",
-    "excludeTools": "exclude",
-    "description": "description",
-    "oauth": "oauth",
-    "authProviderType": "auth_provider",
-}
-_CODEX = {
-    **_STDIO,
-    "env_vars": "env_vars",
-    "cwd": "cwd",
-    "url": "url",
-    "bearer_token_env_var": "bearer_variable",
-    "http_headers": "headers",
-    "env_http_headers": "header_variables",
-    "scopes": "scopes",
-    "oauth": "oauth",
-    "oauth_resource": "resource",
-    "enabled": "enabled",
-    "required": "required",
-    "startup_timeout_sec": "startup_seconds",
-    "startup_timeout_ms": "startup_ms",
-    "tool_timeout_sec": "timeout_seconds",
-    "enabled_tools": "include",
-    "disabled_tools": "exclude",
-    "tools": "tool_modes",
-}
-_STANDARD = {
-    **_STDIO,
-    **_HTTP,
-    "envFile": "env_file",
-    "cwd": "cwd",
-    "oauth": "oauth",
-    "timeout": "timeout_ms",
-    "description": "description",
-    "title": "",
-}
+_COMMON = {**_STDIO, **_HTTP, **_EVERYWHERE}
+_CURSOR = {**_COMMON, "envFile": "env_file", "auth": "oauth"}
+_EDITOR = Syntax(kinds=frozenset({"env"}), folders=True)
 
 PROGRAMS: Mapping[str, Program] = {
-    "claude-desktop": Program("Claude Desktop", {**_STDIO, **_EVERYWHERE}, shared=True),
-    "claude": Program("Claude Code", {**_CLAUDE_CODE, **_EVERYWHERE}, syntax=BRACED),
+    "claude-desktop": Program(
+        "Claude Desktop",
+        {**_STDIO, **_EVERYWHERE},
+        shared=True,
+        public_name="claude",
+        file_names=("claude_desktop_config.json",),
+        of_user=("{data}/Claude/claude_desktop_config.json",),
+    ),
+    "claude": Program(
+        "Claude Code",
+        {
+            **_COMMON,
+            "timeout": "timeout_ms",
+            "headersHelper": "headers_helper",
+            "oauth": "oauth",
+            "alwaysLoad": "",
+        },
+        syntax=BRACED,
+        file_names=(".mcp.json", ".claude.json"),
+        in_project=".mcp.json",
+        of_user=("{home}/.claude.json",),
+    ),
     "vscode": Program(
         "VS Code",
-        {**_VSCODE, **_EVERYWHERE},
+        {
+            **_COMMON,
+            "envFile": "env_file",
+            "cwd": "cwd",
+            "oauth": "oauth",
+            "sandboxEnabled": "sandbox",
+            "sandbox": "",
+            "dev": "",
+            "gallery": "",
+            "version": "",
+        },
         servers="servers",
-        syntax=_EDITOR,
+        syntax=Syntax(kinds=frozenset({"env", "input"}), folders=True),
         comments=True,
         trailing_commas=True,
+        folder=".vscode",
+        in_project=".vscode/mcp.json",
+        of_user=("{data}/Code/User/mcp.json",),
     ),
     "cursor": Program(
         "Cursor",
-        {**_CURSOR, **_EVERYWHERE},
-        syntax=Syntax(kinds=frozenset({"env"}), folders=True),
+        _CURSOR,
+        syntax=_EDITOR,
         comments=True,
         trailing_commas=True,
+        folder=".cursor",
+        in_project=".cursor/mcp.json",
+        of_user=("{home}/.cursor/mcp.json",),
     ),
     "lmstudio": Program(
         "LM Studio",
-        {**_CURSOR, **_EVERYWHERE},
-        syntax=Syntax(kinds=frozenset({"env"}), folders=True),
+        _CURSOR,
+        syntax=_EDITOR,
         comments=True,
         trailing_commas=True,
+        folder=".lmstudio",
+        of_user=("{home}/.lmstudio/mcp.json",),
     ),
     "windsurf": Program(
         "Windsurf",
-        {**_WINDSURF, **_EVERYWHERE},
+        {"serverUrl": "url", **_COMMON, "disabledTools": "exclude"},
         syntax=Syntax(kinds=frozenset({"env", "file"})),
+        file_names=("mcp_config.json",),
+        of_user=("{home}/.codeium/windsurf/mcp_config.json", "{home}/.codeium/mcp_config.json"),
     ),
     "gemini": Program(
-        "Gemini CLI", {**_GEMINI, **_EVERYWHERE}, syntax=DOLLAR, comments=True, shared=True
+        "Gemini CLI",
+        {
+            "httpUrl": "url",
+            **_COMMON,
+            "cwd": "cwd",
+            "timeout": "timeout_ms",
+            "includeTools": "include",
+            "excludeTools": "exclude",
+            "description": "description",
+            "oauth": "oauth",
+            "authProviderType": "auth_provider",
+        },
+        syntax=DOLLAR,
+        comments=True,
+        shared=True,
+        folder=".gemini",
+        in_project=".gemini/settings.json",
+        of_user=("{home}/.gemini/settings.json",),
     ),
     "codex": Program(
-        "Codex", {**_CODEX, OWN: "own"}, servers="mcp_servers", toml=True, shared=True
+        "Codex",
+        {
+            **_STDIO,
+            OWN: "own",
+            "env_vars": "env_vars",
+            "cwd": "cwd",
+            "url": "url",
+            "bearer_token_env_var": "bearer_variable",
+            "http_headers": "headers",
+            "env_http_headers": "header_variables",
+            "scopes": "scopes",
+            "oauth": "oauth",
+            "oauth_resource": "resource",
+            "enabled": "enabled",
+            "required": "required",
+            "startup_timeout_sec": "startup_seconds",
+            "startup_timeout_ms": "startup_ms",
+            "tool_timeout_sec": "timeout_seconds",
+            "enabled_tools": "include",
+            "disabled_tools": "exclude",
+            "tools": "tool_modes",
+        },
+        servers="mcp_servers",
+        toml=True,
+        shared=True,
+        file_names=("config.toml",),
+        folder=".codex",
+        in_project=".codex/config.toml",
+        of_user=("{codex}/config.toml",),
     ),
-    "mcp-client": Program(
+    OWN: Program(
         "mcp-client",
-        {**_STANDARD, **_EVERYWHERE},
+        {
+            **_COMMON,
+            "envFile": "env_file",
+            "cwd": "cwd",
+            "oauth": "oauth",
+            "timeout": "timeout_ms",
+            "description": "description",
+            "title": "",
+        },
         syntax=Syntax(braced=True, kinds=frozenset({"env", "input"}), folders=True),
         comments=True,
         trailing_commas=True,
+        in_project="mcp.json",
+        of_user=("{config}/mcp-client/mcp.json",),
     ),
 }
+_BY_FILE_NAME = {each: name for name, one in PROGRAMS.items() for each in one.file_names}
+_BY_FOLDER = {one.folder: name for name, one in PROGRAMS.items() if one.folder}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A config file that was found."""
+
+    path: Path
+    """Where it is, absolute."""
+    program: str
+    """"claude", "vscode", "cursor", "lmstudio", "windsurf", "gemini", "codex" or "mcp-client"."""
+    scope: Scope
+    """"user" for a person's own settings, "project" for a file of the folder."""
+
+
+def find_configs(folder: str | os.PathLike[str] = ".") -> list[ConfigFile]:
+    """The config files of all programs that there are: those of the project in ``folder``, then
+    those of the user. They are not read: give ``path`` to ``load_config`` or
+    ``Host.from_config``."""
+    base = Path(os.path.abspath(folder))
+    places = [path for path, _ in _user_places()]
+    mine = set(map(os.path.realpath, places))
+    found = [
+        ConfigFile(path, public_name(name), "project")
+        for name, program in PROGRAMS.items()
+        if program.in_project
+        and (path := base / program.in_project).is_file()
+        and os.path.realpath(path) not in mine
+    ]
+    return found + [
+        ConfigFile(path, public_name(name), "user")
+        for path, name in _user_places()
+        if path.is_file()
+    ]
+
+
+def public_name(program: str) -> str:
+    return PROGRAMS[program].public_name or program
+
+
+def user_place(path: Path) -> str | None:
+    """The program whose user file this is; None for any other file."""
+    real = os.path.realpath(path)
+    return next((name for place, name in _user_places() if os.path.realpath(place) == real), None)
+
+
+def program_by_place(path: Path) -> str | None:
+    """The program whose file this is by its name or folder; None where these do not tell."""
+    return _BY_FILE_NAME.get(path.name) or _BY_FOLDER.get(path.parent.name)
+
+
+def program_by_content(path: Path, value: Any) -> str:
+    """The program whose file this is by what it says."""
+    members = _object(value)
+    if "servers" in members or "servers" in _object(members.get("mcp")):
+        return "vscode"
+    servers = _object(members.get("mcpServers"))
+    fields = {name for server in servers.values() for name in _object(server)}
+    if path.name == "settings.json" or "httpUrl" in fields:
+        return "gemini"
+    return "windsurf" if "serverUrl" in fields else OWN
+
+
+def folder_of(path: Path) -> Path:
+    """The project's folder: of ``x/.vscode/mcp.json`` it is ``x``."""
+    return path.parent.parent if path.parent.name in _BY_FOLDER else path.parent
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _user_places() -> Iterator[tuple[Path, str]]:
+    """Each with its program; our own first, so that it comes before those of others."""
+    folders = _user_folders()
+    for name in sorted(PROGRAMS, key=lambda one: one != OWN) if folders else ():
+        for place in PROGRAMS[name].of_user:
+            yield Path(place.format_map(folders)), name
+
+
+def _user_folders() -> Mapping[str, Path]:
+    home = Path.home()
+    if not home.is_absolute():
+        return {}
+    if sys.platform == "darwin":
+        data = config = home / "Library" / "Application Support"
+    elif sys.platform == "win32":
+        data = config = _folder("APPDATA", home / "AppData" / "Roaming")
+    else:
+        data = home / ".config"
+        config = _folder("XDG_CONFIG_HOME", data)
+    codex = _folder("CODEX_HOME", home / ".codex")
+    return {"home": home, "data": data, "config": config, "codex": codex}
+
+
+def _folder(variable: str, otherwise: Path) -> Path:
+    """A relative path counts for nothing, as XDG's specification has it: in a project's folder it
+    would make the project's file a person's own."""
+    path = Path(os.environ.get(variable) or otherwise)
+    return path if path.is_absolute() else otherwise

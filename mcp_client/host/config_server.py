@@ -1,24 +1,35 @@
-"""One server of a config file, from any program's fields to a ``Launch``."""
+"""One server of a config file: from any program's fields to a ``Launch``, the one value that
+describes it until it is started.
+
+A ``Launch`` makes the ``ServerConfig``, and shows a person what would be started
+(``start_request``). Both come from the same reading, so what is confirmed is what is started.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ..protocol.versions import is_known
+from ..runtime.limits import Timeouts
 from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import invisible, safe_text
-from .config_files import Unset
-from .config_launch import EnvFile, Launch, Login
-from .config_problem import Fields, Reading, listed
+from ..transports.stdio import StdioServer
+from .config_fields import Fields, Reading, listed
 from .config_text import KeyPath, OutOfRange
-from .interpolation import Expanded
+from .config_values import Expanded, Unset
+from .server_config import ServerConfig
 
-__all__ = ["read_server"]
+if TYPE_CHECKING:
+    from ..transports.http import HttpServer
+
+__all__ = ["Launch", "read_server"]
 
 _TYPES = {
     "stdio": "command",
@@ -31,17 +42,11 @@ _TYPES = {
 _GRANTS = re.compile(r"trust(ed)?|always_?allow.*|auto.*|default_tools_approval_mode", re.I)
 """Names of fields with which a file would decide what may run without asking."""
 _HARMLESS_GRANTS: tuple[Any, ...] = (None, False, "prompt", "ask", [], {})
-_OWN = {
-    "trusted": "trusted",
-    "include": "include",
-    "exclude": "exclude",
-    "lazy": "lazy",
-    "enabled": "enabled",
-    "validation": "validation",
-    "revision": "revision",
-    "description": "description",
-    "timeouts": "timeouts",
-}
+_TIMEOUTS = ("connect", "idle", "total", "ping")
+_OWN = (
+    *("trusted", "include", "exclude", "lazy", "enabled"),
+    *("validation", "revision", "description", "timeouts"),
+)
 _LOGIN = {
     "clientId": "client_id",
     "client_id": "client_id",
@@ -54,42 +59,130 @@ _LOGIN = {
     "callbackPort": "callback_port",
     "enabled": "enabled",
 }
-_TIMEOUTS = {"connect": "connect", "idle": "idle", "total": "total", "ping": "ping"}
-_ENV_FILE_BYTES = 1024 * 1024
-_MOST_VARIABLES = 1_000
+_MAX_ENV_FILE_BYTES = 1024 * 1024
+_MAX_VARIABLES = 1_000
 _ENV_LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(.*)", re.DOTALL)
-_LONGEST_NAME = 128
+_MAX_NAME_CHARS = 128
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A server with its references put in: each text as it will be used and as it may be shown."""
+
+    reading: Reading = field(repr=False)
+    """The file, and its folder."""
+    path: KeyPath
+    """Where it stands in the file."""
+    written: Mapping[str, Any] = field(repr=False)
+    """The server's members as they stand in the file."""
+    command: Expanded | None = None
+    args: tuple[Expanded, ...] = ()
+    env: Mapping[str, Expanded] = field(default_factory=dict)
+    env_file: Expanded | None = None
+    env_of_file: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: Expanded | None = None
+    url: Expanded | None = None
+    headers: Mapping[str, Expanded] = field(default_factory=dict)
+    login: Mapping[str, Expanded] | None = None
+    """How a person logs in, as far as the file says: arguments of ``OAuth``, with the scopes in one
+    text."""
+    timeouts: Mapping[str, float] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of ``ServerConfig``."""
+    remarks: tuple[str, ...] = ()
+    """What a person should know, besides what can be seen in the above."""
+
+    @property
+    def name(self) -> str:
+        return str(self.path[-1])
+
+    @cached_property
+    def places(self) -> Mapping[str, Expanded]:
+        """Everything that something may be put into, by what a person is told of it."""
+        places = {
+            "command": self.command,
+            **{f"args[{number}]": each for number, each in enumerate(self.args)},
+            **{f"env.{name}": each for name, each in self.env.items()},
+            "envFile": self.env_file,
+            "cwd": self.cwd,
+            "url": self.url,
+            **{f"headers.{name}": each for name, each in self.headers.items()},
+            **{f"oauth.{name}": each for name, each in (self.login or {}).items()},
+        }
+        return {place: each for place, each in places.items() if each is not None}
+
+    @property
+    def has_files(self) -> bool:
+        """Whether something is put in from other files."""
+        return self.env_file is not None or any(each.files for each in self.places.values())
+
+    def config(self, timeouts: Timeouts | None = None) -> ServerConfig:
+        """``timeouts`` are those of the host, where the file sets only some. Raises
+        ``ConfigError``."""
+        if not self.timeouts:
+            return self._config
+        return replace(self._config, timeouts=replace(timeouts or Timeouts(), **self.timeouts))
+
+    @cached_property
+    def _config(self) -> ServerConfig:
+        return ServerConfig(self._server(), **self.options)
+
+    def _server(self) -> StdioServer | HttpServer:
+        if self.command is not None:
+            env = {**self.env_of_file, **_values(self.env)}
+            args = tuple(each.value for each in self.args)
+            cwd = self.cwd and self.cwd.value
+            return StdioServer(self.command.value, args, env=env, cwd=cwd)
+        from ..transports.http import HttpServer
+
+        assert self.url is not None
+        auth: Any = None
+        if self.login is not None:
+            from ..auth import OAuth
+
+            given: dict[str, Any] = _values(self.login)
+            if "scopes" in given:
+                given["scopes"] = tuple(given["scopes"].split())
+            auth = OAuth(**given)
+        return HttpServer(self.url.value, headers=_values(self.headers) or None, auth=auth)
+
+
+def _values(texts: Mapping[str, Expanded]) -> dict[str, str]:
+    return {name: each.value for name, each in texts.items()}
 
 
 def read_server(reading: Reading, path: KeyPath, members: Any) -> Launch | None:
     """The server at ``path``; None, with problems, where it cannot be used."""
+    reading.failed = False
     name = str(path[-1])
     if not isinstance(members, dict):
         reading.note(
             path, "is not an object with the fields of a server; it is left out", left_out=True
         )
-        return None
-    if not name or len(name) > _LONGEST_NAME or invisible(name):
+    elif not name or len(name) > _MAX_NAME_CHARS or invisible(name):
         reading.note(
             path,
-            f"cannot be the name of a server: give one of 1 to {_LONGEST_NAME} visible "
+            f"cannot be the name of a server: give one of 1 to {_MAX_NAME_CHARS} visible "
             "characters; the server is left out",
             left_out=True,
         )
-        return None
-    if (where := _out_of_range(members)) is not None:
+    elif (where := _out_of_range(members)) is not None:
         reading.note(
             (*path, *where), "is a number out of range; the server is left out", left_out=True
         )
-        return None
-    grants = [each for each in members if _GRANTS.fullmatch(each)]
-    fields = Fields(reading, path, members, reading.program.fields)
-    fields.report_unknown(
-        {**reading.program.fields, **dict.fromkeys(grants, "")}, reading.program.title
-    )
-    for grant in grants:
-        _refuse_grant(fields, grant, members[grant])
-    return _Server(fields, name, members).launch()
+    else:
+        grants = [each for each in members if _GRANTS.fullmatch(each)]
+        names = {**reading.program.fields, **dict.fromkeys(grants, "")}
+        fields = Fields(reading, path, members, names, reading.program.title)
+        for grant in grants:
+            _refuse_grant(fields, grant, members[grant])
+        kind = _kind(fields)
+        timeouts: dict[str, float] = {}
+        options = _options(fields, timeouts)
+        parts = _stdio(fields) if kind == "command" else _http(fields) if kind == "url" else {}
+        if not reading.failed:
+            return Launch(reading, path, members, timeouts=timeouts, options=options, **parts)
+    return None
 
 
 def _out_of_range(value: Any) -> KeyPath | None:
@@ -117,267 +210,217 @@ def _refuse_grant(fields: Fields, name: str, value: Any) -> None:
         )
 
 
-class _Server:
-    def __init__(self, fields: Fields, name: str, members: Mapping[str, Any]) -> None:
-        self._fields = fields
-        self._name = name
-        self._members = members
-        self._timeouts: dict[str, float] = {}
-        self._options: dict[str, Any] = {}
-        self._remarks: list[str] = []
+def _kind(fields: Fields) -> str | None:
+    """ "command" or "url": what the server is reached by."""
+    there = [each for each in ("command", "url") if each in fields]
+    named = fields.raw("type")
+    if named is not None:
+        kind = _TYPES.get(named) if isinstance(named, str) else None
+        if kind is None:
+            fields.wrong("type", f"is not one of {listed(_TYPES, 9)}: write one of these")
+        elif kind not in there:
+            fields.wrong("type", f"says {named!r}, and {kind!r} is missing beside it: add it")
+        return kind
+    if len(there) == 2:
+        fields.wrong("url", "stands beside a command: remove one, or give 'type'")
+    elif not there:
+        has_urls = "url" in fields.reading.program.fields.values()
+        lacks = "neither a command nor a url: add one" if has_urls else "no command: add one"
+        fields.unusable(f"has {lacks}")
+    return there[0] if len(there) == 1 else None
 
-    def launch(self) -> Launch | None:
-        fields = self._fields
-        kind = self._kind()
-        self._common()
-        launch = None
-        if kind == "command":
-            launch = self._stdio()
-        elif kind == "url":
-            launch = self._http()
-        return None if fields.failed else launch
 
-    def _kind(self) -> str | None:
-        fields = self._fields
-        there = [each for each in ("command", "url") if each in fields]
-        named = fields.raw("type")
-        if named is not None:
-            kind = _TYPES.get(named) if isinstance(named, str) else None
-            if kind is None:
-                fields.wrong("type", f"is not one of {listed(_TYPES, 9)}: write one of these")
-            elif kind not in there:
-                fields.wrong("type", f"says {named!r}, and {kind!r} is missing beside it: add it")
-            return kind
-        if len(there) == 2:
-            fields.wrong("url", "stands beside a command: remove one, or give 'type'")
-        elif not there:
-            has_urls = "url" in fields.reading.program.fields.values()
-            lacks = "neither a command nor a url: add one" if has_urls else "no command: add one"
-            fields.reading.note(fields.path, f"has {lacks}; the server is left out", left_out=True)
-            fields.failed = True
-        return there[0] if len(there) == 1 else None
+# ------------------------------------------------------------------ how to reach it
 
-    # ------------------------------------------------------------------ how to reach it
 
-    def _stdio(self) -> Launch | None:
-        fields = self._fields
-        command = fields.text("command", shows_files=True)
-        args = fields.words("args")
-        env = {**self._forwarded(), **fields.pairs("env")}
-        for name in env:
-            if not name or "=" in name:
-                fields.wrong("env", "is not the name of a variable", name)
-        cwd = self._folder()
-        env_file = self._env_file()
-        if command is not None and not command.value.strip():
-            fields.wrong("command", "is empty: write the program to start")
-        if command is None:
-            return None
-        if fields.flag("sandbox"):
-            self._remarks.append(
-                "the file asks for a sandbox, and this client has none: the server runs with all "
-                "of your rights"
-            )
-            fields.note("sandboxEnabled", "has no effect: servers are not sandboxed here")
-        return self._made(command=command, args=args, env=env, env_file=env_file, cwd=cwd)
-
-    def _http(self) -> Launch | None:
-        fields = self._fields
-        for helper in ("headers_helper", "auth_provider"):
-            if fields.raw(helper) not in (None, "dynamic_discovery"):
-                fields.wrong(
-                    helper,
-                    "is not supported, and no command is run for it: give the header in 'headers', "
-                    "from a variable, or connect from code with HttpServer(auth=...)",
-                )
-        url = fields.text("url")
-        headers = fields.pairs("headers")
-        for header, name in fields.pairs("header_variables").items():
-            headers.update(self._from_variable(header, name.value, "header_variables", header))
-        token = fields.raw("bearer_variable")
-        if token is not None:
-            found = self._from_variable("Authorization", str(token), "bearer_variable")
-            headers.update(
-                (name, each._replace(value=f"Bearer {each.value}", shown=f"Bearer {each.shown}"))
-                for name, each in found.items()
-            )
-        login = self._login()
-        return None if url is None else self._made(url=url, headers=headers, login=login)
-
-    def _made(self, **parts: Any) -> Launch:
-        return Launch(
-            self._name,
-            self._members,
-            timeouts=self._timeouts,
-            options=self._options,
-            remarks=tuple(self._remarks),
-            **parts,
+def _stdio(fields: Fields) -> dict[str, Any]:
+    command = fields.text("command", shows_files=True)
+    args = fields.words("args")
+    env = {**_forwarded(fields), **fields.pairs("env")}
+    for name in env:
+        if not name or "=" in name:
+            fields.wrong("env", "is not the name of a variable", name)
+    given = fields.text("cwd", shows_files=True)
+    cwd = _absolute(fields.reading.base, given or Expanded("", ""))
+    env_file, env_of_file = _env_file(fields)
+    if command is not None and not command.value.strip():
+        fields.wrong("command", "is empty: write the program to start")
+    remarks = []
+    if fields.flag("sandbox"):
+        remarks.append(
+            "the file asks for a sandbox, and this client has none: the server runs with all of "
+            "your rights"
         )
+        fields.note("sandboxEnabled", "has no effect: servers are not sandboxed here")
+    return {
+        "command": command,
+        "args": args,
+        "env": env,
+        "env_file": env_file,
+        "env_of_file": env_of_file,
+        "cwd": cwd,
+        "remarks": tuple(remarks),
+    }
 
-    def _forwarded(self) -> dict[str, Expanded]:
-        """Variables that are passed on under their own names (Codex: ``env_vars``)."""
-        value = self._fields.raw("env_vars")
-        found: dict[str, Expanded] = {}
-        for number, item in enumerate(value if isinstance(value, list) else []):
-            name = item.get("name") if isinstance(item, dict) else item
-            if isinstance(name, str):
-                found.update(self._from_variable(name, name, "env_vars", number))
-            else:
-                self._fields.wrong("env_vars", "is not the name of a variable", number)
-        if value is not None and not isinstance(value, list):
-            self._fields.wrong("env_vars", "is not a list of names of variables")
-        return found
 
-    def _from_variable(
-        self, name: str, variable: str, ours: str, *parts: str | int
-    ) -> dict[str, Expanded]:
-        try:
-            value = self._fields.reading.variables.variable(variable)
-        except Unset as error:
-            self._fields.wrong(ours, str(error), *parts)
-            return {}
-        return {name: Expanded(value, f"${{{variable}}}", (variable,))}
-
-    def _folder(self) -> Expanded:
-        given = self._fields.text("cwd", shows_files=True)
-        return self._path(given or Expanded("", ""))
-
-    def _path(self, given: Expanded) -> Expanded:
-        """Absolute; shown as it is written where something from outside the file is in it."""
-        path = os.path.abspath(self._fields.reading.base / given.value)
-        return given._replace(value=path, shown=given.shown if given.used else path)
-
-    def _env_file(self) -> EnvFile | None:
-        given = self._fields.text("env_file", shows_files=True)
-        if given is None:
-            return None
-        path = self._path(given)
-        try:
-            files = self._fields.reading.variables.files
-            found = files.values(Path(path.value), _ENV_FILE_BYTES, path.shown, _env_values)
-            return EnvFile(path, found or {})
-        except Unset as error:
-            self._fields.wrong("env_file", str(error))
-            return None
-
-    def _login(self) -> Login | None:
-        outer = self._fields
-        members = outer.object("oauth")
-        scopes = outer.names("scopes")
-        if "oauth" not in outer and scopes is None:
-            return None
-        fields = Fields(outer.reading, outer.where("oauth"), members, _LOGIN)
-        fields.report_unknown(_LOGIN, outer.reading.program.title)
-        given = fields.raw("scopes")
-        if isinstance(given, str):
-            scopes = tuple(given.split())
-        elif given is not None:
-            scopes = fields.names("scopes")
-        uri = fields.text("redirect_uri")
-        port = fields.raw("callback_port")
-        if port is not None and not (type(port) is int and 0 < port < 65_536):
-            fields.wrong("callback_port", "is not the number of a port")
-        if port:
-            address = f"http://localhost:{port}/callback"
-            uri = Expanded(address, address)
-        elif uri is not None and not _is_here(uri.value):
+def _http(fields: Fields) -> dict[str, Any]:
+    for helper in ("headers_helper", "auth_provider"):
+        if fields.raw(helper) not in (None, "dynamic_discovery"):
             fields.wrong(
-                "redirect_uri",
-                "does not lead to this machine, so another would get the login: write "
-                "http://127.0.0.1:PORT/PATH",
+                helper,
+                "is not supported, and no command is run for it: give the header in 'headers', "
+                "from a variable, or connect from code with HttpServer(auth=...)",
             )
-        login = Login(fields.text("client_id"), fields.text("client_secret"), scopes, uri)
-        enabled = fields.flag("enabled")
-        outer.failed = outer.failed or fields.failed
-        return None if enabled is False else login
-
-    # ------------------------------------------------------------------ everything else
-
-    def _common(self) -> None:
-        fields = self._fields
-        include, exclude = fields.names("include"), fields.names("exclude")
-        if include is not None:
-            self._options["include"] = tuple(map(_literal, include))
-        if exclude is not None:
-            self._options["exclude"] = tuple(map(_literal, exclude))
-        if include == ():  # no tool at all; to ServerConfig it would mean every tool
-            self._options["exclude"] = ("*",)
-        if fields.flag("disabled") or fields.flag("enabled") is False:
-            self._options["enabled"] = False
-        if fields.flag("required"):
-            fields.note(
-                "required",
-                "has no effect here: name the server in Host.from_config(required=[...])",
-            )
-        if fields.raw("resource") is not None:
-            fields.note("oauth_resource", "has no effect here: a login is for the server's URL")
-        description = fields.raw("description")
-        if isinstance(description, str):
-            self._options["description"] = safe_text(description)
-        self._time(
-            "connect", fields.seconds("startup_seconds") or fields.seconds("startup_ms", 1e-3)
+    url = fields.text("url")
+    headers = fields.pairs("headers")
+    for header, name in fields.pairs("header_variables").items():
+        headers.update(fields.variable(header, name.value, "header_variables", header))
+    token = fields.raw("bearer_variable")
+    if token is not None:
+        found = fields.variable("Authorization", str(token), "bearer_variable")
+        headers.update(
+            (name, each._replace(value=f"Bearer {each.value}", shown=f"Bearer {each.shown}"))
+            for name, each in found.items()
         )
-        total = fields.seconds("timeout_seconds") or fields.seconds("timeout_ms", 1e-3)
-        self._time("idle", total)
-        self._time("total", total)
-        modes = fields.object("tool_modes") if "tool_modes" in fields else {}
-        if any(_mode(each) not in _HARMLESS_GRANTS for each in modes.values()):
-            _refuse_grant(fields, "tools", True)
-        if "own" in fields:
-            self._own(fields.object("own"))
+    return {"url": url, "headers": headers, "login": _login(fields)}
 
-    def _own(self, members: Mapping[str, Any]) -> None:
-        outer = self._fields
-        fields = Fields(outer.reading, outer.where("own"), members, _OWN)
-        fields.report_unknown(_OWN, "mcp-client")
-        for name in ("include", "exclude"):
-            globs = fields.names(name)
-            if globs is not None:
-                self._options[name] = globs
-        for name in ("lazy", "enabled"):
-            value = fields.flag(name)
-            if value is not None:
-                self._options[name] = value
-        self._trusted(fields)
-        validation = fields.raw("validation")
-        if validation not in (None, "strict", "warn", "off"):
-            fields.wrong("validation", "is not 'strict', 'warn' or 'off'")
-        elif validation in ("warn", "off") and outer.reading.scope == "project":
-            fields.note("validation", "has no effect: only a user's own file may loosen it")
-        elif validation is not None:
-            self._options["validation"] = validation
-        revision = fields.raw("revision")
-        if revision is not None:
-            if revision != "auto" and not (isinstance(revision, str) and is_known(revision)):
-                fields.wrong("revision", "is not a revision that is known here, and not 'auto'")
-            self._options["revision"] = revision
-        description = fields.raw("description")
-        if isinstance(description, str):
-            self._options["description"] = safe_text(description)
-        times = Fields(
-            outer.reading, fields.where("timeouts"), fields.object("timeouts"), _TIMEOUTS
-        )
-        times.report_unknown(_TIMEOUTS, "mcp-client")
-        for name in _TIMEOUTS:
-            self._time(name, times.seconds(name))
-        outer.failed = outer.failed or fields.failed or times.failed
 
-    def _trusted(self, fields: Fields) -> None:
-        trusted = fields.flag("trusted")
-        if trusted is None:
-            return
-        if trusted and fields.reading.scope == "project":
-            fields.note("trusted", "has no effect: only a user's own file may trust a server")
+def _forwarded(fields: Fields) -> dict[str, Expanded]:
+    """Variables that are passed on under their own names (Codex: ``env_vars``)."""
+    value = fields.raw("env_vars")
+    found: dict[str, Expanded] = {}
+    for number, item in enumerate(value if isinstance(value, list) else []):
+        name = item.get("name") if isinstance(item, dict) else item
+        if isinstance(name, str):
+            found.update(fields.variable(name, name, "env_vars", number))
         else:
-            self._options["trusted"] = trusted
+            fields.wrong("env_vars", "is not the name of a variable", number)
+    if value is not None and not isinstance(value, list):
+        fields.wrong("env_vars", "is not a list of names of variables")
+    return found
 
-    def _time(self, name: str, seconds: float | None) -> None:
-        if seconds is not None:
-            self._timeouts[name] = seconds
+
+def _absolute(base: Path, given: Expanded) -> Expanded:
+    """Shown as it is written where something from outside the file is in it."""
+    path = os.path.abspath(base / given.value)
+    return given._replace(value=path, shown=given.shown if given.used else path)
 
 
-def _mode(tool: Any) -> Any:
-    return tool.get("approval_mode") if isinstance(tool, dict) else None
+def _env_file(fields: Fields) -> tuple[Expanded | None, Mapping[str, str]]:
+    given = fields.text("env_file", shows_files=True)
+    if given is None:
+        return None, {}
+    path = _absolute(fields.reading.base, given)
+    files = fields.reading.variables.files
+    try:
+        found = files.values(Path(path.value), _MAX_ENV_FILE_BYTES, path.shown, _env_values)
+    except Unset as error:
+        fields.wrong("env_file", str(error))
+        found = None
+    return path, found or {}
+
+
+def _login(outer: Fields) -> dict[str, Expanded] | None:
+    scopes = outer.names("scopes")
+    fields = outer.inside("oauth", _LOGIN, outer.reading.program.title)
+    if "oauth" not in outer and scopes is None:
+        return None
+    given = fields.raw("scopes")
+    if isinstance(given, str):
+        scopes = tuple(given.split())
+    elif given is not None:
+        scopes = fields.names("scopes")
+    uri = fields.text("redirect_uri")
+    port = fields.raw("callback_port")
+    if port is not None and not (type(port) is int and 0 < port < 65_536):
+        fields.wrong("callback_port", "is not the number of a port")
+    if port:
+        address = f"http://localhost:{port}/callback"
+        uri = Expanded(address, address)
+    elif uri is not None and not _is_here(uri.value):
+        fields.wrong(
+            "redirect_uri",
+            "does not lead to this machine, so another would get the login: write "
+            "http://127.0.0.1:PORT/PATH",
+        )
+    login = {
+        "client_id": fields.text("client_id"),
+        "redirect_uri": uri,
+        "scopes": None if scopes is None else Expanded(" ".join(scopes), " ".join(scopes)),
+        "client_secret": fields.text("client_secret"),
+    }
+    if fields.flag("enabled") is False:
+        return None
+    return {name: each for name, each in login.items() if each is not None}
+
+
+# ------------------------------------------------------------------ everything else
+
+
+def _options(fields: Fields, timeouts: dict[str, float]) -> dict[str, Any]:
+    """Options of ``ServerConfig``, but for the ``timeouts``."""
+    options: dict[str, Any] = {}
+    for name in ("include", "exclude"):
+        names = fields.names(name)
+        if names is not None:
+            options[name] = tuple(map(_literal, names))
+    if options.get("include") == ():  # no tool at all; to ServerConfig it would mean every tool
+        options["exclude"] = ("*",)
+    if fields.flag("disabled") or fields.flag("enabled") is False:
+        options["enabled"] = False
+    if fields.flag("required"):
+        fields.note(
+            "required", "has no effect here: name the server in Host.from_config(required=[...])"
+        )
+    if fields.raw("resource") is not None:
+        fields.note("oauth_resource", "has no effect here: a login is for the server's URL")
+    _describe(fields, options)
+    connect = fields.seconds("startup_seconds") or fields.seconds("startup_ms", 1e-3)
+    total = fields.seconds("timeout_seconds") or fields.seconds("timeout_ms", 1e-3)
+    given = {"connect": connect, "idle": total, "total": total}
+    for tool in fields.object("tool_modes").values():
+        if isinstance(tool, dict) and tool.get("approval_mode") not in _HARMLESS_GRANTS:
+            _refuse_grant(fields, "tools", True)
+            break
+    if "own" in fields:
+        own = fields.inside("own", dict(zip(_OWN, _OWN, strict=True)), "mcp-client")
+        _own_options(own, options)
+        times = own.inside("timeouts", dict(zip(_TIMEOUTS, _TIMEOUTS, strict=True)), "mcp-client")
+        given |= {name: times.seconds(name) for name in _TIMEOUTS if name in times}
+    timeouts.update((name, seconds) for name, seconds in given.items() if seconds is not None)
+    return options
+
+
+def _own_options(fields: Fields, options: dict[str, Any]) -> None:
+    is_project = fields.reading.scope == "project"
+    for name, read in (
+        *(("include", fields.names), ("exclude", fields.names)),
+        *(("lazy", fields.flag), ("enabled", fields.flag), ("trusted", fields.flag)),
+    ):
+        value = read(name)
+        if name == "trusted" and value and is_project:
+            fields.note("trusted", "has no effect: only a user's own file may trust a server")
+        elif value is not None:
+            options[name] = value
+    validation = fields.raw("validation")
+    if validation not in (None, "strict", "warn", "off"):
+        fields.wrong("validation", "is not 'strict', 'warn' or 'off'")
+    elif validation in ("warn", "off") and is_project:
+        fields.note("validation", "has no effect: only a user's own file may loosen it")
+    elif validation is not None:
+        options["validation"] = validation
+    revision = fields.raw("revision")
+    if revision is not None:
+        if revision != "auto" and not (isinstance(revision, str) and is_known(revision)):
+            fields.wrong("revision", "is not a revision that is known here, and not 'auto'")
+        options["revision"] = revision
+    _describe(fields, options)
+
+
+def _describe(fields: Fields, options: dict[str, Any]) -> None:
+    description = fields.raw("description")
+    if isinstance(description, str):
+        options["description"] = safe_text(description)
 
 
 def _is_here(redirect: str) -> bool:
@@ -412,6 +455,6 @@ def _env_values(text: str) -> dict[str, str]:
         else:
             value = re.split(r"\s#", value, maxsplit=1)[0].rstrip()
         found[name] = value
-        if len(found) > _MOST_VARIABLES:
-            raise Unset(f"the environment file has more than {_MOST_VARIABLES:,} variables")
+        if len(found) > _MAX_VARIABLES:
+            raise Unset(f"the environment file has more than {_MAX_VARIABLES:,} variables")
     return found

@@ -73,6 +73,18 @@ class Document:
     """By the names and numbers that lead to a member."""
     repeated: dict[KeyPath, int] = field(default_factory=dict)
     """Members that stand there twice, with the line of the second; the first one is kept."""
+    comment: int | None = None
+    """The line of the first comment."""
+    trailing_comma: int | None = None
+    """The line of the first comma after a last member."""
+
+    def check(self, *, comments: bool, trailing_commas: bool) -> None:
+        """Raises ``NotReadable`` for what stands there and is not allowed."""
+        if self.comment is not None and not comments:
+            raise NotReadable("this program's file may have no comments; remove it", self.comment)
+        if self.trailing_comma is not None and not trailing_commas:
+            why = "a comma stands after the last member; remove it"
+            raise NotReadable(why, self.trailing_comma)
 
     def line(self, path: KeyPath) -> int | None:
         """Where this member stands, or the nearest one around it that is known."""
@@ -82,16 +94,15 @@ class Document:
         return None
 
 
-def read_json(text: str, *, comments: bool = False, trailing_commas: bool = False) -> Document:
-    """Raises ``NotReadable``. ``comments`` allows ``//`` and ``/* */``."""
-    return _JsonReader(text, comments, trailing_commas).read()
+def read_json(text: str) -> Document:
+    """JSON, with ``//`` and ``/* */`` and a comma after the last member, which the document's
+    ``check`` may refuse. Raises ``NotReadable``."""
+    return _JsonReader(text).read()
 
 
 class _JsonReader:
-    def __init__(self, text: str, comments: bool, trailing_commas: bool) -> None:
+    def __init__(self, text: str) -> None:
         self._text = text
-        self._comments = comments
-        self._trailing_commas = trailing_commas
         self._breaks = [match.start() for match in re.finditer("\n", text)]
         self._document = Document()
 
@@ -163,8 +174,8 @@ class _JsonReader:
         if sign != ",":
             raise self._wrong(f'expected a comma or "{closing}"', at)
         after = self._blank(at + 1)
-        if self._text[after : after + 1] == closing and not self._trailing_commas:
-            raise self._wrong("a comma stands after the last member; remove it", at)
+        if self._text[after : after + 1] == closing and self._document.trailing_comma is None:
+            self._document.trailing_comma = self._line(at)
         return after
 
     def _string(self, at: int) -> tuple[str, int]:
@@ -182,17 +193,17 @@ class _JsonReader:
         return number if math.isfinite(number) else OutOfRange()
 
     def _blank(self, at: int) -> int:
-        """Past white space, and comments where they are allowed."""
+        """Past white space and comments."""
         text = self._text
         while True:
             at = _NOTHING_SEEN.match(text, at).end()  # type: ignore[union-attr]
             if text[at : at + 1] != "/":
                 return at
-            if not self._comments:
-                raise self._wrong("this program's file may have no comments; remove it", at)
             comment = _COMMENT.match(text, at)
             if comment is None:
                 raise self._wrong("a comment does not end, or is not one", at)
+            if self._document.comment is None:
+                self._document.comment = self._line(at)
             at = comment.end()
 
     def _line(self, at: int) -> int:

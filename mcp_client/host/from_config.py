@@ -14,10 +14,10 @@ audit of the host: see ``mcp_client.audit.request_entry``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
@@ -26,43 +26,31 @@ from ..approval.decisions import Decisions
 from ..approval.gate import Allow, Answer, ApprovalHook, Deny, Gate, Policy
 from ..approval.memory import ApprovalMemory
 from ..approval.request import new_id
-from ..approval.start_request import StartRequest
+from ..approval.start_request import Scope, StartRequest
 from ..approval.terminal import ask_on_terminal
 from ..errors import ConfigError, StartDenied
 from ..runtime.limits import Timeouts
-from ..session.kept import kept_in
 from .config import Config, load_config
-from .config_places import Scope
-from .config_problem import ConfigProblem
-from .config_start import Start
-from .options import HostOptions, logs_of
-from .server_config import ServerConfig, StartGate
+from .options import HostOptions, audit_of
+from .server_config import ServerConfig
+from .start_request import Start
 
 if TYPE_CHECKING:
     from ..audit import Audit, AuditTo
+    from .host import Host
 
 __all__ = ["check_start", "host_from_config"]
 
-_MOST_TOLD = 3
+_MAX_TOLD = 3
 _ADVICE = (
     "give Host.from_config(confirm=ask_on_terminal), or a function from StartRequest to Allow or "
     "Deny, and decisions=FILE to keep the answer of Allow(remember='always')"
 )
-
-
-class _GatedHost(Protocol):
-    """What a ``Host`` lets be set before it is entered."""
-
-    problems: tuple[ConfigProblem, ...]
-
-    def _set_start_gate(self, name: str, gate: StartGate) -> None: ...
-
-
-H = TypeVar("H", bound=_GatedHost)
+H = TypeVar("H", bound="Host")
 
 
 def host_from_config(
-    kind: Callable[..., H],
+    kind: type[H],
     path: str | os.PathLike[str],
     confirm: ApprovalHook | Policy | None,
     *,
@@ -72,24 +60,20 @@ def host_from_config(
     options: HostOptions,
 ) -> H:
     check_hook("confirm", confirm)
-    kept = kept_in(options.get("state"), options.get("decisions"), None, options.get("audit"))
-    options["state"], options["decisions"] = kept.state, kept.decisions
-    if kept.audit is not None:
-        options["audit"] = logs_of(kept.audit)
+    timeouts = options.get("timeouts") or Timeouts()
+    if not isinstance(timeouts, Timeouts):
+        raise ConfigError(f"timeouts={timeouts!r}: give Timeouts(idle=30, ...)")
     config = load_config(path, scope=scope, inputs=inputs)
     if not config.servers and config.problems:
         raise ConfigError(f"no server can be used: {_main_problems(config)}")
     if only is not None:
         config = config.only(only)
-    timeouts = options.get("timeouts") or Timeouts()
-    if not isinstance(timeouts, Timeouts):
-        raise ConfigError(f"timeouts={timeouts!r}: give Timeouts(idle=30, ...)")
     starts = config._starts
-    host = kind({name: start.first.config(timeouts) for name, start in starts.items()}, **options)
+    host = kind({name: one.first.config(timeouts) for name, one in starts.items()}, **options)
     host.problems = config.problems
-    gate = _gate(confirm, kept.decisions, timeouts.approval)
+    gate = _gate(confirm, host._options.decisions, timeouts.approval)
     for name, start in starts.items():
-        audit = _audit(name, options)
+        audit = host._options.audit_of(name)
         host._set_start_gate(name, partial(_decided, start, gate, timeouts, audit))
     return host
 
@@ -125,24 +109,15 @@ async def check_start(
     it. Raises ``StartDenied`` where it may not."""
     start = config._starts[name]
     gate = _gate(confirm, decisions, seconds)
-    recorder = _audit(name, {"audit": audit})
+    recorder = audit_of(name, {"audit": audit})
     return await _decided(start, gate, Timeouts(approval=seconds), recorder) or start.config()
-
-
-def _audit(server: str, options: Mapping[str, Any]) -> Audit | None:
-    if options.get("audit") is None:
-        return None
-    from ..audit import Audit
-
-    failure = options.get("audit_failure", "refuse")
-    return Audit.of(server, options["audit"], failure, options.get("redaction"))
 
 
 def _main_problems(config: Config) -> str:
     """Those for which servers were left out before the others: three, and how many more."""
     problems = sorted(config.problems, key=lambda one: not one.left_out)
-    more = len(problems) - _MOST_TOLD
-    text = "; ".join(map(str, problems[:_MOST_TOLD]))
+    more = len(problems) - _MAX_TOLD
+    text = "; ".join(map(str, problems[:_MAX_TOLD]))
     return text if more <= 0 else f"{text}; and {more} more: load_config(path).problems"
 
 

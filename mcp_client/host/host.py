@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from ..approval.gate import ApprovalHook, Policy
     from ..catalog.tool_index import ToolSearch
     from ..extensions.tasks import Task
-    from .config_places import Scope
-    from .config_problem import ConfigProblem
+    from .config_fields import ConfigProblem
+    from .config_programs import Scope
 
 __all__ = ["Host"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import quote
 
@@ -28,12 +28,12 @@ from .naming import Naming
 from .server_config import ServerConfig
 
 if TYPE_CHECKING:
-    from ..audit import AuditTo, OnAuditFailure, Redaction
+    from ..audit import Audit, AuditTo, OnAuditFailure, Redaction
     from ..catalog.pins import Pins
     from ..handlers.handlers import Handlers
     from ..state import State
 
-__all__ = ["HostOptions", "SharedOptions", "logs_of"]
+__all__ = ["HostOptions", "SharedOptions", "audit_of"]
 
 
 class HostOptions(TypedDict, total=False):
@@ -77,12 +77,17 @@ class SharedOptions:
         kept = kept_in(*given)
         self._options |= {"state": kept.state, "decisions": kept.decisions}
         if kept.audit is not None:
-            self._options["audit"] = logs_of(kept.audit)
+            self._options["audit"] = _logs_of(kept.audit)
         self.pins: Pins | None = None
         if kept.pins is not None:
             from ..catalog.pins import Pins
 
             self.pins = self._options["pins"] = Pins.of(kept.pins)
+
+    @property
+    def decisions(self) -> Decisions | None:
+        kept: Decisions | None = self._options["decisions"]
+        return kept
 
     @property
     def limits(self) -> Limits:
@@ -108,18 +113,23 @@ class SharedOptions:
 
     async def record(self, name: str, arguments: Any, context: Hashable, error: McpError) -> None:
         """Record a call that was not made because its tool or its session is missing."""
-        if self._options.get("audit") is None:
-            return
-        from ..audit import Audit
+        audit = self.audit_of(error.server or "")
+        if audit is not None:
+            number = f"{self._origin}-{next(self._numbers)}"
+            await audit.entry(number, name, arguments, context).failed(error)
 
-        audit = Audit.of(
-            error.server or "",
-            self._options["audit"],
-            self._options.get("audit_failure", "refuse"),
-            self._options.get("redaction"),
-        )
-        entry = audit.entry(f"{self._origin}-{next(self._numbers)}", name, arguments, context)
-        await entry.failed(error)
+    def audit_of(self, server: str) -> Audit | None:
+        return audit_of(server, self._options)
+
+
+def audit_of(server: str, options: Mapping[str, Any]) -> Audit | None:
+    """The audit of one server, from the options of ``connect``; None where there is none."""
+    if options.get("audit") is None:
+        return None
+    from ..audit import Audit
+
+    failure = options.get("audit_failure", "refuse")
+    return Audit.of(server, options["audit"], failure, options.get("redaction"))
 
 
 def _folder(record: Any) -> str | None:
@@ -134,7 +144,7 @@ def _folder(record: Any) -> str | None:
     return folder
 
 
-def logs_of(audit: Any) -> Any:
+def _logs_of(audit: Any) -> Any:
     """``audit`` with one ``AuditLog`` for each path: sessions that share it write one chain."""
     from ..audit import AuditLog
 

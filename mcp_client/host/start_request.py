@@ -1,4 +1,4 @@
-"""What a person is asked before a server from a config file is started or connected to.
+"""One server of a config file on its way to be started, and what a person is asked before it is.
 
 2026-07-28 and 2025-11-25 ``basic/security_best_practices`` (local server compromise), SEP-1024: the
 exact command is shown, whole, before it first runs, with a warning where it looks dangerous.
@@ -16,70 +16,153 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from pathlib import Path
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import TypeVar
 
-from ..approval.start_request import CONNECTS, STARTS, Scope, StartRequest
+from ..approval.start_request import CONNECTS, STARTS, StartRequest
+from ..errors import ConfigError
 from ..protocol.canonical_json import sha256
 from ..runtime.executables import environment_of, find_executable
+from ..runtime.limits import Timeouts
 from ..transports.http_server import shown
-from .config_files import followed
-from .config_launch import Launch
-from .interpolation import Expanded
+from .config_server import Launch, read_server
+from .config_values import Expanded, Files, followed
+from .server_config import ServerConfig
 from .start_warnings import warnings_of
 
-__all__ = ["start_request"]
+__all__ = ["Looked", "Start", "start_request"]
 
 _VERSION = 1
+V = TypeVar("V")
 
 
-def start_request(
-    launch: Launch, path: Path, scope: Scope, folder: Path, inputs: Mapping[str, Any]
-) -> StartRequest:
-    """``folder`` is that of the project, ``inputs`` are those that the file defines."""
-    command = None if launch.command is None else launch.command.shown
-    args = tuple(each.shown for each in launch.args)
-    brought = {} if launch.env_file is None else launch.env_file.values
+class Start:
+    """The servers of a project's file are read twice: at first without the files that they put in,
+    and again with them, once, when somebody looks at what would be started. What is shown and what
+    is started both come from that second reading.
+
+    Its methods look at files, and raise ``ConfigError`` where that cannot be done. For any number
+    of threads.
+    """
+
+    def __init__(self, first: Launch, files: Files) -> None:
+        """``files`` are those that the second reading reads."""
+        self.first = first
+        """As far as it is known without looking at a file."""
+        self.is_read = first.reading.variables.files.reads or not first.has_files
+        """Whether ``first`` is all of it."""
+        self._files = files
+        self._lock = threading.Lock()
+        self._launch = first if self.is_read else None
+        self._request: StartRequest | None = None
+
+    def config(self, timeouts: Timeouts | None = None) -> ServerConfig:
+        """What is started. ``timeouts`` are those of the host, where the file sets only some."""
+        with self._lock:
+            launch = self._whole()
+        try:
+            return launch.config(timeouts)
+        except ConfigError as error:
+            if self.is_read:
+                raise
+            raise ConfigError(f"{self._place}: it is not valid with its files put in") from error
+
+    def request(self) -> StartRequest:
+        """What a person is asked."""
+        with self._lock:
+            if self._request is None:
+                self._request = start_request(self._whole())
+            return self._request
+
+    @property
+    def _place(self) -> str:
+        return f"{self.first.reading.path}: the server {self.first.name!r}"
+
+    def _whole(self) -> Launch:
+        if self._launch is None:
+            first = self.first
+            variables = replace(first.reading.variables, files=self._files)
+            reading = replace(first.reading, variables=variables, problems=[])
+            self._launch = read_server(reading, first.path, first.written)
+            if self._launch is None:
+                problem = next((one for one in reading.problems if one.left_out), None)
+                raise ConfigError(str(problem or f"{self._place} cannot be used"))
+        return self._launch
+
+
+class Looked(Mapping[str, V]):
+    """What ``look`` makes of each of ``starts`` when it is asked for; names are known before."""
+
+    def __init__(self, starts: Mapping[str, Start], look: Callable[[Start], V]) -> None:
+        self._starts, self._look = starts, look
+
+    def __getitem__(self, name: str) -> V:
+        return self._look(self._starts[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._starts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._starts)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} servers: {', '.join(map(repr, self))}>"
+
+
+def start_request(launch: Launch) -> StartRequest:
+    reading = launch.reading
+    is_project = reading.scope == "project"
     variables = _variables(launch)
-    program = _program(launch, folder)
+    program = _program(launch)
     parts = (launch.command, launch.cwd)
     shown_program = None if any(each is not None and each.used for each in parts) else program
-    url = None if launch.url is None else shown(launch.url.shown)
-    whole = launch.url.shown if launch.url is not None and scope == "project" else None
+    url = launch.url and launch.url.shown
+    shown_url = None if url is None else shown(url)
     return StartRequest(
         server=launch.name,
-        command=command,
-        args=args,
-        env_names=tuple(dict.fromkeys([*launch.env, *brought])),
+        command=launch.command and launch.command.shown,
+        args=tuple(each.shown for each in launch.args),
+        env_names=tuple(dict.fromkeys([*launch.env, *launch.env_of_file])),
         cwd=launch.cwd and launch.cwd.shown,
-        url=url,
+        url=shown_url,
         header_names=tuple(launch.headers),
         findings=(
-            CONNECTS if command is None else STARTS,
-            *dict.fromkeys(warnings_of(launch, variables, scope, folder, program)),
+            CONNECTS if launch.command is None else STARTS,
+            *dict.fromkeys(warnings_of(launch, variables, program)),
         ),
         variables=MappingProxyType(variables),
-        fingerprint=_digest(launch, path, scope, inputs, shown_program),
-        path=path,
-        scope=scope,
-        env_file=None if launch.env_file is None else launch.env_file.path.shown,
-        env=_written(launch.env, scope),
-        headers=_written(launch.headers, scope),
-        oauth=_oauth(launch),
+        fingerprint=_digest(launch, shown_program),
+        path=reading.path,
+        scope=reading.scope,
+        env_file=launch.env_file and launch.env_file.shown,
+        # A person knows what stands in their own file, and there are secrets in it.
+        env=_shown(launch.env) if is_project else MappingProxyType({}),
+        headers=_shown(launch.headers) if is_project else MappingProxyType({}),
+        oauth=_login(launch),
         program=shown_program,
-        whole_url=None if whole == url else whole,
+        whole_url=url if is_project and url != shown_url else None,
     )
 
 
-def _written(values: Mapping[str, Expanded], scope: Scope) -> Mapping[str, str]:
-    """Of a project's file. A person knows what stands in their own, and there are secrets in it."""
-    shown = {name: each.shown for name, each in values.items()} if scope == "project" else {}
-    return MappingProxyType(shown)
+def _shown(values: Mapping[str, Expanded]) -> Mapping[str, str]:
+    return MappingProxyType({name: each.shown for name, each in values.items()})
 
 
-def _program(launch: Launch, folder: Path) -> str | None:
+def _login(launch: Launch) -> Mapping[str, str]:
+    login = dict(launch.login or {})
+    secret = login.get("client_secret")
+    if secret is not None and not secret.used:
+        login["client_secret"] = secret._replace(shown="stands in the file")
+    return _shown(login)
+
+
+def _program(launch: Launch) -> str | None:
     """The file that the command is; None where it is not found, or where looking for it would mean
     looking at a place that the file has chosen outside of the project."""
     if launch.command is None:
@@ -87,44 +170,29 @@ def _program(launch: Launch, folder: Path) -> str | None:
     command, cwd = launch.command.value, None if launch.cwd is None else launch.cwd.value
     if os.path.basename(command) != command:
         place = os.path.join(cwd or os.curdir, command)
-        return followed(place, [str(folder)])[0]
-    env = {name: each.value for name, each in launch.env.items()}
-    if launch.env_file is not None:
-        env = {**launch.env_file.values, **env}
+        return followed(place, [str(launch.reading.base)])[0]
+    env = {**launch.env_of_file, **{name: each.value for name, each in launch.env.items()}}
     if any(name.upper() in ("PATH", "PATHEXT") for name in env):
         return None
     return find_executable(command, cwd, environment_of(env))
 
 
-def _oauth(launch: Launch) -> Mapping[str, str]:
-    login = launch.login
-    if login is None:
-        return MappingProxyType({})
-    texts = {"client_id": login.client_id, "redirect_uri": login.redirect_uri}
-    found = {name: each.shown for name, each in texts.items() if each is not None}
-    if login.scopes is not None:
-        found["scopes"] = " ".join(login.scopes)
-    if login.client_secret is not None:
-        secret = login.client_secret
-        found["client_secret"] = secret.shown if secret.used else "stands in the file"
-    return MappingProxyType(found)
-
-
-def _digest(
-    launch: Launch, path: Path, scope: Scope, inputs: Mapping[str, Any], program: str | None
-) -> str:
+def _digest(launch: Launch, program: str | None) -> str:
+    reading = launch.reading
     texts = [launch.command, *launch.args, launch.url, launch.cwd]
     used = {name.partition(":")[2] for name in _variables(launch) if name.startswith("input:")}
+    inputs = reading.inputs
+    env_file = launch.env_file
     covered = {
         "version": _VERSION,
-        "path": str(path),
-        "scope": scope,
+        "path": str(reading.path),
+        "scope": reading.scope,
         "server": launch.name,
         "written": launch.written,
         "shown": [each and each.shown for each in texts],
-        "env_file": launch.env_file and [launch.env_file.path.shown, dict(launch.env_file.values)],
+        "env_file": env_file and [env_file.shown, dict(launch.env_of_file)],
         "program": program,
-        "files": sorted(content for _, each in launch.places() for content in each.files),
+        "files": sorted(content for each in launch.places.values() for content in each.files),
         "inputs": {name: inputs[name] for name in sorted(used) if name in inputs},
     }
     text = json.dumps(covered, sort_keys=True, default=str, ensure_ascii=True)
@@ -133,7 +201,7 @@ def _digest(
 
 def _variables(launch: Launch) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
-    for place, each in launch.places():
+    for place, each in launch.places.items():
         for name in dict.fromkeys(each.used):
             found[name] = (*found.get(name, ()), place)
     return found

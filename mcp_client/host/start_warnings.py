@@ -20,10 +20,8 @@ from ..protocol.consent_url import host_warnings
 from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import invisible, safe_text
 from ..transports.http_server import shown
-from .config_files import followed, is_within
-from .config_launch import Launch
-from .config_places import Scope
-from .interpolation import Expanded
+from .config_server import Launch
+from .config_values import Expanded, followed, is_within
 
 __all__ = ["ANYTHING", "warnings_of"]
 
@@ -119,11 +117,11 @@ _PIPED = re.compile(
 _DELETES = re.compile(
     r"\brm\s{1,9}(-\w{1,20}\s{1,9}){0,5}-(\w{0,20}[rR]\w{0,20}f|\w{0,20}f\w{0,20}[rR]|-recursive)"
 )
-_LONGEST = 50_000
+_MAX_CHARS = 50_000
 """Characters of a command that these patterns look through: they take time."""
-_SHOWN_OPTION = 40
-_LONGEST_PATH = 4_096
-_MOST_PIECES = 64
+_MAX_OPTION_CHARS = 40
+_MAX_PATH_CHARS = 4_096
+_MAX_PIECES = 64
 _BETWEEN_PATHS = re.compile(r"""[=:,;|&@"'(){}\[\]<>\s]+""")
 _SENSITIVE = re.compile(
     r"(^|[/\\=:~])(\.ssh|\.aws|\.gnupg|\.kube|\.netrc|\.docker|\.config/gcloud|id_(rsa|ed25519|ecdsa)"
@@ -174,28 +172,24 @@ class _Word(NamedTuple):
 
     def named(self, option: str) -> str:
         """The ``option`` that it is, or begins with."""
-        return safe_text(option if self.value == self.shown else self.shown, _SHOWN_OPTION)
+        return safe_text(option if self.value == self.shown else self.shown, _MAX_OPTION_CHARS)
 
 
 def warnings_of(
-    launch: Launch,
-    variables: Mapping[str, tuple[str, ...]],
-    scope: Scope,
-    folder: Path,
-    program: str | None,
+    launch: Launch, variables: Mapping[str, tuple[str, ...]], program: str | None
 ) -> Iterator[Finding]:
     """``program`` is the file that the command is, where that is known."""
+    is_project, folder = launch.reading.scope == "project", str(launch.reading.base)
     if launch.command is not None:
-        if scope == "project":
+        if is_project:
             yield ANYTHING
         words = [launch.command, *launch.args]
         yield from (Finding("ignored_setting", text, text) for text in launch.remarks)
         yield from _of_words(_split(words), program)
         yield from _of_hosts(word.shown for word in words)
-        yield from _of_paths(launch, scope, folder)
-        yield from _of_environment(launch, scope, folder)
+        yield from _of_paths(launch, is_project, folder)
+        yield from _of_environment(launch, is_project, folder)
     if launch.url is not None:
-        yield from (Finding("ignored_setting", text, text) for text in launch.remarks)
         yield from _of_url(launch.url.shown)
     yield from _of_variables(variables)
 
@@ -215,12 +209,12 @@ def _of_words(words: list[_Word], program: str | None) -> Iterator[Finding]:
     for base in (base for base in first if base in _KNOWN):
         yield from _of_program(base, words[first[base]], words[first[base] + 1 :])
     whole = " ".join(word.value for word in words)
-    if len(whole) > _LONGEST:
+    if len(whole) > _MAX_CHARS:
         yield Finding(
             "long_text",
             f"it has {len(whole):,} characters, and the end was not looked through for dangers",
         )
-    whole = whole[:_LONGEST]
+    whole = whole[:_MAX_CHARS]
     if _PIPED.search(whole):
         yield Finding("runs_code", "it downloads something and runs it (curl | sh)", "download")
     if _DELETES.search(whole):
@@ -246,28 +240,18 @@ def _of_program(base: str, program: _Word, rest: list[_Word]) -> Iterator[Findin
     matches = () if inline is None else ((word, inline.fullmatch(word.value)) for word in rest)
     found = next((word.named(match[0]) for word, match in matches if match), None)
     found = found or _glued(base, rest)
-    if found is not None and base in _SHELLS:
-        yield Finding(
-            "runs_code",
-            f"a shell runs what stands in its arguments ({program.name} {found})",
-            f"{program.name} {found}",
-        )
-    elif found is not None:
-        yield Finding(
-            "runs_code",
-            f"{program.name} runs code that stands in its arguments ({found})",
-            f"{program.name} {found}",
-        )
+    if found is not None:
+        text = f"{program.name} runs code that stands in its arguments ({found})"
+        if base in _SHELLS:
+            text = f"a shell runs what stands in its arguments ({program.name} {found})"
+        yield Finding("runs_code", text, f"{program.name} {found}")
     elif base in _AWK and not any(_AWK_FILE.fullmatch(word.value) for word in rest):
         yield Finding(
             "runs_code", f"{program.name} runs code that stands in its arguments", program.name
         )
     if base in _FETCHERS and (source := _source(rest)) is not None:
-        yield Finding(
-            "runs_code",
-            f"{program.name} downloads code and runs it: {_short(source.shown)}",
-            _short(source.shown),
-        )
+        name = _short(source.shown)
+        yield Finding("runs_code", f"{program.name} downloads code and runs it: {name}", name)
 
 
 def _source(rest: list[_Word]) -> _Word | None:
@@ -292,7 +276,7 @@ def _split(words: list[Expanded]) -> list[_Word]:
     if whole[0].program != "env":
         return whole
     found: list[_Word] = []
-    left = _LONGEST
+    left = _MAX_CHARS
     for word in whole:
         left -= len(word.value)
         option, _, rest = (
@@ -338,7 +322,7 @@ def _of_hosts(words: Iterable[str]) -> Iterator[Finding]:
         scheme = re.search(r"[A-Za-z][A-Za-z0-9+.-]{0,40}\Z", word[max(0, start - 41) : start])
         if start < 0 or scheme is None:
             continue
-        url = scheme[0] + word[start : start + _LONGEST_PATH]
+        url = scheme[0] + word[start : start + _MAX_PATH_CHARS]
         if _is_international(url):
             yield from _of_host(url)
 
@@ -355,48 +339,38 @@ def _of_host(url: str) -> Iterator[Finding]:
         host = ""
     if not host or any(sign in host for sign in "${}%"):  # a variable, of which there is a warning
         if _is_international(url):
-            yield Finding(
-                "suspicious_address",
-                f"{_short(shown(url))}: letters outside ASCII stand in its host",
-                _short(shown(url)),
-            )
+            name = _short(shown(url))
+            text = f"{name}: letters outside ASCII stand in its host"
+            yield Finding("suspicious_address", text, name)
         return
     for warning in host_warnings(host):
-        yield Finding(
-            "suspicious_address",
-            f"{_short(shown(url))}: {_short(warning)}",
-            f"{_short(shown(url))}: {_short(warning)}",
-        )
+        text = f"{_short(shown(url))}: {_short(warning)}"
+        yield Finding("suspicious_address", text, text)
 
 
-def _of_paths(launch: Launch, scope: Scope, folder: Path) -> Iterator[Finding]:
+def _of_paths(launch: Launch, is_project: bool, folder: str) -> Iterator[Finding]:
     """Judged by what they are, and named as they are written."""
-    home = str(Path.home())
-    env_file = None if launch.env_file is None else launch.env_file.path
-    cwd = None if launch.cwd is None or launch.cwd.value == str(folder) else launch.cwd
-    places = [launch.command, *launch.args, cwd, env_file]
-    base = str(folder) if launch.cwd is None else launch.cwd.value
+    whole_disks = (str(Path.home()), "~", "$HOME", "${HOME}", "%USERPROFILE%", "/", "C:")
+    cwd = None if launch.cwd is None or launch.cwd.value == folder else launch.cwd
+    places = [launch.command, *launch.args, cwd, launch.env_file]
+    base = folder if launch.cwd is None else launch.cwd.value
     for number, each in enumerate(each for each in places if each is not None):
         word, name = each.value, _short(each.shown)
         if _SENSITIVE.search(word):
-            yield Finding(
-                "sensitive_place", f"it names a place where secrets are kept: {name}", name
-            )
+            text = f"it names a place where secrets are kept: {name}"
+            yield Finding("sensitive_place", text, name)
         path = word.rpartition("=")[2] if word.startswith("-") else word
-        whole = path.rstrip("/\\") or path
-        if whole in (home, "~", "$HOME", "${HOME}", "%USERPROFILE%", "/", "C:"):
-            yield Finding(
-                "sensitive_place", f"it names your whole home folder or disk: {name}", name
-            )
-        elif scope == "project" and _is_outside(path, base, folder, is_command=number == 0):
+        if (path.rstrip("/\\") or path) in whole_disks:
+            text = f"it names your whole home folder or disk: {name}"
+            yield Finding("sensitive_place", text, name)
+        elif is_project and _is_outside(path, base, folder, is_command=number == 0):
             yield Finding("outside_project", f"it names a path outside the project: {name}", name)
-        elif scope == "project" and _leads_out(word, base, folder):
-            yield Finding(
-                "outside_project", f"it names a path outside the project, by a link: {name}", name
-            )
+        elif is_project and _leads_out(word, base, folder):
+            text = f"it names a path outside the project, by a link: {name}"
+            yield Finding("outside_project", text, name)
 
 
-def _is_outside(path: str, base: str, folder: Path, *, is_command: bool) -> bool:
+def _is_outside(path: str, base: str, folder: str, *, is_command: bool) -> bool:
     if path.startswith("~"):
         return True
     if not (os.path.isabs(path) or ".." in re.split(r"[/\\]", path)) or "://" in path:
@@ -404,40 +378,33 @@ def _is_outside(path: str, base: str, folder: Path, *, is_command: bool) -> bool
     if is_command and path.startswith(_SYSTEM):
         return False
     whole = os.path.abspath(os.path.join(base, path))
-    return len(path) > _LONGEST_PATH or not is_within(whole, str(folder))
+    return len(path) > _MAX_PATH_CHARS or not is_within(whole, folder)
 
 
-def _leads_out(word: str, base: str, folder: Path) -> bool:
+def _leads_out(word: str, base: str, folder: str) -> bool:
     """Whether a path that ``word`` is, or has in it, stands in the project and leads out of it."""
-    word = word[:_LONGEST_PATH]
-    pieces = [word, *_BETWEEN_PATHS.split(word)[:_MOST_PIECES]]
+    word = word[:_MAX_PATH_CHARS]
+    pieces = [word, *_BETWEEN_PATHS.split(word)[:_MAX_PIECES]]
     if word.startswith("-"):  # -Idocs, -C./docs
         pieces.append(word[2:])
     for piece in dict.fromkeys(pieces):
         path = os.path.abspath(os.path.join(base, piece))
-        if is_within(path, str(folder)) and not followed(path, [str(folder)])[1]:
+        if is_within(path, folder) and not followed(path, [folder])[1]:
             return True
     return False
 
 
-def _of_environment(launch: Launch, scope: Scope, folder: Path) -> Iterator[Finding]:
-    names = [*launch.env, *(launch.env_file.values if launch.env_file else ())]
-    for name in dict.fromkeys(names):
+def _of_environment(launch: Launch, is_project: bool, folder: str) -> Iterator[Finding]:
+    for name in dict.fromkeys([*launch.env, *launch.env_of_file]):
         if _LOADERS.fullmatch(name):
-            yield Finding(
-                "loads_code",
-                f"the variable {_short(name)} can make programs load or run other code",
-                name,
-            )
-    base = str(folder) if launch.cwd is None else launch.cwd.value
+            text = f"the variable {_short(name)} can make programs load or run other code"
+            yield Finding("loads_code", text, name)
+    base = folder if launch.cwd is None else launch.cwd.value
     for name, each in launch.env.items():
         # Its value is not shown here: it may be a secret, and findings are.
-        if scope == "project" and _leads_out(each.value, base, folder):
-            yield Finding(
-                "outside_project",
-                f"the variable {_short(name)} names a path outside the project, by a link",
-                f"variable {name}",
-            )
+        if is_project and _leads_out(each.value, base, folder):
+            text = f"the variable {_short(name)} names a path outside the project, by a link"
+            yield Finding("outside_project", text, f"variable {name}")
 
 
 def _of_url(url: str) -> Iterator[Finding]:
@@ -453,31 +420,23 @@ def _of_url(url: str) -> Iterator[Finding]:
         yield Finding("suspicious_address", "the URL has a user name or password in it", "password")
 
 
+_PUT_INTO = {
+    "command": ("command", "decides which program is run"),
+    "argument": ("args[", "is put into an argument, where other programs see it"),
+    "url": ("url", "is put into a URL, where it may be recorded"),
+}
+"""By what is said of a place, how the place begins, and what a variable does there."""
+
+
 def _of_variables(variables: Mapping[str, tuple[str, ...]]) -> Iterator[Finding]:
     for name, places in variables.items():
-        shown_name = _short(name)
         if name.startswith("file:"):
-            yield Finding(
-                "from_variable", f"the content of a file is put in: {_short(name[5:])}", name
-            )
-        if "command" in places:
-            yield Finding(
-                "from_variable",
-                f"the variable {shown_name} decides which program is run",
-                f"command {name}",
-            )
-        if any(place.startswith("args[") for place in places):
-            yield Finding(
-                "from_variable",
-                f"the variable {shown_name} is put into an argument, where other programs see it",
-                f"argument {name}",
-            )
-        if "url" in places:
-            yield Finding(
-                "from_variable",
-                f"the variable {shown_name} is put into a URL, where it may be recorded",
-                f"url {name}",
-            )
+            text = f"the content of a file is put in: {_short(name[5:])}"
+            yield Finding("from_variable", text, name)
+        for kind, (start, does) in _PUT_INTO.items():
+            if any(place.startswith(start) for place in places):
+                text = f"the variable {_short(name)} {does}"
+                yield Finding("from_variable", text, f"{kind} {name}")
 
 
 def _short(text: str) -> str:

@@ -23,7 +23,7 @@ from mcp_client import (
     allow_all,
     load_config,
 )
-from mcp_client.host.config_files import followed, resolved
+from mcp_client.host.config_values import followed, resolved
 
 WEATHER = Path(__file__).parents[2] / "examples" / "servers" / "weather.py"
 

@@ -12,20 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from ..runtime.safe_text import safe_text
-from .config_files import Unset
-from .config_places import Scope
-from .config_programs import Program
+from .config_programs import Program, Scope
 from .config_text import Document, KeyPath
-from .interpolation import Expanded, Variables, expand
+from .config_values import Expanded, Unset, Variables, expand
 
 __all__ = ["ConfigProblem", "Fields", "Reading"]
 
-_MOST_PROBLEMS = 1_000
-_MOST_ITEMS = 10_000
+_MAX_PROBLEMS = 1_000
+_MAX_ITEMS = 10_000
 """Arguments, variables or headers of one server."""
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,80}")
-_LONGEST_KEY = 40
-_MOST_GUESSES = 100
+_MAX_GUESSED_CHARS = 40
+_MAX_GUESSES = 100
 _OTHER_WORDS = {
     "cmd": "command",
     "executable": "command",
@@ -43,7 +41,7 @@ _OTHER_WORDS = {
     "working_directory": "cwd",
 }
 """What people write instead of a field that every program has."""
-_LONGEST_SECONDS = 86_400.0
+_MAX_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +53,7 @@ class ConfigProblem:
     """
 
     path: Path
+    """The config file."""
     line: int | None
     """Counted from 1; None where the problem is with the file as a whole."""
     key: str
@@ -85,11 +84,14 @@ class Reading:
     unusable_inputs: dict[str, str] = field(default_factory=dict)
     """Why, by id."""
     problems: list[ConfigProblem] = field(default_factory=list)
+    failed: bool = False
+    """Whether something is so wrong that the server that is being read cannot be used."""
 
     def note(self, path: KeyPath, message: str, *, left_out: bool = False) -> None:
-        if len(self.problems) == _MOST_PROBLEMS:
+        self.failed = self.failed or left_out
+        if len(self.problems) == _MAX_PROBLEMS:
             message = "there are more problems than are told: mend these first"
-        if len(self.problems) <= _MOST_PROBLEMS:
+        if len(self.problems) <= _MAX_PROBLEMS:
             line = self.document.line(path)
             problem = ConfigProblem(self.path, line, shown_key(path), message, left_out)
             self.problems.append(problem)
@@ -111,13 +113,17 @@ class Fields:
     """The members of one server, or of an object in it, by our names for them."""
 
     def __init__(
-        self, reading: Reading, path: KeyPath, members: Mapping[str, Any], names: Mapping[str, str]
+        self,
+        reading: Reading,
+        path: KeyPath,
+        members: Mapping[str, Any],
+        names: Mapping[str, str],
+        title: str,
     ) -> None:
-        """``names``: the file's names of fields, and ours. Unknown ones are reported here."""
+        """``names``: the file's names of fields, and ours, or "" for one that has no effect. What
+        else is there is reported as none that ``title`` documents."""
         self.reading = reading
-        self.path = path
-        self.failed = False
-        """Whether something is so wrong that the server cannot be used."""
+        self._path = path
         self._members = members
         self._written: dict[str, str] = {}
         for name, ours in names.items():
@@ -127,9 +133,7 @@ class Fields:
                 self.note(name, f"has no effect beside {self._written[ours]!r}: remove one")
             else:
                 self._written[ours] = name
-
-    def report_unknown(self, names: Mapping[str, str], title: str) -> None:
-        for name in self._members:
+        for name in members:
             if name not in names:
                 meant = self._near(name, names)
                 self.note(
@@ -140,14 +144,19 @@ class Fields:
 
     def _near(self, name: str, names: Mapping[str, str]) -> str | None:
         """The field that ``name`` may be a misspelling of, unless that one is there."""
-        if len(self.reading.problems) > _MOST_GUESSES:
+        if len(self.reading.problems) > _MAX_GUESSES:
             return None  # comparing takes time, and a file may have any number of fields
         known = {each.lower(): each for each, ours in names.items() if ours}
-        wanted = name[:_LONGEST_KEY].lower()
+        wanted = name[:_MAX_GUESSED_CHARS].lower()
         other = _OTHER_WORDS.get(wanted, wanted)
         near = [other] if other in known else difflib.get_close_matches(wanted, known, 1, 0.7)
         found = known[near[0]] if near else None
         return None if found is None or found in self._members else found
+
+    def inside(self, ours: str, names: Mapping[str, str], title: str) -> Fields:
+        """The members of the object that this field is."""
+        path = (*self._path, self._written.get(ours, ours))
+        return Fields(self.reading, path, self.object(ours), names, title)
 
     def __contains__(self, ours: str) -> bool:
         return ours in self._written
@@ -156,18 +165,18 @@ class Fields:
         name = self._written.get(ours)
         return None if name is None else self._members[name]
 
-    def where(self, ours: str, *parts: str | int) -> KeyPath:
-        return (*self.path, self._written.get(ours, ours), *parts)
-
     def note(self, name: str, message: str) -> None:
-        self.reading.note((*self.path, name), message)
+        """Something without effect, by the file's own name for it."""
+        self.reading.note((*self._path, name), message)
 
     def wrong(self, ours: str, message: str, *parts: str | int) -> None:
         """A problem for which the server is left out."""
-        self.failed = True
-        self.reading.note(
-            self.where(ours, *parts), f"{message}; the server is left out", left_out=True
-        )
+        path = (*self._path, self._written.get(ours, ours), *parts)
+        self.reading.note(path, f"{message}; the server is left out", left_out=True)
+
+    def unusable(self, message: str) -> None:
+        """A problem with all of it."""
+        self.reading.note(self._path, f"{message}; the server is left out", left_out=True)
 
     def flag(self, ours: str) -> bool | None:
         value = self.raw(ours)
@@ -178,14 +187,12 @@ class Fields:
 
     def text(self, ours: str, *, shows_files: bool = False) -> Expanded | None:
         value = self.raw(ours)
-        return None if value is None else self.expanded(value, ours, shows_files=shows_files)
+        return None if value is None else self._expanded(value, ours, shows_files=shows_files)
 
     def words(self, ours: str) -> tuple[Expanded, ...]:
         """Texts that are words of a command: what files bring is shown in them."""
-        items = self._array(ours)
-        found = [
-            self.expanded(item, ours, number, shows_files=True) for number, item in enumerate(items)
-        ]
+        items = enumerate(self._array(ours))
+        found = [self._expanded(item, ours, at, shows_files=True) for at, item in items]
         return tuple(item for item in found if item is not None)
 
     def pairs(self, ours: str) -> dict[str, Expanded]:
@@ -196,17 +203,15 @@ class Fields:
                 continue
             if type(value) in (int, float):
                 value = str(value)
-            item = self.expanded(value, ours, name)
-            if item is not None and self._usable(name, ours, name):
+            item = self._expanded(value, ours, name)
+            if item is not None and self._is_usable(name, ours, name):
                 found[name] = item
         return found
 
     def object(self, ours: str) -> Mapping[str, Any]:
-        value = self.raw(ours)
-        if value is None or (isinstance(value, dict) and len(value) <= _MOST_ITEMS):
-            return value or {}
-        self.wrong(ours, self._no_collection(value, "an object: write names and values in braces"))
-        return {}
+        wanted = "an object: write names and values in braces"
+        found: Mapping[str, Any] = self._collection(ours, dict, wanted)
+        return found
 
     def names(self, ours: str) -> tuple[str, ...] | None:
         """Texts without references; None where the field is not there."""
@@ -224,11 +229,23 @@ class Fields:
         if value is None:
             return None
         if type(value) in (int, float) and value > 0 and math.isfinite(value):
-            return float(min(value * unit, _LONGEST_SECONDS))
-        self.reading.note(self.where(ours), "is not a time above 0, and has no effect")
+            return float(min(value * unit, _MAX_SECONDS))
+        self.note(self._written[ours], "is not a time above 0, and has no effect")
         return None
 
-    def expanded(
+    def variable(
+        self, name: str, variable: str, ours: str, *parts: str | int
+    ) -> dict[str, Expanded]:
+        """A variable of the environment under ``name``; none, and a problem, where it is not
+        set."""
+        try:
+            value = self.reading.variables.variable(variable)
+        except Unset as error:
+            self.wrong(ours, str(error), *parts)
+            return {}
+        return {name: Expanded(value, f"${{{variable}}}", (variable,))}
+
+    def _expanded(
         self, value: Any, ours: str, *parts: str | int, shows_files: bool = False
     ) -> Expanded | None:
         """A text with its references put in; None, and a problem, where that cannot be."""
@@ -241,17 +258,16 @@ class Fields:
                 value, reading.program.syntax, reading.variables, shows_files=shows_files
             )
         except Unset as error:
-            self.wrong(ours, self._why_unset(value, str(error)), *parts)
+            reasons = (
+                why
+                for name, why in reading.unusable_inputs.items()
+                if f"${{input:{name}}}" in value
+            )
+            self.wrong(ours, next(reasons, str(error)), *parts)
             return None
-        return found if self._usable(found.value, ours, *parts) else None
+        return found if self._is_usable(found.value, ours, *parts) else None
 
-    def _why_unset(self, text: str, why: str) -> str:
-        for name, reason in self.reading.unusable_inputs.items():
-            if f"${{input:{name}}}" in text:
-                return reason
-        return why
-
-    def _usable(self, text: str, ours: str, *parts: str | int) -> bool:
+    def _is_usable(self, text: str, ours: str, *parts: str | int) -> bool:
         try:
             usable = b"\0" not in os.fsencode(text)
         except UnicodeEncodeError:  # half of a pair of surrogates
@@ -261,18 +277,21 @@ class Fields:
         return usable
 
     def _array(self, ours: str) -> list[Any]:
-        value = self.raw(ours)
-        if value is None or (isinstance(value, list) and len(value) <= _MOST_ITEMS):
-            return value or []
-        self.wrong(
-            ours, self._no_collection(value, "a list: write it in brackets, one item a word")
-        )
-        return []
+        wanted = "a list: write it in brackets, one item a word"
+        found: list[Any] = self._collection(ours, list, wanted)
+        return found
 
-    def _no_collection(self, value: Any, wanted: str) -> str:
-        if isinstance(value, dict | list) and len(value) > _MOST_ITEMS:
-            return f"has more than {_MOST_ITEMS:,} items"
-        return f"is not {wanted}"
+    def _collection(self, ours: str, kind: type, wanted: str) -> Any:
+        value = self.raw(ours)
+        if value is None:
+            return kind()
+        if isinstance(value, dict | list) and len(value) > _MAX_ITEMS:
+            self.wrong(ours, f"has more than {_MAX_ITEMS:,} items")
+        elif not isinstance(value, kind):
+            self.wrong(ours, f"is not {wanted}")
+        else:
+            return value
+        return kind()
 
 
 def listed(names: Iterable[str], most: int = 8) -> str:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.host.interpolation import (
+from mcp_client.host.config_values import (
     BRACED,
     DOLLAR,
     NO_SYNTAX,
