@@ -396,7 +396,7 @@ TARGETS = {
     ),
     "config": Target(
         config,
-        ("host/config.py", "host/config_text.py", "host/config_server.py", "host/interpolation.py"),
+        ("host/config.py", "host/config_text.py", "host/config_server.py", "host/config_values.py"),
         (
             b"\x00" + _SERVERS,
             b"\x01" + _SERVERS.replace(b"mcpServers", b"servers"),
