@@ -100,9 +100,9 @@ from .handlers.handlers import SamplingResult as SamplingResult
 from .handlers.terminal import elicit_on_terminal as elicit_on_terminal
 from .host.config import Config as Config
 from .host.config import load_config as load_config
+from .host.config_fields import ConfigProblem as ConfigProblem
 from .host.config_programs import ConfigFile as ConfigFile
 from .host.config_programs import find_configs as find_configs
-from .host.config_fields import ConfigProblem as ConfigProblem
 from .host.host import Host as Host
 from .host.naming import Naming as Naming
 from .host.server_config import ServerConfig as ServerConfig
