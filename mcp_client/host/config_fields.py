@@ -118,6 +118,7 @@ class Fields:
         path: KeyPath,
         members: Mapping[str, Any],
         names: Mapping[str, str],
+        *,
         title: str,
     ) -> None:
         """``names``: the file's names of fields, and ours, or "" for one that has no effect. What
@@ -156,7 +157,7 @@ class Fields:
     def inside(self, ours: str, names: Mapping[str, str], title: str) -> Fields:
         """The members of the object that this field is."""
         path = (*self._path, self._written.get(ours, ours))
-        return Fields(self.reading, path, self.object(ours), names, title)
+        return Fields(self.reading, path, self.object(ours), names, title=title)
 
     def __contains__(self, ours: str) -> bool:
         return ours in self._written

@@ -173,7 +173,7 @@ def read_server(reading: Reading, path: KeyPath, members: Any) -> Launch | None:
     else:
         grants = [each for each in members if _GRANTS.fullmatch(each)]
         names = {**reading.program.fields, **dict.fromkeys(grants, "")}
-        fields = Fields(reading, path, members, names, reading.program.title)
+        fields = Fields(reading, path, members, names, title=reading.program.title)
         for grant in grants:
             _refuse_grant(fields, grant, members[grant])
         kind = _kind(fields)
