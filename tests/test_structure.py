@@ -127,7 +127,6 @@ PURE = [
     if room(path) in {"errors", "protocol"}
     or path.relative_to(ROOT).as_posix()
     in {
-        "adapters/arguments.py",
         "adapters/definitions.py",
         "adapters/error_text.py",
         "adapters/model_calls.py",
@@ -136,7 +135,6 @@ PURE = [
         "adapters/schema_inlining.py",
         "adapters/schema_merging.py",
         "adapters/schema_notes.py",
-        "adapters/schema_root.py",
         "adapters/schema_subset.py",
         "adapters/tool_search.py",
         "approval/constraints.py",

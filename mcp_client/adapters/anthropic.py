@@ -16,9 +16,8 @@ from typing import Any
 
 from ..catalog.tool import Tool
 from .definitions import Definition, Dialect
-from .model_calls import RawCall, member
+from .model_calls import RawCall, has, member, typed_entries, unusable
 from .rendering import Media
-from .responses import has, typed_entries, unusable
 from .schema_subset import Profile
 from .toolset import Answer, declared
 from .toolset import Toolset as _Toolset

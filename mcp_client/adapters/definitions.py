@@ -1,28 +1,34 @@
-"""A tool's input schema as one provider takes it, and how to undo that in arguments."""
+"""A tool's input schema as one provider takes it, and how to undo that in arguments.
+
+A model sees a schema in which members may have other names, and in strict mode has to give null
+for what it leaves out. ``Restoration`` undoes both, before the call is made: the approver sees what
+is sent.
+"""
 
 from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..catalog.tool import Tool
 from ..protocol.schema_walk import Role, walk
-from .arguments import Restoration, restoration_of
 from .schema_inlining import inline
-from .schema_merging import types_of
+from .schema_merging import object_root, types_of
 from .schema_notes import Effect, Notes
-from .schema_root import object_root
-from .schema_subset import EMPTY_ITEMS, Profile, Unsuitable, subset
+from .schema_subset import EMPTY_ITEMS, OPTIONAL, Profile, Unsuitable, subset
 
-__all__ = ["Definition", "Dialect"]
+__all__ = ["Definition", "Dialect", "Restoration"]
 
 _log = logging.getLogger("mcp_client")
-_MOST_MEMBERS = 5_000
-_DEEPEST = 10
-_MOST_VALUES = 1_000
-_MOST_CHARS = 120_000
+_MAX_MEMBERS = 5_000
+_MAX_LEVELS = 10
+_MAX_VALUES = 1_000
+_MAX_CHARS = 120_000
+_SAME = ("allOf", "anyOf", "oneOf")
+_SAME_ONE = ("if", "then", "else", "not")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,29 +61,27 @@ class Dialect:
         return tool.derived(self._strictly if strict else self._plainly)
 
     def _plainly(self, tool: Tool) -> Definition:
-        try:
-            return self._made(tool, False)
-        except Exception as error:  # noqa: BLE001 - one tool must not take the others along
-            return self._opaque(error)
+        return self._made_or_left_out(tool, False)
 
     def _strictly(self, tool: Tool) -> Definition:
-        if self.strict is None:
-            plain = self.definition(tool, False)
-            reason = f"it is not strict: {self.provider} has no strict mode"
-            return Definition(plain.schema, (*plain.changes, reason), plain.undo, False)
-        try:
-            return self._made(tool, True)
-        except Unsuitable as error:
-            plain = self.definition(tool, False)
-            changes = (*plain.changes, f"it is not strict: {error}")
-            return Definition(plain.schema, changes, plain.undo, False)
-        except Exception as error:  # noqa: BLE001 - likewise
-            return self._opaque(error)
+        why = f"{self.provider} has no strict mode"
+        if self.strict is not None:
+            try:
+                return self._made_or_left_out(tool, True)
+            except Unsuitable as error:
+                why = str(error)
+        plain = self.definition(tool, False)
+        return replace(plain, changes=(*plain.changes, f"it is not strict: {why}"))
 
-    def _opaque(self, error: Exception) -> Definition:
-        _log.error("a tool's schema could not be read", exc_info=error)
-        what = f"its schema could not be read and is left out{Effect.ACCEPTS_MORE.value}"
-        return Definition({"type": "object", "properties": {}}, (what,), None, False)
+    def _made_or_left_out(self, tool: Tool, strict: bool) -> Definition:
+        try:
+            return self._made(tool, strict)
+        except Unsuitable:
+            raise
+        except Exception as error:  # noqa: BLE001 - one tool must not take the others along
+            _log.error("a tool's schema could not be read", exc_info=error)
+            what = f"its schema could not be read and is left out{Effect.ACCEPTS_MORE.value}"
+            return Definition({"type": "object", "properties": {}}, (what,), None, False)
 
     def _made(self, tool: Tool, strict: bool) -> Definition:
         schema, names, notes = inline(tool.input_schema, self.member_names)
@@ -123,7 +127,141 @@ def _within_limits(schema: dict[str, Any]) -> None:
         waiting += [(option, depth) for option in node.get("anyOf", ())]
         if "items" in node:
             waiting.append((node["items"], depth + 1))
-    if deepest > _DEEPEST:
-        raise Unsuitable(f"it is nested {deepest} levels deep, and strict mode takes {_DEEPEST}")
-    if members > _MOST_MEMBERS or values > _MOST_VALUES or chars > _MOST_CHARS:
+    if deepest > _MAX_LEVELS:
+        raise Unsuitable(f"it is nested {deepest} levels deep, and strict mode takes {_MAX_LEVELS}")
+    if members > _MAX_MEMBERS or values > _MAX_VALUES or chars > _MAX_CHARS:
         raise Unsuitable("it has more members or values than strict mode takes")
+
+
+@dataclass(slots=True)
+class Restoration:
+    """What to undo in one value; its members and items have their own."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    """The model's names of members, and the tool's."""
+    optional: frozenset[str] = frozenset()
+    """Members that the tool's schema does not require, by the model's names."""
+    members: dict[str, Restoration] = field(default_factory=dict)
+    others: Restoration | None = None
+    items: Restoration | None = None
+    options: tuple[tuple[dict[str, Any], Restoration | None], ...] = ()
+    """Alternatives, each with its schema: the first that fits says what to undo."""
+
+    def apply(self, value: Any) -> Any:
+        """A copy of ``value`` as the tool wants it."""
+        if self.options:
+            chosen = next((undo for schema, undo in self.options if _fits(schema, value)), None)
+            if chosen is not None:
+                return chosen.apply(value)
+        if type(value) is list and self.items is not None:
+            return [self.items.apply(item) for item in value]
+        if type(value) is not dict:
+            return value
+        out = {}
+        for name, item in value.items():
+            if item is None and name in self.optional:
+                continue
+            undo = self.members.get(name, self.others)
+            out[self.names.get(name, name)] = item if undo is None else undo.apply(item)
+        return out
+
+
+def restoration_of(schema: dict[str, Any], names: dict[str, str]) -> Restoration | None:
+    """What ``schema`` needs undone, None for nothing; ``names`` are the model's and the tool's.
+
+    Takes the marks ``OPTIONAL`` out of ``schema``.
+    """
+    undo = Restoration(optional=frozenset(schema.pop(OPTIONAL, ())))
+    undo.names = {name: names[name] for name in _mentioned_names(schema) if name in names}
+    for name, member in schema.get("properties", {}).items():
+        found = restoration_of(member, names)
+        if found is not None:
+            undo.members[name] = found
+    for keyword in ("additionalProperties", "items"):
+        inner = schema.get(keyword)
+        found = restoration_of(inner, names) if type(inner) is dict else None
+        if keyword == "items":
+            undo.items = found
+        else:
+            undo.others = found
+    same = [one for keyword in _SAME for one in schema.get(keyword, ())]
+    same += [schema[keyword] for keyword in _SAME_ONE if keyword in schema]
+    same += schema.get("dependentSchemas", {}).values()
+    pairs = [(one, restoration_of(one, names)) for one in same]
+    if any(found is not None for _, found in pairs):
+        if _has_optional(pairs):
+            undo.options = tuple(pairs)
+        else:  # names alone: the same whichever alternative it is
+            for _, found in pairs:
+                _add(undo, found)
+    is_needed = undo.names or undo.optional or undo.members or undo.options
+    return undo if is_needed or undo.items or undo.others else None
+
+
+def _mentioned_names(schema: dict[str, Any]) -> Iterator[str]:
+    """The names of members that ``schema`` itself has something to say of."""
+    yield from schema.get("properties", ())
+    yield from schema.get("required", ())
+    yield from schema.get("dependentSchemas", ())
+    for name, others in schema.get("dependentRequired", {}).items():
+        yield name
+        yield from others
+
+
+def _has_optional(pairs: list[tuple[dict[str, Any], Restoration | None]]) -> bool:
+    waiting = [found for _, found in pairs]
+    while waiting:
+        undo = waiting.pop()
+        if undo is not None:
+            if undo.optional or undo.options:
+                return True
+            waiting += [*undo.members.values(), undo.items, undo.others]
+    return False
+
+
+def _add(undo: Restoration, other: Restoration | None) -> Restoration | None:
+    if other is None:
+        return undo
+    undo.names |= other.names
+    for name, member in other.members.items():
+        own = undo.members.get(name)
+        undo.members[name] = member if own is None else _add(own, member) or own
+    undo.items = other.items if undo.items is None else _add(undo.items, other.items)
+    undo.others = other.others if undo.others is None else _add(undo.others, other.others)
+    return undo
+
+
+def _fits(schema: dict[str, Any], value: Any) -> bool:
+    """Whether ``value`` has the form of ``schema``, of a strict subset: types, names, choices."""
+    if "anyOf" in schema:
+        return any(_fits(option, value) for option in schema["anyOf"])
+    if "enum" in schema:
+        return any(type(value) is type(item) and value == item for item in schema["enum"])
+    kinds = schema.get("type")
+    if not any(_is(value, kind) for kind in ([kinds] if type(kinds) is str else kinds or ())):
+        return False
+    if type(value) is dict:
+        properties = schema.get("properties", {})
+        return value.keys() == properties.keys() and all(
+            _fits(properties[name], item) for name, item in value.items()
+        )
+    if type(value) is list and "items" in schema:
+        return all(_fits(schema["items"], item) for item in value)
+    return True
+
+
+def _is(value: Any, kind: str) -> bool:
+    match kind:
+        case "object":
+            return type(value) is dict
+        case "array":
+            return type(value) is list
+        case "string":
+            return type(value) is str
+        case "boolean":
+            return type(value) is bool
+        case "null":
+            return value is None
+        case "integer":
+            return type(value) is int or (type(value) is float and value.is_integer())
+    return type(value) in (int, float)

@@ -52,7 +52,7 @@ _MAY_HAVE_RUN = (
 )
 _RAN = "The tool ran: do not simply repeat it."
 _SAFE = "It is safe to call it again."
-_LONGEST = 1_000
+_MAX_CHARS = 1_000
 
 
 def explain(error: McpError, unknown: str = "") -> str:
@@ -143,7 +143,7 @@ def _said(error: McpError) -> str:
 
 
 def _shown(text: str) -> str:
-    return _redaction().text(text, _LONGEST)
+    return _redaction().text(text, _MAX_CHARS)
 
 
 @functools.cache

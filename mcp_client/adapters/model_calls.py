@@ -1,23 +1,41 @@
-"""The calls in a model's response: read from the providers' own objects or from plain dicts."""
+"""The calls in a model's response: read from the providers' own objects or from plain dicts.
+
+A response without calls and a mistake of the program look alike to code that only searches for
+calls; taken for the former, the latter would end an agent without a word.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
 from ..catalog.call_context import ModelArguments
+from ..errors import ConfigError
 from ..runtime.safe_text import safe_text
 from ..runtime.strict_json import read_json_object
 
-__all__ = ["ModelCall", "RawCall", "arguments_of", "member", "unknown_tool"]
+__all__ = [
+    "ModelCall",
+    "RawCall",
+    "arguments_of",
+    "has",
+    "listed",
+    "member",
+    "typed_entries",
+    "unknown_tool",
+    "unusable",
+]
 
-_DEEPEST = 128
-_LISTED = 20
-_COMPARED = 2_000
-_LONGEST_NAME = 128
-_NEAREST = 3
+_MAX_LEVELS = 128
+_MAX_LISTED = 20
+_MAX_COMPARED = 2_000
+_MAX_NAME_CHARS = 128
+_MAX_NEAREST = 3
+_SHOWN_KEYS = 6
+_MAX_KEY_CHARS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +83,68 @@ def member(value: Any, *names: str) -> Any:
     return None
 
 
+def has(value: Any, *names: str) -> bool:
+    """Whether ``value``, an object or a mapping, has one of the members, which may be None."""
+    if isinstance(value, Mapping):
+        return any(name in value for name in names)
+    return any(hasattr(value, name) for name in names)
+
+
+def listed(value: Any) -> list[Any] | None:
+    """The entries of a list or of anything else to iterate over; None for what has members of its
+    own, such as a mapping or a provider's object (those of pydantic iterate too), and for text."""
+    if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
+        return None
+    is_stream = hasattr(value, "__next__") and hasattr(value, "__enter__")
+    return None if is_stream or hasattr(type(value), "model_fields") else list(value)
+
+
+def typed_entries(value: Any, foreign: frozenset[str]) -> list[Any] | None:
+    """The entries of a list that each have a type, not one of those ``foreign`` to the provider;
+    None for anything else."""
+    found = listed(value)
+    for entry in found or ():
+        kind = member(entry, "type")
+        if not isinstance(kind, str) or kind in foreign:
+            return None
+    return found
+
+
+def unusable(response: Any, wanted: str) -> ConfigError:
+    """What is raised for ``response``; ``wanted`` are the forms that this provider's may have."""
+    return ConfigError(f"{_got(response)}: give {wanted}")
+
+
+def _got(response: Any) -> str:
+    kind = type(response).__name__
+    if inspect.isawaitable(response):
+        return f"the response is a {kind} that was not awaited; did you forget 'await'?"
+    if response is None:
+        return "the response is None (so is a message's list of calls without a call)"
+    if callable(getattr(response, "call_tool", None)):
+        return f"the response is a {kind}; run() takes the session or host first, then the response"
+    if isinstance(response, str | bytes):
+        return f"the response is a {kind}, not what the provider's client returned"
+    if isinstance(response, AsyncIterable) or hasattr(type(response), "__next__"):
+        return f"the response is a stream ({kind}); put its events together first"
+    if member(response, "error") is not None or member(response, "type") == "error":
+        return "the response is an error of the provider"
+    if isinstance(response, Mapping):
+        keys = [repr(str(key)[:_MAX_KEY_CHARS]) for key in list(response)[:_SHOWN_KEYS]]
+        more = ", ..." if len(response) > _SHOWN_KEYS else ""
+        return (
+            f"the response is a {kind} of {', '.join(keys)}{more}" if keys else f"an empty {kind}"
+        )
+    other = _other(response)
+    return f"the response is a {kind}{other}, which this provider does not return"
+
+
+def _other(response: Any) -> str:
+    for entry in (listed(response) or ())[:1]:
+        return f" of {type(entry).__name__}"
+    return ""
+
+
 def arguments_of(value: Any) -> tuple[dict[str, Any], str | None]:
     """Arguments as an object, or as JSON text; and what is wrong with them, for the model.
 
@@ -79,7 +159,7 @@ def arguments_of(value: Any) -> tuple[dict[str, Any], str | None]:
     if not value.strip():
         return {}, None
     try:
-        return read_json_object(value, max_depth=_DEEPEST), None
+        return read_json_object(value, max_depth=_MAX_LEVELS), None
     except (ValueError, RecursionError) as error:
         reason = safe_text(error, 200) if isinstance(error, ValueError) else "nested too deep"
         return {}, _wrong(reason)
@@ -94,26 +174,26 @@ def _wrong(reason: str) -> str:
 
 def unknown_tool(name: str, names: Sequence[str], advice: str = "") -> str:
     """What a model is told that asks for the tool ``name``; ``names`` are those there are."""
-    said = f"Nothing was sent. Unknown tool '{safe_text(name, _LONGEST_NAME)}'."
+    said = f"Nothing was sent. Unknown tool '{safe_text(name, _MAX_NAME_CHARS)}'."
     near = _near(name, names)
     if near:
         said += f" Did you mean {' or '.join(near)}?"
-    elif names and len(names) <= _LISTED and not advice:
+    elif names and len(names) <= _MAX_LISTED and not advice:
         said += f" The tools are: {', '.join(names)}."
     return f"{said} {advice}".rstrip()
 
 
 def _near(name: str, names: Sequence[str]) -> list[str]:
-    name = name[:_LONGEST_NAME]
-    compared = names[:_COMPARED]
+    name = name[:_MAX_NAME_CHARS]
+    compared = names[:_MAX_COMPARED]
     bare = _plain(name)
     if len(bare) > 2:
         same = [one for one in compared if bare == _plain(one)]
         parts = [one for one in compared if one.endswith(f"_{name}") or one.startswith(f"{name}_")]
         if same or parts:
-            return (same or parts)[:_NEAREST]
-    close = get_close_matches(name, compared, _NEAREST, 0.85)
-    return close or get_close_matches(name, compared, _NEAREST, 0.7)
+            return (same or parts)[:_MAX_NEAREST]
+    close = get_close_matches(name, compared, _MAX_NEAREST, 0.85)
+    return close or get_close_matches(name, compared, _MAX_NEAREST, 0.7)
 
 
 def _plain(name: str) -> str:

@@ -15,8 +15,8 @@ __all__ = ["legal_members", "legal_names"]
 
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 _LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_LONGEST = 64
-_DIGEST = 8
+_MAX_CHARS = 64
+_DIGEST_CHARS = 8
 
 
 def legal_names(names: Sequence[str], *, letter_first: bool = False) -> dict[str, str]:
@@ -42,8 +42,8 @@ def _unlike(name: str, taken: set[str], letter_first: bool) -> str:
     if letter_first and plain[:1] in "0123456789-":
         plain = f"_{plain}"
     digest = sha256(name)
-    for length in range(_DIGEST, _LONGEST):
-        found = f"{plain[: _LONGEST - 1 - length]}_{digest[:length]}"
+    for length in range(_DIGEST_CHARS, _MAX_CHARS):
+        found = f"{plain[: _MAX_CHARS - 1 - length]}_{digest[:length]}"
         if found not in taken:  # by design another tool may have it: its name is a server's choice
             return found
     raise AssertionError("a server would have had to find a collision of SHA-256")
@@ -60,12 +60,12 @@ def legal_members(names: Iterable[str], legal: re.Pattern[str]) -> dict[str, str
         digest = sha256(name)
         plain = re.sub(r"[^a-zA-Z0-9_]", "_", name)
         if plain in taken or not legal.fullmatch(plain) or not plain.strip("_"):
-            plain = f"{plain[: _LONGEST - 1 - _DIGEST]}_{digest[:_DIGEST]}"
+            plain = f"{plain[: _MAX_CHARS - 1 - _DIGEST_CHARS]}_{digest[:_DIGEST_CHARS]}"
             if not legal.fullmatch(plain):
-                plain = f"_{plain[1 - _LONGEST :]}"
+                plain = f"_{plain[1 - _MAX_CHARS :]}"
         while plain in taken:
             digest = sha256(digest)
-            plain = f"_{digest[:_DIGEST]}"
+            plain = f"_{digest[:_DIGEST_CHARS]}"
         found[name] = plain
         taken.add(plain)
     return found

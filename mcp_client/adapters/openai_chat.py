@@ -15,8 +15,7 @@ from typing import Any
 
 from ..catalog.tool import Tool
 from .definitions import Definition, Dialect
-from .model_calls import RawCall, member
-from .responses import has, listed, typed_entries, unusable
+from .model_calls import RawCall, has, listed, member, typed_entries, unusable
 from .schema_subset import Profile
 from .toolset import Answer, declared
 from .toolset import Toolset as _Toolset

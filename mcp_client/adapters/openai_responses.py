@@ -15,10 +15,9 @@ from typing import Any
 
 from ..catalog.tool import Tool
 from .definitions import Definition
-from .model_calls import RawCall, member
+from .model_calls import RawCall, has, member, typed_entries, unusable
 from .openai_chat import OPENAI
 from .rendering import Media
-from .responses import has, typed_entries, unusable
 from .toolset import Answer, declared
 from .toolset import Toolset as _Toolset
 

@@ -29,9 +29,9 @@ __all__ = ["Media", "MediaTypes", "Part", "quoted", "rendered", "shortened", "te
 _MARK = "#" * 8
 """In place of the mark, and as long."""
 _END = f"[end {_MARK}]"
-_LONGEST_URI = 2_000
-_LONGEST_LABEL = 200
-_PARSED = 1_000_000
+_MAX_URI_CHARS = 2_000
+_MAX_LABEL_CHARS = 200
+_MAX_COMPARED_CHARS = 1_000_000
 """Characters of a text that are compared with the structured content."""
 _SIGNATURES = (
     ("image/png", b"\x89PNG\r\n\x1a\n", 0),
@@ -166,10 +166,10 @@ def _media(data: str, mime_type: str, media: MediaTypes) -> Media | str:
 
 
 def _link(link: ResourceLink) -> str:
-    parts = [f"resource link: {safe_text(link.uri, _LONGEST_URI)}"]
-    parts.append(safe_text(link.title or link.name, _LONGEST_LABEL))
+    parts = [f"resource link: {safe_text(link.uri, _MAX_URI_CHARS)}"]
+    parts.append(safe_text(link.title or link.name, _MAX_LABEL_CHARS))
     if link.mime_type is not None:
-        parts.append(safe_text(link.mime_type, _LONGEST_LABEL))
+        parts.append(safe_text(link.mime_type, _MAX_LABEL_CHARS))
     if link.size is not None:
         parts.append(f"{link.size} bytes")
     about = f"\n{safe_text(link.description, 1_000)}" if link.description else ""
@@ -177,9 +177,9 @@ def _link(link: ResourceLink) -> str:
 
 
 def _resource(resource: EmbeddedResource, media: MediaTypes) -> list[Part]:
-    label = f"resource: {safe_text(resource.uri, _LONGEST_URI)}"
+    label = f"resource: {safe_text(resource.uri, _MAX_URI_CHARS)}"
     if resource.mime_type is not None:
-        label += f", {safe_text(resource.mime_type, _LONGEST_LABEL)}"
+        label += f", {safe_text(resource.mime_type, _MAX_LABEL_CHARS)}"
     if resource.blob is None:
         return [f"[{label}]\n{resource.text}"]
     label += f", {decoded_size(resource.blob)} bytes"
@@ -194,7 +194,7 @@ def _repeated(result: ToolResult) -> bool:
     """
     structure = result.structured_content
     texts = [block.text for block in result.content if isinstance(block, TextContent)]
-    if not texts or sum(map(len, texts)) > _PARSED:
+    if not texts or sum(map(len, texts)) > _MAX_COMPARED_CHARS:
         return False
     values = [structure]
     if type(structure) is dict and set(structure) == {"result"}:

@@ -1,10 +1,10 @@
 """A tool's schema as one tree of JSON Schema 2020-12: references inlined, nothing malformed in it.
 
-The first of three steps to the schema that a model is shown (``schema_root`` and ``schema_subset``
-are the others). Every step keeps one promise: the result accepts whatever the original accepts. A
-keyword that has to go therefore goes only where that accepts more. Where it would accept less
-(inside ``not`` and ``if``, beside ``oneOf`` and ``unevaluatedProperties``) the whole construct
-goes.
+The first of three steps to the schema that a model is shown (``schema_merging`` and
+``schema_subset`` are the others). Every step keeps one promise: the result accepts whatever the
+original accepts. A keyword that has to go therefore goes only where that accepts more. Where it
+would accept less (inside ``not`` and ``if``, beside ``oneOf`` and ``unevaluatedProperties``) the
+whole construct goes.
 
 Older dialects are written in the newest one: lists of ``items`` become ``prefixItems``, a boolean
 ``exclusiveMinimum`` becomes a number. References are followed within the schema only. One that
@@ -63,9 +63,9 @@ _SILENT = frozenset(
 )
 """Left out without a note: of no use once references are inlined."""
 _OLD_DIALECTS = ("draft-03", "draft-04", "draft-06", "draft-07")
-_DEEPEST = 40
-_MOST = 3_000
-_LONGEST_TEXT = 20_000
+_MAX_LEVELS = 40
+_MAX_SCHEMAS = 3_000
+_MAX_TEXT_CHARS = 20_000
 _HUGE = 10.0**300
 _CUT = "a part that is nested too deep or too large is cut"
 
@@ -93,20 +93,20 @@ def clean_text(text: str) -> str:
     """``text`` as a request can carry it: UTF-8 cannot encode a lone surrogate."""
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode("utf-8")
-    if len(text) > _LONGEST_TEXT:
-        left = len(text) - _LONGEST_TEXT
-        text = f"{text[:_LONGEST_TEXT]} [{left} more characters are left out]"
+    if len(text) > _MAX_TEXT_CHARS:
+        left = len(text) - _MAX_TEXT_CHARS
+        text = f"{text[:_MAX_TEXT_CHARS]} [{left} more characters are left out]"
     return text
 
 
 def clean_data(value: Any, depth: int = 0) -> Any:
     """A copy of a JSON value. Raises ``ValueError`` where a request cannot carry it."""
     if type(value) is dict:
-        if depth > _DEEPEST:
+        if depth > _MAX_LEVELS:
             raise ValueError("too deep")
         return {clean_text(key): clean_data(item, depth + 1) for key, item in value.items()}
     if type(value) is list:
-        if depth > _DEEPEST:
+        if depth > _MAX_LEVELS:
             raise ValueError("too deep")
         return [clean_data(item, depth + 1) for item in value]
     if type(value) is str:
@@ -126,7 +126,7 @@ class _Inliner:
         """The members that the schema has something to say of, by their own names."""
         self._names = names
         self._root = root
-        self._left = _MOST
+        self._left = _MAX_SCHEMAS
         self._ids: dict[str, Any] | None = None
         dialect = root.get("$schema") if type(root) is dict else None
         self._is_old = type(dialect) is str and any(name in dialect for name in _OLD_DIALECTS)
@@ -142,7 +142,7 @@ class _Inliner:
             self.notes.add("what is not a schema is left out", path, Effect.ACCEPTS_MORE)
             return {}
         self._left -= 1
-        if self._left < 0 or len(around) > _DEEPEST:
+        if self._left < 0 or len(around) > _MAX_LEVELS:
             self.notes.add(_CUT, path, Effect.ACCEPTS_MORE)
             return {}
         around = (*around, id(node))
@@ -234,7 +234,7 @@ class _Inliner:
                 return  # draft 4: see ``_bounds``
             case _ if keyword in _TEXTS and kind is str:
                 out[keyword] = clean_text(value)
-                if len(value) > _LONGEST_TEXT:
+                if len(value) > _MAX_TEXT_CHARS:
                     self.notes.add(f"'{keyword}' is shortened", path)
                 return
             case _ if keyword in _NUMBERS and kind in (int, float) and abs(value) < _HUGE:

@@ -13,8 +13,8 @@ __all__ = ["Effect", "Notes", "Path"]
 Path: TypeAlias = tuple[str, ...]
 """Steps from the root of the schema: keywords, names of properties, and indices."""
 
-_PATHS = 4
-_SHOWN = 120
+_MAX_PATHS = 4
+_MAX_PATH_CHARS = 120
 
 
 class Effect(Enum):
@@ -52,6 +52,8 @@ def _where(paths: list[Path]) -> str:
     unique = list(dict.fromkeys(paths))
     if unique == [()]:
         return ""
-    shown = ", ".join(safe_text(pointer(path), _SHOWN) or "the root" for path in unique[:_PATHS])
-    left = len(unique) - _PATHS
+    shown = ", ".join(
+        safe_text(pointer(path), _MAX_PATH_CHARS) or "the root" for path in unique[:_MAX_PATHS]
+    )
+    left = len(unique) - _MAX_PATHS
     return f" at {shown} and {left} more places" if left > 0 else f" at {shown}"

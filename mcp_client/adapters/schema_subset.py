@@ -1,13 +1,14 @@
 """A schema in the subset of JSON Schema that a provider takes.
 
-``subset`` takes an inlined schema (``schema_inlining``, ``schema_root``) and gives one with nothing
-but what its ``Profile`` names. What has to go is added to the description, where a model reads it.
+``subset`` takes an inlined schema (``schema_inlining``, ``schema_merging``) and gives one with
+nothing but what its ``Profile`` names. What has to go is added to the description, where a model
+reads it.
 Without ``strict`` the result accepts whatever the original accepts.
 
 With ``strict`` the provider guarantees arguments that fit, and wants more of a schema: every value
 has a type, objects take no other members than those declared, and all of these are required. A
 member that was optional may be null instead, and is marked with ``OPTIONAL`` for the way back (see
-``arguments``). Where that cannot be had, ``Unsuitable`` is raised.
+``definitions``). Where that cannot be had, ``Unsuitable`` is raised.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from .schema_merging import both, is_never, types_of
+from .schema_merging import both, described, is_never, types_of
 from .schema_notes import Effect, Notes, Path
-from .schema_root import described
 
 __all__ = ["EMPTY_ITEMS", "OPTIONAL", "Profile", "Unsuitable", "subset"]
 
@@ -59,9 +59,9 @@ _SHAPE = frozenset(
 _EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 _ANY_TYPE = ("not", "if", "then", "else")
 _HINTS = ("default", "examples")
-_MOST = 2_000
-_DEEPEST = 40
-_MOST_OPTIONS = 40
+_MAX_SCHEMAS = 2_000
+_MAX_LEVELS = 40
+_MAX_OPTIONS = 40
 _NOT_PORTABLE = re.compile(r"\(\?|\\[1-9bBpPkAzZG]|[*+?}]\+")
 """In a pattern: look-around and other groups with ``(?``, references, word boundaries, properties,
 and possessive quantifiers, which linear-time engines do not have."""
@@ -95,11 +95,11 @@ class _Subset:
         self._profile = profile
         self._strict = profile.strict
         self._notes = notes
-        self._left = _MOST
+        self._left = _MAX_SCHEMAS
 
     def schema(self, node: dict[str, Any], path: Path, depth: int) -> dict[str, Any]:
         self._left -= 1
-        if self._left < 0 or depth > _DEEPEST:
+        if self._left < 0 or depth > _MAX_LEVELS:
             self._fail("its schema is too large or nested too deep")
             self._notes.add("a part that is nested too deep or too large is cut", path, _MORE)
             return {}
@@ -128,7 +128,7 @@ class _Subset:
     def _flat(self, node: dict[str, Any], path: Path) -> dict[str, Any]:
         """``node`` without ``allOf`` and ``oneOf``, and without an ``anyOf`` of a single schema."""
         lost: list[str] = []
-        for _ in range(_DEEPEST):
+        for _ in range(_MAX_LEVELS):
             if "allOf" in node:
                 parts = node["allOf"]
                 node = {k: v for k, v in node.items() if k != "allOf"}
@@ -160,7 +160,7 @@ class _Subset:
         outside = _texts(node)
         hints = {k: node[k] for k in _HINTS if k in node}
         rest = {k: v for k, v in node.items() if k not in {"anyOf", *outside, *hints}}
-        if len(options) > _MOST_OPTIONS and rest.keys() - {"type"}:
+        if len(options) > _MAX_OPTIONS and rest.keys() - {"type"}:
             self._notes.add("'anyOf' is moved to the description", path, _MORE)
             return self.schema(described({**rest, **outside}, {"anyOf": options}), path, depth + 1)
         if hints:

@@ -5,13 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import ModuleType
+from importlib import import_module
 from typing import Any
 
-from mcp_client.adapters import anthropic, gemini, openai_chat, openai_responses
+import pytest
+
+from mcp_client import adapters
 from tests.adapters.marks import unmarked
 
-__all__ = ["PROVIDERS", "Provider", "Wanted"]
+__all__ = [
+    "ANTHROPIC",
+    "CHAT",
+    "GEMINI",
+    "PROVIDERS",
+    "RESPONSES",
+    "Provider",
+    "Wanted",
+    "every_provider",
+    "strict_providers",
+]
 
 Wanted = tuple[str, str, Any]
 """A call: its id, the tool's name, and its arguments."""
@@ -20,12 +32,25 @@ Wanted = tuple[str, str, Any]
 @dataclass(frozen=True)
 class Provider:
     name: str
-    module: ModuleType
     response: Callable[[list[Wanted]], dict[str, Any]]
     schema: Callable[[dict[str, Any]], dict[str, Any]]
     """The schema in one declaration."""
     said: Callable[[list[dict[str, Any]]], list[tuple[str, str]]]
     """The id and the text of each answer."""
+    is_text: bool = False
+    """Whether the arguments of a call are JSON text, and no object."""
+
+    @property
+    def module(self) -> Any:
+        return import_module(f"mcp_client.adapters.{self.name}")
+
+    @property
+    def is_strict(self) -> bool:
+        return self.module.Toolset.dialect.strict is not None
+
+    @property
+    def takes_media(self) -> bool:
+        return bool(self.module.Toolset.media_types)
 
     def answers(self, messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
         """The same, without the marks around what a server wrote."""
@@ -135,17 +160,15 @@ def _texts(content: list[dict[str, Any]]) -> Iterator[str]:
     return (block["text"] for block in content if "text" in block)
 
 
-PROVIDERS = (
-    Provider("openai_chat", openai_chat, _chat, lambda tool: tool["parameters"], _in_chat),
-    Provider(
-        "openai_responses",
-        openai_responses,
-        _responses,
-        lambda tool: tool["parameters"],
-        _in_responses,
-    ),
-    Provider("anthropic", anthropic, _messages, lambda tool: tool["input_schema"], _in_messages),
-    Provider(
-        "gemini", gemini, _generated, lambda tool: tool["parameters_json_schema"], _in_contents
-    ),
+CHAT = Provider("openai_chat", _chat, lambda tool: tool["parameters"], _in_chat, is_text=True)
+RESPONSES = Provider(
+    "openai_responses", _responses, lambda tool: tool["parameters"], _in_responses, is_text=True
+)
+ANTHROPIC = Provider("anthropic", _messages, lambda tool: tool["input_schema"], _in_messages)
+GEMINI = Provider("gemini", _generated, lambda tool: tool["parameters_json_schema"], _in_contents)
+_BY_NAME = {one.name: one for one in (CHAT, RESPONSES, ANTHROPIC, GEMINI)}
+PROVIDERS = tuple(_BY_NAME[name] for name in adapters.PROVIDERS)
+every_provider = pytest.mark.parametrize("provider", PROVIDERS, ids=str)
+strict_providers = pytest.mark.parametrize(
+    "provider", [one for one in PROVIDERS if one.is_strict], ids=str
 )

@@ -9,10 +9,9 @@ import pytest
 
 from mcp_client import ConfigError
 from tests.adapters.schemas import tool_of
-from tests.adapters.shapes import PROVIDERS, Provider
+from tests.adapters.shapes import ANTHROPIC, GEMINI, PROVIDERS, RESPONSES, Provider, every_provider
 
-every_provider = pytest.mark.parametrize("provider", PROVIDERS, ids=str)
-in_text = pytest.mark.parametrize("provider", PROVIDERS[:2], ids=str)
+in_text = pytest.mark.parametrize("provider", [one for one in PROVIDERS if one.is_text], ids=str)
 
 NAMES = ("weather__get_weather", "weather__set_alarm", "files__read_file")
 TOOLS = [tool_of({"type": "object"}, name) for name in NAMES]
@@ -229,15 +228,14 @@ def test_of_two_calls_with_one_id_the_first_counts(
 
 
 def test_a_call_of_gemini_without_arguments_is_found_in_the_list_of_calls() -> None:
-    kit = PROVIDERS[3].toolset(TOOLS)
+    kit = GEMINI.toolset(TOOLS)
     for call in ({"name": NAMES[0]}, SimpleNamespace(name=NAMES[0], args=None, id=None)):
         assert [(one.name, one.arguments) for one in kit.calls([call])] == [(NAMES[0], {})]
 
 
 def test_gemini_need_not_give_ids() -> None:
-    gemini = PROVIDERS[3]
     parts = [{"functionCall": {"name": NAMES[0]}}, {"functionCall": {"name": NAMES[0], "args": {}}}]
-    calls = gemini.toolset(TOOLS).calls({"candidates": [{"content": {"parts": parts}}]})
+    calls = GEMINI.toolset(TOOLS).calls({"candidates": [{"content": {"parts": parts}}]})
     assert [(call.id, call.arguments) for call in calls] == [("", {}), ("", {})]
 
 
@@ -246,9 +244,9 @@ def test_calls_that_the_provider_runs_itself_are_not_ours() -> None:
         {"type": "server_tool_use", "id": "s", "name": NAMES[0], "input": {}},
         {"type": "mcp_tool_use", "id": "m", "name": NAMES[0], "input": {}},
     ]
-    assert PROVIDERS[2].toolset(TOOLS).calls({"content": blocks}) == []
+    assert ANTHROPIC.toolset(TOOLS).calls({"content": blocks}) == []
     items = [
         {"type": "web_search_call", "id": "w"},
         {"type": "custom_tool_call", "call_id": "c", "name": NAMES[0], "input": "x"},
     ]
-    assert PROVIDERS[1].toolset(TOOLS).calls({"output": items}) == []
+    assert RESPONSES.toolset(TOOLS).calls({"output": items}) == []

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.adapters.naming import legal_names
 from tests.adapters.schemas import tool_of
-from tests.adapters.shapes import PROVIDERS, Provider
+from tests.adapters.shapes import Provider, every_provider
 
-every_provider = pytest.mark.parametrize("provider", PROVIDERS, ids=str)
 names = st.lists(st.text(min_size=1, max_size=90), max_size=6, unique=True)
 
 

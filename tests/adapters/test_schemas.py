@@ -13,14 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_client.adapters.arguments import Restoration
+from mcp_client.adapters.definitions import Restoration
 from tests.adapters.schemas import arguments, fits, object_schemas, tool_of
-from tests.adapters.shapes import PROVIDERS, Provider
+from tests.adapters.shapes import (
+    ANTHROPIC,
+    GEMINI,
+    PROVIDERS,
+    Provider,
+    every_provider,
+    strict_providers,
+)
 from tests.adapters.zoo import ZOO
 from tests.properties import examples
-
-every_provider = pytest.mark.parametrize("provider", PROVIDERS, ids=str)
-strict_providers = pytest.mark.parametrize("provider", PROVIDERS[:3], ids=str)
 
 
 def shown(provider: Provider, schema: dict[str, Any], **options: Any) -> dict[str, Any]:
@@ -158,17 +162,16 @@ def keywords(schema: Any) -> set[str]:
 
 @pytest.mark.parametrize("what", REFUSED_BY_GEMINI)
 def test_gemini_is_given_nothing_that_it_refuses(what: str) -> None:
-    gemini = PROVIDERS[3]
     member = REFUSED_BY_GEMINI[what]
     schema = {"type": "object", "properties": {"a": member}, "$defs": {"D": {"type": "string"}}}
-    found = shown(gemini, schema)
+    found = shown(GEMINI, schema)
     assert keywords(found) <= GEMINI_TAKES
     assert found["properties"]["a"]
 
 
 @pytest.mark.parametrize("name", ZOO)
 def test_gemini_is_given_nothing_that_it_refuses_of_a_hostile_schema(name: str) -> None:
-    found = shown(PROVIDERS[3], ZOO[name])
+    found = shown(GEMINI, ZOO[name])
     assert keywords(found) <= GEMINI_TAKES
     for member in re.findall(r'"properties": \{"(.*?)":', json.dumps(found)):
         assert re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}", member)
@@ -181,8 +184,8 @@ def test_what_a_provider_does_not_take_is_said_in_the_description() -> None:
             "n": {"type": "integer", "multipleOf": 5, "default": 10, "description": "How many"}
         },
     }
-    kit = PROVIDERS[3].toolset([tool_of(schema)])
-    member = PROVIDERS[3].schemas(kit)["tool"]["properties"]["n"]
+    kit = GEMINI.toolset([tool_of(schema)])
+    member = GEMINI.schemas(kit)["tool"]["properties"]["n"]
     assert member == {"type": "integer", "description": "How many (multipleOf: 5; default: 10)"}
     more = "; the model's schema accepts more than the tool's"
     assert kit.changes == (
@@ -250,11 +253,10 @@ def test_members_with_names_that_a_provider_refuses_come_back_under_their_own(
 def test_a_name_that_a_schema_mentions_without_declaring_it_comes_back(
     schema: dict[str, Any],
 ) -> None:
-    anthropic = PROVIDERS[2]
-    kit = anthropic.toolset([tool_of({"type": "object", **schema})])
+    kit = ANTHROPIC.toolset([tool_of({"type": "object", **schema})])
     assert "a b" not in json.dumps(kit.tools)
     assert "a_b" in json.dumps(kit.tools)
-    (call,) = kit.calls(anthropic.response([("1", "tool", {"a_b": 1, "x": 2})]))
+    (call,) = kit.calls(ANTHROPIC.response([("1", "tool", {"a_b": 1, "x": 2})]))
     assert call.arguments == {"a b": 1, "x": 2}
 
 
@@ -283,9 +285,8 @@ def test_members_are_renamed_wherever_a_schema_mentions_them_and_patterns_of_nam
         "patternProperties": {"^d": {"not": {"type": "string"}}},
         "additionalProperties": False,
     }
-    anthropic = PROVIDERS[2]
-    kit = anthropic.toolset([tool_of({"type": "object", "properties": {"o": inner}})])
-    found = anthropic.schemas(kit)["tool"]["properties"]["o"]
+    kit = ANTHROPIC.toolset([tool_of({"type": "object", "properties": {"o": inner}})])
+    found = ANTHROPIC.schemas(kit)["tool"]["properties"]["o"]
     assert found == {
         "type": "object",
         "properties": {"a_b": {"type": "string"}, "c": {"not": {}}},
@@ -488,7 +489,6 @@ def test_a_tool_that_cannot_be_strict_stays_as_it_is_and_that_is_said(
 
 
 def test_gemini_has_no_strict_mode_and_says_so() -> None:
-    gemini = PROVIDERS[3]
-    kit = gemini.toolset([tool_of(STRICT_SCHEMA)], strict=True)
-    assert kit.tools == gemini.toolset([tool_of(STRICT_SCHEMA)]).tools
+    kit = GEMINI.toolset([tool_of(STRICT_SCHEMA)], strict=True)
+    assert kit.tools == GEMINI.toolset([tool_of(STRICT_SCHEMA)]).tools
     assert any("no strict mode" in change for change in kit.changes)

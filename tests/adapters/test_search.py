@@ -9,10 +9,8 @@ import pytest
 
 from mcp_client import Allow, ToolCall
 from tests.adapters.schemas import tool_of
-from tests.adapters.shapes import PROVIDERS, Provider
+from tests.adapters.shapes import CHAT, Provider, every_provider
 from tests.adapters.worlds import opened
-
-every_provider = pytest.mark.parametrize("provider", PROVIDERS, ids=str)
 
 CALENDAR = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
 TOOLS = [
@@ -103,8 +101,8 @@ async def test_the_gate_and_the_server_see_the_real_tool(provider: Provider) -> 
 def test_an_answer_is_not_flooded_by_large_definitions() -> None:
     huge = {"type": "object", "description": "calendar " * 2_000}
     tools = [tool_of(huge, f"calendar_{n}") for n in range(20)]
-    kit = PROVIDERS[0].toolset(tools, search=True)
-    (call,) = kit.calls(PROVIDERS[0].response([("1", "search_tools", {"query": "calendar"})]))
+    kit = CHAT.toolset(tools, search=True)
+    (call,) = kit.calls(CHAT.response([("1", "search_tools", {"query": "calendar"})]))
     assert call.answer is not None
     assert 0 < len(call.answer) < 60_000
 
@@ -112,8 +110,8 @@ def test_an_answer_is_not_flooded_by_large_definitions() -> None:
 def test_a_tool_that_is_too_large_for_an_answer_is_named_without_its_schema() -> None:
     names = {f"calendar_{n}": {"type": "string", "description": "x" * 60} for n in range(10_000)}
     huge = tool_of({"type": "object", "properties": names}, "calendar", description="y" * 90_000)
-    kit = PROVIDERS[0].toolset([huge], search=True)
-    (call,) = kit.calls(PROVIDERS[0].response([("1", "search_tools", {"query": "calendar"})]))
+    kit = CHAT.toolset([huge], search=True)
+    (call,) = kit.calls(CHAT.response([("1", "search_tools", {"query": "calendar"})]))
     assert call.answer is not None
     assert len(call.answer) < 10_000
     found = json.loads(call.answer.splitlines()[1])
@@ -122,13 +120,12 @@ def test_a_tool_that_is_too_large_for_an_answer_is_named_without_its_schema() ->
 
 
 def test_a_later_toolset_finds_its_own_tools_and_the_earlier_one_still_its() -> None:
-    chat = PROVIDERS[0]
 
     def found(kit: Any, query: str) -> list[str]:
-        (call,) = kit.calls(chat.response([("1", "search_tools", {"query": query})]))
+        (call,) = kit.calls(CHAT.response([("1", "search_tools", {"query": query})]))
         return [json.loads(line)["name"] for line in call.answer.splitlines()[1:]]
 
-    kit = chat.toolset(TOOLS, search=True)
+    kit = CHAT.toolset(TOOLS, search=True)
     assert found(kit, "letter electronic mail") == ["mail__send"]
     again = tool_of({"type": "object"}, "mail__send", description=TOOLS[1].description)
     fax = tool_of({"type": "object"}, "fax__send", description="Send a letter by telephone.")

@@ -22,7 +22,6 @@ from typing import Any
 import anyio
 
 from mcp_client import Session, allow_all, connect
-from mcp_client.adapters import anthropic, gemini, openai_chat, openai_responses
 from mcp_client.catalog.tool import Tool
 from tests.adapters.shapes import PROVIDERS
 from tests.bench.catalogue import server
@@ -82,7 +81,7 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
-    for module in (openai_chat, openai_responses, anthropic, gemini):
+    for module in [provider.module for provider in PROVIDERS]:
         for options in ({}, {"strict": True}, {"search": True}):
             first, again, size = making(module, options, rounds)
             what = f"{module.__name__.rpartition('.')[2]} {' '.join(options)}"

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
-from mcp_client import ConfigError, McpError, ToolCall
-from mcp_client.adapters import anthropic, gemini, openai_chat, openai_responses
+from mcp_client import ConfigError, McpError, ToolCall, adapters
 from mcp_client.approval.decision import Allow, Deny
 from mcp_client.approval.rules import Rules
 from mcp_client.errors import ConnectError
@@ -302,7 +302,7 @@ def _kits() -> tuple[Any, ...]:
     ]
     return tuple(
         each.toolset(tools, **options)
-        for each in (openai_chat, openai_responses, anthropic, gemini)
+        for each in (import_module(f"mcp_client.adapters.{name}") for name in adapters.PROVIDERS)
         for options in ({}, {"strict": True}, {"search": True})
     )
 
@@ -426,12 +426,8 @@ TARGETS = {
         providers,
         (
             "adapters/model_calls.py",
-            "adapters/openai_chat.py",
-            "adapters/openai_responses.py",
-            "adapters/anthropic.py",
-            "adapters/gemini.py",
+            *(f"adapters/{name}.py" for name in adapters.PROVIDERS),
             "adapters/toolset.py",
-            "adapters/arguments.py",
         ),
         (
             b"\x00" + _chat(("one", '{"a": "x"}'), ("two_x", "{bad"), ("three", "")),

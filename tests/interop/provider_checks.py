@@ -21,7 +21,7 @@ from typing import Any
 
 import anyio
 
-from mcp_client import MemoryServer, allow_all, connect
+from mcp_client import MemoryServer, adapters, allow_all, connect
 from mcp_client.adapters import anthropic, gemini, openai_chat, openai_responses
 from mcp_client.catalog.tool import Tool
 from tests.adapters.worlds import IMAGE
@@ -29,7 +29,7 @@ from tests.adapters.zoo import ZOO
 
 __all__ = ["CHECKS"]
 
-MODULES = (openai_chat, openai_responses, anthropic, gemini)
+MODULES = tuple(import_module(f"mcp_client.adapters.{name}") for name in adapters.PROVIDERS)
 ARGUMENTS = {"text": "hello", "pictures": 1}
 SCHEMA = {
     "$schema": "http://json-schema.org/draft-07/schema#",
