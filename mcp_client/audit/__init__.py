@@ -3,9 +3,8 @@
 ``connect(audit=...)`` begins in ``record``, which documents what is recorded::
 
     record.py        where the records of a session go
-    entry.py         the two records of one call
-    request_entry.py the two records of loading a skill, of a start, of a use of the model
-    library_read.py  the two records of reading a resource or getting a prompt
+    call_record.py   the two records of one call
+    request_record.py  those of a skill, a start, a use of the model, and a read
     sinks.py         a file, or a function of the host's
     redaction.py     what a record may show, without secrets and bounded
     redaction_function.py  the same by a function of the host's
@@ -19,7 +18,7 @@
 
 from .hash_chain import OpenCall, Verified, verify_audit
 from .log_file import AuditLog
-from .record import Audit, AuditSink, AuditTo, Entry, OnAuditFailure
+from .record import Audit, AuditSink, AuditTo, CallRecord, OnAuditFailure
 from .redaction import Redaction
 
 __all__ = [
@@ -27,7 +26,7 @@ __all__ = [
     "AuditLog",
     "AuditSink",
     "AuditTo",
-    "Entry",
+    "CallRecord",
     "OnAuditFailure",
     "OpenCall",
     "Redaction",

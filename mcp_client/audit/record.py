@@ -50,7 +50,7 @@ its ``closed`` is a call that runs, or whose process was killed.
 
 Loading a skill, starting a server of a config file and using the host's model have two such
 records, too, of which the second of a start and of a use says what was decided: see
-``request_entry``. So have reading a resource and getting a prompt: see ``library_read``. A call
+``request_record``. So have reading a resource and getting a prompt. A call
 that a model asked for and that was not made, because no tool has that name or its arguments are not
 JSON, has them as a call that fails.
 
@@ -86,7 +86,7 @@ from ..catalog.call_context import CallOrigin
 from ..errors import ConfigError
 from ..runtime.safe_text import safe_text
 from ..runtime.session_context import KnownSecrets
-from .entry import Entry
+from .call_record import CallRecord
 from .hash_chain import now, timestamp
 from .log_file import AuditLog
 from .redaction import Redaction, redaction_of
@@ -96,10 +96,8 @@ if TYPE_CHECKING:
     from ..approval.decisions import Decision
     from ..approval.gate import Gate
     from ..approval.request import ApprovalRequest
-    from .library_read import LibraryRead
-    from .request_entry import RequestEntry
 
-__all__ = ["Audit", "AuditSink", "AuditTo", "Entry", "OnAuditFailure"]
+__all__ = ["Audit", "AuditSink", "AuditTo", "CallRecord", "OnAuditFailure"]
 
 _Place: TypeAlias = "str | os.PathLike[str] | AuditLog | AuditSink"
 AuditTo: TypeAlias = "_Place | Sequence[_Place]"
@@ -173,45 +171,18 @@ class Audit:
         arguments: Any,
         context: Hashable = None,
         origin: CallOrigin = "host",
-    ) -> Entry:
-        """The entry of one call. Nothing is written before ``Entry.open`` or its end."""
-        return Entry(self, id, name, arguments, context=context, origin=origin)
-
-    def skill_load(self, id: str, uri: str, context: Hashable = None) -> RequestEntry:
-        """The entry of loading one skill. Nothing is written before it is opened, or its end."""
-        from .request_entry import RequestEntry
-
-        return RequestEntry(self, id, "skill", uri, context=context)
+    ) -> CallRecord:
+        """The entry of one call. Nothing is written before ``CallRecord.open`` or its end."""
+        return CallRecord(self, id, name, arguments, context=context, origin=origin)
 
     async def decide(self, gate: Gate, request: ApprovalRequest) -> None:
         """Have ``gate`` decide a start or a use of the model, and record it. Raises what it does,
         and the request's refusal where it cannot be recorded."""
-        from .request_entry import RequestEntry
+        from .request_record import RequestRecord
 
         whose = request.context
-        entry = RequestEntry(self, request.id, request.kind, request.subject, context=whose)
+        entry = RequestRecord(self, request.id, request.kind, request.subject, context=whose)
         await entry.decided_by(gate, request)
-
-    def library_read(
-        self,
-        id: str,
-        kind: Literal["resource", "prompt"],
-        name: str,
-        arguments: Any,
-        *,
-        context: Hashable,
-        revision: str | None,
-    ) -> LibraryRead:
-        """The entry of one read. Nothing is written before it is opened, or its end."""
-        from .library_read import LibraryRead
-
-        return LibraryRead(
-            self, id, kind, name, arguments=arguments, context=context, revision=revision
-        )
-
-    def resumed(self, id: str, name: str, process: int) -> Entry:
-        """The entry of a call that ``process`` opened, to be closed here."""
-        return Entry.resumed(self, id, name, process)
 
     def shown_name(self, name: str) -> str:
         """A tool's name as a record may show it."""

@@ -50,7 +50,7 @@ from .skill_entry import SkillEntry
 
 if TYPE_CHECKING:
     from ..audit import Audit
-    from ..audit.request_entry import RequestEntry
+    from ..audit.request_record import RequestRecord
     from ..catalog.pins import Pins
 
 __all__ = ["Skills", "with_same_names"]
@@ -116,7 +116,7 @@ class Skills:
         uri = self._uri_of(skill)
         check_context(context)
         id = f"{self._origin}-skill-{next(self._numbers)}"
-        load = None if self._audit is None else self._audit.skill_load(id, uri, context)
+        load = self._record(id, uri, context)
         try:
             await self._require()
             if load is not None:
@@ -132,13 +132,20 @@ class Skills:
             loaded.findings = (*loaded.findings, *await load.over())
         return loaded
 
+    def _record(self, id: str, uri: str, context: Hashable) -> RequestRecord | None:
+        if self._audit is None:
+            return None
+        from ..audit.request_record import RequestRecord
+
+        return RequestRecord(self._audit, id, "skill", uri, context=context)
+
     # ----------------------------------------------------------------- one load
 
     async def _load(
         self,
         entry: SkillEntry,
         id: str,
-        load: RequestEntry | None,
+        load: RequestRecord | None,
         timeout: float | Timeouts | None,
         context: Hashable,
     ) -> Skill:

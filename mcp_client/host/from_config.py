@@ -8,7 +8,7 @@ settings are started, and nothing of a project's file is.
 Entering the host waits for an answer as long as a remembered one takes, a second at most. A server
 that waits for an answer is "idle"; it is connected as soon as there is a yes. After a no its status
 says why, and ``host.session(name)`` and ``host.reconnect(name)`` ask again. Each decision is in the
-audit of the host: see ``mcp_client.audit.request_entry``.
+audit of the host: see ``mcp_client.audit.request_record``.
 """
 
 from __future__ import annotations

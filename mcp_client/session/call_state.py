@@ -17,7 +17,7 @@ from ..runtime.limits import Timeouts
 from .tool_validation import ToolPlan
 
 if TYPE_CHECKING:
-    from ..audit import Entry
+    from ..audit import CallRecord
     from ..extensions.task_run import TaskRun
     from .started import StartedCall
 
@@ -39,7 +39,7 @@ class CallState:
     cancel: CancelToken | None = None
     context: Hashable = None
     retry: Retry | None = None
-    entry: Entry | None = None
+    entry: CallRecord | None = None
     """Its record in the audit, where there is one; of this attempt, as are ``id``, ``traffic`` and
     ``findings``."""
     id: str = ""

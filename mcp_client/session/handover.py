@@ -102,7 +102,9 @@ class Handover:
         tasks, audit = self.tasks, self._audit
         entry = None
         if audit is not None:
-            entry = audit.resumed(saved.call, saved.tool, saved.process)
+            from ..audit import CallRecord
+
+            entry = CallRecord.resumed(audit, saved.call, saved.tool, saved.process)
             entry.is_first = partial(self._ledger.close, saved.digest)
         ending = ResumedCall(
             saved,

@@ -13,7 +13,7 @@ from ..runtime.limits import Timeouts
 from ..runtime.session_context import KnownSecrets
 
 if TYPE_CHECKING:
-    from ..audit.library_read import LibraryRead
+    from ..audit.request_record import ReadRecord
     from ..catalog.library import Library, PromptResult, ResourceResult
     from ..catalog.listed import Listed
     from ..catalog.watch import ListChanges
@@ -48,7 +48,7 @@ class LibraryOfSession(ABC):
         name: str,
         arguments: Mapping[str, str] | None,
         options: ReadOptions,
-    ) -> LibraryRead | None:
+    ) -> ReadRecord | None:
         """The audit's entry of one read, where there is an audit."""
 
     _secrets: KnownSecrets
@@ -176,7 +176,7 @@ class LibraryOfSession(ABC):
         return await self._skills.load_skill(skill, timeout, context)
 
     async def _recorded(
-        self, entry: LibraryRead | None, read: Callable[[Traffic | None], Awaitable[T]]
+        self, entry: ReadRecord | None, read: Callable[[Traffic | None], Awaitable[T]]
     ) -> T:
         try:
             if entry is not None:

@@ -37,7 +37,7 @@ from .library import LibraryOfSession
 from .setup import Setup
 
 if TYPE_CHECKING:
-    from ..audit.library_read import LibraryRead
+    from ..audit.request_record import ReadRecord
     from ..catalog.library import Library
     from ..catalog.tool_index import ToolSearch
     from ..catalog.watch import ToolChanges
@@ -294,14 +294,18 @@ class Session(LibraryOfSession):
         name: str,
         arguments: Mapping[str, str] | None,
         options: ReadOptions,
-    ) -> LibraryRead | None:
+    ) -> ReadRecord | None:
         check_read_options(options)
         context = options.get("context")
         audit, rpc = self._setup.audit, self._connection.latest
         if audit is None or rpc is None:
             return None
         id, revision = self._caller._new_id(), rpc.era.revision
-        return audit.library_read(id, kind, name, arguments, context=context, revision=revision)
+        from ..audit.request_record import ReadRecord
+
+        return ReadRecord(
+            audit, id, kind, name, arguments=arguments, context=context, revision=revision
+        )
 
     async def _record_not_made(
         self, name: str, arguments: Any, error: McpError, context: Hashable

@@ -22,7 +22,7 @@ from ..runtime.limits import Timeouts
 from .tool_validation import ToolValidation
 
 if TYPE_CHECKING:
-    from ..audit import Entry
+    from ..audit import CallRecord
     from .saved_task import SavedTask
 
 __all__ = ["ResumedCall", "StartedCall"]
@@ -35,7 +35,7 @@ class StartedCall:
 
     def __init__(
         self,
-        entry: Entry | None,
+        entry: CallRecord | None,
         checked: Callable[[dict[str, Any]], Awaitable[ToolResult]],
         failed: Callable[[BaseException], Awaitable[None]],
     ) -> None:
@@ -62,7 +62,7 @@ class ResumedCall:
     def __init__(
         self,
         saved: SavedTask,
-        entry: Entry | None,
+        entry: CallRecord | None,
         *,
         server: str,
         admit: Callable[[], Awaitable[None]],

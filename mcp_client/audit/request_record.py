@@ -1,4 +1,4 @@
-"""The two records of what is decided and is not a call: a skill, a start, a use of the model.
+"""The two records of what is no call: a skill, a start, a use of the model, and a read.
 
 As those of a call (see ``record``), but ``tool`` is null, and a member named as the kind of the
 request has its subject: ``skill`` the URI of its SKILL.md, ``start`` the command line or URL, and
@@ -16,28 +16,34 @@ outcome "ok" says that it was allowed, and ``closed`` has nothing of what was se
 took. What is made of the yes is not recorded. If either record cannot be written, the answer is no,
 unless ``audit_failure="warn"``; where several places are given and one of them has the yes already,
 another ``closed`` follows there, which says so.
+
+Reading a resource and getting a prompt have such records, too, but nobody is asked, so ``decision``
+is null; ``resource`` is the URI that is read, or ``prompt`` the name of the prompt. ``opened`` has
+the ``arguments`` of a prompt as those of a call; null for a resource. A read that cannot be
+recorded is refused, unless ``audit_failure="warn"``. Lists, completions and the files of a skill
+that was loaded make no record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TypeVar
+from typing import Any, Literal, TypeVar
 
 from ..approval.gate import Gate, Verdict
 from ..approval.request import ApprovalRequest, RequestKind
 from ..catalog.finding import Finding
 from ..errors import McpError
-from .entry import FACT, Entry, Recorder
+from .call_record import FACT, CallRecord, Recorder
 from .sinks import Digested, Record
 
-__all__ = ["RequestEntry"]
+__all__ = ["ReadRecord", "RequestRecord"]
 
 R = TypeVar("R", bound=ApprovalRequest)
 
 _OF_WHAT_WAS_SENT = ("delivery", "running_seconds", "sent_bytes", "received_bytes")
 
 
-class RequestEntry(Entry):
+class RequestRecord(CallRecord):
     """In order: ``open_request``, ``asking``, ``allowed``, ``sending``, and ``over`` or ``failed``.
     A step that is left out has not happened."""
 
@@ -117,4 +123,41 @@ class RequestEntry(Entry):
         record = super()._closing(outcome, delivery, text)
         for name in () if self._kind == "skill" else _OF_WHAT_WAS_SENT:
             del record[name]
+        return record
+
+
+class ReadRecord(CallRecord):
+    """In order: ``open_read``, ``sending``, and ``done_reading`` or ``failed``."""
+
+    def __init__(
+        self,
+        audit: Recorder,
+        id: str,
+        kind: Literal["resource", "prompt"],
+        name: str,
+        *,
+        arguments: Any,
+        context: Hashable,
+        revision: str | None,
+    ) -> None:
+        super().__init__(audit, id, name, arguments, context=context)
+        self._kind = kind
+        self._revision = revision
+
+    async def open_read(self) -> None:
+        """Write that it will be read. Raises ``CallDenied`` where that must not be."""
+        await self._open()
+
+    async def done_reading(self) -> None:
+        await self._close("ok", "answered", None)
+
+    def _about(self, event: str) -> Record:
+        return {**super()._about(event), "tool": None, self._kind: self._name[1]}
+
+    def _opening(self) -> Record:
+        record = super()._opening()
+        for name in ("trusted", "fingerprint", "findings"):
+            record.pop(name, None)
+        if self._kind == "resource":
+            record |= {"arguments": None, "arguments_digest": None, "arguments_bytes": None}
         return record

@@ -36,7 +36,7 @@ from .hash_chain import now, timestamp
 from .redaction import Redaction, Shown, marked
 from .sinks import Digested, Identity, Record, Sink, failure_reason
 
-__all__ = ["FACT", "Entry", "Recorder"]
+__all__ = ["FACT", "CallRecord", "Recorder"]
 
 _log = logging.getLogger("mcp_client")
 _LARGE = 256 * 1024
@@ -76,7 +76,7 @@ class Recorder(Protocol):
     def shown_context(self, context: Hashable) -> Any: ...
 
 
-class Entry:
+class CallRecord:
     """The two records of one call, filled in while ``session/call.py`` makes the call.
 
     In order: ``found``, ``breaks`` (only where the arguments break the schema), ``open``,
@@ -123,15 +123,15 @@ class Entry:
         this is the first that does. The others close nothing."""
 
     @classmethod
-    def resumed(cls, audit: Recorder, id: str, name: str, process: int) -> Entry:
+    def resumed(cls, audit: Recorder, id: str, name: str, process: int) -> CallRecord:
         """The entry of a call that another session has opened, in ``process``."""
         entry = cls(audit, id, name, None)
         entry._opened_by, entry._first, entry._opened = process, {}, list(audit.sinks)
         return entry
 
-    def again(self, id: str) -> Entry:
+    def again(self, id: str) -> CallRecord:
         """The entry of another attempt at the same call."""
-        return Entry(
+        return CallRecord(
             self._audit,
             id,
             self._asked,
