@@ -66,6 +66,8 @@ class SamplingRequest(ApprovalRequest):
     """
 
     kind: ClassVar[RequestKind] = "sampling"
+    handler: ClassVar = "sampling"
+    """Which of ``Handlers`` answers it."""
     asks: ClassVar[str] = (
         "A server wants your model to answer, and gets to see the answer. May the model be asked?"
     )

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from itertools import groupby
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 from ..protocol.canonical_json import NotJson
 from ..runtime.console import Console, open_console, why_no_terminal
@@ -16,7 +16,6 @@ from .decision import CHOICES, Allow, Answer, Deny
 from .editor import EditorFailed, arguments_of, draft_of, edited, editor
 from .questions import in_thread, remembered_meanwhile
 from .request import ApprovalRequest, Choice, Fact
-from .tool_call import ToolCall
 
 __all__ = ["ask_on_terminal", "everything", "question"]
 
@@ -105,13 +104,13 @@ async def _decided(console: Console, request: ApprovalRequest) -> Answer:
 
 
 def _yes(shown: ApprovalRequest, choice: Choice) -> Allow:
-    if isinstance(shown, ToolCall) and shown.edited:
+    if shown.edited:
         return Allow(json.loads(shown.arguments_json), source="person")
     return Allow(remember=CHOICES[choice].remember, source="person")
 
 
-def _can_edit(request: ApprovalRequest) -> TypeGuard[ToolCall]:
-    return request.kind == "call" and editor() is not None
+def _can_edit(request: ApprovalRequest) -> bool:
+    return request.can_edit and editor() is not None
 
 
 async def _show(console: Console, request: ApprovalRequest) -> bool:
@@ -147,7 +146,9 @@ def _prompt(request: ApprovalRequest) -> str:
     return f"{request.prompt} [{'/'.join(keys)}] "
 
 
-async def _edited(console: Console, call: ToolCall, shown: ToolCall) -> ToolCall | None:
+async def _edited(
+    console: Console, call: ApprovalRequest, shown: ApprovalRequest
+) -> ApprovalRequest | None:
     """The call with the arguments as edited; as it was, where they cannot be used.
 
     None where the person left.
@@ -157,7 +158,7 @@ async def _edited(console: Console, call: ToolCall, shown: ToolCall) -> ToolCall
         try:
             with console.lent():
                 draft = await edited(editor() or [], draft)
-            changed = call.with_arguments(arguments_of(draft))
+            changed: ApprovalRequest = call.with_arguments(arguments_of(draft))
             return call if changed.arguments_json == call.arguments_json else changed
         except (NotJson, EditorFailed) as error:
             console.say(f"Not taken: {safe_text(error, 400)}")

@@ -22,7 +22,7 @@ import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
 
@@ -48,13 +48,12 @@ from ..runtime.event_loop import Backend, LoopEvent, being_cancelled, cancel_req
 from ..runtime.safe_text import safe_text
 from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
-from .question_limits import LIMIT_EXCEEDED, QuestionLimits
+from .question_checks import LIMIT_EXCEEDED, QuestionLimits, SamplingGate
 
 if TYPE_CHECKING:
     from ..approval.tool_call import ToolCall
     from ..audit import Audit
-    from .handlers import Handlers
-    from .sampling_gate import SamplingGate
+    from .handlers import Handlers, SamplingRequest
     from .wire_format import HandlerRequest, RequestRefused
 
 __all__ = ["URL_REQUIRED", "Dispatcher"]
@@ -388,12 +387,11 @@ class Dispatcher:
         )
 
     def _expect_completion(self, request: HandlerRequest) -> None:
-        from .handlers import ElicitRequest
-
-        if isinstance(request, ElicitRequest) and request.elicitation_id is not None:
+        id = getattr(request, "elicitation_id", None)
+        if id is not None:
             if len(self._completions) >= _MAX_ELICITATIONS:
                 del self._completions[next(iter(self._completions))]
-            self._completions.setdefault(request.elicitation_id, LoopEvent())
+            self._completions.setdefault(id, LoopEvent())
 
     def on_elicitation_complete(self, params: Mapping[str, Any]) -> None:
         """The server says that a visit is done. One with an unknown id is ignored."""
@@ -436,24 +434,21 @@ class Dispatcher:
     def _count(self, requests: Sequence[HandlerRequest], call: ToolCall | None = None) -> None:
         """Raises ``RequestRefused`` where these are too many. A fixed list of roots has no handler
         and costs nothing, so that asking for it does not count."""
-        from .handlers import RootsRequest
-
         assert self._backend is not None
         handlers = self._handlers
         fixed = handlers is not None and not callable(handlers.roots)
-        number = sum(not (fixed and isinstance(one, RootsRequest)) for one in requests)
+        number = sum(not (fixed and one.handler == "roots") for one in requests)
         self._question_limits.count(number, self._backend.now, call)
 
     async def _ask(self, request: HandlerRequest, era: Era | None) -> dict[str, Any]:
         """The result to send. Raises ``RequestRefused`` or ``InvalidHandlerAnswer``."""
-        from .handlers import SamplingRequest
         from .wire_format import InvalidHandlerAnswer, RequestRefused, encode_answer
 
         before = cancel_requests()
         with anyio.move_on_after(self._timeouts.approval):
             try:
-                if isinstance(request, SamplingRequest):
-                    await self._sampling_gate.approve(request)
+                if request.handler == "sampling":
+                    await self._sampling_gate.approve(cast("SamplingRequest", request))
                 answer = await self._call_handler(request)
                 return encode_answer(request, answer, era is not None and era.full_forms)
             except (RequestRefused, InvalidHandlerAnswer):
@@ -469,23 +464,11 @@ class Dispatcher:
         raise InvalidHandlerAnswer(f"no answer within {clock}")
 
     async def _call_handler(self, request: HandlerRequest) -> Any:
-        from .handlers import ElicitRequest, SamplingRequest
-
-        handlers = self._handlers
-        assert handlers is not None  # without any, nothing is declared and all is refused
-        if isinstance(request, ElicitRequest):
-            assert handlers.elicitation is not None
-            return await invoke_callback(handlers.elicitation, request)
-        if isinstance(request, SamplingRequest):
-            assert handlers.sampling is not None
-            return await invoke_callback(handlers.sampling, request)
-        if callable(handlers.roots):
-            return await invoke_callback(handlers.roots, request)
-        return handlers.roots
+        answer = getattr(self._handlers, request.handler)
+        return await invoke_callback(answer, request) if callable(answer) else answer
 
     @cached_property
     def _sampling_gate(self) -> SamplingGate:
-        from .sampling_gate import SamplingGate
 
         assert self._handlers is not None
         return SamplingGate(self._handlers, self._timeouts.approval, self._memory, self._audit)

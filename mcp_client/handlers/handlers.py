@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from ..approval.decision import ApprovalHook, Policy, check_hook
 from ..approval.sampling_request import SamplingMessage, SamplingRequest
@@ -61,6 +61,9 @@ class ElicitRequest:
     return ``Decline()`` for a no and ``Cancel()`` for a dialog that was closed. Say which
     ``server`` asks. All texts are the server's: show them with ``safe_text``, without links.
     """
+
+    handler: ClassVar = "elicitation"
+    """Which of ``Handlers`` answers it."""
 
     server: str
     """What the host calls the server."""
@@ -135,6 +138,9 @@ class SamplingResult:
 @dataclass(frozen=True, slots=True)
 class RootsRequest:
     """A server asks where it may work. ``client/roots``; deprecated as of 2026-07-28."""
+
+    handler: ClassVar = "roots"
+    """Which of ``Handlers`` answers it."""
 
     server: str
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)

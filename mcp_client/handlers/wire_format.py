@@ -85,12 +85,7 @@ def encode_answer(request: HandlerRequest, answer: Any, full: bool) -> dict[str,
 
     Raises ``InvalidHandlerAnswer``, or ``RequestRefused`` where the answer is a ``Deny``.
     """
-    if isinstance(request, ElicitRequest):
-        result = _elicit_result(request, answer)
-    elif isinstance(request, SamplingRequest):
-        result = _sampling_result(request, answer, full)
-    else:
-        result = _roots_result(answer)
+    result = _ENCODERS[request.handler](request, answer, full)
     try:
         object: dict[str, Any] = plain(result)
     except NotJson as error:
@@ -146,7 +141,7 @@ def parse_required_urls(data: object, server: str) -> tuple[ElicitRequest, ...]:
     return tuple(requests)
 
 
-def _elicit_result(request: ElicitRequest, answer: Any) -> dict[str, Any]:
+def _elicit_result(request: ElicitRequest, answer: Any, full: bool) -> dict[str, Any]:
     if isinstance(answer, Mapping):
         answer = _typed_answer(answer)
     if isinstance(answer, Decline):
@@ -282,7 +277,7 @@ def _roots_request(
     return RootsRequest(server, params)
 
 
-def _roots_result(answer: Any) -> dict[str, Any]:
+def _roots_result(request: RootsRequest, answer: Any, full: bool) -> dict[str, Any]:
     if isinstance(answer, Mapping):
         answer = answer.get("roots")
     if not isinstance(answer, Sequence) or isinstance(answer, str):
@@ -316,6 +311,11 @@ _PARSERS: dict[str, tuple[str, Any]] = {
     "elicitation/create": ("elicitation", _elicit_request),
     "sampling/createMessage": ("sampling", _sampling_request),
     "roots/list": ("roots", _roots_request),
+}
+_ENCODERS: dict[str, Any] = {
+    "elicitation": _elicit_result,
+    "sampling": _sampling_result,
+    "roots": _roots_result,
 }
 
 

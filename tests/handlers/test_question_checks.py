@@ -25,7 +25,7 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.handlers.question_limits import QuestionLimits
+from mcp_client.handlers.question_checks import QuestionLimits
 from mcp_client.handlers.wire_format import RequestRefused
 from tests.desk import call_of
 from tests.server.asking import FORM, LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking
