@@ -89,7 +89,8 @@ from ..runtime.session_context import KnownSecrets
 from .call_record import CallRecord
 from .hash_chain import now, timestamp
 from .log_file import AuditLog
-from .redaction import Redaction, redaction_of
+from .redaction import Redaction
+from .redaction_function import redaction_of
 from .sinks import AuditSink, Identity, Sink, sink_of
 
 if TYPE_CHECKING:

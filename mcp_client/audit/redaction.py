@@ -47,7 +47,7 @@ from .secret_text import (
     may_have_names,
 )
 
-__all__ = ["KEYS", "PATTERNS", "REDACTED", "Redaction", "Shown", "marked", "redaction_of"]
+__all__ = ["KEYS", "PATTERNS", "REDACTED", "Redaction", "Shown", "marked"]
 
 REDACTED = "[redacted]"
 
@@ -413,17 +413,6 @@ class _Walk:
         if index % 2 == 0 or (size > 2 and size % 2) or re.search(r"[\s=:]", before.strip(" :")):
             return False
         return self._names.is_secret(before)
-
-
-def redaction_of(redaction: Any) -> Redaction:
-    """A ``Redaction``, or one made of a function from arguments to what may be shown of them."""
-    if isinstance(redaction, Redaction):
-        return redaction
-    if callable(redaction):
-        from .redaction_function import RedactionFunction
-
-        return RedactionFunction(redaction)
-    raise ConfigError(f"redaction={redaction!r}: give Redaction(keys=..., patterns=...)")
 
 
 # ------------------------------------------------------------------------ parts

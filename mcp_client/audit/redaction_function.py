@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..errors import ConfigError
 from ..runtime.masking import texts_of
 from .redaction import Redaction, Shown
 
-__all__ = ["RedactionFunction"]
+__all__ = ["RedactionFunction", "redaction_of"]
 
 _SECRETS = 256
 """Texts of one call of which it is seen whether they were left out."""
@@ -51,3 +52,15 @@ class RedactionFunction(Redaction):
         except Exception:  # noqa: BLE001 - many functions take arguments only
             own = None
         return super().about(own if isinstance(own, str) else text, limit, hidden)
+
+
+def redaction_of(redaction: Any) -> Redaction:
+    """What ``connect(redaction=...)`` takes: a ``Redaction``, or a function, as a ``Redaction``.
+
+    Raises ``ConfigError`` for anything else.
+    """
+    if isinstance(redaction, Redaction):
+        return redaction
+    if callable(redaction):
+        return RedactionFunction(redaction)
+    raise ConfigError(f"redaction={redaction!r}: give Redaction(keys=..., patterns=...)")

@@ -264,7 +264,8 @@ def _recorded(
     record: str | os.PathLike[str],
     redaction: Redaction | Callable[[Any], Any] | None,
 ) -> Transport:
-    from ..audit.redaction import Redaction, redaction_of
+    from ..audit.redaction import Redaction
+    from ..audit.redaction_function import redaction_of
     from ..audit.session_record import SessionRecord
     from ..runtime.folder import given_path
     from ..transports.recording import Recorder, RecordingTransport
@@ -297,7 +298,7 @@ def _audit(
     if failure not in ("refuse", "warn"):
         raise ConfigError(f"audit_failure={failure!r}: give 'refuse' or 'warn'")
     if redaction is not None:
-        from ..audit.redaction import redaction_of
+        from ..audit.redaction_function import redaction_of
 
         redaction_of(redaction)
     if audit is None:
