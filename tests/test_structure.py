@@ -99,9 +99,9 @@ ALLOWED = {
     "starlette": ("desk/",),
     "uvicorn": ("desk/serve.py",),
     "rich": ("cli/screen.py",),
-    "prompt_toolkit": ("cli/prompt.py", "cli/loop.py"),
-    "textual_image": ("cli/pictures.py",),
-    "PIL": ("cli/pictures.py",),
+    "prompt_toolkit": ("cli/shell.py",),
+    "textual_image": ("cli/screen.py",),
+    "PIL": ("cli/screen.py",),
 }
 """Packages outside the standard library, and the files that may import them."""
 

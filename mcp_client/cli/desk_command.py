@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["desk", "state_of_running_desk"]
 
-_MOST_BYTES = 10_000
+_MAX_BYTES = 10_000
 
 
 async def desk(options: argparse.Namespace) -> int:
@@ -39,7 +39,7 @@ async def desk(options: argparse.Namespace) -> int:
     """
     from ..approval.queue import ApprovalQueue
     from ..desk.serve import serve_desk
-    from .state_folder import state_of
+    from .session import state_of
 
     state = state_of(options)
     async with serve_desk(ApprovalQueue(decisions=state.decisions)) as page:
@@ -57,7 +57,7 @@ async def desk(options: argparse.Namespace) -> int:
 def state_of_running_desk() -> FileState | None:
     """Where the desk that runs looks for calls; None where there is none."""
     from ..state import FileState
-    from .state_folder import state_file
+    from .session import state_file
 
     try:
         file = os.open(state_file("desk.json"), os.O_RDONLY | NO_WAIT)
@@ -70,7 +70,7 @@ def state_of_running_desk() -> FileState | None:
             unlock(file)
             return None
         try:
-            return FileState(json.loads(stream.read(_MOST_BYTES))["state"])
+            return FileState(json.loads(stream.read(_MAX_BYTES))["state"])
         except (OSError, ValueError, KeyError, TypeError, ConfigError):
             return None
 
@@ -78,7 +78,7 @@ def state_of_running_desk() -> FileState | None:
 @contextmanager
 def _known_to_commands(path: Path) -> Iterator[None]:
     """Let commands find the file of this desk, unless another desk runs."""
-    from .state_folder import state_file
+    from .session import state_file
 
     file = os.open(state_file("desk.json"), os.O_RDWR | os.O_CREAT | CLOSED_IN_CHILDREN, 0o600)
     with open(file, "r+b") as stream:

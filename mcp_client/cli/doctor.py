@@ -14,30 +14,91 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import asdict
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..errors import AuthError, ConnectError, McpError, NegotiationError, OutcomeUnknown
+import anyio
+
+from ..catalog.finding import Finding
+from ..catalog.tool import Tool
+from ..errors import (
+    AuthError,
+    BrokenPromise,
+    ConnectError,
+    InvalidSchema,
+    McpError,
+    NegotiationError,
+    OutcomeUnknown,
+)
 from ..protocol.era import TOOLS_CALL
 from ..protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from ..protocol.versions import HANDSHAKE, STATELESS
+from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
 from ..session.connect import connect
 from ..session.session import Session
 from ..transports.base import Received, Transport
 from ..transports.recording import Recorder, RecordingTransport
-from .doctor_report import MOST, Report, Step
-from .doctor_tools import check_tools
+from ..validation.checker import checker_for
+from ..validation.worker_pool import WorkerPool
 from .exits import DONE, LOGIN_NEEDED, SERVER_ERROR, UsageError, exit_code
 from .output import print_json, print_parts, print_text
-from .session import chosen_target, options_of, started_from
+from .session import chosen_target, is_allowed, options_of, started_from
 from .target import Configured
 
 __all__ = ["doctor"]
 
-_SLOW = 2.0
-"""Seconds: longer than a person expects to wait."""
+_MAX_LISTED = 12
+"""Problems of one kind that are listed one by one."""
+_SLOW_SECONDS = 2.0
+"""Longer than a person expects to wait."""
+_ALL_SCHEMAS_SECONDS = 30.0
+_ONE_SCHEMA_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class Step:
+    """Something that was asked, and how it went."""
+
+    what: str
+    at: float
+    """Seconds since the beginning."""
+    seconds: float | None = None
+    """Until the answer; None where there was none."""
+    outcome: str = "no answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    kind: str
+    """"unreachable", "needs login", "breaks promises", "slow" or "old"."""
+    what: str
+    advice: str
+
+
+@dataclass(slots=True)
+class Report:
+    server: str
+    revision: str | None = None
+    info: str = ""
+    steps: list[Step] = field(default_factory=list)
+    promises: dict[str, str] = field(default_factory=dict)
+    """What the server declares, and whether it was so."""
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    """What a person should look at: texts that could mislead a model, and the like."""
+    code: int = DONE
+
+    @property
+    def verdict(self) -> str:
+        order = ("needs login", "unreachable", "breaks promises", "slow", "old")
+        kinds = {problem.kind for problem in self.problems}
+        return next((kind for kind in order if kind in kinds), "healthy")
+
+    def found(self, kind: str, what: str, advice: str) -> None:
+        self.problems.append(Problem(kind, what, advice))
 
 
 class _Timeline(Recorder):
@@ -154,18 +215,18 @@ async def _check_promises(report: Report, session: Session, options: argparse.Na
             _broken_list(report, feature, method, error)
             continue
         report.promises[feature] = f"kept: {len(listed)} listed"
-        for rejected in listed.rejected[:MOST]:
+        for rejected in listed.rejected[:_MAX_LISTED]:
             report.found(
                 "breaks promises",
                 f"{rejected.name} of {method} cannot be used: {rejected.reason}",
                 "It is left out; the rest can be used. Tell the server's author.",
             )
-        left = len(listed.rejected) - MOST
+        left = len(listed.rejected) - _MAX_LISTED
         if left > 0:
             report.found("breaks promises", f"{left} more of {method} cannot be used", "")
         report.findings += getattr(listed, "findings", ())
         if feature == "tools":
-            await check_tools(report, session, listed, options)
+            await _check_tools(report, session, listed, options)
 
 
 def _broken_list(report: Report, feature: str, method: str, error: McpError) -> None:
@@ -225,7 +286,7 @@ def _judge_times(report: Report) -> None:
     if report.verdict == "unreachable":
         return
     for step in report.steps:
-        if step.seconds is not None and step.seconds >= _SLOW:
+        if step.seconds is not None and step.seconds >= _SLOW_SECONDS:
             report.found(
                 "slow",
                 f"{step.what} took {step.seconds:.1f} s",
@@ -234,6 +295,79 @@ def _judge_times(report: Report) -> None:
             )
     if report.code == DONE and report.verdict == "breaks promises":
         report.code = SERVER_ERROR
+
+
+# ----------------------------------------------------------------------- of each tool
+
+
+async def _check_tools(
+    report: Report, session: Session, tools: Iterable[Tool], options: argparse.Namespace
+) -> None:
+    """Add what is wrong with the tools to the report."""
+    tools = list(tools)
+    await _check_schemas(report, tools)
+    for tool in tools:
+        if is_allowed(options, tool):
+            await _check_result(report, session, tool)
+
+
+async def _check_schemas(report: Report, tools: list[Tool]) -> None:
+    workers, checked, wrong = WorkerPool(), 0, 0
+    try:
+        with anyio.move_on_after(_ALL_SCHEMAS_SECONDS):
+            for tool in tools:
+                for key, schema in (("input", tool.input_schema), ("output", tool.output_schema)):
+                    problem = None if schema is None else await _problem(schema, workers)
+                    if problem is not None and (wrong := wrong + 1) <= _MAX_LISTED:
+                        report.found(
+                            "breaks promises",
+                            f"the {key}Schema of {tool.name} cannot be used: {problem}",
+                            "Calls of this tool are refused; the others can be used. Tell the "
+                            "server's author.",
+                        )
+                checked += 1
+    finally:
+        with anyio.CancelScope(shield=True):
+            await workers.aclose()
+    if wrong > _MAX_LISTED:
+        report.found("breaks promises", f"{wrong - _MAX_LISTED} more schemas cannot be used", "")
+    left = f"; {len(tools) - checked} not checked in time" if checked < len(tools) else ""
+    report.promises["schemas"] = f"{checked} tools checked, {wrong} schemas cannot be used{left}"
+
+
+async def _problem(schema: Any, workers: WorkerPool) -> str | None:
+    try:
+        await checker_for(schema, Limits()).prepare(workers, _ONE_SCHEMA_SECONDS)
+    except InvalidSchema as error:
+        return error.message
+    return None
+
+
+async def _check_result(report: Report, session: Session, tool: Tool) -> None:
+    """Call a tool that needs no arguments."""
+    name = safe_text(tool.name, 60)
+    if tool.input_schema.get("required"):
+        report.promises[f"call of {name}"] = "not tried: it needs arguments"
+        return
+    try:
+        result = await session.call_tool(tool.name, {})
+    except BrokenPromise as error:
+        report.found(
+            "breaks promises",
+            f"the result of {tool.name} is not what it promises: {error.message}",
+            "The tool ran. Tell the server's author.",
+        )
+        state = "broken"
+    except OutcomeUnknown as error:
+        report.found(
+            "slow", f"{tool.name} gave no answer: {error.message}", "Give it longer with --timeout."
+        )
+        state = "no answer"
+    except McpError as error:
+        state = f"failed: {safe_text(error.message, 120)}"
+    else:
+        state = "the tool reports an error" if result.is_error else "kept"
+    report.promises[f"call of {name}"] = state
 
 
 # --------------------------------------------------------------- why it cannot be asked
@@ -311,7 +445,7 @@ def _show(report: Report) -> None:
     notes = [*report.notes, *map(str, report.findings)]
     if notes:
         print_text("\nLook at these:")
-        for note in notes[:MOST]:
+        for note in notes[:_MAX_LISTED]:
             print_text(f"    {safe_text(note, 400)}")
-        if len(notes) > MOST:
-            print_text(f"    and {len(notes) - MOST} more")
+        if len(notes) > _MAX_LISTED:
+            print_text(f"    and {len(notes) - _MAX_LISTED} more")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 
 __all__ = ["main"]
 
@@ -22,7 +21,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"mcp-client {__version__}")
         return 0
     if words[:1] == ["_complete"]:  # by the scripts of 'completion', at each Tab
-        from .completing import complete_words
+        from .completion import complete_words
 
         return complete_words(words[1:])
     as_json = "--json" in words
@@ -62,40 +61,42 @@ def _ended(error: Exception | None, as_json: bool) -> int:
 
 
 def _run(words: list[str]) -> int:
-    from .words import parsed
+    from .parser import parsed
 
     options = parsed(words)
     import anyio
 
-    from . import calling, files
-    from .completion import completion
-    from .desk_command import desk
-    from .doctor import doctor
-    from .loop import shell
+    from .output import log_to_stderr
     from .session import find_terminal
-    from .signals import end_on_signals, log_to_stderr
 
     find_terminal(options)
     log_to_stderr()
-    apart: dict[str, Any] = {
-        "completion": completion,
-        "desk": desk,
-        "doctor": doctor,
-        "shell": shell,
-    }
-    if options.command in ("login", "logout"):
-        from . import login
-
-        apart[options.command] = getattr(login, options.command)
-    modules: tuple[Any, ...] = (calling, files)
-    command = apart.get(options.command) or next(
-        found for one in modules if (found := getattr(one, options.command, None))
-    )
-    with end_on_signals():
-        code: int = anyio.run(_bounded, command, options)
+    command = getattr(import_module(f".{options.module}", __package__), options.command)
+    with _end_on_signals():
+        code: int = anyio.run(command, options)
     return code
 
 
-async def _bounded(command: Any, options: argparse.Namespace) -> int:
-    code: int = await command(options)
-    return code
+@contextmanager
+def _end_on_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP (on Windows: CTRL_BREAK) end the command as Ctrl-C does: calls are
+    cancelled, servers told, and no process stays. Not where Ctrl-C is ignored, as in a job behind a
+    script."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    names = [name for name in ("SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
+    before = {}
+    for name in names:
+        number = getattr(signal, name)
+        if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
+            before[number] = signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    signal.raise_signal(signal.SIGINT)

@@ -6,6 +6,7 @@ import argparse
 import base64
 import binascii
 import json
+import logging
 import mimetypes
 import os
 import re
@@ -25,10 +26,11 @@ from ..protocol.content import (
 )
 from ..runtime.safe_text import is_invisible, safe_text
 from .exits import UsageError
-from .screen import Screen, screen_of
+from .screen import Screen, draw, screen_of
 
 __all__ = [
     "Progress",
+    "log_to_stderr",
     "note",
     "print_content",
     "print_contents",
@@ -91,6 +93,19 @@ def print_table(rows: Iterable[tuple[str, ...]], *heads: str) -> None:
 def note(text: object) -> None:
     """A line for people, on standard error."""
     print(safe_text(text, 10_000, lines=True), file=sys.stderr)
+
+
+class _Notes(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        note(f"{record.levelname.lower()}: {record.getMessage()}")
+
+
+def log_to_stderr() -> None:
+    """Warnings of this package on standard error, a line each, safe to look at."""
+    log = logging.getLogger("mcp_client")
+    if not log.handlers:
+        log.addHandler(_Notes(logging.WARNING))
+        log.propagate = False
 
 
 def _is_utf8() -> bool:
@@ -157,8 +172,6 @@ def _show_media(kind: str, data: bytes | str, number: int, options: argparse.Nam
         return
     named = f"{safe_text(kind, 60)}, {len(content)} bytes"
     if kind.startswith("image/"):
-        from .pictures import draw
-
         draw(content)
     if options.save is None:
         note(f"({named}; --save DIR keeps it)")

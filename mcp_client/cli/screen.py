@@ -1,14 +1,25 @@
-"""Colours, tables and bars at a terminal, by ``rich`` (the extra ``cli``).
+"""Colours, tables, bars and pictures at a terminal, by ``rich`` and ``textual-image`` (the extra
+``cli``).
 
 ``screen_of(stream)`` is None wherever text has to be plain: in a pipe or a file, without the extra,
 at a dumb terminal, at one narrower than 40 columns, and where ``NO_COLOR`` is set. What is written
 is the same either way: nothing is cut off, and no text of a server is read as markup or obeyed.
+
+``textual-image`` asks the terminal what it can draw: the graphics protocol of kitty, else sixel
+(iTerm2, WezTerm, foot, Konsole, Windows Terminal, xterm), else coloured half blocks. That question
+needs standard input and standard output at the terminal, so pictures are drawn nowhere else;
+``--save DIR`` keeps the file everywhere. A picture's bytes are a server's: four formats are read,
+and of those no more than 16 MiB and 16 million pixels. What is drawn is made from the pixels alone.
 """
 
 from __future__ import annotations
 
 import functools
+import io
+import logging
 import os
+import sys
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
@@ -16,13 +27,19 @@ from typing import TYPE_CHECKING, Any, TextIO
 from ..runtime.safe_text import safe_text
 
 if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
     from rich.console import Console
 
-__all__ = ["Screen", "screen_of"]
+__all__ = ["Screen", "draw", "screen_of"]
 
-_NARROWEST = 40
-_LEAST_COLUMN = 12
-"""Columns of the terminal that each column of a table needs: else rows are written as lines."""
+_MIN_COLUMNS = 40
+_MIN_TABLE_COLUMNS = 12
+"""What each column of a table needs: else rows are written as lines."""
+_PICTURE_FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
+_MAX_PICTURE_BYTES = 16 * 1024 * 1024
+_MAX_PIXELS = 16_000_000
+_MAX_SIDE_PIXELS = 2_000
+"""That are drawn: more than a terminal has."""
 
 
 def screen_of(stream: TextIO) -> Screen | None:
@@ -33,7 +50,7 @@ def screen_of(stream: TextIO) -> Screen | None:
         columns = os.get_terminal_size(stream.fileno()).columns
     except (AttributeError, OSError, ValueError):
         return None
-    if os.environ.get("TERM", "dumb") in ("dumb", "unknown") or 0 < columns < _NARROWEST:
+    if os.environ.get("TERM", "dumb") in ("dumb", "unknown") or 0 < columns < _MIN_COLUMNS:
         return None
     return _screen(stream)
 
@@ -67,10 +84,10 @@ class Screen:
         from rich.table import Table
 
         rows = [[safe_text(cell, len(cell), lines=True) for cell in row] for row in rows]
-        if self._console.width < _LEAST_COLUMN * len(heads):
+        if self._console.width < _MIN_TABLE_COLUMNS * len(heads):
             return False
         widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)][:-1]
-        fits = sum(widths) + 2 * len(widths) + 2 * _LEAST_COLUMN <= self._console.width
+        fits = sum(widths) + 2 * len(widths) + 2 * _MIN_TABLE_COLUMNS <= self._console.width
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         for number, head in enumerate(heads):
             least = widths[number] if fits and number < len(widths) else None
@@ -128,3 +145,71 @@ class Screen:
             for text, s in parts
         )
         return Text.assemble(*safe)
+
+
+# ----------------------------------------------------------------------------- pictures
+
+
+def draw(data: bytes) -> bool:
+    """Draw a picture on standard output, and whether that was possible."""
+    screen = screen_of(sys.stdout)
+    if screen is None or len(data) > _MAX_PICTURE_BYTES or not _can_be_asked():
+        return False
+    try:
+        from PIL import Image
+    except ImportError:
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            picture = _opened_picture(data)
+            warnings.simplefilter("ignore")  # textual-image uses what Pillow will drop one day
+            if picture is None:
+                return False
+            sys.stdout.flush()
+            _show_picture(picture, screen)
+    except Exception:  # noqa: BLE001 - decoders raise anything for bytes that are not a picture
+        return False
+    return True
+
+
+def _opened_picture(data: bytes) -> Picture | None:
+    """The picture, no larger than can be seen; None for one that is too large to decode."""
+    from PIL import Image, ImageFile
+
+    ImageFile.LOAD_TRUNCATED_IMAGES = True  # wrong checksums beside the pixels, as browsers do
+    with Image.open(io.BytesIO(data), formats=_PICTURE_FORMATS) as opened:
+        if opened.width * opened.height > _MAX_PIXELS:
+            return None
+        opened.draft("RGB", (_MAX_SIDE_PIXELS, _MAX_SIDE_PIXELS))
+        picture = opened.convert("RGBA")
+    picture.thumbnail((_MAX_SIDE_PIXELS, _MAX_SIDE_PIXELS))
+    return picture
+
+
+def _show_picture(picture: Picture, screen: Screen) -> None:
+    log = logging.getLogger("textual_image")  # it logs a terminal that does not answer
+    log.addHandler(logging.NullHandler())
+    log.propagate = False
+    from textual_image.renderable import Image as Drawn  # asks the terminal
+
+    columns, lines = screen.size
+    width, height = max(1, min(columns - 1, picture.width // 8)), max(1, lines - 3)
+    if width * picture.height > 2 * height * picture.width:  # a cell is twice as high as wide
+        width = max(1, 2 * height * picture.width // picture.height)
+    screen.show(Drawn(picture, width=width, height="auto"))
+
+
+def _can_be_asked() -> bool:
+    """Whether the terminal's answer would come to our standard input, and to no other program."""
+    if sys.platform == "win32":
+        return False
+    try:
+        here, there = sys.__stdin__, sys.__stdout__
+        if here is None or there is None or not (here.isatty() and there.isatty()):
+            return False
+        if sys.platform == "win32":
+            return False  # its console draws no pictures
+        return os.tcgetpgrp(here.fileno()) == os.getpgrp()
+    except (AttributeError, OSError, ValueError):
+        return False

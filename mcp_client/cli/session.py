@@ -1,44 +1,57 @@
-"""Opening what a command works on: one session, by its options."""
+"""What a command works on, by its options: one session, and the files of the command itself."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from ..errors import StartDenied
+from ..approval.decision import Answer, Deny
+from ..approval.request import ApprovalRequest
+from ..approval.rules import Rule, Rules
+from ..approval.tool_call import ToolCall
+from ..catalog.finding import Finding
+from ..errors import ConfigError, StartDenied
 from ..runtime.limits import Timeouts
 from ..session.connect import connect
 from ..session.session import Session
 from ..transports.stdio import StdioServer
 from .exits import UsageError
 from .output import note
-from .policy import policy_of
-from .state_folder import decisions_of, state_of
 from .target import Configured, target_of
 
 if TYPE_CHECKING:
     from ..approval.decision import ApprovalHook
+    from ..approval.decisions import Decisions
     from ..approval.queue import ApprovalQueue
+    from ..catalog.tool import Tool
     from ..host.server_config import AnyServer
+    from ..state import FileState
     from ..transports.http import HttpServer
 
 __all__ = [
     "chosen_target",
+    "decisions_of",
     "find_terminal",
+    "is_allowed",
     "open_session",
     "options_of",
     "started_from",
+    "state_file",
+    "state_of",
 ]
 
-
-_TO_START = 5.0
-"""Seconds that a server has to start in any case: ``--timeout`` is about what it is asked then."""
+_SERVER_SEPARATORS = "/", "__"
+_MIN_START_SECONDS = 5.0
+"""What a server has to start in any case: ``--timeout`` is about what it is asked then."""
 
 
 def find_terminal(options: argparse.Namespace) -> None:
@@ -86,7 +99,7 @@ def _is_terminal(stream: Any) -> bool:
 def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) -> dict[str, Any]:
     """The options of ``connect`` that the command line has said."""
     found: dict[str, Any] = {
-        "approval": policy_of(options, queue),
+        "approval": _policy(options, queue),
         "trusted": options.trust,
         "audit": options.audit,
         "pins": options.pins,
@@ -94,7 +107,7 @@ def options_of(options: argparse.Namespace, queue: ApprovalQueue | None = None) 
     }
     if options.timeout is not None:
         seconds = options.timeout
-        connect = seconds if options.command == "doctor" else max(seconds, _TO_START)
+        connect = seconds if options.command == "doctor" else max(seconds, _MIN_START_SECONDS)
         found["timeouts"] = Timeouts(connect=connect, idle=seconds, total=seconds)
     if options.terminal:
         from ..handlers.handlers import Handlers
@@ -251,3 +264,120 @@ def _denied(error: StartDenied, target: Configured) -> StartDenied:
         reason=error.reason,
         source=error.source,
     )
+
+
+# ------------------------------------------------------------------- who decides for it
+
+
+def _policy(options: argparse.Namespace, queue: ApprovalQueue | None = None) -> Rules:
+    """The approval policy: what ``--allow`` names runs, all else is asked about or refused.
+
+    With a ``queue`` that is asked.
+    """
+    rules = _rules(options)
+
+    async def ask(request: Any) -> Answer:
+        if queue is not None:
+            return await queue(request)
+        why = _why_unasked(options)
+        if why is None:
+            from ..approval.terminal import ask_on_terminal
+
+            return await ask_on_terminal(request)
+        return Deny(f"{why}; {_advice(rules, request)}", source="rule")
+
+    return Rules(rules, ask)
+
+
+def is_allowed(options: argparse.Namespace, tool: Tool) -> bool:
+    """Whether ``--allow`` lets the tool run."""
+    return Rules(_rules(options)).decide(ToolCall.example(tool)) is not None
+
+
+def _rules(options: argparse.Namespace) -> list[Rule]:
+    return [_rule(glob, tuple(options.allow_finding)) for glob in options.allow]
+
+
+def _rule(glob: str, findings: tuple[str, ...]) -> Rule:
+    """``TOOL``, ``SERVER/TOOL`` or ``SERVER__TOOL``: server and tool are matched apart, so that no
+    tool is called like one of another server."""
+    server: str | None = None
+    tool = glob
+    for separator in _SERVER_SEPARATORS:
+        if separator in glob:
+            server, _, tool = glob.partition(separator)
+            break
+    try:
+        return Rule("allow", server=server, tool=tool, findings=findings)
+    except ConfigError as error:
+        raise UsageError(f"--allow {glob}: {error.message}") from None
+
+
+def _advice(rules: list[Rule], request: ApprovalRequest) -> str:
+    """What lets the request through: another finding that is put up with, or its name."""
+    for rule in rules:
+        if replace(rule, findings=Finding.KINDS).matches(request):
+            found = [one for one in request.findings if one.kind not in rule.findings]
+            kinds = dict.fromkeys(one.kind for one in found)
+            texts = "; ".join(dict.fromkeys(str(one) for one in found))
+            words = " ".join(f"--allow-finding {kind}" for kind in kinds)
+            return f"{texts}; allow it all the same with {words}"
+    return f"allow it with --allow {_as_glob(request)}"
+
+
+def _as_glob(request: ApprovalRequest) -> str:
+    name = request.subject
+    if any(separator in name for separator in _SERVER_SEPARATORS):
+        name = f"{request.server}/{name}"
+    for sign in "[*?":  # which stand for other characters in a pattern
+        name = name.replace(sign, f"[{sign}]")
+    return shlex.quote(name)
+
+
+def _why_unasked(options: argparse.Namespace) -> str | None:
+    """Why a person cannot be asked now; None if one can be."""
+    if options.approve == "deny":
+        return "--approve deny was given"
+    if options.no_input:
+        return "--no-input was given"
+    if not options.terminal:
+        return "no terminal to ask at"
+    from ..runtime.console import why_no_terminal
+
+    return why_no_terminal()
+
+
+# ----------------------------------------------------------- files of the command itself
+
+
+def state_file(name: str) -> Path:
+    """A file of the user's state folder (``$XDG_STATE_HOME/mcp-client``), which is made."""
+    folder = _state_folder()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be made: {error.strerror or error}") from None
+    return folder / name
+
+
+def state_of(options: argparse.Namespace) -> FileState:
+    """That of ``--state``, else the user's state folder."""
+    from ..state import FileState
+
+    return FileState(options.state or _state_folder())
+
+
+def decisions_of(options: argparse.Namespace) -> Decisions:
+    """Where there can be no state folder, they are kept until the command ends."""
+    from ..approval.decisions import Decisions
+
+    folder = _state_folder()
+    nearest = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
+    if options.state is None and not nearest.is_dir():
+        return Decisions()
+    return state_of(options).decisions
+
+
+def _state_folder() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or ""
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".local/state") / "mcp-client"

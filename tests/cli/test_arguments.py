@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcp_client.cli.arguments import arguments_of, check_names
 from mcp_client.cli.exits import UsageError
+from mcp_client.cli.tool_arguments import arguments_of, check_names
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

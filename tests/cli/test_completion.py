@@ -15,9 +15,7 @@ from typing import Any
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
-from mcp_client.cli.candidates import Known
-from mcp_client.cli.completing import split_line
-from mcp_client.cli.seen_names import SeenNames
+from mcp_client.cli.completion import Known, SeenNames, split_line
 from tests.cli.shell import ROOT, at_terminal, environment, example, run
 from tests.interop import peers
 
@@ -89,6 +87,15 @@ def offered(home: Path, *words: str) -> list[str]:
 def test_what_is_offered(home: Path, words: list[str], wanted: list[str]) -> None:
     assert offered(home, *words) == wanted
     assert not (home / "started").exists()
+
+
+def test_fish_is_told_what_commands_and_options_are_for(home: Path) -> None:
+    def described(*words: str) -> list[str]:
+        return run("_complete", "described", *words, home=home).out.splitlines()
+
+    assert described("pro") == ["prompts\tList the prompts of a server.", "prompt\tGet a prompt."]
+    assert described("call", "--tr") == ["--trust\tbelieve what the server says of its tools"]
+    assert described("call", "sk") == ["sky", "skew"]
 
 
 def test_a_command_and_a_url_are_kept_as_digests_for_their_owner_alone(home: Path) -> None:
@@ -169,8 +176,7 @@ def test_nothing_is_offered_within_quotes(home: Path) -> None:
 def test_a_completion_script_is_one_that_its_shell_can_read(shell: str) -> None:
     done = run("completion", shell)
     assert done.code == 0
-    for word in ("doctor", "complete", "allow"):
-        assert word in done.out
+    assert "mcp-client _complete" in done.out
     if shutil.which(shell):
         subprocess.run([shell, "-n"], input=done.out, text=True, check=True, timeout=30)
 

@@ -10,8 +10,8 @@ import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from mcp_client import Tool
-from mcp_client.cli.candidates import Known, following, known_of
-from mcp_client.cli.prompt import History, may_be_kept, suggestions
+from mcp_client.cli.completion import Known, known_of, offered
+from mcp_client.cli.shell import History, may_be_kept, suggestions
 from tests.cli.shell import at_terminal, example
 
 SCHEMA = {
@@ -45,6 +45,11 @@ KNOWN = known_of(
 )
 
 
+def names(target: str, config: str | None) -> Known:
+    assert (target, config) == ("demo", None)
+    return KNOWN
+
+
 @pytest.mark.parametrize(
     ("typed", "wanted"),
     [
@@ -73,8 +78,8 @@ def test_a_word_is_completed_by_what_there_is(typed: str, wanted: list[str]) -> 
 
 
 def test_an_option_is_completed_by_its_values() -> None:
-    assert following("call", ["--approve", ""], KNOWN) == ["ask", "deny", "web"]
-    assert following("pins", ["--pins", "f", "--accept", "log"], KNOWN) == ["log_in"]
+    assert offered(["call", "--approve", ""], names) == ["ask", "deny", "web"]
+    assert offered(["pins", "demo", "--pins", "f", "--accept", "log"], names) == ["log_in"]
 
 
 @pytest.mark.parametrize(

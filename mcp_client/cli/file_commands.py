@@ -17,8 +17,7 @@ from ..errors import AuditError, ConfigError, NotFound
 from ..runtime.safe_text import near, safe_text
 from .exits import DONE, TOOL_FAILED, UsageError
 from .output import note, print_json, print_table, print_text
-from .session import open_session
-from .state_folder import decisions_of
+from .session import decisions_of, open_session
 from .target import configs_of
 
 if TYPE_CHECKING:
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["audit", "decisions", "pins", "servers", "stubs"]
 
-_LONGEST_LINE = 1024 * 1024
-_MOST_NOTES = 10
+_MAX_LINE_BYTES = 1024 * 1024
+_MAX_NOTES = 10
 _NAMES = ("server", "tool", "skill", "start", "sampling", "resource", "prompt")
 """What a record may be of."""
 
@@ -112,7 +111,7 @@ def _show(options: argparse.Namespace) -> int:
                         record = _record(line)
                         if record is not None:
                             records.append(record)
-                        elif (unreadable := unreadable + 1) <= _MOST_NOTES:
+                        elif (unreadable := unreadable + 1) <= _MAX_NOTES:
                             note(f"{path}, line {number}: no record of an audit")
     except OSError as error:
         raise UsageError(f"{options.file}: {error.strerror or error}") from None
@@ -135,7 +134,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _lines(file: BinaryIO, size: int) -> Iterator[bytes]:
-    while size > 0 and (line := file.readline(min(size, _LONGEST_LINE))):
+    while size > 0 and (line := file.readline(min(size, _MAX_LINE_BYTES))):
         size -= len(line)
         yield line
 

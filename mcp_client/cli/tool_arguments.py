@@ -1,4 +1,6 @@
-"""``key=value`` words to the arguments of a tool, by the types of its schema.
+"""The arguments of a tool as people write and read them: ``key=value`` words, and a line of types.
+
+Words become arguments by the types of the tool's schema:
 
 - ``key=value``: text, or what the schema wants: a number, ``true``, a JSON array or object. Text
   stays text wherever the schema allows text. An array takes JSON, or the key repeated.
@@ -9,22 +11,36 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..catalog.tool import Tool
 from ..protocol import json_pointer
 from ..runtime.safe_text import close_names, near, safe_text
 from ..runtime.strict_json import read_json
 from .exits import UsageError
 
-__all__ = ["arguments_of", "check_names"]
+__all__ = ["arguments_of", "check_names", "signature_parts", "type_text"]
 
-_MOST_BYTES = 64 * 1024 * 1024
-_DEEPEST = 128
-_LONGEST_NUMBER = 400
+_MAX_FILE_BYTES = 64 * 1024 * 1024
+_MAX_JSON_DEPTH = 128
+_MAX_NUMBER_CHARS = 400
+_MAX_SCHEMA_DEPTH = 8
+_MAX_TYPE_DEPTH = 3
+_MAX_TYPE_PARTS = 8
+_TYPE_NAMES = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "null": "null",
+    "object": "{...}",
+    "array": "[...]",
+}
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 
 
@@ -94,11 +110,11 @@ def _parts(word: str) -> tuple[str, str, str]:
 def _text_of(path: str) -> str:
     try:
         with Path(path).open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+            data = file.read(_MAX_FILE_BYTES + 1)
     except OSError as error:
         raise UsageError(f"@{path}: {error.strerror or error}") from None
-    if len(data) > _MOST_BYTES:
-        raise UsageError(f"@{path}: larger than {_MOST_BYTES} bytes")
+    if len(data) > _MAX_FILE_BYTES:
+        raise UsageError(f"@{path}: larger than {_MAX_FILE_BYTES} bytes")
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -114,7 +130,7 @@ def _object(text: str, where: str) -> dict[str, Any]:
 
 def _json(text: str, where: str) -> Any:
     try:
-        return read_json(text, max_depth=_DEEPEST)
+        return read_json(text, max_depth=_MAX_JSON_DEPTH)
     except ValueError as error:
         raise UsageError(f"{safe_text(where, 80)}: {error}") from None
 
@@ -127,15 +143,10 @@ def _property(schema: Mapping[str, Any], key: str) -> Any:
 
 def _kinds(schema: Any, root: Mapping[str, Any], depth: int = 0) -> set[str]:
     """The types a schema allows, as far as that is plain; empty where anything goes."""
-    if not isinstance(schema, Mapping) or depth > 8:
+    if not isinstance(schema, Mapping) or depth > _MAX_SCHEMA_DEPTH:
         return set()
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and reference.startswith("#"):
-        try:
-            target = json_pointer.resolve(root, json_pointer.parse(reference[1:]))
-        except (LookupError, ValueError, TypeError):
-            return set()
-        return _kinds(target, root, depth + 1)
+    if _refers(schema):
+        return _kinds(_referred(schema, root), root, depth + 1)
     kinds = schema.get("type")
     if isinstance(kinds, str):
         return {kinds}
@@ -149,6 +160,18 @@ def _kinds(schema: Any, root: Mapping[str, Any], depth: int = 0) -> set[str]:
         for part in schema.get(key) or () if isinstance(schema.get(key), list) else ():
             found |= _kinds(part, root, depth + 1)
     return found
+
+
+def _refers(schema: Mapping[str, Any]) -> bool:
+    return isinstance(schema.get("$ref"), str) and schema["$ref"].startswith("#")
+
+
+def _referred(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+    """What ``$ref`` leads to within the schema; None where that is nowhere."""
+    try:
+        return json_pointer.resolve(root, json_pointer.parse(schema["$ref"][1:]))
+    except (LookupError, ValueError, TypeError):
+        return None
 
 
 def _kind_of(value: Any) -> str:
@@ -186,7 +209,7 @@ def _coerced(schema: Any, root: Mapping[str, Any], value: str, word: str) -> Any
 
 def _number(value: str, *, whole: bool) -> int | float | None:
     """None for what is larger than numbers are; 5.0 is 5 where a whole number is wanted."""
-    if len(value) > _LONGEST_NUMBER:
+    if len(value) > _MAX_NUMBER_CHARS:
         return None
     try:
         return int(value)
@@ -200,3 +223,69 @@ def _number(value: str, *, whole: bool) -> int | float | None:
 def _item(schema: Any, root: Mapping[str, Any], value: str, word: str) -> Any:
     items = schema.get("items") if isinstance(schema, Mapping) else None
     return _coerced(items, root, value, word)
+
+
+# ------------------------------------------------------------- a tool as a line of types
+
+
+def signature_parts(tool: Tool) -> tuple[tuple[str, str], ...]:
+    """The tool's name, and its parameters and result, in one line that is safe to show; each with
+    the style of a terminal."""
+    schema = tool.input_schema
+    properties = schema.get("properties")
+    required = schema.get("required")
+    required = required if isinstance(required, list) else []
+    parts = []
+    for name, its in properties.items() if isinstance(properties, Mapping) else ():
+        text = f"{safe_text(name, 60)}: {type_text(its, schema)}"
+        if isinstance(its, Mapping) and "default" in its:
+            text += f" = {_shown(its['default'])}"
+        elif name not in required:
+            text += " = ..."
+        parts.append(text)
+    output = tool.output_schema
+    result = "" if output is None else f" -> {type_text(output, output)}"
+    name = safe_text(tool.qualified_name, 200)
+    return (name, "bold cyan"), (f"({', '.join(parts)}){result}", "")
+
+
+def type_text(schema: Any, root: Any, depth: int = 0) -> str:
+    """What a schema allows, in a few words."""
+    if not isinstance(schema, Mapping) or depth > _MAX_TYPE_DEPTH:
+        return "any"
+    if _refers(schema):
+        return type_text(_referred(schema, root), root, depth + 1)
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    if isinstance(values, list) and values:
+        more = ["..."] if len(values) > _MAX_TYPE_PARTS else []
+        return "|".join([*map(_shown, values[:_MAX_TYPE_PARTS]), *more])
+    for key in ("anyOf", "oneOf"):
+        options = schema.get(key)
+        if isinstance(options, list) and options:
+            texts = dict.fromkeys(
+                type_text(one, root, depth + 1) for one in options[:_MAX_TYPE_PARTS]
+            )
+            return "|".join(texts)
+    kinds = schema.get("type")
+    if isinstance(kinds, list):
+        return (
+            "|".join(_type_name(kind, schema, root, depth) for kind in kinds[:_MAX_TYPE_PARTS])
+            or "any"
+        )
+    return _type_name(kinds, schema, root, depth)
+
+
+def _type_name(kind: Any, schema: Mapping[str, Any], root: Any, depth: int) -> str:
+    if kind == "array" and isinstance(schema.get("items"), Mapping):
+        return f"[{type_text(schema['items'], root, depth + 1)}]"
+    properties = schema.get("properties")
+    if kind == "object" and depth == 0 and isinstance(properties, Mapping) and properties:
+        names = [safe_text(name, 40) for name in list(properties)[:_MAX_TYPE_PARTS]]
+        return (
+            "{" + ", ".join([*names, *(["..."] if len(properties) > _MAX_TYPE_PARTS else [])]) + "}"
+        )
+    return _TYPE_NAMES.get(kind, "any") if isinstance(kind, str) else "any"
+
+
+def _shown(value: Any) -> str:
+    return safe_text(json.dumps(value, ensure_ascii=False), 40)

@@ -11,9 +11,7 @@ from ..catalog.tool import Tool
 from ..errors import NotFound, ServerError, UnknownTool
 from ..runtime.safe_text import close_names, near, safe_text
 from ..session.session import Session
-from .arguments import arguments_of, check_names
-from .candidates import known_of
-from .completing import keep_names
+from .completion import keep_names, known_of
 from .exits import DONE, TOOL_FAILED, UsageError
 from .output import (
     note,
@@ -27,7 +25,7 @@ from .output import (
     progress_to,
 )
 from .session import open_session
-from .signature import signature_parts, type_text
+from .tool_arguments import arguments_of, check_names, signature_parts, type_text
 
 __all__ = [
     "call",
@@ -41,7 +39,7 @@ __all__ = [
     "tools",
 ]
 
-_MOST_BYTES = 64 * 1024 * 1024
+_MAX_STDIN_BYTES = 64 * 1024 * 1024
 _METHOD_NOT_FOUND = -32601
 _INVALID_PARAMS = -32602
 
@@ -131,11 +129,11 @@ async def _tool(session: Session, name: str) -> Tool:
 
 def _stdin() -> str:
     try:
-        data = sys.stdin.buffer.read(_MOST_BYTES + 1)
+        data = sys.stdin.buffer.read(_MAX_STDIN_BYTES + 1)
     except (OSError, AttributeError) as error:
         raise UsageError(f"standard input cannot be read: {error}") from None
-    if len(data) > _MOST_BYTES:
-        raise UsageError(f"standard input has more than {_MOST_BYTES} bytes")
+    if len(data) > _MAX_STDIN_BYTES:
+        raise UsageError(f"standard input has more than {_MAX_STDIN_BYTES} bytes")
     try:
         return data.decode()
     except UnicodeDecodeError:

@@ -1,8 +1,9 @@
-"""The words of the command line: commands, arguments, options."""
+"""The command line: commands with their arguments and options."""
 
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -10,7 +11,7 @@ from typing import Any, NoReturn
 from .._version import __version__
 from ..runtime.safe_text import near, safe_text
 
-__all__ = ["parsed", "parser"]
+__all__ = ["commands", "parsed", "session_options"]
 
 _TARGET = "a URL, the name of a server in a config file, or a quoted command"
 _OR = "or file:PATH, or keyring:SERVICE/USER"
@@ -42,7 +43,7 @@ class _Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.dest == "command" and action.choices and value not in action.choices:
-            names = list(action.choices)
+            names = [*action.choices]
             self.error(f"unknown command {value!r}{near(str(value), names)}")
         super()._check_value(action, value)
 
@@ -52,7 +53,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 
     Options may stand anywhere, also before the command and between the arguments of a tool.
     """
-    top = parser()
+    top = _parser()
     options, rest = top.parse_known_args(_command_first(words))
     more = getattr(options, "arguments", None)
     for word in rest:
@@ -63,7 +64,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
                 f"{options.command} takes no further argument: {word[:60]!r}; quote a "
                 "command of several words"
             )
-        more.append(word)
+        options.arguments = more = [*more, word]
     return options
 
 
@@ -73,14 +74,30 @@ def _command_first(words: Sequence[str]) -> Sequence[str]:
     if not words or not words[0].startswith("--") or words[0] in ("--", "--help", "--version"):
         return words
     leading = _Parser(prog="mcp-client", add_help=False, allow_abbrev=False)
-    _common(leading)
+    leading.add_argument("--json", action="store_true")
+    leading.add_argument("--save")
+    _add_session(leading)
     leading.add_argument("rest", nargs=argparse.REMAINDER)
     rest: list[str] = leading.parse_known_args(words)[0].rest
     return [*rest[:1], *words[: len(words) - len(rest)], *rest[1:]]
 
 
-def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+def commands() -> dict[str, argparse.ArgumentParser]:
+    """Every command with its own parser."""
+    (group,) = (each for each in _parser()._actions if each.dest == "command")
+    return dict(group.choices or {})
+
+
+@functools.cache
+def session_options() -> frozenset[str]:
+    """The options that say how a session is opened, which no command in ``shell`` takes."""
+    about = _Parser(add_help=False)
+    _add_session(about)
+    return frozenset(name for action in about._actions for name in action.option_strings)
+
+
+@functools.cache
+def _parser() -> argparse.ArgumentParser:
     top = _Parser(
         prog="mcp-client",
         description="Tools, resources and prompts of MCP servers from a shell.",
@@ -90,106 +107,121 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"mcp-client {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _add_server_commands(commands)
+    _add_file_commands(commands)
+    return top
 
-    def add(name: str, about: str, *positionals: tuple[str, str]) -> argparse.ArgumentParser:
-        command: argparse.ArgumentParser = commands.add_parser(
-            name, help=about, description=f"{about[0].upper()}{about[1:]}.", allow_abbrev=False
-        )
-        for argument, text in positionals:
+
+def _add(commands: Any, module: str, name: str, about: str) -> argparse.ArgumentParser:
+    """A command, which the function of its name in ``module`` runs."""
+    command: argparse.ArgumentParser = commands.add_parser(
+        name, help=about, description=f"{about[0].upper()}{about[1:]}.", allow_abbrev=False
+    )
+    command.set_defaults(module=module)
+    command.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    return command
+
+
+def _add_server_commands(commands: Any) -> None:
+    """The commands with a TARGET."""
+
+    def add(
+        name: str, about: str, *positionals: tuple[str, str], module: str = "session_commands"
+    ) -> argparse.ArgumentParser:
+        command = _add(commands, module, name, about)
+        for argument, text in (("target", _TARGET), *positionals):
             if argument.endswith("..."):
                 name = argument.removesuffix("...")
                 command.add_argument(name, nargs="*", default=[], help=text)
             else:
                 command.add_argument(argument, metavar=argument.upper(), help=text)
-        _common(command)
+        command.add_argument(
+            "--save", metavar="DIR", help="keep images, audio and other bytes here"
+        )
+        _add_session(command)
         return command
 
-    target = ("target", _TARGET)
-    tool = ("tool", "its name")
-    add("tools", "list the tools of a server", target)
-    add("describe", "show one tool in full", target, tool)
+    add("tools", "list the tools of a server")
+    add("describe", "show one tool in full", ("tool", "its name"))
     add(
         "call",
         "call a tool, if that is approved",
-        target,
-        tool,
+        ("tool", "its name"),
         ("arguments...", "key=value, key:=JSON, @file.json, or - for JSON on standard input"),
     )
-    found = add("search", "find tools by words", target, ("query...", "what the tool should do"))
+    found = add("search", "find tools by words", ("query...", "what the tool should do"))
     found.add_argument("--limit", type=_count, default=8, metavar="N", help="at most so many")
-    add("resources", "list the resources of a server", target)
-    add("read", "read a resource", target, ("uri", "its URI"))
-    add("prompts", "list the prompts of a server", target)
-    add("prompt", "get a prompt", target, ("prompt", "its name"), ("arguments...", "name=value"))
+    add("resources", "list the resources of a server")
+    add("read", "read a resource", ("uri", "its URI"))
+    add("prompts", "list the prompts of a server")
+    add("prompt", "get a prompt", ("prompt", "its name"), ("arguments...", "name=value"))
     add(
         "complete",
         "show what the server suggests for an argument",
-        target,
         ("prompt", "a prompt's name, or a template's URI"),
         ("argument", "name=what is typed so far"),
         ("arguments...", "name=value of the arguments known so far"),
     )
-    stubs = add("stubs", "write typed Python for a server's tools", target)
+    stubs = add("stubs", "write typed Python for a server's tools", module="file_commands")
     stubs.add_argument("-o", "--output", metavar="FILE", help="instead of standard output")
-    add("shell", "run many commands in one session", target)
-    add("doctor", "find out what is wrong with a server; no tool is called without --allow", target)
-    pins = add("pins", "compare a server's tools with a lock file: --pins FILE", target)
+    add("shell", "run many commands in one session", module="shell")
+    about = "find out what is wrong with a server; no tool is called without --allow"
+    add("doctor", about, module="doctor")
+    about = "compare a server's tools with a lock file: --pins FILE"
+    pins = add("pins", about, module="file_commands")
     pins.add_argument(
         "--accept", action="append", default=[], metavar="TOOL", help="write down what it is now"
     )
-    _add_files(commands)
-    return top
 
 
-def _add_files(commands: Any) -> None:
+def _add_file_commands(commands: Any) -> None:
     """The commands without a server."""
-    verify = _add_file(commands, "audit", "verify an audit log, or show it", ("verify", "show"))
+
+    def add(
+        name: str, about: str, *actions: str, module: str = "file_commands"
+    ) -> argparse.ArgumentParser:
+        command = _add(commands, module, name, about)
+        if actions:
+            command.add_argument("action", choices=actions)
+        return command
+
+    verify = add("audit", "verify an audit log, or show it", "verify", "show")
     verify.add_argument("file", metavar="FILE", help="the audit log")
     verify.add_argument("--key", metavar="env:VAR", help="the key it was written with")
     verify.add_argument("--noted", metavar="HASH", help="the last hash of an earlier time")
-    kept = _add_file(commands, "decisions", "list or revoke what was decided", ("list", "revoke"))
+    kept = add("decisions", "list or revoke what was decided", "list", "revoke")
     kept.add_argument("id", nargs="*", metavar="ID", help="revoke these")
     kept.add_argument("--kind", choices=("call", "skill", "start", "sampling"), help="of one kind")
     kept.add_argument("--server", metavar="NAME", help="of one server")
     kept.add_argument("--all", action="store_true", help="revoke all of these")
     _add_state(kept)
-    known = _add_file(commands, "servers", "list the servers of config files; nothing is started")
+    known = add("servers", "list the servers of config files; nothing is started")
     known.add_argument("--config", metavar="FILE", help="this file instead of those found")
     _add_state(known)
     for name, about in (
         ("login", "log in at a server with a browser, and keep that for later commands"),
         ("logout", "revoke and delete the tokens of a login"),
     ):
-        login = _add_file(commands, name, about)
+        login = add(name, about, module="login")
         login.add_argument("url", metavar="URL", help="the server's URL")
         login.add_argument("--headless", action="store_true", help="show the address, open nothing")
         login.add_argument("--timeout", type=_seconds, metavar="S", help="seconds to connect")
-    script = _add_file(commands, "completion", "print a script that completes commands")
+    script = add("completion", "print a script that completes commands", module="completion")
     script.add_argument("shell", choices=("bash", "zsh", "fish"), help="source what is printed")
-    desk = _add_file(commands, "desk", "serve a page that decides the calls of other programs")
-    _add_state(desk)
+    about = "serve a page that decides the calls of other programs"
+    _add_state(add("desk", about, module="desk_command"))
 
 
 def _add_state(command: argparse.ArgumentParser) -> None:
     command.add_argument("--state", metavar="FOLDER", help="where decisions are kept")
 
 
-def _add_file(
-    commands: Any, name: str, about: str, actions: tuple[str, ...] = ()
-) -> argparse.ArgumentParser:
-    command: argparse.ArgumentParser = commands.add_parser(
-        name, help=about, description=f"{about[0].upper()}{about[1:]}.", allow_abbrev=False
-    )
-    if actions:
-        command.add_argument("action", choices=actions)
-    command.add_argument("--json", action="store_true", help="one JSON document")
-    return command
-
-
-def _common(command: argparse.ArgumentParser) -> None:
+def _add_session(command: argparse.ArgumentParser) -> None:
+    """The options that say how a session is opened."""
     add = command.add_argument
-    add("--json", action="store_true", help="one JSON document on standard output")
-    add("--timeout", type=_seconds, metavar="S", help="seconds a request may take; starting has 5")
+    # Unlike timeout= of a call, which begins in an open session, this bounds connecting as well.
+    about = "seconds that connecting (5 at least) and each request may take"
+    add("--timeout", type=_seconds, metavar="S", help=about)
     add("--allow", action="append", default=[], metavar="GLOB", help="run these tools unasked")
     kinds: dict[str, Any] = {"action": "append", "default": [], "type": _finding_kind}
     add("--allow-finding", metavar="KIND", help="also where this was found of them", **kinds)
@@ -204,7 +236,6 @@ def _common(command: argparse.ArgumentParser) -> None:
     add("--header", help=f"for a URL; {_OR}", **secret)
     add("--env", help=f"for a command; {_OR}", **secret)
     add("--config", metavar="FILE", help="the config file that names TARGET")
-    add("--save", metavar="DIR", help="keep images, audio and other bytes here")
     add("--no-input", action="store_true", help="never ask anything at the terminal")
 
 

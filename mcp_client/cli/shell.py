@@ -1,0 +1,295 @@
+"""``shell TARGET``: one session for many commands, a line each.
+
+With the extra ``cli`` the line has history and completion, by ``prompt_toolkit``; without it, at a
+dumb terminal and in a pipe, lines are read plainly.
+
+The history is a file for its owner alone (0600), ``shell_history`` in the user's state folder. A
+line that begins with a space is not kept there, nor one that seems to hold a secret: by the name of
+an argument, by its looks, or by the tool's schema.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ..audit.redaction import Redaction
+from ..errors import ConfigError, McpError
+from ..runtime.atomic_file import OwnFile
+from ..runtime.console import open_console, terminal, why_no_terminal
+from ..runtime.executables import split_words
+from ..session.session import Session
+from . import session_commands
+from .completion import Known, is_plain, keep_names, known_of, offered
+from .exits import DONE, USAGE, UsageError, exit_code
+from .output import note, print_text
+from .parser import parsed, session_options
+from .session import open_session, state_file
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+
+__all__ = ["History", "line_reader", "may_be_kept", "shell", "suggestions"]
+
+_COMMANDS = session_commands.__all__
+_HERE = ("help", "quit")
+_PROMPT = "mcp> "
+_TARGET_SAID = "the session that is open"
+_LISTING = (["tools"], ["prompts"], ["resources"])
+"""Commands after which there may be other names to complete."""
+_LIST_SECONDS = 5.0
+"""How long the prompt waits for names to complete."""
+_HELP = "commands: {}; help, quit. Arguments as at the command line, without TARGET."
+_MAX_HISTORY_LINES = 1_000
+_MAX_LINE_CHARS = 4_000
+
+
+async def shell(options: argparse.Namespace) -> int:
+    """Run the commands that are typed, or that come through a pipe, until ``quit`` or the end.
+
+    A command that fails ends nothing, Ctrl-C during one ends the shell. The exit code is that of
+    the last command that failed.
+    """
+    if options.json:
+        raise UsageError("shell: give --json to a command in the shell")
+    code = DONE
+    async with open_session(options) as session:
+        async for line in _lines(session, options):
+            try:
+                words = split_words(line)
+                if words and words[0] in ("quit", "exit"):
+                    break
+                if words:
+                    code = await _run(words, options, session) or code
+            except ValueError as error:
+                note(f"the line cannot be read: {error}")
+                code = USAGE
+            except McpError as error:
+                note(error.message if exit_code(error) == USAGE else error)
+                code = exit_code(error)
+            sys.stdout.flush()
+    return code
+
+
+async def _lines(session: Session, options: argparse.Namespace) -> AsyncIterator[str]:
+    """Typed at the terminal; of a pipe, which is read to its end first."""
+    if sys.stdin.isatty() and why_no_terminal() is None:
+        async for line in _typed(session, options):
+            yield line
+        return
+    for line in sys.stdin.buffer.read().decode(errors="replace").splitlines():
+        if not line.lstrip().startswith("#"):
+            yield line
+
+
+async def _typed(session: Session, options: argparse.Namespace) -> AsyncIterator[str]:
+    """Lines of the terminal, each within a dialogue of its own: a server's question waits."""
+    known = Known()
+    reader = line_reader(_history(), [*_COMMANDS, *_HERE], lambda: known)
+    line: str | None = None
+    while True:
+        if reader is None:
+            async with open_console() as console:
+                line = await console.ask(_PROMPT)
+        else:
+            if line is None or line.split()[:1] in _LISTING:
+                known = await _known(session)
+                keep_names(options, known, "tools", "prompts")
+            async with open_console():
+                line = await _edited(reader)
+        if line is None:
+            return
+        yield line
+
+
+def _history() -> Path | None:
+    try:
+        return state_file("shell_history")
+    except UsageError as error:  # such as a home that is read-only
+        note(error.message)
+        return None
+
+
+async def _edited(reader: PromptSession[str]) -> str | None:
+    """One line; None at its end (Ctrl-D). Ctrl-C drops what was typed."""
+    while True:
+        try:
+            # SIGTERM and SIGHUP arrive as SIGINT (see ``signals``) and end the shell as ever.
+            return await reader.prompt_async(_PROMPT, handle_sigint=False)
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return None
+
+
+async def _known(session: Session) -> Known:
+    """What there is to complete; what a server does not list is not offered."""
+    found: dict[str, Any] = {}
+    declared = session.capabilities
+    with anyio.move_on_after(_LIST_SECONDS):
+        for name, feature, list_all in (
+            ("tools", "tools", session.list_tools),
+            ("prompts", "prompts", session.list_prompts),
+            ("resources", "resources", session.list_resources),
+            ("templates", "resources", session.list_resource_templates),
+        ):
+            if feature in declared:
+                with suppress(McpError):
+                    found[name] = await list_all()
+    uris = [one.uri for one in found.get("resources", ())]
+    uris += [one.uri_template for one in found.get("templates", ())]
+    return known_of(found.get("tools", ()), found.get("prompts", ()), uris)
+
+
+async def _run(words: list[str], options: argparse.Namespace, session: Any) -> int:
+    name, *rest = words
+    if name == "help":
+        print_text(_HELP.format(", ".join(_COMMANDS)))
+        return DONE
+    if name not in _COMMANDS:
+        raise UsageError(f"unknown command {name!r}: help lists them")
+    for option in (word.partition("=")[0] for word in rest):
+        if option in session_options():
+            raise UsageError(f"{option} is about the session: give it to 'shell'")
+    try:
+        line = parsed([name, options.target, *rest])
+    except SystemExit:  # after --help
+        return DONE
+    line.session, line.terminal = session, options.terminal
+    code: int = await getattr(session_commands, name)(line)
+    return code
+
+
+# ------------------------------------------------------------------ the line that is typed
+
+
+def line_reader(
+    path: Path | None, commands: Iterable[str], known: Callable[[], Known]
+) -> PromptSession[str] | None:
+    """What reads a line with history and completion; None where lines are read plainly.
+
+    Without a ``path`` the history lasts as long as the shell.
+    """
+    if os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
+        return None
+    try:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+        from prompt_toolkit.document import Document
+        from prompt_toolkit.history import History as Kept
+        from prompt_toolkit.output import create_output
+    except ImportError:
+        return None
+
+    words = sorted(commands)
+
+    class Names(Completer):
+        def get_completions(
+            self, document: Document, complete_event: CompleteEvent
+        ) -> Iterable[Completion]:
+            typed = document.text_before_cursor
+            for found, back in suggestions(typed, words, known()):
+                yield Completion(found, start_position=-back)
+
+    class Lines(Kept):
+        def load_history_strings(self) -> Iterable[str]:
+            return reversed(history.lines() if history else [])
+
+        def store_string(self, string: str) -> None:
+            if history:
+                history.add(string)
+
+    history = None if path is None else History(path, known)
+    return PromptSession(
+        history=Lines(),
+        completer=Names(),
+        complete_while_typing=False,
+        enable_history_search=True,
+        output=create_output(stdout=terminal().output),
+    )
+
+
+def suggestions(typed: str, commands: Iterable[str], known: Known) -> list[tuple[str, int]]:
+    """What the last word of a line may become, and how many characters of it that replaces.
+
+    Only names that need no quoting: others are typed by hand.
+    """
+    words = typed.split()
+    if not words or typed[-1].isspace():
+        words.append("")
+    command, *rest = words
+    if rest:
+        found = offered([command, _TARGET_SAID, *rest], lambda target, config: known)
+    else:
+        found = [each for each in commands if each.startswith(command)]
+    return [(each, len(words[-1])) for each in found if is_plain(each)]
+
+
+class History:
+    """The lines that were typed, as JSON strings in a file, one a line.
+
+    Where the file cannot be used, which is said once, lines are kept as long as the shell runs.
+    """
+
+    def __init__(self, path: Path, known: Callable[[], Known]) -> None:
+        self._file = OwnFile(path, "shell history", "delete it to begin another", private=True)
+        self._known = known
+        self._usable = True
+
+    def lines(self) -> list[str]:
+        """Those that are kept, the newest last."""
+        try:
+            return self._read()
+        except ConfigError as error:
+            self._stop(error)
+            return []
+
+    def add(self, line: str) -> None:
+        """Keep a line that was typed, unless it may hold a secret."""
+        if not self._usable or not may_be_kept(line, self._known()):
+            return
+        try:
+            with self._file.locked():
+                kept = [*self._read(), line][-_MAX_HISTORY_LINES:]
+                self._file.replace("".join(f"{json.dumps(each)}\n" for each in kept))
+        except ConfigError as error:
+            self._stop(error)
+
+    def _read(self) -> list[str]:
+        found = self._file.read()
+        try:
+            lines = [] if found is None else [json.loads(each) for each in found[1].splitlines()]
+        except (ValueError, RecursionError):
+            raise self._file.unusable("it is not a history of this shell") from None
+        return [each for each in lines if isinstance(each, str)][-_MAX_HISTORY_LINES:]
+
+    def _stop(self, error: ConfigError) -> None:
+        self._usable = False
+        note(error)
+
+
+def may_be_kept(line: str, known: Known) -> bool:
+    """Whether a line may be written down: it is short, wanted, and holds no secret we can see."""
+    if not line.strip() or line.startswith(" ") or len(line) > _MAX_LINE_CHARS:
+        return False
+    redaction = Redaction()
+    if redaction.show(line).count:
+        return False
+    try:
+        words = split_words(line)
+    except ValueError:
+        return False
+    if words[:1] == ["call"] and set(words[1:]) & known.secret:
+        return False
+    parts = [re.split(":?=", word, maxsplit=1) for word in words]
+    given = [(each[0], each[1]) for each in parts if len(each) == 2]
+    return not any(redaction.show({name: value}).count for name, value in given)
