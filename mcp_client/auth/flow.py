@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..errors import AuthError
-from ..protocol.www_authenticate import Challenge
+from ..protocol.response_headers import Challenge
 from ..transports.http_client import origin_of, shown
 from .authorization_request import AuthorizationRequest, LoginOptions, is_forgotten
 from .discovery import DiscoveredServer, ServerMetadata, discover, same_issuer, server_metadata

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import httpx
 
 from ..errors import AuthError, ConfigError
-from ..protocol.www_authenticate import Challenge, parse_challenges, what_is_wanted
+from ..protocol.response_headers import Challenge, parse_challenges, what_is_wanted
 from ..runtime.event_loop import current
 from ..runtime.masking import mask, secrets_sent
 from ..runtime.pausable_clock import PausableClock

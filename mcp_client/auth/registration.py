@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..errors import AuthError, ConfigError
-from ..protocol.www_authenticate import scopes_of
+from ..protocol.response_headers import scopes_of
 from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import safe_text
 from ..transports.http_client import shown

@@ -18,7 +18,7 @@ import anyio
 from anyio.lowlevel import RunVar
 
 from ..errors import AuthError, ConfigError, McpError
-from ..protocol.www_authenticate import Challenge
+from ..protocol.response_headers import Challenge
 from ..runtime.pausable_clock import PausableClock
 from ..transports.http_client import shown
 from .browser import Browser

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..errors import AuthError
-from ..protocol.www_authenticate import scopes_of
+from ..protocol.response_headers import scopes_of
 from ..runtime.safe_text import safe_text
 from ..runtime.strict_json import read_json_object
 

@@ -37,7 +37,7 @@ from .reading import Page, ReadRequests
 from .subscription import ListSubscription
 
 if TYPE_CHECKING:
-    from ..protocol.icons import Origin
+    from ..protocol.metadata import Origin
 
 __all__ = ["Kind", "ListSource", "PagedCache", "PagedEntries"]
 

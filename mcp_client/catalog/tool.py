@@ -42,7 +42,7 @@ from .tool_traits import (
 )
 
 if TYPE_CHECKING:
-    from ..protocol.icons import Origin
+    from ..protocol.metadata import Origin
 
 __all__ = [
     "HintSource",
@@ -145,8 +145,8 @@ class Tool:
     @property
     def safe_icons(self) -> list[dict[str, Any]]:
         """Those icons a host may show: ``https`` URLs of the server's own origin, and ``data:``
-        URLs of PNG, JPEG or WebP images of at most 256 KiB (``protocol.icons``). Never fetched."""
-        from ..protocol.icons import safe_icons
+        URLs of PNG, JPEG or WebP images of at most 256 KiB (``protocol.metadata``)."""
+        from ..protocol.metadata import safe_icons
 
         return safe_icons(self._definition.get("icons"), self._origin)
 

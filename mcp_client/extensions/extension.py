@@ -13,9 +13,8 @@ from dataclasses import field, replace
 from typing import Any
 
 from ..errors import ConfigError
-from ..protocol.additions import Additions, is_extension_id
 from ..protocol.canonical_json import NotJson, frozen, json_object
-from ..protocol.capabilities import ClientDeclaration
+from ..protocol.capabilities import Additions, ClientDeclaration, is_extension_id
 from ..protocol.era import TOOLS_CALL
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text

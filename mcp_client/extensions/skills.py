@@ -38,8 +38,8 @@ from ..catalog.subscriptions import Subscriptions
 from ..connection.call_options import check_context
 from ..connection.rpc import Traffic
 from ..errors import InvalidArguments, NotSent, ServerError, SkillError
-from ..protocol.additions import declared_extensions
-from ..protocol.icons import Origin
+from ..protocol.capabilities import declared_extensions
+from ..protocol.metadata import Origin
 from ..protocol.notifications import Topic
 from ..runtime.limits import Timeouts
 from ..runtime.safe_text import safe_text

@@ -2,31 +2,38 @@
 
 2025-11-25 ``basic/lifecycle`` (capability negotiation); 2026-07-28 ``basic/index`` (``_meta``).
 A name and version are self-reported: for display and logs, never for a decision.
+
+Extensions are known here by what they add, and none by its name. 2026-07-28 ``basic/versioning``
+(extension negotiation): an extension that both sides declare may give results of named methods
+another ``resultType``, and add methods, which over HTTP may have an ``Mcp-Name`` of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..runtime.frozen import frozen_dataclass
 from ..runtime.safe_text import safe_text
-from .additions import Additions
-from .canonical_json import plain
+from .canonical_json import frozen, plain
 from .versions import DECLARES_TOOLS, ELICITS, FULL_FORMS, STATELESS
 
 if TYPE_CHECKING:
-    from .icons import Origin
+    from .metadata import Origin
 
 __all__ = [
     "MISSING_CAPABILITY",
+    "Additions",
     "ClientDeclaration",
     "Implementation",
     "ServerFacts",
+    "declared_extensions",
     "declared_in",
     "declares",
+    "is_extension_id",
     "makes_tasks",
     "may_offer",
     "missing_capabilities",
@@ -35,6 +42,9 @@ __all__ = [
 MISSING_CAPABILITY = -32021
 """The error of a server that needs the client to declare more (2026-07-28 ``basic/index``)."""
 _FEW = 8
+# As the keys of ``_meta``, but with the prefix and the name: 2026-07-28 ``basic/index``.
+_LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_ID = rf"{_LABEL}(?:\.{_LABEL})*/[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 
 
 @frozen_dataclass
@@ -56,8 +66,8 @@ class Implementation:
 
     @property
     def safe_icons(self) -> list[dict[str, Any]]:
-        """Those icons of a server a host may show: see ``protocol.icons``."""
-        from .icons import safe_icons
+        """Those icons of a server a host may show: see ``protocol.metadata``."""
+        from .metadata import safe_icons
 
         return safe_icons(self.raw.get("icons"), self._origin)
 
@@ -80,6 +90,27 @@ class Implementation:
     def to_wire(self) -> dict[str, Any]:
         title = {} if self.title is None else {"title": self.title}
         return {**self.raw, "name": self.name, "version": self.version, **title}
+
+
+@frozen_dataclass
+class Additions:
+    """What the extensions that a client declares add, all together."""
+
+    results: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By ``resultType``, the methods whose result may be of that type."""
+    named_by: Mapping[str, str] = field(default_factory=dict)
+    """By method, the parameter that ``Mcp-Name`` repeats."""
+    stateless_only: frozenset[str] = frozenset()
+    """Identifiers of extensions that the handshake era does not have: not declared there."""
+
+    @classmethod
+    def together(cls, each: Iterable[Additions]) -> Additions:
+        all = tuple(each)
+        return cls(
+            {kind: methods for one in all for kind, methods in one.results.items()},
+            {method: name for one in all for method, name in one.named_by.items()},
+            frozenset().union(*(one.stateless_only for one in all)),
+        )
 
 
 @frozen_dataclass
@@ -201,3 +232,22 @@ def missing_capabilities(data: object) -> tuple[dict[str, Any], str]:
             ways.append(f"{safe_text(name, 60)!r}, which this client does not have")
     more = f" and {len(ways) - _FEW} more" if len(ways) > _FEW else ""
     return required, (", and ".join(ways[:_FEW]) or "nothing that it names") + more
+
+
+def is_extension_id(text: str) -> bool:
+    """Whether ``text`` is the identifier of an extension: labels with dots, a slash, a name."""
+    return re.fullmatch(_ID, text) is not None
+
+
+def declared_extensions(capabilities: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """The extensions among a peer's capabilities, with their settings; immutable.
+
+    An entry whose settings are not an object declares nothing.
+    """
+    said = capabilities.get("extensions")
+    found: Mapping[str, Mapping[str, Any]] = frozen(
+        {id: settings for id, settings in said.items() if type(settings) is dict}
+        if type(said) is dict
+        else {}
+    )
+    return found

@@ -3,6 +3,11 @@
 2026-07-28 ``server/resources`` (annotations) and ``basic/index`` (``_meta``, icons); annotations
 since 2024-11-05, their ``lastModified`` since 2025-06-18, icons since 2025-11-25. All of it is
 the server's claim: a hint for display and order, never a reason to trust.
+
+*Which icons a host may show.* Consumers MUST refuse schemes other than ``https`` and ``data``, and
+SHOULD make sure that icons come from the server's own domain. Nothing is fetched here. A host that
+fetches one sends no credentials and follows no redirect to another origin; SVG can contain scripts
+and is left out.
 """
 
 from __future__ import annotations
@@ -15,27 +20,29 @@ from typing import Any
 
 from ..errors import ConfigError, ProtocolViolation
 from ..runtime.frozen import frozen_dataclass
-from ..runtime.safe_text import safe_text
+from ..runtime.safe_text import invisible, safe_text
 
 __all__ = [
     "RELATED_TASK",
     "Annotations",
     "Metadata",
+    "Origin",
     "brief",
     "brief_text",
     "check_meta",
     "decoded",
     "decoded_size",
     "related_task",
+    "safe_icons",
     "shown",
     "text_or_none",
 ]
 
 RELATED_TASK = "io.modelcontextprotocol/related-task"
 """Says which task a message belongs to (2025-11-25 ``basic/utilities/tasks``)."""
-_LONGEST_TASK_ID = 4_096
+_MAX_TASK_ID_CHARS = 4_096
 _ROLES = ("user", "assistant")
-_BRIEF = 80
+_BRIEF_CHARS = 80
 _FEW = 8
 
 _LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
@@ -51,14 +58,14 @@ _STATE = (
     r"(?P<key>[a-z0-9][a-z0-9_\-*/@]{0,255})"
     r"=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]"
 )
-_STATES = 32
+_MAX_STATES = 32
 _WORD = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _VALUE = r"[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*"
 _BAGGAGE = (
     rf"{_WORD}[ \t]*=[ \t]*{_VALUE}[ \t]*"
     rf"(?:;[ \t]*{_WORD}[ \t]*(?:=[ \t]*{_VALUE}[ \t]*)?)*"
 )
-_BAGGAGES = 180
+_MAX_BAGGAGES = 180
 
 
 @frozen_dataclass
@@ -114,9 +121,7 @@ class Metadata:
     @property
     def safe_icons(self) -> list[dict[str, Any]]:
         """Those icons a host may show: ``https`` URLs of the server's own origin, and ``data:``
-        URLs of PNG, JPEG or WebP images of at most 256 KiB (``protocol.icons``)."""
-        from .icons import safe_icons
-
+        URLs of PNG, JPEG or WebP images of at most 256 KiB. Never fetched."""
         return safe_icons(self.raw.get("icons"), getattr(self, "_origin", None))
 
 
@@ -125,7 +130,7 @@ def related_task(message: Mapping[str, Any]) -> str | None:
     meta = message.get("_meta")
     related = meta.get(RELATED_TASK) if type(meta) is dict else None
     id = related.get("taskId") if type(related) is dict else None
-    return id if type(id) is str and 0 < len(id) <= _LONGEST_TASK_ID else None
+    return id if type(id) is str and 0 < len(id) <= _MAX_TASK_ID_CHARS else None
 
 
 def check_meta(meta: Mapping[str, Any]) -> None:
@@ -161,12 +166,14 @@ def _is_tracestate(value: str) -> bool:
     members = [member.strip(" \t") for member in value.split(",")]
     found = [re.fullmatch(_STATE, member) for member in members if member]
     keys = [one["key"] for one in found if one is not None]
-    return len(keys) == len(found) <= _STATES and len(set(keys)) == len(keys)
+    return len(keys) == len(found) <= _MAX_STATES and len(set(keys)) == len(keys)
 
 
 def _is_baggage(value: str) -> bool:
     members = [member.strip(" \t") for member in value.split(",")]
-    return len(members) <= _BAGGAGES and all(re.fullmatch(_BAGGAGE, member) for member in members)
+    if len(members) > _MAX_BAGGAGES:
+        return False
+    return all(re.fullmatch(_BAGGAGE, member) for member in members)
 
 
 _W3C = {"traceparent": _is_traceparent, "tracestate": _is_tracestate, "baggage": _is_baggage}
@@ -203,9 +210,9 @@ def shown(text: str, limit: int = 200) -> str:
 
 def brief_text(text: str) -> str:
     """A text for a ``repr``: in quotes, its beginning only, and then how long it is."""
-    if len(text) <= _BRIEF:
+    if len(text) <= _BRIEF_CHARS:
         return repr(safe_text(text, lines=True))
-    return f"{safe_text(text[:_BRIEF], lines=True) + '…'!r}, {len(text)} characters"
+    return f"{safe_text(text[:_BRIEF_CHARS], lines=True) + '…'!r}, {len(text)} characters"
 
 
 def brief(values: Sequence[object]) -> str:
@@ -223,3 +230,76 @@ def _share(value: object) -> float | None:
     if (type(value) is int or type(value) is float) and 0 <= value <= 1:
         return float(value)
     return None
+
+
+Origin = tuple[str, str, int]
+"""Scheme, host and port of a server, in lower case."""
+
+_MEDIA = {"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/webp": "webp"}
+_DATA = r"(?i)data:(image/(?:png|jpe?g|webp));base64,[A-Za-z0-9+/]+={0,2}"
+_MAX_DATA_CHARS = 256 * 1024
+"""Characters of a ``data:`` URL."""
+_MAX_URL_CHARS = 2_048
+_FORBIDDEN = r"[\x00-\x20\x7f-\U0010ffff\\\"'<>^`{|}]"
+_MAX_ICONS = 16
+"""Icons of one object; a list with more is cut."""
+
+
+def safe_icons(icons: object, origin: Origin | None) -> list[dict[str, Any]]:
+    """Those of ``icons``, as they came on the wire, that may be shown: copies.
+
+    ``src`` is an ``https`` URL of ``origin``, that of the server, where it has one; or a ``data:``
+    URL of a PNG, JPEG or WebP in Base64 of at most 256 KiB. ``mimeType``, where it is given, is one
+    of these three. Of other members those the specification names are kept, if they are texts.
+    """
+    if type(icons) is not list:
+        return []
+    found = [_safe(icon, origin) for icon in icons[:_MAX_ICONS]]
+    return [icon for icon in found if icon is not None]
+
+
+def _safe(icon: object, origin: Origin | None) -> dict[str, Any] | None:
+    if type(icon) is not dict:
+        return None
+    src, media = icon.get("src"), icon.get("mimeType")
+    if type(src) is not str or (media is not None and not _is_medium(media)):
+        return None
+    data = re.fullmatch(_DATA, src) if len(src) <= _MAX_DATA_CHARS else None
+    if data is not None:
+        if media is not None and _MEDIA[media.lower()] != _MEDIA[data[1].lower()]:
+            return None
+    elif not _is_of(src, origin):
+        return None
+    kept: dict[str, Any] = {"src": src}
+    if media is not None:
+        kept["mimeType"] = media
+    sizes, theme = icon.get("sizes"), icon.get("theme")
+    if type(sizes) is list and len(sizes) <= _MAX_ICONS and all(map(_is_short, sizes)):
+        kept["sizes"] = list(sizes)
+    if theme in ("light", "dark"):
+        kept["theme"] = theme
+    return kept
+
+
+def _is_medium(media: object) -> bool:
+    return type(media) is str and media.lower() in _MEDIA
+
+
+def _is_short(size: object) -> bool:
+    return type(size) is str and len(size) <= 20 and not invisible(size)
+
+
+def _is_of(url: str, origin: Origin | None) -> bool:
+    """Whether ``url`` is ``https`` and of ``origin``."""
+    if origin is None or len(url) > _MAX_URL_CHARS or re.search(_FORBIDDEN, url):
+        return False
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return False
+    if parts.scheme.lower() != "https" or "@" in parts.netloc or not host:
+        return False
+    return ("https", host.lower(), 443 if port is None else port) == origin

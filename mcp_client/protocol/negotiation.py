@@ -28,10 +28,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import ConnectError, McpError, NegotiationError
 from .capabilities import MISSING_CAPABILITY, ClientDeclaration, missing_capabilities
-from .era import Era
-from .handshake import HandshakeEra, initialize_params
+from .era import Era, HandshakeEra, StatelessEra, discover_params, initialize_params
 from .headers import PROTOCOL_VERSION, request_headers
-from .stateless import StatelessEra, discover_params
 from .versions import HANDSHAKE, LATEST_HANDSHAKE, LATEST_STATELESS, STATELESS
 
 __all__ = [

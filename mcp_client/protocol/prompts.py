@@ -14,7 +14,7 @@ from .content import ContentBlock, content_block
 from .metadata import Metadata, text_or_none
 
 if TYPE_CHECKING:
-    from .icons import Origin
+    from .metadata import Origin
 
 __all__ = ["Completion", "Prompt", "PromptArgument", "PromptMessage"]
 

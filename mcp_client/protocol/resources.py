@@ -18,7 +18,7 @@ from .metadata import Metadata, text_or_none
 from .uri_template import BadTemplate, expand, variables
 
 if TYPE_CHECKING:
-    from .icons import Origin
+    from .metadata import Origin
 
 __all__ = [
     "Resource",

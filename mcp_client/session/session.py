@@ -24,8 +24,7 @@ from ..errors import ConfigError, McpError
 from ..handlers.dispatcher import Dispatcher
 from ..handlers.input_rounds import InputRequiredLoop
 from ..handlers.server_log import ServerLog
-from ..protocol.additions import declared_extensions
-from ..protocol.capabilities import Implementation
+from ..protocol.capabilities import Implementation, declared_extensions
 from ..runtime.event_loop import current
 from ..runtime.limits import Timeouts
 from ..runtime.session_context import SessionContext

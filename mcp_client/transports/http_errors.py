@@ -12,7 +12,7 @@ import re
 
 from ..errors import AuthError, ConnectError, McpError, ServerError
 from ..protocol.jsonrpc import ErrorResponse, Id, InvalidFrame, parse
-from ..protocol.www_authenticate import Challenge, parse_challenges, what_is_wanted
+from ..protocol.response_headers import Challenge, parse_challenges, what_is_wanted
 from ..runtime.safe_text import safe_text
 from .http_client import HttpClient
 from .http_response import HttpResponse

@@ -17,7 +17,7 @@ import anyio
 
 from ..errors import ConnectionLost
 from ..protocol.jsonrpc import ErrorResponse, InvalidFrame
-from ..protocol.retry_after import retry_after_seconds
+from ..protocol.response_headers import retry_after_seconds
 from ..runtime.limits import Limits
 from ..runtime.masking import mask, mask_json
 from ..runtime.safe_text import safe_text

@@ -16,7 +16,7 @@ from mcp_client.auth.discovery import DiscoveredServer, ServerMetadata
 from mcp_client.auth.flow import Login, LoginRequest, authorize, refresh, scopes_wanted
 from mcp_client.auth.registration import RegisteredClient
 from mcp_client.auth.tokens import Key, Registration, Source, Token
-from mcp_client.protocol.www_authenticate import Challenge
+from mcp_client.protocol.response_headers import Challenge
 from tests.auth.flows import ISSUER, REDIRECT, SERVER, World, metadata
 from tests.properties import examples
 

@@ -21,10 +21,14 @@ from mcp_client import (
     allow_all,
     connect,
 )
-from mcp_client.protocol.additions import Additions, declared_extensions
-from mcp_client.protocol.capabilities import ClientDeclaration, Implementation, ServerFacts
-from mcp_client.protocol.era import Complete, ExtensionResult, Malformed
-from mcp_client.protocol.stateless import StatelessEra
+from mcp_client.protocol.capabilities import (
+    Additions,
+    ClientDeclaration,
+    Implementation,
+    ServerFacts,
+    declared_extensions,
+)
+from mcp_client.protocol.era import Complete, ExtensionResult, Malformed, StatelessEra
 from tests.server.asking import LATEST, REVISIONS, Asking
 
 pytestmark = pytest.mark.one_backend

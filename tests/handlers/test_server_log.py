@@ -22,7 +22,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.protocol.capabilities import ClientDeclaration, Implementation, ServerFacts
-from mcp_client.protocol.stateless import StatelessEra
+from mcp_client.protocol.era import StatelessEra
 from tests.clock import Clock
 from tests.server.asking import LATEST, NEWEST_HANDSHAKE, REVISIONS, Asking, said
 

@@ -10,10 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client.protocol.capabilities import ClientDeclaration, Implementation, ServerFacts
-from mcp_client.protocol.era import Complete, Era, InputRequired, Malformed
-from mcp_client.protocol.handshake import HandshakeEra
+from mcp_client.protocol.era import (
+    Complete,
+    Era,
+    HandshakeEra,
+    InputRequired,
+    Malformed,
+    StatelessEra,
+)
 from mcp_client.protocol.jsonrpc import Id, Json, Notification
-from mcp_client.protocol.stateless import StatelessEra
 from mcp_client.protocol.versions import HANDSHAKE, STATELESS, is_known
 
 PREFIX = "io.modelcontextprotocol/"

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from mcp_client import Implementation, InvalidArguments
 from mcp_client.protocol.capabilities import ClientDeclaration, ServerFacts
+from mcp_client.protocol.era import StatelessEra
 from mcp_client.protocol.headers import (
     InvalidHeaderParam,
     header_params_of,
     header_value,
     mirrored,
 )
-from mcp_client.protocol.stateless import StatelessEra
 
 
 def _schema(**properties: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcp_client import Host, HttpServer, MemoryServer, connect
-from mcp_client.protocol.icons import Origin, safe_icons
+from mcp_client.protocol.metadata import Origin, safe_icons
 from mcp_client.transports.http import HttpTransport
 from mcp_client.transports.memory import MemoryTransport
 from mcp_client.transports.recording import Recorder, RecordingTransport

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from mcp_client.errors import ConnectError, McpError, NegotiationError
 from mcp_client.protocol.capabilities import ClientDeclaration, Implementation
-from mcp_client.protocol.era import Era
-from mcp_client.protocol.handshake import HandshakeEra
+from mcp_client.protocol.era import Era, HandshakeEra, StatelessEra
 from mcp_client.protocol.negotiation import (
     MAX_REQUESTS,
     Answered,
@@ -28,7 +27,6 @@ from mcp_client.protocol.negotiation import (
     Tell,
     negotiate,
 )
-from mcp_client.protocol.stateless import StatelessEra
 from mcp_client.protocol.versions import HANDSHAKE, LATEST_HANDSHAKE, LATEST_STATELESS
 
 CLIENT = ClientDeclaration(Implementation("tester", "1"), {"roots": {}})

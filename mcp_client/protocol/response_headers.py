@@ -1,20 +1,24 @@
-"""The ``WWW-Authenticate`` header: RFC 9110 section 11.6.1, RFC 6750, RFC 9449.
+"""What the headers of an HTTP response say: ``WWW-Authenticate`` and ``Retry-After``.
 
-A header may hold several challenges, and commas separate both challenges and parameters. It is
-parsed from its beginning, so that a scheme's name in a quoted string is not taken for a challenge.
+``WWW-Authenticate`` (RFC 9110 section 11.6.1, RFC 6750, RFC 9449) may hold several challenges, and
+commas separate both challenges and parameters. It is parsed from its beginning, so that a scheme's
+name in a quoted string is not taken for a challenge.
+
+``Retry-After`` (RFC 9110, section 10.2.3) is seconds, or a date.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..runtime.safe_text import safe_text
 
-__all__ = ["Challenge", "parse_challenges", "scopes_of", "what_is_wanted"]
+__all__ = ["Challenge", "parse_challenges", "retry_after_seconds", "scopes_of", "what_is_wanted"]
 
-_LONGEST = 16_384
+_MAX_CHARS = 16_384
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TOKEN68 = re.compile(r"[A-Za-z0-9._~+/-]+=*(?=[ \t]*(?:,|$))")
 _PARAMETER = re.compile(r'([!#$%&\'*+.^_`|~0-9A-Za-z-]+)[ \t]*=[ \t]*("(?:[^"\\]|\\.)*"|[^\s,"]+)')
@@ -57,7 +61,7 @@ def parse_challenges(headers: Iterable[str]) -> list[Challenge]:
 
     Never raises: a header is read up to its first malformed part.
     """
-    return [challenge for header in headers for challenge in _parse(header[:_LONGEST])]
+    return [challenge for header in headers for challenge in _parse(header[:_MAX_CHARS])]
 
 
 def _parse(text: str) -> list[Challenge]:
@@ -113,3 +117,18 @@ def _in_words(challenge: Challenge) -> str:
     if challenge.error:
         words += f" ({safe_text(challenge.error, 60)})"
     return words
+
+
+def retry_after_seconds(value: str | None, now: Callable[[], float] = time.time) -> float | None:
+    """The seconds to wait; None where the header is absent or cannot be read."""
+    if not value:
+        return None
+    value = value.strip()
+    if value.isascii() and value.isdecimal():
+        return float(value[:9])
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - now())
+    except (ValueError, OverflowError):
+        return None
