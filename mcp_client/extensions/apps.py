@@ -55,7 +55,7 @@ _log = logging.getLogger("mcp_client")
 _INVALID_REQUEST, _UNKNOWN_METHOD, _INVALID_PARAMS, _REFUSED = -32600, -32601, -32602, -32000
 _CANCELLED = "the view cancelled it"
 _CLOSED = "the view was closed"
-_LONGEST_ID = 256
+_MAX_ID_CHARS = 256
 
 Reply: TypeAlias = dict[str, Any]
 
@@ -320,7 +320,7 @@ def _check(tool: object, server: str) -> None:
 
 def _usable(id: Any) -> str | int | None:
     if type(id) is str:
-        return id if len(id) <= _LONGEST_ID else None
+        return id if len(id) <= _MAX_ID_CHARS else None
     return id if type(id) is int else None
 
 

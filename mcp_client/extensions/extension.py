@@ -47,6 +47,7 @@ class Extension:
     """
 
     id: str
+    """Such as ``com.example/x``: a prefix, a slash and a name."""
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Immutable once given."""
 

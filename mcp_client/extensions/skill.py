@@ -59,6 +59,7 @@ class Skill:
 
     @property
     def description(self) -> str:
+        """What the skill is for, by its front matter: text from the server, not trusted."""
         return self.entry.description
 
     @property
@@ -68,7 +69,7 @@ class Skill:
 
     @property
     def uri(self) -> str:
-        """Of its SKILL.md."""
+        """The URI of its SKILL.md. With ``server`` it identifies the skill."""
         return self.entry.uri
 
     @property
@@ -91,7 +92,8 @@ class Skill:
         return await self._reader.read(path, timeout)
 
     async def read_text(self, path: str, *, timeout: float | Timeouts | None = None) -> str:
-        """The same for a text. Raises ``SkillError`` where it is not UTF-8."""
+        """The text of a file of the skill, by its path from the skill's folder. Raises what
+        ``read`` raises, and ``SkillError`` where the file is not UTF-8."""
         content = await self._reader.read(path, timeout)
         try:
             return content.decode()

@@ -26,7 +26,7 @@ __all__ = ["SkillEntry", "directory_of", "path_problem"]
 
 _MAIN = "SKILL.md"
 _NAME = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
-_LONGEST_DESCRIPTION = 1_024
+_MAX_DESCRIPTION_CHARS = 1_024
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://)?")
 _PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -184,8 +184,8 @@ def _named(fields: Any, directory: str) -> tuple[str, str]:
         raise ValueError("its name is not that of its directory")
     if type(description) is not str or not description.strip():
         raise ValueError("its description is missing, empty or not a string")
-    if len(description) > _LONGEST_DESCRIPTION:
-        raise ValueError(f"its description has more than {_LONGEST_DESCRIPTION:,} characters")
+    if len(description) > _MAX_DESCRIPTION_CHARS:
+        raise ValueError(f"its description has more than {_MAX_DESCRIPTION_CHARS:,} characters")
     return name, description
 
 

@@ -64,7 +64,7 @@ _DYNAMIC = Finding(
     "its content is dynamic: it may be another one each time, and nothing of it can be verified",
 )
 _INVALID_PARAMS = -32602
-_MOST_LEAVES = 1_000
+_MAX_LEAVES = 1_000
 
 
 class Skills:
@@ -301,7 +301,7 @@ def _same_name(name: str, shown: list[str]) -> Finding:
 
 def _texts(entry: Mapping[str, Any]) -> list[str]:
     """The texts of an entry's front matter."""
-    return list(itertools.islice(_leaves(entry.get("frontmatter")), _MOST_LEAVES))
+    return list(itertools.islice(_leaves(entry.get("frontmatter")), _MAX_LEAVES))
 
 
 def _leaves(value: Any) -> Iterator[str]:

@@ -55,22 +55,22 @@ from .task_state import (
 if TYPE_CHECKING:
     from ..approval.tool_call import ToolCall
 
-__all__ = ["Stopwatch", "TaskRun"]
+__all__ = ["TaskRun", "TotalClock"]
 
 _log = logging.getLogger("mcp_client")
 _UNKNOWN = -32602
 _REFUSALS = frozenset({_UNKNOWN, -32600, -32601, -32021})
 """Errors that the same poll would meet again."""
-_FAILURES = 5
+_MAX_FAILURES = 5
 """Polls in a row that the server may answer with an error."""
-_AFTER_FAILURE = 1.0
+_MIN_RETRY_SECONDS = 1.0
 """Seconds between two polls of which the first failed, at least."""
-_LAST_WORDS = 1.0
-_CANCEL = 5.0
+_LAST_NOTICES_SECONDS = 1.0
+_CANCEL_SECONDS = 5.0
 """Seconds that a server has to acknowledge ``tasks/cancel``."""
 
 
-class Stopwatch:
+class TotalClock:
     """Seconds of the total timeout that a call has used, on whichever connection."""
 
     def __init__(
@@ -134,7 +134,7 @@ class TaskRun:
         is_new = call is not None and state.status == WORKING
         self._due = self._now() + state.interval if is_new else -math.inf
         """When to poll next, on the loop's clock."""
-        self._told: tuple[str, str | None] | None = None
+        self._reported: tuple[str, str | None] | None = None
         self._steps = 0
         self._notifier: ProgressNotifier | None = None
 
@@ -143,7 +143,7 @@ class TaskRun:
         """Whether the server has nothing left to cancel."""
         return self.gone or self.state.ended
 
-    async def wait(self, timeouts: Timeouts, options: RequestOptions, watch: Stopwatch) -> Any:
+    async def wait(self, timeouts: Timeouts, options: RequestOptions, clock: TotalClock) -> Any:
         """The result of the call, as the server gives it.
 
         Raises ``ServerError`` where the task failed; ``OutcomeUnknown`` where it was cancelled or
@@ -160,15 +160,15 @@ class TaskRun:
         self._notifier = notifier
         try:
             while True:
-                self._tell()
+                self._report()
                 if self.state.is_whole and self.state.ended:
                     if notifier is not None:
-                        await notifier.aclose(_LAST_WORDS)
+                        await notifier.aclose(_LAST_NOTICES_SECONDS)
                     return self._outcome()
                 if self.state.is_whole and self.state.status == INPUT_REQUIRED:
-                    await self._answer(timeouts, polls, watch)
-                await self._pause(timeouts, watch)
-                await self._poll(timeouts, polls, watch)
+                    await self._answer(timeouts, polls, clock)
+                await self._pause(timeouts, clock)
+                await self._poll(timeouts, polls, clock)
         except McpError as error:
             raise hide_id(error, self.state.id) from _without(error.__cause__, self.state.id)
         finally:
@@ -179,14 +179,16 @@ class TaskRun:
     async def refresh(self, timeouts: Timeouts) -> None:
         """Ask once how the task is doing."""
         rpc = await self._connection.ensure_connected()
-        await self._poll(timeouts, RequestOptions(repeatable=True, withdraws=False), Stopwatch(rpc))
+        await self._poll(
+            timeouts, RequestOptions(repeatable=True, withdraws=False), TotalClock(rpc)
+        )
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         """Each new message of the server's is a step of progress."""
         notifier, said = self._notifier, (self.state.status, self.state.message)
-        if notifier is None or self.state.message is None or said == self._told:
+        if notifier is None or self.state.message is None or said == self._reported:
             return
-        self._told = said
+        self._reported = said
         self._steps += 1
         notifier.tell(self._steps, None, self.state.message)
 
@@ -218,30 +220,30 @@ class TaskRun:
 
     # ----------------------------------------------------------------------- polls
 
-    async def _pause(self, timeouts: Timeouts, watch: Stopwatch) -> None:
-        left = self._left(timeouts, watch)
+    async def _pause(self, timeouts: Timeouts, clock: TotalClock) -> None:
+        left = self._left(timeouts, clock)
         await anyio.sleep(max(0.0, min(self._due - self._now(), left)))
-        self._left(timeouts, watch)
+        self._left(timeouts, clock)
 
-    def _left(self, timeouts: Timeouts, watch: Stopwatch) -> float:
+    def _left(self, timeouts: Timeouts, clock: TotalClock) -> float:
         """Seconds of the total timeout, more than none. Raises ``CallTimeout``."""
-        left = timeouts.total - watch.spent
+        left = timeouts.total - clock.spent
         if left <= 0:
-            clock, seconds = timeouts.expired("total")
+            which, seconds = timeouts.expired("total")
             raise CallTimeout(
-                f"the task did not end within {seconds_text(seconds)} ({clock} clock); its status "
+                f"the task did not end within {seconds_text(seconds)} ({which} clock); its status "
                 f"was {self.state.status}, and it may have run",
-                clock=clock,
+                clock=which,
                 server=self._context.server,
             )
         return left
 
-    async def _poll(self, timeouts: Timeouts, options: RequestOptions, watch: Stopwatch) -> None:
-        self._left(timeouts, watch)
-        self._due = self._now() + max(self.state.interval, _AFTER_FAILURE)
+    async def _poll(self, timeouts: Timeouts, options: RequestOptions, clock: TotalClock) -> None:
+        self._left(timeouts, clock)
+        self._due = self._now() + max(self.state.interval, _MIN_RETRY_SECONDS)
         try:
-            rpc = watch.on(await self._connection.ensure_connected())
-            said = await self._request(rpc, "tasks/get", {}, timeouts.after(watch.spent), options)
+            rpc = clock.on(await self._connection.ensure_connected())
+            said = await self._request(rpc, "tasks/get", {}, timeouts.after(clock.spent), options)
         except ServerError as error:
             self._refused(error)
             return
@@ -280,7 +282,7 @@ class TaskRun:
     def _refused(self, error: ServerError) -> None:
         """The server answered a poll with an error. Raises, unless another poll may fare better."""
         self._failures += 1
-        if error.code not in _REFUSALS and self._failures < _FAILURES:
+        if error.code not in _REFUSALS and self._failures < _MAX_FAILURES:
             _log.debug(
                 "%s: a poll of a task was refused: code %s", self._context.server, error.code
             )
@@ -316,20 +318,20 @@ class TaskRun:
 
     # ------------------------------------------------------------------- questions
 
-    async def _answer(self, timeouts: Timeouts, options: RequestOptions, watch: Stopwatch) -> None:
+    async def _answer(self, timeouts: Timeouts, options: RequestOptions, clock: TotalClock) -> None:
         """Answer what the server asks and was not asked yet."""
         open = self.state.questions
         new = {key: asked for key, asked in open.items() if key not in self._answered}
         if new:
-            await self._ask(new, options, watch)
+            await self._ask(new, options, clock)
         self._unsent = {key: said for key, said in self._unsent.items() if key in open}
         if not self._unsent:
             return
-        self._left(timeouts, watch)
+        self._left(timeouts, clock)
         try:
-            rpc = watch.on(await self._connection.ensure_connected())
+            rpc = clock.on(await self._connection.ensure_connected())
             fields = {"inputResponses": self._unsent}
-            await self._request(rpc, "tasks/update", fields, timeouts.after(watch.spent), options)
+            await self._request(rpc, "tasks/update", fields, timeouts.after(clock.spent), options)
         except ServerError as error:
             # The next poll tells whether there still is a task that waits for them.
             _log.debug("%s: answers to a task were refused: %s", self._context.server, error.code)
@@ -338,7 +340,7 @@ class TaskRun:
         else:
             self._unsent = {}
 
-    async def _ask(self, new: dict[str, Any], options: RequestOptions, watch: Stopwatch) -> None:
+    async def _ask(self, new: dict[str, Any], options: RequestOptions, clock: TotalClock) -> None:
         self._rounds += 1
         most = self._context.limits.rounds
         round = InputRequired(new, None, {"inputRequests": new})
@@ -348,9 +350,9 @@ class TaskRun:
                 result=round.result,
                 server=self._context.server,
             )
-        rpc, before = self._connection.rpc, watch.spent
+        rpc, before = self._connection.rpc, clock.spent
         answers = await self._dispatcher.answer_round(rpc.era, round, self.call)
-        watch.pause(watch.spent - before)
+        clock.pause(clock.spent - before)
         await stop_if_cancelled(options.cancel, options.cancel_requests)
         self._answered.update(new)
         self._unsent.update(answers["inputResponses"])
@@ -362,7 +364,7 @@ class TaskRun:
 
         Raises what a request may raise, but for a task that the server does not know.
         """
-        clocks = Timeouts(idle=_CANCEL, total=_CANCEL) if timeouts is None else timeouts
+        clocks = timeouts or Timeouts(idle=_CANCEL_SECONDS, total=_CANCEL_SECONDS)
         try:
             await self._request(rpc, "tasks/cancel", {}, clocks, RequestOptions(withdraws=False))
         except McpError as error:

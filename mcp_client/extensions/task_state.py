@@ -41,12 +41,12 @@ CANCELLED: Final = "cancelled"
 _STATUSES = frozenset({WORKING, INPUT_REQUIRED, COMPLETED, FAILED, CANCELLED})
 _ENDED = frozenset({COMPLETED, FAILED, CANCELLED})
 
-_INTERVAL = 1.0
+_POLL_SECONDS = 1.0
 """Seconds between two polls where the server does not say."""
-_SHORTEST = 0.05
-_LONGEST = 86_400.0
-_LONGEST_ID = 4_096
-"""Characters. An id goes into an HTTP header."""
+_MIN_POLL_SECONDS = 0.05
+_MAX_POLL_SECONDS = 86_400.0
+_MAX_ID_CHARS = 4_096
+"""An id goes into an HTTP header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class TaskState:
     status: str
     message: str | None = None
     """What the server says of the status, for people and models: untrusted text."""
-    interval: float = _INTERVAL
+    interval: float = _POLL_SECONDS
     """Seconds until the next poll."""
     ttl: float | None = None
     """Seconds from its creation for which the server keeps it; None where it does not say."""
@@ -110,20 +110,23 @@ def is_call_result(found: Mapping[str, Any]) -> bool:
 def read_status(
     said: Mapping[str, Any], expected: str | None, interval: object, ttl: object
 ) -> TaskState:
-    """The same, without what belongs to the status; ``interval`` and ``ttl`` in milliseconds."""
+    """A task without what belongs to its status; ``interval`` and ``ttl`` in milliseconds. Raises
+    ``Malformed``."""
     id, status = said.get("taskId"), said.get("status")
-    if type(id) is not str or not id or len(id) > _LONGEST_ID:
-        raise Malformed(f"the taskId of a task is not a text of 1 to {_LONGEST_ID} characters")
+    if type(id) is not str or not id or len(id) > _MAX_ID_CHARS:
+        raise Malformed(f"the taskId of a task is not a text of 1 to {_MAX_ID_CHARS} characters")
     if expected is not None and id != expected:
         raise Malformed("the answer is about another task than the one asked about")
     if type(status) is not str or status not in _STATUSES:
         raise Malformed(f"the status of a task is {mask(safe_text(status, 80), [id])!r}")
     message, seconds = said.get("statusMessage"), _seconds(interval)
+    if seconds is None:
+        seconds = _POLL_SECONDS
     return TaskState(
         id,
         status,
         mask(message, [id]) if type(message) is str else None,
-        _INTERVAL if seconds is None else min(max(seconds, _SHORTEST), _LONGEST),
+        min(max(seconds, _MIN_POLL_SECONDS), _MAX_POLL_SECONDS),
         _seconds(ttl),
     )
 

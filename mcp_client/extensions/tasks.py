@@ -3,7 +3,7 @@
 A server may answer a call with a task (``io.modelcontextprotocol/tasks``, 2026-07-28): it goes on
 without the request, and its result is asked for later. In 2025-11-25 the client asks for that with
 the call, and must where the tool requires it. ``call_tool`` waits for it (see ``task_run`` and
-``core_task``). ``start_tool`` returns a ``Task``, which outlives the session and the process:
+``handshake_task``). ``start_tool`` returns a ``Task``, which outlives the session and the process:
 ``task.to_json()`` is for ``session.resume_task`` in another one.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
 
@@ -36,17 +36,18 @@ from ..runtime.background import BackgroundTasks
 from ..runtime.event_loop import cancel_requests, current, in_event_loop
 from ..runtime.limits import Timeouts, seconds_text
 from ..runtime.session_context import SessionContext
-from .core_task import CoreTaskRun, read_creation
-from .task_run import Stopwatch, TaskRun
+from .handshake_task import HandshakeTaskRun, read_creation
+from .task_run import TaskRun, TotalClock
 from .task_state import WORKING, TaskState, read_task
 
 if TYPE_CHECKING:
     from ..approval.tool_call import ToolCall
 
-__all__ = ["Ending", "Task", "TaskCalls"]
+__all__ = ["CallEnd", "Task", "TaskCalls"]
 
 _log = logging.getLogger("mcp_client")
 _ENDED = "the task ended"
+T = TypeVar("T")
 
 
 class TaskCalls:
@@ -72,27 +73,27 @@ class TaskCalls:
             raise ProtocolViolation(
                 f"invalid task: {error}", result=created, server=self.context.server
             ) from None
-        if isinstance(run, CoreTaskRun):
+        if isinstance(run, HandshakeTaskRun):
             run.token = ids[-1]
             era.lasting_tokens.add(run.token)
-            self._dispatcher.task_progress[run.token] = run.hear
+            self._dispatcher.task_progress[run.token] = run.note_progress
         return run
 
     def resumed(self, id: str) -> TaskRun:
-        """A task of which nothing else is known yet."""
+        """Wait for a task of which nothing but its id is known yet."""
         return self.run(TaskState(id, WORKING))
 
     def run(self, state: TaskState, call: ToolCall | None = None) -> TaskRun:
-        kind = CoreTaskRun if self._connection.rpc.era.has_tasks else TaskRun
+        kind = HandshakeTaskRun if self._connection.rpc.era.has_tasks else TaskRun
         return kind(self._connection, self._dispatcher, self.context, state, call=call)
 
     async def wait(self, run: TaskRun, call: InputRequest, rpc: RpcConnection) -> dict[str, Any]:
         """The result of the call. Whatever ends the wait before the task is over cancels it."""
         spent = rpc.now() - call.started - call.paused
-        watch = Stopwatch(rpc, spent, self.context.timeouts.approval)
+        clock = TotalClock(rpc, spent, self.context.timeouts.approval)
         self._waiting.add(run)
         try:
-            return await self._until_closed(run, call.timeouts, call.options, watch)
+            return await self._until_closed(run, call.timeouts, call.options, clock)
         except BaseException:
             # A coroutine that is closed when its loop has ended cannot send anything.
             if not run.over and run in self._waiting and in_event_loop():
@@ -102,36 +103,34 @@ class TaskCalls:
             self._waiting.discard(run)
 
     async def result(
-        self, run: TaskRun, timeouts: Timeouts, options: RequestOptions, watch: Stopwatch
+        self, run: TaskRun, timeouts: Timeouts, options: RequestOptions
     ) -> dict[str, Any]:
-        """The same, of a task that goes on where the wait ends before it."""
+        """The result of a task that was handed over, and goes on where the wait ends before it."""
         calls, call = self._dispatcher.calls, run.call
         if call is not None:
             calls[call.id] = call
         try:
-            return await self._until_closed(run, timeouts, options, watch)
+            clock = TotalClock(self._connection.rpc, most_paused=self.context.timeouts.approval)
+            return await self._until_closed(run, timeouts, options, clock)
         finally:
             if call is not None:
                 calls.pop(call.id, None)
 
     async def _until_closed(
-        self, run: TaskRun, timeouts: Timeouts, options: RequestOptions, watch: Stopwatch
+        self, run: TaskRun, timeouts: Timeouts, options: RequestOptions, clock: TotalClock
     ) -> dict[str, Any]:
         try:
             result: dict[str, Any] = await self._dispatcher.until_closed(
-                lambda: run.wait(timeouts, options, watch), _ENDED
+                lambda: run.wait(timeouts, options, clock), _ENDED
             )
             return result
         finally:
-            if run.over and isinstance(run, CoreTaskRun):
+            if run.over and isinstance(run, HandshakeTaskRun):
                 self._connection.rpc.era.lasting_tokens.discard(run.token)
                 self._dispatcher.task_progress.pop(run.token, None)
 
     async def ensure_connected(self) -> RpcConnection:
         return await self._connection.ensure_connected()
-
-    def stopwatch(self) -> Stopwatch:
-        return Stopwatch(self._connection.rpc, most_paused=self.context.timeouts.approval)
 
     async def aclose(self) -> None:
         """Cancel the tasks that ``call_tool`` waits for, within ``Timeouts.close``."""
@@ -159,7 +158,7 @@ class TaskCalls:
         self._cancels.start(cancel)
 
 
-class Ending(Protocol):
+class CallEnd(Protocol):
     """What follows the end of a task that was handed over: as for any call."""
 
     @property
@@ -188,7 +187,7 @@ class Task:
         self,
         tasks: TaskCalls,
         run: TaskRun | None,
-        ending: Ending | None,
+        end: CallEnd | None,
         *,
         tool: str,
         timeouts: Timeouts,
@@ -196,7 +195,7 @@ class Task:
         saved: Callable[[], dict[str, Any]],
         outcome: ToolResult | None = None,
     ) -> None:
-        """``run`` and perhaps ``ending`` are None where the tool completed at once, with
+        """``run`` and perhaps ``end`` are None where the tool completed at once, with
         ``outcome``."""
         self.server = tasks.context.server
         """What the host calls the server."""
@@ -204,7 +203,7 @@ class Task:
         """The name of the tool that was called."""
         self._tasks = tasks
         self._run = run
-        self._after = ending
+        self._end = end
         self._timeouts = timeouts
         self._on_progress = on_progress
         self._saved = saved
@@ -261,7 +260,7 @@ class Task:
         run = self._run
         if run is None or run.over:
             return
-        await self._ending().admit()
+        await self._call_end().admit()
         clocks = self._timeouts
         await run.cancel(await self._tasks.ensure_connected(), clocks)
         run.cancel_asked = run.cancel_asked or "the host cancelled it"
@@ -296,41 +295,37 @@ class Task:
             tool=self.tool,
         )
 
-    def _ending(self) -> Ending:
-        assert self._after is not None  # where there is a task to be waited for
-        return self._after
+    def _call_end(self) -> CallEnd:
+        assert self._end is not None  # where there is a task to be waited for
+        return self._end
 
     async def _settle(self, timeouts: Timeouts, on_progress: OnProgress | None) -> None:
         """Wait for the end and note it. Raises where the wait ends before the task."""
-        run, raw = self._run, None
+        run = self._run
         assert run is not None
-        await self._ending().admit()
-        watch = self._tasks.stopwatch()
+        await self._call_end().admit()
         options = RequestOptions(
             on_progress=on_progress,
-            traffic=self._ending().traffic,
+            traffic=self._call_end().traffic,
             cancel_requests=cancel_requests(),
         )
-
-        async def wait() -> None:
-            nonlocal raw
-            raw = await self._tasks.result(run, timeouts, options, watch)
-
-        await self._ended(wait)
+        raw = await self._ended(lambda: self._tasks.result(run, timeouts, options))
         if raw is not None:
             try:
-                self._outcome = await self._ending().result(raw)
+                self._outcome = await self._call_end().result(raw)
             except McpError as error:
                 self._outcome = error
 
-    async def _ended(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do ``work``; where it finds that the task has ended in an error, note that."""
+    async def _ended(self, work: Callable[[], Awaitable[T]]) -> T | None:
+        """The result of ``work``; None where it finds that the task has ended in an error, which
+        is noted."""
         run = self._run
         assert run is not None
         try:
-            await work()
+            return await work()
         except (ServerError, OutcomeUnknown) as error:
             if not run.over or isinstance(error, CallTimeout | ConnectionLost | Unanswered):
                 raise
-            await self._ending().failed(error)
+            await self._call_end().failed(error)
             self._outcome = error
+            return None

@@ -31,6 +31,7 @@ class UiResource:
     """The view of a tool: what to load, and with what rights."""
 
     uri: str
+    """Where the view was read: a URI that begins with ``ui://``."""
     html: str = field(repr=False)
     """A document from the server, not trusted."""
     csp: str

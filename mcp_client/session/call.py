@@ -368,7 +368,7 @@ class Caller:
         fields: dict[str, Any] = {"name": approved.tool.name, "arguments": arguments}
         timeouts = call.timeouts.after(call.seconds) if call.seconds else call.timeouts
         if call.as_task:
-            from ..extensions.core_task import asking, creation
+            from ..extensions.handshake_task import asking, creation
 
             fields["task"], options.ids = asking(timeouts), []
         if (

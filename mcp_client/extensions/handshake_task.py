@@ -33,7 +33,7 @@ from ..protocol.jsonrpc import Id
 from ..protocol.metadata import RELATED_TASK, related_task
 from ..runtime.limits import Timeouts
 from ..runtime.safe_text import safe_text
-from .task_run import Stopwatch, TaskRun
+from .task_run import TaskRun, TotalClock
 from .task_state import (
     COMPLETED,
     FAILED,
@@ -43,7 +43,7 @@ from .task_state import (
     read_status,
 )
 
-__all__ = ["CoreTaskRun", "asking", "creation", "read_creation"]
+__all__ = ["HandshakeTaskRun", "asking", "creation", "read_creation"]
 
 _log = logging.getLogger("mcp_client")
 
@@ -72,15 +72,15 @@ def read_creation(result: Mapping[str, Any]) -> TaskState:
     task = result.get("task")
     if type(task) is not dict:
         raise Malformed("the task that was created is not a JSON object")
-    return read_core_task(task)
+    return read_handshake_task(task)
 
 
-def read_core_task(said: Mapping[str, Any], expected: str | None = None) -> TaskState:
+def read_handshake_task(said: Mapping[str, Any], expected: str | None = None) -> TaskState:
     """What ``tasks/get`` answers about the task ``expected``. Raises ``Malformed``."""
     return read_status(said, expected, said.get("pollInterval"), said.get("ttl"))
 
 
-class CoreTaskRun(TaskRun):
+class HandshakeTaskRun(TaskRun):
     """One task of the server, for those who wait for it: one at a time."""
 
     _result: dict[str, Any] | None = None
@@ -88,36 +88,36 @@ class CoreTaskRun(TaskRun):
     """The progress token of the call, which is used until the task ends."""
     _reached: float = -math.inf
     """The progress that was heard last by that token."""
-    _said: str | None = None
+    _last_message: str | None = None
 
     def _read(self, said: dict[str, Any]) -> TaskState:
-        return replace(read_core_task(said, self.state.id), is_whole=True)
+        return replace(read_handshake_task(said, self.state.id), is_whole=True)
 
-    async def wait(self, timeouts: Timeouts, options: RequestOptions, watch: Stopwatch) -> Any:
+    async def wait(self, timeouts: Timeouts, options: RequestOptions, clock: TotalClock) -> Any:
         of_task, id = self._dispatcher.of_task, self.state.id
         if self.call is not None:
             of_task[id] = self.call
         try:
-            return await super().wait(timeouts, options, watch)
+            return await super().wait(timeouts, options, clock)
         finally:
             of_task.pop(id, None)
 
-    async def _poll(self, timeouts: Timeouts, options: RequestOptions, watch: Stopwatch) -> None:
+    async def _poll(self, timeouts: Timeouts, options: RequestOptions, clock: TotalClock) -> None:
         before = self.state
-        await super()._poll(timeouts, options, watch)
+        await super()._poll(timeouts, options, clock)
         if self.state is not before and self.state.status in (INPUT_REQUIRED, COMPLETED, FAILED):
-            self._tell()
-            await self._fetch(timeouts, options, watch)
+            self._report()
+            await self._fetch(timeouts, options, clock)
 
-    async def _fetch(self, timeouts: Timeouts, options: RequestOptions, watch: Stopwatch) -> None:
+    async def _fetch(self, timeouts: Timeouts, options: RequestOptions, clock: TotalClock) -> None:
         """Ask for the result, and answer meanwhile what the server asks. Where none comes and the
         task may go on, the next poll tells how it is doing."""
         state = self.state
         # Until it is here, nothing is known of the end.
         self.state = replace(state, is_whole=False)
         try:
-            rpc = watch.on(await self._connection.ensure_connected())
-            clocks = timeouts.after(watch.spent)
+            rpc = clock.on(await self._connection.ensure_connected())
+            clocks = timeouts.after(clock.spent)
             raw = await self._request(rpc, "tasks/result", {}, clocks, options)
         except ServerError as error:
             if state.ended:
@@ -171,7 +171,7 @@ class CoreTaskRun(TaskRun):
             f"the task failed: {reason}", server_message=reason, server=self._context.server
         )
 
-    def hear(self, params: Mapping[str, Any]) -> None:
+    def note_progress(self, params: Mapping[str, Any]) -> None:
         """Progress of the call, after its answer has created the task."""
         progress, total, text = map(params.get, ("progress", "total", "message"))
         if type(progress) not in (int, float) or progress <= self._reached:  # type: ignore[operator]
@@ -184,11 +184,11 @@ class CoreTaskRun(TaskRun):
                 text if type(text) is str else None,
             )
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         # Beside progress of the call's own, a step would not be one of its numbers.
-        if self._reached == -math.inf and self.state.message != self._said:
-            self._said = self.state.message
-            super()._tell()
+        if self._reached == -math.inf and self.state.message != self._last_message:
+            self._last_message = self.state.message
+            super()._report()
 
     async def cancel(self, rpc: RpcConnection, timeouts: Timeouts | None = None) -> None:
         tasks = rpc.era.server.capabilities.get("tasks")
