@@ -114,6 +114,20 @@ class Decision:
             object.__setattr__(self, "where", constraints.wanted or None)
             object.__setattr__(self, "_constraints", constraints)
 
+    @classmethod
+    def about(cls, request: ApprovalRequest, **members: Any) -> Decision:
+        """A decision on ``request``, of which the others are ``members``."""
+        return cls(
+            kind=request.kind,
+            server=request.server,
+            subject=request._kept_as().subject,
+            context=request.context,
+            origin=request.origin,
+            findings=tuple(sorted({finding.known_as for finding in request.findings})),
+            trusted=request.trusted,
+            **members,
+        )
+
     @property
     def has_expired(self) -> bool:
         return self.expires_at is not None and time.time() >= self.expires_at
@@ -313,21 +327,15 @@ class Decisions:
         """Keep a yes of ``by`` to ``request``, in place of an older one to the same question."""
         own, kept, now = self._own, request._kept_as(), time.time()
         key = self._state.secret(_KEY) if own is None or own.key is None else own.key
-        made = Decision(
+        made = Decision.about(
+            request,
             id="",
-            kind=request.kind,
-            server=request.server,
-            subject=kept.subject,
             scope="always" if remember.scope == "always" else "session",
             where=remember.where,
             exact=keyed(request.exactly, key) if remember.exact and request.exactly else None,
-            context=request.context,
-            origin=request.origin,
             by=None if by is None else safe_text(by, 200),
             decided_at=now,
             expires_at=None if remember.seconds is None else now + remember.seconds,
-            findings=tuple(sorted({finding.known_as for finding in request.findings})),
-            trusted=request.trusted,
             fingerprint=kept.bound(key),
             identity=keyed(identity, key),
             topic=kept.topic,

@@ -250,6 +250,7 @@ class Explanation:
     """The same as a sentence, safe to show."""
 
 
+@dataclass(frozen=True, init=False, repr=False)
 class Rules:
     """The policy, immutable. Give it to ``connect(approval=...)``.
 
@@ -259,12 +260,10 @@ class Rules:
     rules again, and refused where the rules deny them.
     """
 
-    __slots__ = ("_decided", "_explained", "ask", "rules")
-
     rules: tuple[Rule, ...]
     ask: ApprovalHook | None
-    _explained: tuple[Explanation, ...]
-    _decided: tuple[Answer | None, ...]
+    _answers: tuple[Answer | None, ...] = field(compare=False)
+    """What each of them decides."""
 
     def __init__(self, rules: Iterable[Rule], ask: ApprovalHook | None = None) -> None:
         """Raises ``ConfigError`` for anything but rules and a hook."""
@@ -278,19 +277,9 @@ class Rules:
             raise ConfigError(
                 f"Rules(ask={ask!r}): give a function from ApprovalRequest to Allow or Deny"
             )
-        set = object.__setattr__
-        set(self, "rules", rules)
-        set(self, "ask", ask)
-        texts = [f"rule {number}: {rule}" for number, rule in enumerate(rules, 1)]
-        set(
-            self,
-            "_explained",
-            tuple(
-                Explanation(rule.outcome, rule, number, texts[number - 1])
-                for number, rule in enumerate(rules, 1)
-            ),
-        )
-        set(self, "_decided", tuple(map(_answer, rules, texts)))
+        object.__setattr__(self, "rules", rules)
+        object.__setattr__(self, "ask", ask)
+        object.__setattr__(self, "_answers", tuple(map(_answer, rules, range(len(rules)))))
 
     @classmethod
     def read_only_without_asking(cls, ask: ApprovalHook | None = None) -> Rules:
@@ -329,12 +318,15 @@ class Rules:
                 f"explain(at={at}): give the time with its offset, tzinfo=timezone.utc"
             )
         number = self._first(call, at)
-        return _NONE if number is None else self._explained[number]
+        if number is None:
+            return Explanation("ask", None, None, "no rule matches: it is asked about")
+        rule = self.rules[number]
+        return Explanation(rule.outcome, rule, number + 1, _text(rule, number))
 
     def decide(self, call: ApprovalRequest) -> Answer | None:
         """The answer to ``call``; None where the rules leave it to be asked about."""
         number = self._first(call)
-        return None if number is None else self._decided[number]
+        return None if number is None else self._answers[number]
 
     def __call__(self, call: ApprovalRequest) -> Answer | Awaitable[Answer]:
         """The rules as an approval hook, for another hook to call."""
@@ -351,15 +343,6 @@ class Rules:
     def __len__(self) -> int:
         return len(self.rules)
 
-    def __eq__(self, other: object) -> bool:
-        return type(other) is Rules and (self.rules, self.ask) == (other.rules, other.ask)
-
-    def __hash__(self) -> int:
-        return hash(self.rules)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError("rules are immutable: create new ones")
-
     def __str__(self) -> str:
         """One line a rule, and what happens where none matches."""
         lines = [f"{number:>3}. {rule}" for number, rule in enumerate(self.rules, 1)]
@@ -373,9 +356,6 @@ class Rules:
             if rule.matches(call, at):
                 return number
         return None
-
-
-_NONE = Explanation("ask", None, None, "no rule matches: it is asked about")
 
 
 def _constraints(name: str, wanted: Any) -> Constraints:
@@ -439,7 +419,12 @@ def _meta_of(meta: str | None) -> Any:
     return {} if meta is None else json.loads(meta)
 
 
-def _answer(rule: Rule, text: str) -> Answer | None:
+def _text(rule: Rule, number: int) -> str:
+    return f"rule {number + 1}: {rule}"
+
+
+def _answer(rule: Rule, number: int) -> Answer | None:
+    text = _text(rule, number)
     if rule.outcome == "allow":
         expires_at = None if rule._ends is None else rule._ends.timestamp()
         return Allow(reason=text, source="rule", expires_at=expires_at)

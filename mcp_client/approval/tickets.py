@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, NotPending
@@ -27,7 +27,7 @@ from ..runtime.process_id import is_alive, process_id
 from ..runtime.storage import Object, Storage
 from .decision import Allow, Answer, Deny, Remember
 from .one_call import is_known
-from .request import ApprovalRequest
+from .request import ApprovalRequest, as_json, optional_text, text
 
 if TYPE_CHECKING:
     from .decisions import Decision
@@ -95,14 +95,14 @@ class Ticket:
         try:
             answer, decided_at = value["answer"], value["decided_at"]
             return cls(
-                id=_text(value["id"]),
+                id=text(value["id"]),
                 request=ApprovalRequest.from_json(value["request"]),
                 asked_at=float(value["asked_at"]),
                 expires_at=float(value["expires_at"]),
                 answer=None if answer is None else _answer_from_json(answer),
                 decided_at=None if decided_at is None else float(decided_at),
                 callers={
-                    mark: (_text(process), float(until))
+                    mark: (text(process), float(until))
                     for mark, (process, until) in value["callers"].items()
                 },
                 is_kept=value["is_kept"] is True,
@@ -126,24 +126,23 @@ class Tickets:
     def claim(self, ticket: Ticket, most: int) -> Ticket | None:
         """The ticket of the same request, of which the callers of ``ticket`` are some from now on;
         ``ticket`` itself where there is none; or None where ``most`` others wait already."""
-        given = ticket.to_json()
+        ticket.to_json()  # it raises where that cannot be stored
         self._sweep()
         others = [one for one in self.pending() if one.request.key != ticket.request.key]
         if len(others) >= most:
             return None
 
-        def put(found: Object | None) -> Object:
-            old = self._held(found)
+        def put(old: Ticket | None) -> Ticket:
             if old is None:
-                return given
+                return ticket
             if not ticket.callers and (old.is_kept or not ticket.is_kept):
-                return old.to_json()
+                return old
             callers = {**old.waiting(time.time()), **ticket.callers}
             until = old.expires_at if old.is_kept else max(old.expires_at, ticket.expires_at)
             is_kept = old.is_kept or ticket.is_kept
-            return replace(old, callers=callers, is_kept=is_kept, expires_at=until).to_json()
+            return replace(old, callers=callers, is_kept=is_kept, expires_at=until)
 
-        return self._parsed(self._state.change(_ROWS, ticket.request.key, put))
+        return self._change(ticket.request.key, put)
 
     def look(self, request: ApprovalRequest) -> Ticket | None:
         """The ticket of this request."""
@@ -156,36 +155,35 @@ class Tickets:
         """
         used: Answer | None = None
 
-        def take(found: Object | None) -> Object | None:
+        def take(old: Ticket | None) -> Ticket | None:
             nonlocal used
-            used, old = None, self._held(found)
+            used = None
             if old is None or old.id != ticket.id or old.answer is None:
-                return found
+                return old
             used, now = old.answer, time.time()
             left = {each: one for each, one in old.waiting(now).items() if each != mark}
             if not left:
                 return None
             until = max(until for _, until in left.values())
             again = replace(old, id=new_id(), asked_at=now, expires_at=until, callers=left)
-            return replace(again, answer=None, decided_at=None, is_kept=False).to_json()
+            return replace(again, answer=None, decided_at=None, is_kept=False)
 
-        self._state.change(_ROWS, ticket.request.key, take)
+        self._change(ticket.request.key, take)
         return used
 
     def leave(self, request: ApprovalRequest, mark: str, keep_until: float | None = None) -> None:
         """A caller does not wait any more. With ``keep_until`` its ticket stands until then."""
 
-        def leave(found: Object | None) -> Object | None:
-            old = self._held(found)
+        def leave(old: Ticket | None) -> Ticket | None:
             if old is None:
                 return None
             callers = {each: one for each, one in old.callers.items() if each != mark}
             left = replace(old, callers=callers)
             if keep_until is not None and not old.is_kept:
                 left = replace(left, is_kept=True, expires_at=max(left.expires_at, keep_until))
-            return left.to_json() if left.holds else None
+            return left if left.holds else None
 
-        self._state.change(_ROWS, request.key, leave)
+        self._change(request.key, leave)
 
     def decide(self, ids: Sequence[str], answer: Answer) -> tuple[Ticket, ...]:
         """Give ``answer`` to these tickets. Raises ``NotPending``, and decides none, where one is
@@ -194,6 +192,7 @@ class Tickets:
         missing = tuple(id for id in ids if id not in waiting)
         if missing:
             raise not_pending(missing, len(ids))
+
         lost = tuple(id for id in ids if not self._decide(waiting[id], answer))
         if lost:  # others decided these, or their callers went, in this very moment
             raise not_pending(lost, len(ids), decided=len(ids) - len(lost))
@@ -202,29 +201,26 @@ class Tickets:
     def _decide(self, ticket: Ticket, answer: Answer) -> bool:
         done = False
 
-        def decide(found: Object | None) -> Object | None:
+        def decide(old: Ticket | None) -> Ticket | None:
             nonlocal done
-            old = self._held(found)
             done = old is not None and old.id == ticket.id and old.answer is None
-            if old is None or not done:
-                return found
-            return replace(old, answer=answer, decided_at=time.time()).to_json()
+            return replace(old, answer=answer, decided_at=time.time()) if old and done else old
 
-        self._state.change(_ROWS, ticket.request.key, decide)
+        self._change(ticket.request.key, decide)
         return done
 
     def withdraw(self, id: str) -> bool:
         """Remove a ticket, decided or not, and say whether it was there."""
         removed = False
-        for key in [one.request.key for one in self._all() if one.id == id]:
 
-            def remove(found: Object | None) -> Object | None:
-                nonlocal removed
-                old = self._held(found)
-                removed = old is not None and old.id == id
-                return None if removed else found
+        def remove(old: Ticket | None) -> Ticket | None:
+            nonlocal removed
+            removed = old is not None and old.id == id
+            return None if removed else old
 
-            self._state.change(_ROWS, key, remove)
+        for one in self._all():
+            if one.id == id:
+                self._change(one.request.key, remove)
         return removed
 
     def pending(self) -> tuple[Ticket, ...]:
@@ -249,16 +245,24 @@ class Tickets:
         """Remove what does not hold any more."""
         holding = {one.request.key for one in self._all()}
         assert self._last is not None
-        gone = {one.request.key for one in self._last[1]} - holding
-        for key in gone:
-            self._state.change(_ROWS, key, self._without_gone)
+        for key in {one.request.key for one in self._last[1]} - holding:
+            self._change(key, lambda old: old)
 
-    def _without_gone(self, found: Object | None) -> Object | None:
-        return None if self._held(found) is None else found
+    def _change(
+        self, key: str, function: Callable[[Ticket | None], Ticket | None]
+    ) -> Ticket | None:
+        """Put what ``function`` makes of the ticket that holds in its place, and return it."""
+        made: Ticket | None = None
 
-    def _held(self, found: Object | None) -> Ticket | None:
-        ticket = None if found is None else self._parsed(found)
-        return ticket if ticket is not None and ticket.holds else None
+        def change(found: Object | None) -> Object | None:
+            nonlocal made
+            ticket = None if found is None else self._parsed(found)
+            old = ticket if ticket is not None and ticket.holds else None
+            made = function(old)
+            return None if made is None else found if made is old else made.to_json()
+
+        self._state.change(_ROWS, key, change)
+        return made
 
     def _parsed(self, row: Object | None) -> Ticket:
         try:
@@ -289,22 +293,15 @@ def caller(until: float) -> tuple[str, float]:
 def _decision(ticket: Ticket, answer: Answer) -> Decision:
     from .decisions import Decision
 
-    request = ticket.request
-    return Decision(
+    return Decision.about(
+        ticket.request,
         id=ticket.id,
-        kind=request.kind,
-        server=request.server,
-        subject=request._kept_as().subject,
         scope="once",
         allowed=type(answer) is Allow,
-        context=request.context,
-        origin=request.origin,
         by=answer.by,
         decided_at=ticket.asked_at if ticket.decided_at is None else ticket.decided_at,
         expires_at=ticket.expires_at,
-        findings=tuple(one.known_as for one in request.findings),
-        trusted=request.trusted,
-        fingerprint=request.fingerprint,
+        fingerprint=ticket.request.fingerprint,
     )
 
 
@@ -322,35 +319,22 @@ def _answer_to_json(answer: Answer) -> dict[str, Any]:
         remember = Remember.of(answer.remember)
         members["arguments"] = None if answer.arguments is None else plain(answer.arguments)
         members["remember"] = remember and {
-            "scope": remember.scope,
-            "where": None if remember.where is None else plain(remember.where),
-            "exact": remember.exact,
-            "seconds": remember.seconds,
+            each.name: as_json(getattr(remember, each.name)) for each in fields(remember)
         }
     return members
 
 
 def _answer_from_json(value: Any) -> Answer:
-    reason, source, by = value["reason"], _text(value["source"]), _optional(value["by"])
+    reason, source, by = value["reason"], text(value["source"]), optional_text(value["by"])
     if value["allow"] is not True:
-        return Deny(_text(reason), source=source, by=by)
+        return Deny(text(reason), source=source, by=by)
     arguments, remember = value["arguments"], value["remember"]
     if arguments is not None and type(arguments) is not dict:
         raise ValueError("its arguments are not a JSON object")
     return Allow(
         arguments,
         None if remember is None else Remember(**remember),
-        _optional(reason),
+        optional_text(reason),
         source=source,
         by=by,
     )
-
-
-def _text(value: Any) -> str:
-    if type(value) is not str:
-        raise ValueError("a member that is a text is missing")
-    return value
-
-
-def _optional(value: Any) -> str | None:
-    return None if value is None else _text(value)
