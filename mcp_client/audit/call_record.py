@@ -36,23 +36,23 @@ from .hash_chain import now, timestamp
 from .redaction import Redaction, Shown, marked
 from .sinks import Digested, Identity, Record, Sink, failure_reason
 
-__all__ = ["FACT", "CallRecord", "Recorder"]
+__all__ = ["MAX_FACT_CHARS", "CallRecord", "Recorder"]
 
 _log = logging.getLogger("mcp_client")
-_LARGE = 256 * 1024
+_MAX_ARGUMENTS_CHARS = 256 * 1024
 """Characters of arguments that are looked through and shown."""
-FACT = 10_000
+MAX_FACT_CHARS = 10_000
 """Characters of one fact."""
-_FACTS = 200
+_MAX_FACTS = 200
 """Of one kind."""
-_ALL_FACTS = 256 * 1024
+_MAX_FACTS_BYTES = 256 * 1024
 """Bytes of all facts of a record, as JSON: a line of a log has a limit, too."""
-_MEMBERS = frozenset({"server", "subject", "arguments", "finding", "fingerprint"})
+_IN_OTHER_MEMBERS = frozenset({"server", "subject", "arguments", "finding", "fingerprint"})
 """Facts that are members of a record already."""
 _WITHOUT_TEXT = InvalidSchema, CallDenied, StartDenied
 """The reason is in the decision, or may quote what is secret."""
-_FINDINGS = 32
-_PATHS = 32
+_MAX_FINDINGS = 32
+_MAX_PATHS = 32
 _SOURCES = frozenset({"hook", "person", "rule", "memory", "gate"})
 
 
@@ -303,32 +303,32 @@ class CallRecord:
     def _shown_facts(self, request: ApprovalRequest) -> Record:
         """What a person is shown of it, besides what other members have."""
         found: dict[str, list[str]] = {}
-        left = _ALL_FACTS
+        left = _MAX_FACTS_BYTES
         for fact in request.facts():
-            if fact.kind in _MEMBERS:
+            if fact.kind in _IN_OTHER_MEMBERS:
                 continue
             texts = found.setdefault(fact.kind, [])
-            if len(texts) < _FACTS:
+            if len(texts) < _MAX_FACTS:
                 shown = self._shown_fact(fact)
                 left -= (size := len(json.dumps(shown)))
                 if left < 0:
                     left, shown = left + size, f"[left out: {len(fact.text)} characters]"
                 texts.append(shown)
-            elif len(texts) == _FACTS:
+            elif len(texts) == _MAX_FACTS:
                 texts.append("and more")
         return {kind: texts if texts[1:] else texts[0] for kind, texts in found.items()}
 
     def _shown_fact(self, fact: Fact) -> str:
         if not fact.is_json:
-            return self._safe(fact.text, FACT)
+            return self._safe(fact.text, MAX_FACT_CHARS)
         shown = self._audit.redaction.show(json.loads(fact.text))
         self._hidden += shown.hidden
-        return self._safe(json.dumps(shown.value, ensure_ascii=False), FACT)
+        return self._safe(json.dumps(shown.value, ensure_ascii=False), MAX_FACT_CHARS)
 
     def _shown_findings(self, findings: tuple[Finding, ...]) -> Record:
-        record: Record = {"findings": list(map(self._shown_finding, findings[:_FINDINGS]))}
-        if len(findings) > _FINDINGS:
-            record["more_findings"] = len(findings) - _FINDINGS
+        record: Record = {"findings": list(map(self._shown_finding, findings[:_MAX_FINDINGS]))}
+        if len(findings) > _MAX_FINDINGS:
+            record["more_findings"] = len(findings) - _MAX_FINDINGS
         return record
 
     def _shown_finding(self, finding: Finding) -> Record:
@@ -348,7 +348,7 @@ class CallRecord:
 
     def _shown_arguments(self, text: str | None, given: Any) -> Record:
         """The arguments as they may be shown: of the text that is sent, or of what was given."""
-        if text is not None and len(text) > _LARGE:
+        if text is not None and len(text) > _MAX_ARGUMENTS_CHARS:
             return {
                 "arguments": f"[left out: {len(text)} characters]",
                 "redacted": [""],
@@ -372,7 +372,7 @@ class CallRecord:
 
     def _paths(self, before: str | None, after: str) -> list[str]:
         """JSON pointers to the arguments that the approver changed."""
-        if before is None or len(before) + len(after) > _LARGE:
+        if before is None or len(before) + len(after) > _MAX_ARGUMENTS_CHARS:
             return [""]
         paths: list[str] = []
         _collect_differences(json.loads(before), json.loads(after), "", paths)
@@ -482,7 +482,7 @@ def _marked_schema(tool: Tool) -> Any:
 
 
 def _collect_differences(before: Any, after: Any, path: str, paths: list[str]) -> None:
-    if len(paths) >= _PATHS or (type(before) is type(after) and before == after):
+    if len(paths) >= _MAX_PATHS or (type(before) is type(after) and before == after):
         return
     if type(before) is dict and type(after) is dict:
         for key in dict.fromkeys((*before, *after)):

@@ -36,7 +36,7 @@ from ..runtime.folder import given_path
 from ..runtime.strict_json import read_json_object
 
 __all__ = [
-    "LONGEST",
+    "MAX_LINE_BYTES",
     "NOTHING",
     "OpenCall",
     "Position",
@@ -52,11 +52,11 @@ __all__ = [
 ]
 
 NOTHING = "0" * 64
-LONGEST = 1024 * 1024
+MAX_LINE_BYTES = 1024 * 1024
 """Bytes of a line, or of what a crash left of lines."""
 
-_LOOKS = 20
-_PATIENCE = 2.0
+_MAX_TRIES = 20
+_LOCK_SECONDS = 2.0
 _SEAL = re.compile(rb'(?s)(\{.*),"hash":"([0-9a-f]{64})"\}')
 
 
@@ -252,13 +252,13 @@ def _beginning(path: Path) -> tuple[BinaryIO | None, int, list[tuple[int, Path]]
             if not older:
                 raise
             missing += 1
-            if missing > _LOOKS:  # it is not being rotated: there was a crash between two files
+            if missing > _MAX_TRIES:  # it is not being rotated: there was a crash between two files
                 return None, 0, older
             time.sleep(0.005)
             continue
         # While no other process has the lock, no line is being written and the file keeps its name.
         # Who keeps it for seconds is not a writer of ours: then what is there is read as it is.
-        locked = lock(newest.fileno(), _PATIENCE, shared=True)
+        locked = lock(newest.fileno(), _LOCK_SECONDS, shared=True)
         here, older = os.fstat(newest.fileno()), rotated(path)
         if path.exists() and os.path.samestat(here, path.stat()):
             if locked:
@@ -284,7 +284,7 @@ class _Check:
         self._files.append(str(path))
         number, cut, first, begun = 0, b"", 0, False
         while size > 0:
-            line = file.readline(min(size, LONGEST))
+            line = file.readline(min(size, MAX_LINE_BYTES))
             if not line:
                 raise AuditError("the file was cut while it was read", path=path, line=number + 1)
             size -= len(line)
@@ -295,7 +295,7 @@ class _Check:
                     raise ValueError("it is cut off")
             except ValueError:
                 cut, first = cut + line, first or number
-                if len(cut) > LONGEST:
+                if len(cut) > MAX_LINE_BYTES:
                     break
                 continue
             if cut:

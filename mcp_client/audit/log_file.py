@@ -44,20 +44,20 @@ from ..runtime.atomic_file import access_problem, wait_for_disk
 from ..runtime.file_lock import lock, unlock
 from ..runtime.folder import given_path
 from .group_commit import GroupCommit
-from .hash_chain import LONGEST, NOTHING, Position, key_of, now, rotated, seal, unseal
+from .hash_chain import MAX_LINE_BYTES, NOTHING, Position, key_of, now, rotated, seal, unseal
 
 __all__ = ["AuditLog"]
 
 _log = logging.getLogger("mcp_client")
 _FORMAT = 1
-_PATIENCE = 10.0
-_LEAST = 4_096
-_BEGINNING = 1_024
-_TRIES = 100
-_LONGEST = LONGEST // 2
-_END = len(b',"hash":""}\n') + len(NOTHING)
-_CHUNK = 1024 * 1024
-_GROUP = 1024 * 1024
+_LOCK_SECONDS = 10.0
+_LEAST_MAX_BYTES = 4_096
+_SHOWN_BYTES = 1_024
+_MAX_TRIES = 100
+_MAX_RECORD_BYTES = MAX_LINE_BYTES // 2
+_END_BYTES = len(b',"hash":""}\n') + len(NOTHING)
+_CHUNK_BYTES = 1024 * 1024
+_GROUP_CHARS = 1024 * 1024
 """Characters of records that are written together, or half a file."""
 _CLOSED_IN_CHILDREN = getattr(os, "O_CLOEXEC", 0)
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | _CLOSED_IN_CHILDREN
@@ -113,8 +113,10 @@ class AuditLog:
         ``ConfigError`` for an invalid option.
         """
         path = given_path(path, f"AuditLog({path!r})")
-        if max_bytes is not None and (type(max_bytes) is not int or max_bytes < _LEAST):
-            raise ConfigError(f"AuditLog(max_bytes={max_bytes!r}): give at least {_LEAST}, or None")
+        if max_bytes is not None and (type(max_bytes) is not int or max_bytes < _LEAST_MAX_BYTES):
+            raise ConfigError(
+                f"AuditLog(max_bytes={max_bytes!r}): give at least {_LEAST_MAX_BYTES}, or None"
+            )
         if keep is not None and (type(keep) is not int or keep < 1):
             raise ConfigError(f"AuditLog(keep={keep!r}): give a whole number above 0, or None")
         self.path = Path(path).absolute()
@@ -126,10 +128,10 @@ class AuditLog:
         self._written: _Written | None = None
         self._losses: list[str] = []
         self._waiting = GroupCommit(
-            lambda records: self.append_now(*records, patience=_PATIENCE),
+            lambda records: self.append_now(*records, patience=_LOCK_SECONDS),
             self._busy,
-            patience=_PATIENCE,
-            most=_GROUP if max_bytes is None else min(_GROUP, max_bytes // 2),
+            patience=_LOCK_SECONDS,
+            most=_GROUP_CHARS if max_bytes is None else min(_GROUP_CHARS, max_bytes // 2),
         )
 
     def __repr__(self) -> str:
@@ -149,10 +151,10 @@ class AuditLog:
         self._waiting.append(records)
 
     def append_now(self, *records: Mapping[str, Any], patience: float = 0.0) -> bool:
-        """The same, waiting for others for ``patience`` seconds; False where that is too short."""
+        """``append``, but wait for others ``patience`` seconds at most, and then return False."""
         until = time.monotonic() + patience
         try:
-            for _ in range(_TRIES):
+            for _ in range(_MAX_TRIES):
                 if self._appended(records, until):
                     return True
         except _Busy:
@@ -162,10 +164,11 @@ class AuditLog:
         raise self._error("it is renamed or deleted again and again")
 
     def _busy(self) -> AuditError:
-        return self._error(f"others have been writing to it for more than {_PATIENCE:g} s")
+        return self._error(f"others have been writing to it for more than {_LOCK_SECONDS:g} s")
 
     @property
     def key(self) -> bytes | None:
+        """The secret bytes that lines are signed with, or None."""
         return self._key
 
     def take_losses(self) -> list[str]:
@@ -196,7 +199,7 @@ class AuditLog:
             if loss is not None:
                 self._losses.append(self._tell(loss))
             self._written = _Written(
-                here.st_dev, here.st_ino, here.st_size + len(text), last, text[-_END:]
+                here.st_dev, here.st_ino, here.st_size + len(text), last, text[-_END_BYTES:]
             )
             return True
         finally:
@@ -247,8 +250,8 @@ class AuditLog:
         lines = [] if cut is None else [b""]
         for record in (*first, *records):
             line, last = seal(record, last, self._key, number)
-            if len(line) > _LONGEST:
-                raise self._error(f"a record of more than {_LONGEST} bytes")
+            if len(line) > _MAX_RECORD_BYTES:
+                raise self._error(f"a record of more than {_MAX_RECORD_BYTES} bytes")
             lines.append(line)
         return b"\n".join(lines) + b"\n", last
 
@@ -336,7 +339,7 @@ class AuditLog:
             found = self._found(data, start == 0)
             if found is not None:
                 return found
-            if start == 0 or block >= LONGEST:
+            if start == 0 or block >= MAX_LINE_BYTES:
                 break
             block *= 8
         # A file whose very first line was cut off is still ours; any other is not.
@@ -380,7 +383,7 @@ class AuditLog:
         most = self._max_bytes
         if sys.platform == "win32":  # an open file cannot be renamed there, and the lock needs it
             return False
-        return most is not None and size > _BEGINNING and size + more > most
+        return most is not None and size > _SHOWN_BYTES and size + more > most
 
     def _rotate(self, number: int) -> None:
         """Rename the file to its number; the next append begins a new one."""
@@ -434,7 +437,7 @@ def _contains(path: Path, end: bytes) -> bool:
     try:
         with open(path, "rb") as file:
             data = b""
-            while piece := file.read(_CHUNK):
+            while piece := file.read(_CHUNK_BYTES):
                 data = data[-len(end) :] + piece
                 if end in data:
                     return True
@@ -446,7 +449,7 @@ def _contains(path: Path, end: bytes) -> bool:
 def _first_line(path: Path, key: bytes | None) -> Position | None:
     try:
         with open(path, "rb") as file:
-            return unseal(file.readline(LONGEST).removesuffix(b"\n"), key)[1]
+            return unseal(file.readline(MAX_LINE_BYTES).removesuffix(b"\n"), key)[1]
     except (OSError, ValueError):
         return None
 

@@ -104,8 +104,8 @@ _Place: TypeAlias = "str | os.PathLike[str] | AuditLog | AuditSink"
 AuditTo: TypeAlias = "_Place | Sequence[_Place]"
 OnAuditFailure: TypeAlias = Literal["refuse", "warn"]
 
-_NAME = 256
-_NAMES = 1_024
+_MAX_NAME_CHARS = 256
+_MAX_NAMES = 1_024
 
 
 class Audit:
@@ -189,8 +189,8 @@ class Audit:
         """A tool's name as a record may show it."""
         shown = self._tool_names.get(name)
         if shown is None:
-            shown = Redaction.text(self.redaction, str(name), _NAME)
-            if len(self._tool_names) < _NAMES:
+            shown = Redaction.text(self.redaction, str(name), _MAX_NAME_CHARS)
+            if len(self._tool_names) < _MAX_NAMES:
                 self._tool_names[name] = shown
         return shown
 

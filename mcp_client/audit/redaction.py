@@ -51,27 +51,27 @@ __all__ = ["KEYS", "PATTERNS", "REDACTED", "Redaction", "Shown", "marked"]
 
 REDACTED = "[redacted]"
 
-_BUDGET = 8_192
+_MAX_SHOWN_CHARS = 8_192
 """Characters shown of all arguments together."""
-_STRING = 1_000
-_DEEPEST = 24
-_DEEPEST_WHOLE = 256
+_MAX_STRING_CHARS = 1_000
+_MAX_DEPTH = 24
+_MAX_DEPTH_WHOLE = 256
 _UNBOUNDED = 1 << 62
-_BITS = 256
-_WINDOW = 4_096
+_MAX_BITS = 256
+_WINDOW_CHARS = 4_096
 """Characters looked at beyond those that are shown."""
-_EDGE = 1_024
+_EDGE_CHARS = 1_024
 """Characters not shown at the end of a window: a secret cut in two may not look like one."""
-_SHORTEST = 5
-_JSON = 64 * 1024
-_JSON_STARTS = 8
-_SECRETS = 256
+_MIN_SECRET_CHARS = 5
+_MAX_JSON_CHARS = 64 * 1024
+_MAX_JSON_STARTS = 8
+_MAX_SECRETS = 256
 """Secrets of one call that are looked for in texts about it."""
-_NAMING = 80
+_MAX_NAME_CHARS = 80
 """Characters of a name that may announce a secret beside it."""
-_PAIR = 64
+_MAX_PAIR_MEMBERS = 64
 """Members of an object that may be such a pair."""
-_POINTERS = 32
+_MAX_POINTERS = 32
 
 _json = json.JSONDecoder()
 _BRACKET = re.compile(r"[\[{]")
@@ -92,7 +92,7 @@ class Shown:
     """JSON pointers to the values that were left out in whole or in part, the first 32."""
     count: int = 0
     """How many were left out."""
-    left: int = _BUDGET
+    left: int = _MAX_SHOWN_CHARS
     whole: bool = False
     """Whether all of it is shown, however much that is."""
     answer: bool = False
@@ -104,8 +104,8 @@ class Shown:
 
     def hide(self, secret: Any, path: _Path) -> None:
         self.count += 1
-        self.hidden += texts_of(secret, _SECRETS - len(self.hidden))
-        if len(self.pointers) < _POINTERS:
+        self.hidden += texts_of(secret, _MAX_SECRETS - len(self.hidden))
+        if len(self.pointers) < _MAX_POINTERS:
             self.pointers.append(_pointer(path))
 
 
@@ -165,13 +165,13 @@ class Redaction:
 
     def text(self, text: str, limit: int = 500, hidden: Iterable[str] = ()) -> str:
         """At most ``limit`` characters of ``text``, without ``hidden`` and what looks secret."""
-        window = text[: limit + _WINDOW]
+        window = text[: limit + _WINDOW_CHARS]
         secrets = dict.fromkeys(secret for secret in hidden if secret)
         edits = [(*span, REDACTED) for secret in secrets for span in echoes(window, secret)]
         return self._cut(window, limit, len(text), edits)[0]
 
     def about(self, text: str, limit: int, hidden: Iterable[str]) -> str:
-        """The same for what others say of a call: an error, a reason, a finding."""
+        """``text`` for what others say of a call: an error, a reason, a finding."""
         return self.text(text, limit, hidden)
 
     # ------------------------------------------------------------------ strings
@@ -188,18 +188,18 @@ class Redaction:
         return _stand_in(value) if shown.answer else REDACTED
 
     def _string(self, text: str, path: _Path, shown: Shown, depth: int) -> str:
-        limit = len(text) if shown.whole else max(min(_STRING, shown.left), 0)
-        if 2 <= len(text) <= max(_JSON, limit) and text.lstrip()[:1] in ("{", "["):
+        limit = len(text) if shown.whole else max(min(_MAX_STRING_CHARS, shown.left), 0)
+        if 2 <= len(text) <= max(_MAX_JSON_CHARS, limit) and text.lstrip()[:1] in ("{", "["):
             clean = self._json(text, 0, shown, path, depth)
             if clean is not None:
                 return self._charged(clean[2], limit, len(text), shown)
-        window = text[: limit + _WINDOW]
+        window = text[: limit + _WINDOW_CHARS]
         if shown.whole:
             result, secrets = self._clean(text, (), depth, shown)
         else:
             result, secrets = self._cut(window, limit, len(text), (), depth)
         if secrets:
-            shown.hide([secret for secret in secrets if len(secret) > _SHORTEST], path)
+            shown.hide([secret for secret in secrets if len(secret) > _MIN_SECRET_CHARS], path)
         shown.left -= len(result)
         return result
 
@@ -215,7 +215,7 @@ class Redaction:
         clean, secrets = self._clean(window, edits, depth)
         # A secret that the window cuts in two may have lost what it is known by: not shown.
         more = whole > len(window)
-        clean = clean[: min(limit, max(len(clean) - _EDGE, 0) if more else limit)]
+        clean = clean[: min(limit, max(len(clean) - _EDGE_CHARS, 0) if more else limit)]
         return clean if whole <= limit else f"{clean}… ({whole} characters)", secrets
 
     def _clean(
@@ -223,10 +223,10 @@ class Redaction:
     ) -> tuple[str, list[str]]:
         """``text`` without its secrets, and those."""
         edits, secrets = list(edits), list[str]()
-        if len(text) >= _SHORTEST and _PLAIN.fullmatch(text) and "password" not in text:
+        if len(text) >= _MIN_SECRET_CHARS and _PLAIN.fullmatch(text) and "password" not in text:
             edits += self._by_look(text, plain=True)
             return _edited(text, edits) if edits else (text, secrets)
-        if len(text) >= _SHORTEST:
+        if len(text) >= _MIN_SECRET_CHARS:
             edits += self._by_look(text)
             if self._names.keys and may_have_names(text):
                 edits += ((*span, REDACTED) for span in find_named(text, self._names))
@@ -235,7 +235,7 @@ class Redaction:
                 secrets += inside.hidden
         clean, found = _edited(text, edits)
         secrets += found
-        if depth < _DEEPEST:
+        if depth < _MAX_DEPTH:
             for start, end, decoded in decodings(clean):
                 inner, found = self._clean(decoded, (), depth + 8, about)
                 if found:
@@ -263,7 +263,7 @@ class Redaction:
     def _embedded(self, text: str, depth: int, shown: Shown) -> Iterator[_Edit]:
         """The JSON values within a text that have secrets in them."""
         at = 0
-        for _ in range(_JSON_STARTS):
+        for _ in range(_MAX_JSON_STARTS):
             match = _BRACKET.search(text, at)
             if match is None:
                 return
@@ -280,7 +280,7 @@ class Redaction:
         None where the value is missing. The text is empty where a part of ``text`` has no
         secret in it and stays as it is.
         """
-        if depth >= _DEEPEST:
+        if depth >= _MAX_DEPTH:
             return None
         try:
             value, end = _json.raw_decode(
@@ -296,7 +296,7 @@ class Redaction:
             return None if whole else (start, end, "")
         shown.count += inner.count
         shown.hidden += inner.hidden
-        shown.pointers += inner.pointers[: _POINTERS - len(shown.pointers)]
+        shown.pointers += inner.pointers[: _MAX_POINTERS - len(shown.pointers)]
         return start, end, json.dumps(clean, ensure_ascii=False)
 
 
@@ -320,10 +320,10 @@ class _Walk:
             return self._redaction._string(value, path, shown, depth)
         if isinstance(value, int):
             bits = value.bit_length()
-            return int(value) if bits <= _BITS or shown.whole else f"[a number of {bits} bits]"
+            return int(value) if bits <= _MAX_BITS or shown.whole else f"[a number of {bits} bits]"
         if isinstance(value, float):
             return float(value) if abs(value) < float("inf") else f"[{float(value)}]"
-        if depth >= (_DEEPEST_WHOLE if shown.whole else _DEEPEST):
+        if depth >= (_MAX_DEPTH_WHOLE if shown.whole else _MAX_DEPTH):
             return "[left out: nested too deep]"
         if isinstance(value, Mapping):
             return self._object(value, schemas, path, depth)
@@ -336,13 +336,13 @@ class _Walk:
     ) -> dict[str, Any]:
         result: dict[str, Any] = {}
         shown, judge = self._shown, self._redaction._judge
-        is_pair = len(value) <= _PAIR and self._is_pair(value)
+        is_pair = len(value) <= _MAX_PAIR_MEMBERS and self._is_pair(value)
         for count, (key, item) in enumerate(value.items()):
             if shown.left <= 0:
                 result["…"] = f"{len(value) - count} more members"
                 break
             key = str(key)
-            if len(key) <= _NAMING:
+            if len(key) <= _MAX_NAME_CHARS:
                 name, kind = judge(key)
                 shown.left -= len(name)
             else:
@@ -373,7 +373,7 @@ class _Walk:
             if (
                 isinstance(item, str)
                 and isinstance(key, str)
-                and len(item) <= _NAMING
+                and len(item) <= _MAX_NAME_CHARS
                 and key.lower() in NAME_KEYS
                 and self._names.is_secret(item)
             ):
@@ -403,7 +403,7 @@ class _Walk:
 
     def _announces(self, before: str, item: Any, index: int, size: int) -> bool:
         """Whether ``item`` is a secret by the item ``before`` it: a flag, or the name of a pair."""
-        if len(before) > _NAMING or not isinstance(item, str | int | float | list | tuple):
+        if len(before) > _MAX_NAME_CHARS or not isinstance(item, str | int | float | list | tuple):
             return False
         if before[:1] == "-":
             if before in ("-u", "-U", "--user", "--proxy-user"):
@@ -464,9 +464,9 @@ def _kind(names: SecretNames, name: str) -> str:
 def _has_text(name: str, value: Any) -> bool:
     """Whether what is called by the plural ``name`` holds secrets, and not a count of them."""
     if isinstance(value, list | tuple):
-        return any(isinstance(item, str | list | Mapping) for item in value[:_SECRETS])
+        return any(isinstance(item, str | list | Mapping) for item in value[:_MAX_SECRETS])
     if isinstance(value, Mapping):
-        return any(isinstance(item, str) for item in list(value.values())[:_SECRETS])
+        return any(isinstance(item, str) for item in list(value.values())[:_MAX_SECRETS])
     # ``tokens: x`` and not ``maxTokens: x``, which is a number written as text.
     return (
         isinstance(value, str)

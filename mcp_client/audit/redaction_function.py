@@ -11,7 +11,7 @@ from .redaction import Redaction, Shown
 
 __all__ = ["RedactionFunction", "redaction_of"]
 
-_SECRETS = 256
+_MAX_SECRETS = 256
 """Texts of one call of which it is seen whether they were left out."""
 
 
@@ -37,10 +37,10 @@ class RedactionFunction(Redaction):
         return self._decided(value, self._bounds.whole)
 
     def _decided(self, value: Any, show: Callable[[Any], Shown]) -> Shown:
-        before = texts_of(value, _SECRETS)
+        before = texts_of(value, _MAX_SECRETS)
         try:
             shown = show(self._function(value))
-            after = texts_of(shown.value, 4 * _SECRETS)
+            after = texts_of(shown.value, 4 * _MAX_SECRETS)
         except Exception as error:  # noqa: BLE001 - the host's function may raise anything
             return Shown(f"[unreadable: {type(error).__name__}]", before)
         shown.hidden = [text for text in before if not any(text in other for other in after)]

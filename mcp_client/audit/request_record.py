@@ -33,7 +33,7 @@ from ..approval.gate import Gate, Verdict
 from ..approval.request import ApprovalRequest, RequestKind
 from ..catalog.finding import Finding
 from ..errors import McpError
-from .call_record import FACT, CallRecord, Recorder
+from .call_record import MAX_FACT_CHARS, CallRecord, Recorder
 from .sinks import Digested, Record
 
 __all__ = ["ReadRecord", "RequestRecord"]
@@ -95,7 +95,11 @@ class RequestRecord(CallRecord):
         return self._request.refusal(f"{reason} (audit_failure)", reason=reason)
 
     def _about(self, event: str) -> Record:
-        return {**super()._about(event), "tool": None, self._kind: self._safe(self._asked, FACT)}
+        return {
+            **super()._about(event),
+            "tool": None,
+            self._kind: self._safe(self._asked, MAX_FACT_CHARS),
+        }
 
     def _opening(self) -> Record:
         request = self._request

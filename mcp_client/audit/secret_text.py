@@ -145,14 +145,14 @@ _VALUE_KEY = re.compile(
     rf"(?i)(?<!\w)(?:{'|'.join(sorted(VALUE_KEYS))})\\{{0,15}}[\"'`]?\s{{0,3}}(?::=|=>|=|:)\s{{0,5}}"
 )
 _HEADERS = frozenset({"authorization", "cookie"})
-_WEAK = frozenset(
+_ORDINARY_WORDS = frozenset(
     {"pass", "pin", "auth", "otp", "ssn", "cvv", "cvc", "secrets", "cookie", "cookies", "webhook"}
 )
 """Keys that are ordinary words: before a colon in running text, only a value with a digit or in
 quotes makes them a secret's name."""
-_NOTHING = frozenset({"", "null", "none", "nil", "true", "false", "undefined"})
-_NEAR = 400
-_BEFORE = 130
+_EMPTY_VALUES = frozenset({"", "null", "none", "nil", "true", "false", "undefined"})
+_PAIR_CHARS = 400
+_NAME_CHARS = 130
 _HINT = re.compile(r"[=:<]|--?[A-Za-z]|[\"'],")
 
 
@@ -196,7 +196,7 @@ def find_named(text: str, names: SecretNames) -> list[Span]:
 
 def _assigned(text: str, separator: re.Match[str], names: SecretNames) -> Span | None:
     """The value of the secret whose name stands before ``separator``, or None."""
-    before = text[max(0, separator.start() - _BEFORE) : separator.start()][::-1]
+    before = text[max(0, separator.start() - _NAME_CHARS) : separator.start()][::-1]
     match = _NAME_REVERSED.match(before)
     if match is None:
         return None
@@ -218,7 +218,7 @@ def _assigned(text: str, separator: re.Match[str], names: SecretNames) -> Span |
     if sign == ":":
         if name.lower().startswith("x-") or (last in _HEADERS and not more):
             return _header(text, begin, start)
-        if name.lower() in _WEAK and not _is_like_a_secret(text, start, name):
+        if name.lower() in _ORDINARY_WORDS and not _is_like_a_secret(text, start, name):
             return None
     return _value(text, start, begin=begin, sign=sign)
 
@@ -244,14 +244,14 @@ def _value(text: str, start: int, *, begin: int | None = None, sign: str = ":") 
     match = None if begin is None or sign != "=" else _element(text, begin, start)
     if match is None:
         match = _UNQUOTED["=" if sign == "=" else ":"].match(text, start)
-    if match is None or match[0].rstrip(".").lower() in _NOTHING:
+    if match is None or match[0].rstrip(".").lower() in _EMPTY_VALUES:
         return None
     return match.span()
 
 
 def _element(text: str, begin: int, start: int) -> re.Match[str] | None:
     """A value that may have spaces: of a connection string, or of a form in quotes."""
-    lead = text[max(0, begin - _BEFORE) : begin]
+    lead = text[max(0, begin - _NAME_CHARS) : begin]
     quote = re.search(r"[\"'`][^\s\"'`]*\Z", lead)
     if quote is not None:
         end = re.escape(quote[0][0])
@@ -285,7 +285,7 @@ def _header(text: str, begin: int, start: int) -> Span | None:
     scheme = _SCHEME.match(text, start)
     if scheme is not None and scheme.end() < end:
         start = scheme.end()
-    return (start, end) if text[start:end].strip().lower() not in _NOTHING else None
+    return (start, end) if text[start:end].strip().lower() not in _EMPTY_VALUES else None
 
 
 def _quoted(text: str, start: int) -> Span | None:
@@ -338,11 +338,12 @@ def _paired(text: str, separator: re.Match[str], names: SecretNames) -> Span | N
         span = None if word is None else word.span()
     if span is None or span[1] - span[0] > 80 or not names.is_secret(text[slice(*span)]):
         return None
-    after = _VALUE_KEY.search(text, span[1], span[1] + _NEAR)
+    after = _VALUE_KEY.search(text, span[1], span[1] + _PAIR_CHARS)
     if after is not None:
         return _value(text, after.end())
     first = max(
-        text.rfind(mark, max(0, separator.start() - _NEAR), separator.start()) for mark in "{<("
+        text.rfind(mark, max(0, separator.start() - _PAIR_CHARS), separator.start())
+        for mark in "{<("
     )
     earlier = _VALUE_KEY.search(text, first + 1, separator.start()) if first >= 0 else None
     return None if earlier is None else _value(text, earlier.end())

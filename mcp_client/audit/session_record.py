@@ -25,9 +25,9 @@ from .redaction import REDACTED, Redaction
 
 __all__ = ["SessionRecord"]
 
-_SHORTEST = 4
+_MIN_ID_CHARS = 4
 """Characters of an id. A shorter one hides nothing, and would spoil every text."""
-_MOST = 1_024
+_MAX_TASKS = 1_024
 """Tasks of one session that are known again."""
 _SCHEMAS = frozenset({"inputSchema", "outputSchema", "requestedSchema", "progressToken"})
 """Members of the protocol in which names are not those of secrets."""
@@ -100,7 +100,7 @@ class SessionRecord:
 
     def _note_task(self, said: Any) -> None:
         id = said.get("taskId") if isinstance(said, dict) else None
-        if isinstance(id, str) and len(id) >= _SHORTEST and len(self._tasks) < _MOST:
+        if isinstance(id, str) and len(id) >= _MIN_ID_CHARS and len(self._tasks) < _MAX_TASKS:
             self._tasks.setdefault(id, f"[task {len(self._tasks) + 1}]")
 
     def _whole(self, message: Any) -> Any:

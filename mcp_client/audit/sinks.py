@@ -27,8 +27,8 @@ Record: TypeAlias = dict[str, Any]
 AuditSink: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None] | None]
 
 _logger = logging.getLogger("mcp_client")
-_PATIENCE = 10.0
-_THREADS = 40
+_SINK_SECONDS = 10.0
+_MAX_THREADS = 40
 _threads: RunVar[anyio.CapacityLimiter] = RunVar("mcp_client.audit")
 _process_key = secrets.token_bytes(32)
 
@@ -152,7 +152,7 @@ class _FileSink(Sink):
             try:
                 threads = _threads.get()
             except LookupError:
-                threads = anyio.CapacityLimiter(_THREADS)
+                threads = anyio.CapacityLimiter(_MAX_THREADS)
                 _threads.set(threads)
             with anyio.CancelScope(shield=shield):
                 await anyio.to_thread.run_sync(log.append, *records, limiter=threads)
@@ -178,7 +178,7 @@ class _FunctionSink(Sink):
         answer = self._function(dict(record))
         if inspect.isawaitable(answer):
             try:
-                with anyio.fail_after(_PATIENCE, shield=shield):
+                with anyio.fail_after(_SINK_SECONDS, shield=shield):
                     await answer
             finally:
                 if inspect.iscoroutine(answer):
