@@ -119,7 +119,7 @@ _HOME = {
     "Rules": "approval.rules",
     "SamplingRequest": "approval.sampling_request",
     "SamplingResult": "handlers.handlers",
-    "ServerConfig": "host.server_config",
+    "ServerConfig": "host.options",
     "ServerError": "errors",
     "ServerStatus": "host.status",
     "Session": "session.session",

@@ -33,8 +33,7 @@ from .extensions.apps import App as AsyncApp
 from .extensions.skill import Skill as AsyncSkill
 from .extensions.tasks import Task as AsyncTask
 from .host.host import Host as AsyncHost
-from .host.options import HostOptions
-from .host.server_config import AnyServer, ServerConfig
+from .host.options import AnyServer, HostOptions, ServerConfig
 from .host.status import ServerStatus
 from .protocol.capabilities import Implementation
 from .runtime.blocking import Blocking as _Blocking

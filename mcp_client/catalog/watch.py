@@ -133,8 +133,8 @@ def tools_compared(before: Listed[Tool], now: Listed[Tool]) -> ToolChanges:
         *_differences(
             before,
             now,
-            lambda tool: tool.name,
-            lambda was, tool: was.fingerprint == tool.fingerprint,
+            lambda tool: tool.qualified_name,
+            lambda was, tool: was is tool or was.fingerprint == tool.fingerprint,
         ),
         before,
         now,

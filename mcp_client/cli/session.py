@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..approval.decisions import Decisions
     from ..approval.queue import ApprovalQueue
     from ..catalog.tool import Tool
-    from ..host.server_config import AnyServer
+    from ..host.options import AnyServer
     from ..state import FileState
     from ..transports.http import HttpServer
 

@@ -45,7 +45,7 @@ from .config_programs import (
 from .config_server import Launch, read_server
 from .config_text import Document, KeyPath, NotReadable, read_json, read_toml
 from .config_values import Files, Unset, Variables, file_text
-from .server_config import ServerConfig
+from .options import ServerConfig
 from .start_request import Looked, Start
 
 __all__ = ["Config", "ConfigFile", "ConfigProblem", "find_configs", "load_config"]

@@ -24,7 +24,7 @@ from ..transports.stdio import StdioServer
 from .config_fields import Fields, Reading, listed
 from .config_text import KeyPath, OutOfRange
 from .config_values import Expanded, Unset
-from .server_config import ServerConfig
+from .options import ServerConfig
 
 if TYPE_CHECKING:
     from ..transports.http import HttpServer

@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anyio.lowlevel import checkpoint
 
@@ -19,18 +19,20 @@ from ..catalog.listed import Rejected
 from ..catalog.tool import Tool, ToolList
 from ..errors import UnknownTool
 from ..runtime.safe_text import safe_text
-from .missing import may_come, why_missing, why_missing_in_short
 from .naming import Names
-from .server import HostedServer
+from .status import may_become_available, why_unavailable, why_unavailable_in_short
+
+if TYPE_CHECKING:
+    from .server import HostedServer
 
 __all__ = ["Directory", "Entry"]
 
-_AT_ONCE = 500
-_NEAR = 3
-_CANDIDATES = 200
-_MOST_COMPARED = 20_000
+_SLICE_TOOLS = 500
+_MAX_NEAR = 3
+_MAX_CANDIDATES = 200
+_MAX_COMPARED = 20_000
 """Names that are looked at for what is close: it takes a few microseconds for each."""
-_LONGEST = 128
+_MAX_SHOWN_CHARS = 128
 
 
 @dataclass(slots=True, eq=False)
@@ -84,7 +86,7 @@ class Directory:
         rejected: list[Rejected] = []
         changed = False
         for number, tool in enumerate(tools):
-            if number % _AT_ONCE == _AT_ONCE - 1:
+            if number % _SLICE_TOOLS == _SLICE_TOOLS - 1:
                 await checkpoint()  # so that a long list does not stop the event loop
             entry = old.get(tool.name)
             if entry is None or entry.source != tool:
@@ -92,7 +94,9 @@ class Directory:
                 try:
                     entry = self._entry(server, tool)
                 except ValueError as error:
-                    rejected.append(Rejected(safe_text(tool.name, _LONGEST), str(error), "unnamed"))
+                    rejected.append(
+                        Rejected(safe_text(tool.name, _MAX_SHOWN_CHARS), str(error), "unnamed")
+                    )
                     continue
             of[tool.name] = entry
         doubles = self._without_doubles(server, of)
@@ -130,7 +134,7 @@ class Directory:
             for tool in tools:
                 del of[tool]
                 reason = f"its name here, {name}, cannot be told from that of another tool"
-                one = Rejected(safe_text(tool, _LONGEST), reason, "same_name")
+                one = Rejected(safe_text(tool, _MAX_SHOWN_CHARS), reason, "same_name")
                 rejected.setdefault(name, []).append(one)
         return rejected
 
@@ -169,7 +173,7 @@ class Directory:
         findings: list[Finding] = []
         for server in servers:
             shown = safe_text(server.name, 60)
-            why = why_missing(server)
+            why = why_unavailable(server)
             if why is not None:
                 text = f"server '{shown}' is missing: {why}"
                 findings.append(Finding("missing_server", text, server.name))
@@ -186,7 +190,7 @@ class Directory:
 
     def unknown(self, name: str, servers: Sequence[HostedServer]) -> UnknownTool:
         """Says why the tool is unknown, as far as that is known, and what is close to it."""
-        shown = safe_text(name, _LONGEST)
+        shown = safe_text(name, _MAX_SHOWN_CHARS)
         rejected = self._rejection(name)
         if rejected is not None:
             text = (
@@ -201,12 +205,12 @@ class Directory:
         elif self.entries:
             some = [safe_text(one, 64) for one in list(self.entries)[:20]]
             text += f"; there are: {', '.join(some)}" + (", ..." if len(self.entries) > 20 else "")
-        missing = [(safe_text(one.name, 60), why_missing_in_short(one)) for one in servers]
+        missing = [(safe_text(one.name, 60), why_unavailable_in_short(one)) for one in servers]
         reasons = [f"{server}: {why}" for server, why in missing if why is not None]
         if reasons:
             more = ", ..." if len(reasons) > 5 else ""
             text += f". Servers whose tools are missing: {', '.join(reasons[:5])}{more}"
-        return UnknownTool(text, tool=shown, retryable=any(map(may_come, servers)))
+        return UnknownTool(text, tool=shown, retryable=any(map(may_become_available, servers)))
 
     def _rejection(self, name: str) -> Rejected | None:
         """What was left out that has this name, or would have it."""
@@ -222,24 +226,24 @@ class Directory:
 
 def near_names(name: str, entries: Mapping[str, Entry]) -> list[str]:
     """The names that a model may have meant: another case, the tool's own name, a typing error."""
-    entries = dict(islice(entries.items(), _MOST_COMPARED))
-    wanted = name[:_LONGEST].casefold()
+    entries = dict(islice(entries.items(), _MAX_COMPARED))
+    wanted = name[:_MAX_SHOWN_CHARS].casefold()
     exact = [
         known
         for known, entry in entries.items()
         if known.casefold() == wanted or entry.tool_name.casefold() == wanted
     ]
     if exact:
-        return exact[:_NEAR]
+        return exact[:_MAX_NEAR]
     parts = [known for known in entries if wanted in known.casefold()] if len(wanted) > 2 else []
     pairs = _pairs(wanted)
     scored = (
         (len(pairs & _pairs(known.casefold())) / (len(pairs) + len(known)), known)
         for known in entries
     )
-    best = sorted(scored, reverse=True)[:_CANDIDATES]
-    close = difflib.get_close_matches(wanted, [known for _, known in best], _NEAR, 0.6)
-    return list(dict.fromkeys([*close, *sorted(parts, key=len)]))[:_NEAR]
+    best = sorted(scored, reverse=True)[:_MAX_CANDIDATES]
+    close = difflib.get_close_matches(wanted, [known for _, known in best], _MAX_NEAR, 0.6)
+    return list(dict.fromkeys([*close, *sorted(parts, key=len)]))[:_MAX_NEAR]
 
 
 def _pairs(text: str) -> set[str]:

@@ -31,8 +31,7 @@ from ..approval.terminal import ask_on_terminal
 from ..errors import ConfigError, StartDenied
 from ..runtime.limits import Timeouts
 from .config import Config, load_config
-from .options import HostOptions, audit_of
-from .server_config import ServerConfig
+from .options import HostOptions, ServerConfig, audit_of
 from .start_request import Start
 
 if TYPE_CHECKING:

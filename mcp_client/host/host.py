@@ -8,7 +8,7 @@ server, and so through its gate. Nothing here takes a task for a call, and nothi
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Collection, Generator, Hashable, Iterable, Mapping
+from collections.abc import Collection, Generator, Hashable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType, TracebackType
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import anyio
 
-from ..catalog.listed import Listed
 from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, ToolList
 from ..catalog.watch import ToolChanges
@@ -29,16 +28,13 @@ from ..runtime.limits import Limits
 from ..runtime.safe_text import safe_text
 from ..runtime.watch import Watch
 from ..session.session import Session
-from .changes import HostToolWatch
 from .directory import Entry
-from .gathering import gather
-from .library_of_host import LibraryOfHost
+from .library import LibraryOfHost
 from .naming import Names, naming_of
-from .options import HostOptions, SharedOptions
+from .options import AnyServer, HostOptions, ServerConfig, SharedOptions, StartGate
 from .server import HostedServer
-from .server_config import AnyServer, ServerConfig, StartGate
 from .status import ServerStatus, StatusEvents, StatusWatch
-from .tools import HostTools
+from .tools import HostTools, HostToolWatch
 
 if TYPE_CHECKING:
     from ..approval.gate import ApprovalHook, Policy
@@ -83,7 +79,6 @@ class Host(LibraryOfHost):
         """
         if not isinstance(servers, Mapping):
             raise ConfigError(f"Host({type(servers).__name__}): give a mapping of names to servers")
-        super().__init__(self._gather, self.session)
         naming, required = options.pop("naming", "prefix"), options.pop("required", ())
         self._options = SharedOptions(options)
         self._events = StatusEvents()
@@ -397,12 +392,6 @@ class Host(LibraryOfHost):
         return HostToolWatch(self._tools)
 
     # -------------------------------------------------------------------- private
-
-    async def _gather(
-        self, feature: str, ask: Callable[[Session], Awaitable[Listed[T]]]
-    ) -> Listed[T]:
-        self._check_open()
-        return await gather(list(self._servers.values()), self._events.notifier, feature, ask)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -37,31 +37,31 @@ __all__ = ["Names", "Naming", "naming_of", "prefixed"]
 
 Naming: TypeAlias = Literal["prefix", "bare", "random", "uri"] | Callable[[str, str], str]
 
-LONGEST = 64
-"""Characters that every model provider accepts."""
-_LONGEST_PREFIX = 32
+MAX_CHARS = 64
+"""Every model provider accepts so many."""
+_MAX_PREFIX_CHARS = 32
 _ALTERED = re.compile(r"[^A-Za-z0-9_-]+")
 _HAS_SUFFIX = re.compile(r"_[0-9a-f]{8}\Z")
-_HASH = 8
+_HASH_CHARS = 8
 _LETTERS = "abcdefghijkmnpqrstuvwxyz"
 _LETTERS_AND_DIGITS = _LETTERS + "23456789"
-_LONGEST_GIVEN = 256
-_MOST_TAKEN = 50_000
+_MAX_GIVEN_CHARS = 256
+_MAX_TAKEN = 50_000
 """Names that one server may take where names are in one space; a bare tool beyond them gets a name
 with a prefix."""
 
 
 def prefixed(prefix: str, server: str, tool: str) -> str:
     """``prefix__tool``, for a prefix that ``server_part`` made."""
-    room = LONGEST - len(prefix) - 2
+    room = MAX_CHARS - len(prefix) - 2
     return f"{prefix}__{_part(tool, room, server, tool)}"
 
 
 def server_part(server: str) -> str:
     """What stands for a server in names: its name, where that can be told from what follows."""
     if "__" in server or server.endswith("_"):
-        return _with_suffix(server, _LONGEST_PREFIX, server)
-    return _part(server, _LONGEST_PREFIX, server)
+        return _with_suffix(server, _MAX_PREFIX_CHARS, server)
+    return _part(server, _MAX_PREFIX_CHARS, server)
 
 
 def _part(text: str, room: int, *whole: str) -> str:
@@ -72,14 +72,16 @@ def _part(text: str, room: int, *whole: str) -> str:
 
 
 def _with_suffix(text: str, room: int, *whole: str) -> str:
-    stem = re.sub("_+", "_", _ALTERED.sub("_", text[: 4 * LONGEST]))[: room - _HASH - 1].strip("_")
+    stem = re.sub("_+", "_", _ALTERED.sub("_", text[: 4 * MAX_CHARS]))[
+        : room - _HASH_CHARS - 1
+    ].strip("_")
     return f"{stem or 'x'}_{_hash(*whole)}"
 
 
 def _hash(*whole: str) -> str:
     lengths = ",".join(str(len(part)) for part in whole)
     text = "\0".join((lengths, *whole)).encode("utf-8", "surrogatepass")
-    return hashlib.sha256(text).hexdigest()[:_HASH]
+    return hashlib.sha256(text).hexdigest()[:_HASH_CHARS]
 
 
 def naming_of(naming: object) -> Naming:
@@ -101,7 +103,7 @@ class Names:
         *,
         authority: Callable[[str], str | None] = lambda server: None,
         choose: Callable[[Sequence[str]], str] = secrets.choice,
-        most: int = _MOST_TAKEN,
+        most: int = _MAX_TAKEN,
     ) -> None:
         """``authority`` tells the host and port of a server's URL; ``choose`` is the randomness;
         ``most`` names are one server's in a shared space."""
@@ -161,7 +163,7 @@ class Names:
 
     def _bare(self, server: str, tool: str) -> str:
         # A plain name has no "__", and one with a prefix always has.
-        is_plain = "__" not in tool and _part(tool, LONGEST, server, tool) == tool
+        is_plain = "__" not in tool and _part(tool, MAX_CHARS, server, tool) == tool
         if is_plain and self._take(tool, server, tool):
             return tool
         return prefixed(self._part(server), server, tool)
@@ -177,12 +179,12 @@ class Names:
     def _with_authority(self, server: str, tool: str) -> tuple[str, str]:
         """The plain name, empty where there can be none, and the one with a suffix."""
         label = self._authority(server) or server_part(server)
-        if len(label) > _LONGEST_PREFIX or invisible(label):
+        if len(label) > _MAX_PREFIX_CHARS or invisible(label):
             label = server_part(server)
-        altered = f"{label}:{_with_suffix(tool, LONGEST - len(label) - 1, server, tool)}"
+        altered = f"{label}:{_with_suffix(tool, MAX_CHARS - len(label) - 1, server, tool)}"
         plain = f"{label}:{tool}"
         is_plain = ":" not in tool and not invisible(tool) and not _HAS_SUFFIX.search(tool)
-        return plain if is_plain and len(plain) <= LONGEST else "", altered
+        return plain if is_plain and len(plain) <= MAX_CHARS else "", altered
 
     def _take(self, name: str, server: str, tool: str) -> bool:
         """Whether the name is this tool's, now or from before."""
@@ -204,10 +206,10 @@ class Names:
             raise ValueError(f"the naming function raised {type(error).__name__}") from error
         if not isinstance(name, str) or not name or name.isspace():
             raise ValueError(f"the naming function gave {safe_text(repr(name), 60)}, not a name")
-        if len(name) > _LONGEST_GIVEN or invisible(name):
+        if len(name) > _MAX_GIVEN_CHARS or invisible(name):
             raise ValueError(
                 f"the naming function gave {safe_text(repr(name), 60)}: a name is at most "
-                f"{_LONGEST_GIVEN} characters that can be seen"
+                f"{_MAX_GIVEN_CHARS} characters that can be seen"
             )
         if self._take(name, server, tool):
             return name

@@ -32,11 +32,9 @@ from ..runtime.background import BackgroundTasks
 from ..runtime.backoff import Backoff
 from ..runtime.event_loop import Backend, Handle, LoopEvent
 from ..session.session import Session
-from .listing import ServerListing
-from .options import SharedOptions
-from .server_config import ServerConfig, StartGate, ToolFilter
-from .status import ServerState, ServerStatus, StatusEvents
-from .waiting import GRACE
+from .options import ServerConfig, SharedOptions, StartGate, ToolFilter
+from .status import GRACE_SECONDS, ServerState, ServerStatus, StatusEvents
+from .tools import ServerListing
 
 if TYPE_CHECKING:
     from ..transports.base import Transport
@@ -45,10 +43,10 @@ __all__ = ["HostedServer"]
 
 _log = logging.getLogger("mcp_client")
 _PROBE_SECONDS = 10.0
-_EARLY = 0.01
-"""Seconds by which a timer may ring too early."""
-_ANSWERED_AT_ONCE = 1.0
-"""Seconds within which the confirm hook answers without a person, or from memory."""
+_EARLY_SECONDS = 0.01
+"""By which a timer may go off too early."""
+_AT_ONCE_SECONDS = 1.0
+"""Within which the confirm hook answers without a person, or from memory."""
 _PORTS = {"http": 80, "https": 443}
 _GATEWAY = frozenset({502, 503, 504})
 
@@ -136,7 +134,7 @@ class HostedServer:
     def waited_for_since(self) -> float:
         """Since when others wait for it: for a person who is being asked, one second."""
         only_asking = self.is_asking and not self.busy
-        return self.busy_since - (GRACE - _ANSWERED_AT_ONCE if only_asking else 0.0)
+        return self.busy_since - (GRACE_SECONDS - _AT_ONCE_SECONDS if only_asking else 0.0)
 
     @property
     def offers_tools(self) -> bool:
@@ -218,7 +216,7 @@ class HostedServer:
                 return self.session
         if self._attempt is None:
             waiting = self._backoff.wait(self._backend.now())
-            if self.state == "needs_login" or (self.state == "failed" and waiting > _EARLY):
+            if self.state == "needs_login" or (self.state == "failed" and waiting > _EARLY_SECONDS):
                 raise self.refusal()
         await self._wait(self._begin(), self._timeouts.connect + _PROBE_SECONDS)
         if self.session is None or self.session.closed:
@@ -386,12 +384,12 @@ class HostedServer:
 
     def _try_at(self, when: float) -> None:
         self._stop_timer()
-        self._timer = self._backend.call_at(when, self._ring)
+        self._timer = self._backend.call_at(when, self._timer_due)
 
-    def _ring(self) -> None:
+    def _timer_due(self) -> None:
         self._timer = None
         if self._attempt is not None:
-            self._try_at(self._backend.now() + _EARLY)
+            self._try_at(self._backend.now() + _EARLY_SECONDS)
         elif not self.closed:
             self._begin()
 
@@ -427,7 +425,7 @@ class HostedServer:
         if self.closed:
             raise ConnectError("the host is closed", server=self.name)
         now = self._backend.now()
-        if self._backoff.wait(now) > _EARLY or self.state == "needs_login":
+        if self._backoff.wait(now) > _EARLY_SECONDS or self.state == "needs_login":
             raise self.refusal()
         self._backoff.started(now)
 

@@ -30,7 +30,7 @@ from ..runtime.limits import Timeouts
 from ..transports.http_server import shown
 from .config_server import Launch, read_server
 from .config_values import Expanded, Files, followed
-from .server_config import ServerConfig
+from .options import ServerConfig
 from .start_warnings import warnings_of
 
 __all__ = ["Looked", "Start", "start_request"]

@@ -1,20 +1,30 @@
-"""How each server of a host is doing, and the stream of its changes."""
+"""How each server of a host is doing, the stream of its changes, why its tools are not among the
+host's, and waiting for many servers without being held up by the slowest."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
-from ..errors import McpError
+from ..errors import McpError, StartDenied
+from ..runtime.safe_text import safe_text
 from ..runtime.watch import Notifier, Watch
 from ..session.session import Session
+
+if TYPE_CHECKING:
+    from .server import HostedServer
 
 __all__ = ["ServerState", "ServerStatus", "StatusEvents", "StatusWatch"]
 
 ServerState: TypeAlias = Literal[
     "idle", "connecting", "connected", "failed", "needs_login", "disabled", "closed"
 ]
+T = TypeVar("T")
+GRACE_SECONDS = 10.0
+"""That the slowest are waited for, after they began and after another one was done."""
+_POLL_SECONDS = 60.0
 _MAX_WAITING = 1_000
 """Changes that wait to be taken; then the oldest are dropped."""
 
@@ -88,3 +98,109 @@ class StatusWatch(Watch[ServerStatus]):
 
     async def _take(self) -> ServerStatus | None:
         return self._waiting.popleft() if self._waiting else None
+
+
+def why_unavailable(server: HostedServer) -> str | None:
+    """One sentence with the error behind it; None where its tools are there, or are not wanted."""
+    if server.offers_tools or server.state == "disabled":
+        return None
+    error = server.error or server.listing.error
+    why = "" if error is None else f": {safe_text(_once(error), 500)}"
+    match server.state:
+        case "connected" if server.was_closed:
+            return "its session was closed"
+        case "connected":
+            return f"its tools could not be listed{why}" if why else "its tools are not listed"
+        case "connecting":
+            return "it is still being connected"
+        case "needs_login":
+            return f"it needs a login{why}"
+        case "idle" if error is not None:
+            return f"it was not started{why}"
+        case "idle" if server.is_asking:
+            return f"it was not started: it {_waits(server)}"
+        case "idle":
+            return "it is not started yet: it is lazy, and starts at its first use"
+        case _:
+            return f"it is not connected{why}"
+
+
+def why_unavailable_in_short(server: HostedServer) -> str | None:
+    """A few words without the text of an error; None as above."""
+    if server.offers_tools or server.state == "disabled":
+        return None
+    error = server.error or server.listing.error
+    match server.state:
+        case "connected" if server.was_closed:
+            return "its session was closed"
+        case "connected":
+            return "its tools could not be listed" if error else "its tools are not listed yet"
+        case "connecting":
+            return "still being connected"
+        case "needs_login":
+            return f"needs a login, then reconnect({_quoted(server)})"
+        case "idle" if isinstance(error, StartDenied):
+            return f"was not allowed to start; session({_quoted(server)}) asks again"
+        case "idle" if error is None and server.is_asking:
+            return _waits(server)
+        case "idle" if error is None:
+            return f"not started yet; session({_quoted(server)}) starts it"
+        case "idle":
+            return "not started"
+        case _:
+            return "not connected"
+
+
+def may_become_available(server: HostedServer) -> bool:
+    """Whether its tools may be there soon without anything being done: it is being connected or
+    listed, or somebody is being asked whether it may start."""
+    wanted = not server.offers_tools and server.state != "disabled"
+    return wanted and (server.busy or server.is_asking)
+
+
+def _once(error: McpError) -> str:
+    """Its text without what the sentence around it says already."""
+    return error.reason if isinstance(error, StartDenied) else error.message
+
+
+def _waits(server: HostedServer) -> str:
+    return f"waits to be allowed to start; host.session({_quoted(server)}) waits for the answer"
+
+
+def _quoted(server: HostedServer) -> str:
+    return repr(safe_text(server.name, 60))
+
+
+async def wait_for_most(
+    notifier: Notifier,
+    now: Callable[[], float],
+    pending: Callable[[], Collection[T]],
+    since: Callable[[T], float],
+    must: Callable[[T], bool] = lambda one: False,
+) -> None:
+    """Wait until all are done, or only slow ones are left.
+
+    ``pending`` tells which are not done, ``since`` when one began, ``must`` which are waited for
+    in any case: each of those must be bounded by itself. ``notifier`` is notified when one is done.
+    So on a busy machine, where all are slow, all are waited for as long as some become done.
+    """
+    began = progress = now()
+    left = len(pending())
+    while left:
+        waited_for = pending()
+        at = now()
+        if len(waited_for) < left:
+            progress = at
+        left = len(waited_for)
+        if not left:
+            return
+        if any(must(one) for one in waited_for):
+            await notifier.wait(_POLL_SECONDS)
+            continue
+        latest = [since(one) + GRACE_SECONDS for one in waited_for]
+        if any(since(one) >= began - 0.1 for one in waited_for):
+            latest.append(progress + GRACE_SECONDS)
+        until = max(latest)
+        if at >= until:
+            return
+        await notifier.wait(until - at)

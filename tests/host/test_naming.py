@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_client import ConfigError, Naming
-from mcp_client.host.naming import LONGEST, Names, naming_of
+from mcp_client.host.naming import MAX_CHARS, Names, naming_of
 from tests.properties import examples
 
 LEGAL = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
@@ -48,7 +48,7 @@ def test_names_are_what_every_model_provider_accepts(pairs: list[tuple[str, str]
     for naming in ("prefix", "bare", "random"):
         for shown in named(Names(naming), pairs).values():
             assert LEGAL.match(shown), shown
-            assert len(shown) <= LONGEST
+            assert len(shown) <= MAX_CHARS
 
 
 @given(tools, st.randoms())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_client import ConfigError, ServerConfig
-from mcp_client.host.server_config import ToolFilter
+from mcp_client.host.options import ToolFilter
 
 
 @pytest.mark.parametrize(

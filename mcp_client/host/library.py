@@ -1,0 +1,174 @@
+"""What a host offers besides tools: the resources, prompts and skills of all its servers, asked for
+side by side."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar, Unpack
+
+from ..catalog.finding import Finding
+from ..catalog.listed import Listed, Rejected
+from ..connection.call_options import ReadOptions
+from ..errors import ConfigError, McpError
+from ..extensions.extension import SKILLS
+from ..runtime.background import BackgroundTasks
+from ..runtime.event_loop import current
+from ..runtime.limits import Timeouts
+from ..runtime.safe_text import safe_text
+from ..runtime.watch import Notifier
+from ..session.session import Session
+from .status import StatusEvents, wait_for_most, why_unavailable
+
+if TYPE_CHECKING:
+    from ..catalog.library import PromptResult, ResourceResult
+    from ..extensions.skill import Skill
+    from ..extensions.skill_entry import SkillEntry
+    from ..protocol.prompts import Prompt
+    from ..protocol.resources import Resource
+    from .server import HostedServer
+
+__all__ = ["LibraryOfHost"]
+
+T = TypeVar("T")
+
+
+class LibraryOfHost(ABC):
+    """The part of ``Host`` that reads."""
+
+    _servers: dict[str, HostedServer]
+    _events: StatusEvents
+
+    @abstractmethod
+    def _check_open(self) -> None: ...
+
+    @abstractmethod
+    async def session(self, name: str) -> Session:
+        """The session of a server, which is connected if it was not."""
+
+    async def list_resources(self, *, refresh: bool = False) -> Listed[Resource]:
+        """The resources of all connected servers that have some; each says its ``.server``."""
+        return await self._gathered("resources", lambda one: one.list_resources(refresh=refresh))
+
+    async def list_prompts(self, *, refresh: bool = False) -> Listed[Prompt]:
+        """The prompts of all connected servers that have some; each says its ``.server``."""
+        return await self._gathered("prompts", lambda one: one.list_prompts(refresh=refresh))
+
+    async def read_resource(
+        self,
+        uri: str,
+        *,
+        server: str,
+        **options: Unpack[ReadOptions],
+    ) -> ResourceResult:
+        """The current contents of a resource of that server, as ``Session.read_resource``."""
+        session = await self.session(server)
+        return await session.read_resource(uri, **options)
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        server: str,
+        **options: Unpack[ReadOptions],
+    ) -> PromptResult:
+        """The messages of a prompt of that server, as ``Session.get_prompt``."""
+        session = await self.session(server)
+        return await session.get_prompt(name, arguments, **options)
+
+    async def list_skills(self, *, refresh: bool = False) -> Listed[SkillEntry]:
+        """The skills of all connected servers that have some; each says its ``.server``. Those of
+        one name are among the findings: server and URI identify a skill, and never the name."""
+        from ..extensions.skills import with_same_names
+
+        found = await self._gathered(SKILLS, lambda one: one.list_skills(refresh=refresh))
+        return with_same_names(found)
+
+    async def load_skill(
+        self,
+        skill: str | SkillEntry,
+        *,
+        server: str | None = None,
+        timeout: float | Timeouts | None = None,
+        context: Hashable = None,
+    ) -> Skill:
+        """Load a skill, as ``Session.load_skill`` does: an entry of ``list_skills``, or a URI on
+        the ``server`` that has to be named for it."""
+        server = getattr(skill, "server", None) if server is None else server
+        if server is None:
+            raise ConfigError("load_skill(uri): say which server's it is, server='...'")
+        session = await self.session(server)
+        return await session.load_skill(skill, timeout=timeout, context=context)
+
+    async def _gathered(
+        self, feature: str, ask: Callable[[Session], Awaitable[Listed[T]]]
+    ) -> Listed[T]:
+        self._check_open()
+        return await _gather(list(self._servers.values()), self._events.notifier, feature, ask)
+
+
+async def _gather(
+    servers: Sequence[HostedServer],
+    notifier: Notifier,
+    feature: str,
+    ask: Callable[[Session], Awaitable[Listed[T]]],
+) -> Listed[T]:
+    """What the connected servers list that declare ``feature``, a capability or an extension, in
+    the order of ``servers``. The findings say which servers are missing, and why."""
+    found: dict[str, Listed[T]] = {}
+    failed: dict[str, str] = {}
+    asked: set[str] = set()
+    backend = current()
+    tasks = BackgroundTasks(backend, "host")
+
+    async def one(server: HostedServer, session: Session) -> None:
+        try:
+            found[server.name] = await ask(session)
+        except McpError as error:
+            server.note(error)
+            failed[server.name] = safe_text(error.message, 500)
+        finally:
+            asked.discard(server.name)
+            notifier.notify()
+
+    for server in servers:
+        session = server.session
+        if session is not None and server.is_connected and _has(session, feature):
+            asked.add(server.name)
+            tasks.start(partial(one, server, session))
+    began = backend.now()
+    try:
+        await wait_for_most(notifier, backend.now, lambda: asked, lambda name: began)
+    finally:
+        failed.update(dict.fromkeys(asked, "it does not answer"))
+        await tasks.aclose(1.0)
+    return _joined(servers, found, failed)
+
+
+def _has(session: Session, feature: str) -> bool:
+    return feature in session.capabilities or feature in session.extensions
+
+
+def _joined(
+    servers: Sequence[HostedServer], found: dict[str, Listed[T]], failed: dict[str, str]
+) -> Listed[T]:
+    entries: list[T] = []
+    rejected: list[Rejected] = []
+    findings: list[Finding] = []
+    for server in servers:
+        shown = safe_text(server.name, 60)
+        why = failed.get(server.name)
+        if why is None and not server.is_connected:
+            why = why_unavailable(server)
+        if why is not None:
+            text = f"server '{shown}' is missing: {why}"
+            findings.append(Finding("missing_server", text, server.name))
+        listed = found.get(server.name)
+        if listed is not None:
+            entries += listed
+            rejected += [replace(one, server=server.name) for one in listed.rejected]
+            findings += [one.at(f"server '{shown}'") for one in listed.findings]
+    return Listed(entries, rejected, findings)
