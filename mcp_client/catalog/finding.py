@@ -57,7 +57,7 @@ class Finding:
     """What was found, as a kind for programs and a sentence for people: ``str(finding)``.
 
     Compare ``kind``, and ``about`` where the value matters, never the sentence: that may be worded
-    otherwise in any release. ``Finding.KINDS`` has all kinds:
+    otherwise in any release. ``KINDS`` has all kinds:
 
     Of the texts and the definition of a tool, a skill, a resource or a prompt:
 
@@ -146,7 +146,7 @@ class Finding:
         return self.kind, self.about
 
     def at(self, place: str) -> Finding:
-        """The same, said of ``place``: for a list in which there are others."""
+        """This finding, said of ``place``: for a list in which there are others."""
         return Finding(self.kind, f"{place}: {self.text}", self.about)
 
     def to_json(self) -> dict[str, str]:

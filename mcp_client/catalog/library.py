@@ -53,10 +53,12 @@ _NOT_FOUND_CODES = frozenset({-32002, -32602})
 
 @dataclass(frozen=True, slots=True)
 class ResourceResult:
-    """The contents of a resource: usually one piece; for a folder, any number."""
+    """The contents of a resource."""
 
     contents: tuple[ResourceContents, ...]
+    """Usually one piece; for a folder, any number."""
     server: str
+    """The name the host gave the server."""
     uri: str
     """The URI that was read."""
     rejected: tuple[Rejected, ...] = ()
@@ -102,11 +104,14 @@ class ResourceResult:
 
 @dataclass(frozen=True, slots=True)
 class PromptResult:
-    """A prompt with its arguments filled in: messages for a model."""
+    """A prompt with its arguments filled in."""
 
     messages: tuple[PromptMessage, ...]
+    """Messages for a model, untrusted text."""
     description: str | None
+    """Text from the server, not trusted."""
     server: str
+    """The name the host gave the server."""
     prompt: str
     """The name of the prompt."""
     raw: Mapping[str, Any] = field(repr=False, compare=False)

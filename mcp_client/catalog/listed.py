@@ -22,7 +22,7 @@ class Rejected:
     """An entry that was left out of a list, and why."""
 
     name: str
-    """Its name or URI, made safe to show; empty where it has none."""
+    """The entry's name or URI, made safe to show; empty where it has none."""
     reason: str
     """A sentence for people; ``kind`` is for programs."""
     kind: RejectedKind = "invalid"

@@ -28,6 +28,7 @@ class ToolResult:
     """The result of a tool. An error that the tool reports is a result, too: see ``is_error``."""
 
     content: tuple[ContentBlock, ...]
+    """What the tool returned, block by block; untrusted."""
     structured_content: Any
     """A JSON value that fits the tool's output schema, or None.
 
@@ -38,7 +39,9 @@ class ToolResult:
     findings: tuple[Finding, ...] = ()
     """What is wrong with the result, with ``validation="warn"``, or with its audit record."""
     server: str = ""
+    """The name the host gave the server."""
     tool: str = ""
+    """The tool's own name, as its server has it."""
     raw: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """The result as it came."""
 
@@ -63,6 +66,7 @@ class ToolResult:
 
     @property
     def meta(self) -> dict[str, Any]:
+        """The server's ``_meta``; empty without one."""
         meta = self.raw.get("_meta")
         return meta if isinstance(meta, dict) else {}
 
@@ -79,7 +83,7 @@ class ToolResult:
 
     @property
     def links(self) -> tuple[ResourceLink, ...]:
-        """Its resource links, in order. Nothing is read: ``Session.follow`` reads one."""
+        """The resource links in it, in order. Nothing is read: ``Session.follow`` reads one."""
         return tuple(block for block in self.content if isinstance(block, ResourceLink))
 
     def __repr__(self) -> str:

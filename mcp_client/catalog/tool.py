@@ -79,6 +79,7 @@ class Tool:
     """One tool of one server, as it was when it was listed."""
 
     name: str
+    """What its server calls it."""
     server: str
     """The name the host gave the server."""
     trusted: bool
@@ -103,6 +104,7 @@ class Tool:
 
     @property
     def title(self) -> str | None:
+        """Text from the server for a person, untrusted even where the server is trusted."""
         return _text(self._definition.get("title"))
 
     @property
@@ -144,7 +146,7 @@ class Tool:
 
     @property
     def safe_icons(self) -> list[dict[str, Any]]:
-        """Those icons a host may show: ``https`` URLs of the server's own origin, and ``data:``
+        """The icons a host may show: ``https`` URLs of the server's own origin, and ``data:``
         URLs of PNG, JPEG or WebP images of at most 256 KiB (``protocol.metadata``)."""
         from ..protocol.metadata import safe_icons
 
@@ -152,7 +154,7 @@ class Tool:
 
     @property
     def ui(self) -> ToolUi | None:
-        """Its view (MCP Apps), and who may call it; None where ``_meta`` says nothing of one."""
+        """The tool's view (MCP Apps), and who may call it; None where ``_meta`` names none."""
         return ui_of(self._definition)
 
     @property
@@ -183,6 +185,7 @@ class Tool:
 
     @property
     def meta(self) -> dict[str, Any] | None:
+        """``_meta`` of the definition, as it came; None without one. A copy."""
         meta = self._definition.get("_meta")
         return _copy(meta) if isinstance(meta, dict) else None
 

@@ -49,7 +49,7 @@ _ID = rf"{_LABEL}(?:\.{_LABEL})*/[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 
 @frozen_dataclass
 class Implementation:
-    """Name and version of a client or server, as it declares them."""
+    """``name``, ``version`` and ``title`` of a client or server, as it declares them."""
 
     name: str
     version: str
@@ -66,17 +66,19 @@ class Implementation:
 
     @property
     def safe_icons(self) -> list[dict[str, Any]]:
-        """Those icons of a server a host may show: see ``protocol.metadata``."""
+        """The icons that a host may show: ``https`` URLs of the server's own origin, and ``data:``
+        URLs of images of at most 256 KiB. Never fetched."""
         from .metadata import safe_icons
 
         return safe_icons(self.raw.get("icons"), self._origin)
 
     def of_origin(self, origin: Origin | None) -> Implementation:
-        """The same, of a server with this origin."""
+        """A copy for a server with this origin, of which icons may be shown."""
         return self if origin is None else replace(self, _origin=origin)
 
     @classmethod
     def from_wire(cls, value: object) -> Implementation | None:
+        """None where ``value`` is not a JSON object."""
         if not isinstance(value, dict):
             return None
         name, version, title = (value.get(key) for key in ("name", "version", "title"))
@@ -88,6 +90,7 @@ class Implementation:
         )
 
     def to_wire(self) -> dict[str, Any]:
+        """What a peer is sent."""
         title = {} if self.title is None else {"title": self.title}
         return {**self.raw, "name": self.name, "version": self.version, **title}
 

@@ -16,11 +16,20 @@ from dataclasses import field
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from ..runtime.frozen import frozen_dataclass, maker_of
-from .metadata import Metadata, brief_text, decoded, decoded_size, shown, text_or_none
+from .metadata import (
+    Metadata,
+    brief_text,
+    decoded,
+    decoded_size,
+    shown,
+    size_or_none,
+    texts_in,
+)
 
 __all__ = [
     "AudioContent",
     "ContentBlock",
+    "Contents",
     "EmbeddedResource",
     "ImageContent",
     "ResourceLink",
@@ -30,11 +39,76 @@ __all__ = [
 ]
 
 
+class Encoded(Metadata):
+    """Binary data, in the Base64 of the wire until ``bytes`` is read."""
+
+    __slots__ = ()
+
+    type: ClassVar[str]
+    data: str
+    mime_type: str
+
+    @property
+    def bytes(self) -> bytes:
+        """The decoded data, at most three quarters of ``Limits.message_bytes``.
+
+        Raises ``ProtocolViolation`` where ``data`` is not strict Base64.
+        """
+        return decoded(self.data, f"{self.type}'s data", self.raw)
+
+    @property
+    def size(self) -> int:
+        """The number of bytes, which is known without decoding."""
+        return decoded_size(self.data)
+
+    def __str__(self) -> str:
+        return f"[{self.type}, {shown(self.mime_type)}, {self.size} bytes]"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({shown(self.mime_type)!r}, {self.size} bytes)"
+
+
+class Contents(Metadata):
+    """What a resource holds: ``text``, or ``blob`` in Base64; one of them is None."""
+
+    __slots__ = ()
+
+    uri: str
+    mime_type: str | None
+    text: str | None
+    blob: str | None
+
+    @property
+    def bytes(self) -> bytes:
+        """The blob, no larger than three quarters of ``Limits.message_bytes``; or the text, in
+        UTF-8. Raises ``ProtocolViolation`` where the blob is not strict Base64."""
+        if self.blob is None:
+            return (self.text or "").encode("utf-8", "surrogatepass")
+        return decoded(self.blob, "resource's blob", self.raw)
+
+    @property
+    def size(self) -> int:
+        """The number of bytes; a blob is not decoded for it."""
+        return len(self.bytes) if self.blob is None else decoded_size(self.blob)
+
+    def __str__(self) -> str:
+        media = "" if self.mime_type is None else f", {shown(self.mime_type)}"
+        if self.text is not None:
+            return f"[resource: {shown(self.uri)}{media}]\n{self.text}"
+        return f"[resource: {shown(self.uri)}{media}, {self.size} bytes]"
+
+    def __repr__(self) -> str:
+        held = brief_text(self.text) if self.text is not None else f"{self.size} bytes"
+        media = "" if self.mime_type is None else f"{shown(self.mime_type)!r}, "
+        return f"{type(self).__name__}({shown(self.uri)!r}, {media}{held})"
+
+
 @frozen_dataclass
 class TextContent(Metadata):
-    """Text of a tool result, a prompt or a message of sampling."""
+    """Text of a tool result, a prompt or a message of sampling; ``type`` is "text"."""
 
     text: str
+    """The text, as the server sent it."""
     raw: Mapping[str, Any] = field(repr=False, compare=False)
     """The block as it came; the same for every kind."""
 
@@ -48,68 +122,41 @@ class TextContent(Metadata):
 
 
 @frozen_dataclass
-class ImageContent(Metadata):
-    """An image, in the Base64 of the wire until ``bytes`` is read."""
+class ImageContent(Encoded):
+    """An image, in the Base64 of the wire until ``bytes`` is read; ``type`` is "image"."""
 
     data: str
     """Base64, as it came."""
     mime_type: str
+    """As the server says."""
     raw: Mapping[str, Any] = field(repr=False, compare=False)
+    """The block as it came."""
 
     type: ClassVar[Literal["image"]] = "image"
-
-    @property
-    def bytes(self) -> bytes:
-        """The decoded image, at most three quarters of ``Limits.message_bytes``.
-
-        Raises ``ProtocolViolation`` where ``data`` is not strict Base64.
-        """
-        return decoded(self.data, "image's data", self.raw)
-
-    @property
-    def size(self) -> int:
-        """The number of bytes, which is known without decoding."""
-        return decoded_size(self.data)
-
-    def __str__(self) -> str:
-        return f"[image, {shown(self.mime_type)}, {self.size} bytes]"
-
-    def __repr__(self) -> str:
-        return f"ImageContent({shown(self.mime_type)!r}, {self.size} bytes)"
+    __repr__ = Encoded.__repr__
 
 
 @frozen_dataclass
-class AudioContent(Metadata):
-    """A recording, in the Base64 of the wire until ``bytes`` is read."""
+class AudioContent(Encoded):
+    """A recording, in the Base64 of the wire until ``bytes`` is read; ``type`` is "audio"."""
 
     data: str
     """Base64, as it came."""
     mime_type: str
+    """As the server says."""
     raw: Mapping[str, Any] = field(repr=False, compare=False)
+    """The block as it came."""
 
     type: ClassVar[Literal["audio"]] = "audio"
-
-    @property
-    def bytes(self) -> bytes:
-        """The decoded audio: see ``ImageContent.bytes``."""
-        return decoded(self.data, "audio's data", self.raw)
-
-    @property
-    def size(self) -> int:
-        return decoded_size(self.data)
-
-    def __str__(self) -> str:
-        return f"[audio, {shown(self.mime_type)}, {self.size} bytes]"
-
-    def __repr__(self) -> str:
-        return f"AudioContent({shown(self.mime_type)!r}, {self.size} bytes)"
+    __repr__ = Encoded.__repr__
 
 
 @frozen_dataclass
 class ResourceLink(Metadata):
     """A link to a resource, which is not read before ``Session.follow`` is called.
 
-    It is read through the server whose result has the link.
+    It is read through the server whose result has the link. Its ``uri``, ``name``, ``title``,
+    ``description`` and ``mime_type`` are the server's claims; ``type`` is "resource_link".
     """
 
     uri: str
@@ -118,6 +165,7 @@ class ResourceLink(Metadata):
     description: str | None
     mime_type: str | None
     raw: Mapping[str, Any] = field(repr=False, compare=False)
+    """The block as it came."""
     server: str = ""
     """The name the host gave the server whose result has the link."""
     _origin: str = field(default="", repr=False, compare=False)
@@ -128,8 +176,7 @@ class ResourceLink(Metadata):
     @property
     def size(self) -> int | None:
         """The size of the resource in bytes, as the server says."""
-        size = self.raw.get("size")
-        return size if type(size) is int and size >= 0 else None
+        return size_or_none(self.raw)
 
     def __str__(self) -> str:
         parts = [f"resource link: {shown(self.name)}", shown(self.uri)]
@@ -145,36 +192,25 @@ class ResourceLink(Metadata):
 
 
 @frozen_dataclass
-class EmbeddedResource(Metadata):
-    """A resource's contents: ``text``, or ``blob`` in base64; one of them is None."""
+class EmbeddedResource(Contents):
+    """A resource's contents: ``text``, or ``blob`` in Base64; one of them is None. Its ``uri`` and
+    ``mime_type`` are as the server says; ``type`` is "resource"."""
 
     uri: str
     mime_type: str | None
     text: str | None
     blob: str | None
     raw: Mapping[str, Any] = field(repr=False, compare=False)
+    """The block as it came."""
 
     type: ClassVar[Literal["resource"]] = "resource"
-
-    @property
-    def bytes(self) -> bytes:
-        """The blob, or the text in UTF-8. Raises ``ProtocolViolation``: see ``ImageContent``."""
-        return _bytes(self.text, self.blob, self.raw)
-
-    @property
-    def size(self) -> int:
-        return len(_bytes(self.text, None, None)) if self.blob is None else decoded_size(self.blob)
-
-    def __str__(self) -> str:
-        return _contents(self.uri, self.mime_type, self.text, self.blob)
-
-    def __repr__(self) -> str:
-        return f"EmbeddedResource({_sizes(self.uri, self.mime_type, self.text, self.blob)})"
+    __repr__ = Contents.__repr__
 
 
 @frozen_dataclass
 class UnknownContent:
-    """A block of an unknown kind, or one that lacks what its kind requires."""
+    """A block of an unknown kind, or one that lacks what its kind requires; ``type`` is
+    "unknown"."""
 
     kind: str
     """The block's own ``type``; empty where that is missing or not a string."""
@@ -199,6 +235,7 @@ _text_content = maker_of(TextContent)
 
 
 def content_block(block: Any, server: str = "", origin: str = "") -> ContentBlock:
+    """A block as it came, as what it is. ``origin`` is the session's, for its links."""
     kind = block.get("type") if isinstance(block, dict) else None
     if kind == "text" and type(text := block.get("text")) is str:  # the most common kind first
         return _text_content(text, block)
@@ -208,31 +245,10 @@ def content_block(block: Any, server: str = "", origin: str = "") -> ContentBloc
         case {"type": "audio", "data": str(data), "mimeType": str(mime_type)}:
             return AudioContent(data, mime_type, block)
         case {"type": "resource_link", "uri": str(uri), "name": str(name)}:
-            title, about = text_or_none(block.get("title")), text_or_none(block.get("description"))
-            media = text_or_none(block.get("mimeType"))
+            title, about, media = texts_in(block, "title", "description", "mimeType")
             return ResourceLink(uri, name, title, about, media, block, server, origin)
         case {"type": "resource", "resource": {"uri": str(uri)} as resource}:
-            inline, blob = text_or_none(resource.get("text")), text_or_none(resource.get("blob"))
+            media, inline, blob = texts_in(resource, "mimeType", "text", "blob")
             if (inline is None) != (blob is None):
-                media = text_or_none(resource.get("mimeType"))
                 return EmbeddedResource(uri, media, inline, blob, block)
     return UnknownContent(kind if isinstance(kind, str) else "", block)
-
-
-def _bytes(text: str | None, blob: str | None, raw: Any) -> bytes:
-    if blob is None:
-        return (text or "").encode("utf-8", "surrogatepass")
-    return decoded(blob, "resource's blob", raw)
-
-
-def _contents(uri: str, mime_type: str | None, text: str | None, blob: str | None) -> str:
-    media = "" if mime_type is None else f", {shown(mime_type)}"
-    if text is not None:
-        return f"[resource: {shown(uri)}{media}]\n{text}"
-    return f"[resource: {shown(uri)}{media}, {decoded_size(blob or '')} bytes]"
-
-
-def _sizes(uri: str, mime_type: str | None, text: str | None, blob: str | None) -> str:
-    held = brief_text(text) if text is not None else f"{decoded_size(blob or '')} bytes"
-    media = "" if mime_type is None else f"{shown(mime_type)!r}, "
-    return f"{shown(uri)!r}, {media}{held}"

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from binascii import Error as BadBase64
 from binascii import a2b_base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import ConfigError, ProtocolViolation
@@ -35,7 +35,9 @@ __all__ = [
     "related_task",
     "safe_icons",
     "shown",
+    "size_or_none",
     "text_or_none",
+    "texts_in",
 ]
 
 RELATED_TASK = "io.modelcontextprotocol/related-task"
@@ -84,6 +86,7 @@ class Annotations:
 
     @classmethod
     def from_wire(cls, value: object) -> Annotations | None:
+        """None where ``value`` is not a JSON object."""
         if type(value) is not dict:
             return None
         audience = value.get("audience")
@@ -109,6 +112,7 @@ class Metadata:
 
     @property
     def annotations(self) -> Annotations | None:
+        """For whom it is meant and how important it is, as the server says."""
         return Annotations.from_wire(self.raw.get("annotations"))
 
     @property
@@ -120,7 +124,7 @@ class Metadata:
 
     @property
     def safe_icons(self) -> list[dict[str, Any]]:
-        """Those icons a host may show: ``https`` URLs of the server's own origin, and ``data:``
+        """The icons a host may show: ``https`` URLs of the server's own origin, and ``data:``
         URLs of PNG, JPEG or WebP images of at most 256 KiB. Never fetched."""
         return safe_icons(self.raw.get("icons"), getattr(self, "_origin", None))
 
@@ -224,6 +228,17 @@ def brief(values: Sequence[object]) -> str:
 
 def text_or_none(value: Any) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def size_or_none(entry: Mapping[str, Any]) -> int | None:
+    """The size in bytes that a server says."""
+    size = entry.get("size")
+    return size if type(size) is int and size >= 0 else None
+
+
+def texts_in(entry: Mapping[str, Any], *names: str) -> Iterator[str | None]:
+    """The members of these names that are texts; None for each that is not."""
+    return (text_or_none(entry.get(name)) for name in names)
 
 
 def _share(value: object) -> float | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .content import ContentBlock, content_block
-from .metadata import Metadata, text_or_none
+from .metadata import Metadata, texts_in
 
 if TYPE_CHECKING:
     from .metadata import Origin
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["Completion", "Prompt", "PromptArgument", "PromptMessage"]
 
 _ROLES = ("user", "assistant")
+_MAX_VALUES = 100
 
 
 @dataclass(frozen=True, slots=True)
 class PromptArgument(Metadata):
+    """What a prompt asks for: ``name``, ``title`` and ``description`` are as the server says.
+    ``required`` is whether ``get_prompt`` has to be given it; ``raw`` is the entry as it came."""
+
     name: str
     title: str | None
     description: str | None
@@ -32,7 +36,9 @@ class PromptArgument(Metadata):
 
 @dataclass(frozen=True, slots=True)
 class Prompt(Metadata):
-    """A prompt that a person may choose: ``get_prompt(prompt.name, arguments)`` gets it."""
+    """A prompt that a person may choose: ``get_prompt(prompt.name, arguments)`` gets it, with a
+    value for each of its ``arguments`` that is required. ``name`` and ``title`` are as the server
+    says."""
 
     name: str
     title: str | None
@@ -55,7 +61,7 @@ class Prompt(Metadata):
             raise ValueError("its name is missing, empty or not a string")
         if arguments is not None and type(arguments) is not list:
             raise ValueError("its arguments are not an array")
-        title, about = text_or_none(entry.get("title")), text_or_none(entry.get("description"))
+        title, about = texts_in(entry, "title", "description")
         asked = tuple(map(_argument, arguments or ()))
         return cls(name, title, about, asked, server, entry, origin)
 
@@ -103,23 +109,17 @@ class Completion:
         total = found.get("total")
         texts = [value for value in values if type(value) is str]
         return cls(
-            tuple(texts[:_MOST]),
+            tuple(texts[:_MAX_VALUES]),
             total if type(total) is int and total >= 0 else None,
-            found.get("hasMore") is True or len(texts) > _MOST,
+            found.get("hasMore") is True or len(texts) > _MAX_VALUES,
             result,
         )
-
-
-_MOST = 100
 
 
 def _argument(argument: Any) -> PromptArgument:
     if type(argument) is not dict or type(argument.get("name")) is not str:
         raise ValueError("one of its arguments is not a JSON object with a name")
+    title, about = texts_in(argument, "title", "description")
     return PromptArgument(
-        argument["name"],
-        text_or_none(argument.get("title")),
-        text_or_none(argument.get("description")),
-        argument.get("required") is True,
-        argument,
+        argument["name"], title, about, argument.get("required") is True, argument
     )

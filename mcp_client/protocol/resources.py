@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidArguments
 from ..runtime.safe_text import invisible
-from .content import _bytes, _contents, _sizes
-from .metadata import Metadata, text_or_none
+from .content import Contents
+from .metadata import Metadata, size_or_none, texts_in
 from .uri_template import BadTemplate, expand, variables
 
 if TYPE_CHECKING:
@@ -29,12 +29,13 @@ __all__ = [
     "usable_uri",
 ]
 
-_LONGEST_URI = 65_536
+_MAX_URI_CHARS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class Resource(Metadata):
-    """A resource of a server. ``read_resource(resource.uri)`` reads it."""
+    """A resource of a server: its ``uri``, ``name``, ``title`` and ``mime_type``, as the server
+    says. ``read_resource(resource.uri)`` reads it."""
 
     uri: str
     name: str
@@ -52,25 +53,19 @@ class Resource(Metadata):
 
     @classmethod
     def from_wire(cls, entry: Any, server: str, origin: Origin | None = None) -> Resource:
+        """Raises ``ValueError`` with the reason why the entry is rejected."""
         uri, name = _identity(entry, "uri")
         reason = usable_uri(uri)
         if reason is not None:
             raise ValueError(f"its uri {reason}")
-        size = entry.get("size")
-        return cls(
-            uri,
-            name,
-            *_described(entry),
-            size if type(size) is int and size >= 0 else None,
-            server,
-            entry,
-            origin,
-        )
+        title, about, media = texts_in(entry, "title", "description", "mimeType")
+        return cls(uri, name, title, about, media, size_or_none(entry), server, entry, origin)
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceTemplate(Metadata):
-    """A family of resources: a URI template (RFC 6570) whose variables the host fills in."""
+    """A family of resources: ``uri_template`` (RFC 6570), whose variables the host fills in. Its
+    ``name``, ``title``, ``description`` and ``mime_type`` are as the server says."""
 
     uri_template: str
     name: str
@@ -78,17 +73,21 @@ class ResourceTemplate(Metadata):
     description: str | None
     mime_type: str | None
     server: str
+    """The name the host gave the server."""
     raw: Mapping[str, Any] = field(repr=False, compare=False)
+    """The entry as it came."""
     _origin: Origin | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def from_wire(cls, entry: Any, server: str, origin: Origin | None = None) -> ResourceTemplate:
+        """Raises ``ValueError`` with the reason why the entry is rejected."""
         template, name = _identity(entry, "uriTemplate")
         try:
             variables(template)
         except BadTemplate as error:
             raise ValueError(f"its uriTemplate is invalid: {error}") from None
-        return cls(template, name, *_described(entry), server, entry, origin)
+        title, about, media = texts_in(entry, "title", "description", "mimeType")
+        return cls(template, name, title, about, media, server, entry, origin)
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -116,14 +115,15 @@ class ResourceTemplate(Metadata):
                 server=self.server,
             )
         try:
-            return expand(self.uri_template, given, longest=_LONGEST_URI)
+            return expand(self.uri_template, given, longest=_MAX_URI_CHARS)
         except ValueError as error:
             raise InvalidArguments(str(error), server=self.server) from None
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceContents(Metadata):
-    """What a resource holds: ``text``, or ``blob`` in Base64; one of them is None."""
+@dataclass(frozen=True, slots=True, repr=False)
+class ResourceContents(Contents):
+    """What a resource holds: ``text``, or ``blob`` in Base64; one of them is None. ``mime_type`` is
+    as the server says."""
 
     uri: str
     """Its own URI: reading a folder may return the contents of the files in it."""
@@ -131,27 +131,17 @@ class ResourceContents(Metadata):
     text: str | None
     blob: str | None
     raw: Mapping[str, Any] = field(repr=False, compare=False)
+    """As it came."""
 
     @classmethod
     def from_wire(cls, entry: Any) -> ResourceContents:
+        """Raises ``ValueError`` where ``entry`` is invalid."""
         if type(entry) is not dict or type(entry.get("uri")) is not str:
             raise ValueError("it is not a JSON object with a uri")
-        text, blob = text_or_none(entry.get("text")), text_or_none(entry.get("blob"))
+        media, text, blob = texts_in(entry, "mimeType", "text", "blob")
         if (text is None) == (blob is None):
             raise ValueError("it has neither text nor blob, or both")
-        return cls(entry["uri"], text_or_none(entry.get("mimeType")), text, blob, entry)
-
-    @property
-    def bytes(self) -> bytes:
-        """The blob, no larger than three quarters of ``Limits.message_bytes``; or the text, in
-        UTF-8. Raises ``ProtocolViolation`` where the blob is not strict Base64."""
-        return _bytes(self.text, self.blob, self.raw)
-
-    def __str__(self) -> str:
-        return _contents(self.uri, self.mime_type, self.text, self.blob)
-
-    def __repr__(self) -> str:
-        return f"ResourceContents({_sizes(self.uri, self.mime_type, self.text, self.blob)})"
+        return cls(entry["uri"], media, text, blob, entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +158,8 @@ def usable_uri(uri: str) -> str | None:
     """Why a URI cannot be used, or None. Whether the resource exists, only the server knows."""
     if not uri or uri.isspace():
         return "is empty"
-    if len(uri) > _LONGEST_URI:
-        return f"has more than {_LONGEST_URI} characters"
+    if len(uri) > _MAX_URI_CHARS:
+        return f"has more than {_MAX_URI_CHARS} characters"
     return None if is_visible(uri) else "has invisible characters"
 
 
@@ -187,8 +177,3 @@ def _identity(entry: Any, member: str) -> tuple[str, str]:
     if type(name) is not str:
         raise ValueError("its name is missing or not a string")
     return key, name
-
-
-def _described(entry: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
-    title, description, media = (entry.get(key) for key in ("title", "description", "mimeType"))
-    return text_or_none(title), text_or_none(description), text_or_none(media)
