@@ -18,16 +18,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import secrets
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ..errors import ConfigError, McpError
-from ..runtime.atomic_file import OwnFile
 from ..runtime.keyed_digest import digest_with
 from ..runtime.safe_text import is_invisible
 from ..runtime.strict_json import read_json_object
@@ -87,13 +84,12 @@ _MAX_VALUES = 50
 _MAX_NAME_CHARS = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """The names of a server's tools, prompts and resources."""
 
-    tools: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    tools: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType({})
     """Each tool's arguments, each with the values that its schema names."""
-    prompts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    prompts: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """Each prompt's arguments."""
     resources: tuple[str, ...] = ()
     """URIs, and templates of them."""
@@ -316,11 +312,11 @@ def keep_names(options: argparse.Namespace, known: Known, *lists: str) -> None:
     """
     if options.terminal:
         target = _seen_target(options.target, options.config)
-        SeenNames(cache_file()).keep(target, {name: getattr(known, name) for name in lists})
+        SeenNames(_cache_file()).keep(target, {name: getattr(known, name) for name in lists})
 
 
 def _seen(target: str, config: str | None) -> Known:
-    return SeenNames(cache_file()).known(_seen_target(target, config))
+    return SeenNames(_cache_file()).known(_seen_target(target, config))
 
 
 def _seen_target(target: str, config: str | None) -> str:
@@ -344,17 +340,18 @@ def is_plain(word: str) -> bool:
     )
 
 
-def cache_file() -> Path:
-    """``completion.json`` in ``$XDG_CACHE_HOME/mcp-client``."""
+def _cache_file() -> str:
     base = os.environ.get("XDG_CACHE_HOME") or ""
-    folder = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
-    return folder / "mcp-client" / "completion.json"
+    folder = base if os.path.isabs(base) else os.path.expanduser("~/.cache")
+    return os.path.join(folder, "mcp-client", "completion.json")
 
 
 class SeenNames:
     """What was seen, by TARGET. No method raises: without the file nothing is completed."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        from ..runtime.atomic_file import OwnFile  # not at a Tab that completes an option
+
         self._file = OwnFile(path, "names for completion", "delete it", private=True)
 
     def known(self, target: str) -> Known:
@@ -396,14 +393,14 @@ class SeenNames:
     def _read(self) -> tuple[bytes, dict[str, Any]]:
         found = self._file.read()
         if found is None:
-            return secrets.token_bytes(32), {}
+            return os.urandom(32), {}
         try:
             whole = read_json_object(found[1])
             if whole.get("version") == _VERSION:
                 return bytes.fromhex(str(whole.get("key"))), _members(whole.get("targets"))
         except ValueError:
             pass
-        return secrets.token_bytes(32), {}
+        return os.urandom(32), {}
 
 
 def _bounded(names: Mapping[str, Any]) -> dict[str, Any]:
