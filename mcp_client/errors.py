@@ -8,13 +8,14 @@ McpError                     .message .server .tool .retryable .attempts
 │   ├── ToolChanged          .expected .found: not the tool a typed stub was generated from
 │   ├── InvalidArguments     .path: they are not a JSON object, or break the tool's schema
 │   ├── InvalidSchema        the tool's own schema cannot be used
-│   ├── CallDenied           .reason .source .by .rule: the approval hook did not say yes
+│   ├── CallDenied           .reason .source .told .by .rule: the approval hook did not say yes
 │   ├── CallPending          .ticket: it waits for approval; make the same call again later
 │   ├── CallWithdrawn        .reason: its caller cancelled it before it was sent
 │   └── ConnectError         .exit_code .stderr_tail .http_status .body_excerpt .retry_after
 │       │                    .no_such_command
 │       ├── NegotiationError no revision in common
-│       ├── StartDenied      .reason .source: not confirmed: the config file's server to start
+│       ├── StartDenied      .reason .source .told .by .rule: a config file's server was not
+│       │                    confirmed
 │       └── AuthError        .challenge .oauth_error: the server requires a login
 ├── OutcomeUnknown           the request left, the answer did not come: it may have run
 │   ├── CallTimeout          .clock ("connect", "idle" or "total")
@@ -208,6 +209,7 @@ class StartDenied(ConnectError):
     """What decided: "hook" where ``confirm`` said no, "person" or "rule"; "gate" where there was no
     answer."""
     told: str = ""
+    """Why there was no answer, as far as it concerns a model."""
     by: str | None = None
     """The name of the person who said so, where the hook gave one."""
     rule: str = ""

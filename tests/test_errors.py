@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import pickle
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,23 +41,83 @@ def made(cls: type[McpError], message: str = "what happened", **rest: Any) -> Mc
     return cls(message, **NEEDS.get(cls.__name__, {}), **rest)
 
 
+def drawn() -> dict[str, tuple[str | None, set[str]]]:
+    """Each error of the tree at the head of the module, with the one above it and its fields."""
+    found: dict[str, tuple[str | None, set[str]]] = {}
+    above: list[str] = []
+    for line in (errors.__doc__ or "").splitlines():
+        branch = re.match(r"([│├└─ ]*)([A-Z]\w+)", line)
+        if branch and (branch[1] or branch[2] == "McpError"):
+            depth = len(branch[1]) // 4
+            above[depth:] = [branch[2]]
+            found[branch[2]] = (above[depth - 1] if depth else None, set())
+        if above:
+            found[above[-1]][1].update(re.findall(r"(?<!\w)\.(\w+)", line))
+    return found
+
+
 @EACH
 def test_an_error_stands_in_the_tree_where_the_head_of_the_module_draws_it(
     cls: type[McpError],
 ) -> None:
-    drawn: dict[str, str | None] = {}
-    above: list[str] = []
-    for line in (errors.__doc__ or "").splitlines():
-        found = re.match(r"([│├└─ ]*)([A-Z]\w+)", line)
-        if not found or ("McpError" not in line and not found[1]):
-            continue
-        depth = len(found[1]) // 4
-        names = line[len(found[1]) :].split("  ")[0].split()[:1]
-        above[depth:] = names
-        drawn[names[0]] = above[depth - 1] if depth else None
-    base = cls.__bases__[0].__name__
-    assert drawn[cls.__name__] == (None if cls is McpError else base)
-    assert set(drawn) == {each.__name__ for each in CLASSES}
+    base, fields = drawn()[cls.__name__]
+    assert base == (None if cls is McpError else cls.__bases__[0].__name__)
+    own = set(vars(cls).get("__annotations__", ()))
+    assert fields == (own | {"message"} if cls is McpError else own)
+
+
+def test_the_tree_draws_every_error_and_no_other() -> None:
+    assert set(drawn()) == {each.__name__ for each in CLASSES}
+
+
+ALWAYS_SAID: dict[str, set[str]] = {
+    "AuditError": {"path"},
+    "CallCancelled": {"reason", "server"},
+    "CallDenied": {"reason"},
+    "CallPending": {"ticket", "retryable"},
+    "CallTimeout": {"clock"},
+    "ConnectionLost": {"why", "server"},
+    "InvalidResult": {"result"},
+    "NotPending": {"ids"},
+    "OutcomeUnknown": {"server"},
+    "ProtocolViolation": {"result"},
+    "ServerError": {"server"},
+    "SkillError": {"uri", "reason", "server"},
+    "StartDenied": {"reason", "source", "server"},
+    "ToolChanged": {"expected", "found", "server", "tool"},
+    "ToolFailed": {"result", "server", "tool"},
+    "Unanswered": {"result", "server"},
+    "UrlElicitationRequired": {"elicitations", "code", "data", "server_message", "server"},
+}
+"""The fields that each place that makes such an error gives it."""
+PACKAGE = [ast.parse(path.read_text()) for path in Path(errors.__file__).parent.rglob("*.py")]
+
+
+def made_in_the_package() -> Iterator[tuple[str, set[str | None]]]:
+    """Each call of an error's class by its name, and the fields given; None for ``**fields``."""
+    for node in (node for tree in PACKAGE for node in ast.walk(tree)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield node.func.id, {keyword.arg for keyword in node.keywords}
+
+
+def test_every_place_that_makes_an_error_says_what_was_promised_of_it() -> None:
+    silent = [
+        (name, fields)
+        for name, given in made_in_the_package()
+        if None not in given and (fields := ALWAYS_SAID.get(name, set()) - given)
+    ]
+    assert silent == []
+
+
+def test_every_field_of_an_error_is_set_somewhere() -> None:
+    given: set[object] = set()
+    for node in (node for tree in PACKAGE for node in ast.walk(tree)):
+        match node:
+            case ast.keyword(arg=name) | ast.Attribute(attr=name, ctx=ast.Store()):
+                given.add(name)
+            case ast.Dict(keys=keys):
+                given |= {key.value for key in keys if isinstance(key, ast.Constant)}
+    assert {name for cls in CLASSES for name in vars(cls).get("__annotations__", ())} <= given
 
 
 @EACH
