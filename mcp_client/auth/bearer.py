@@ -11,7 +11,6 @@ from typing import TypeAlias
 import httpx
 
 from ..errors import ConfigError
-from ..transports.http_server import taking_any_request
 from .steps import AskHost
 from .tokens import SENDABLE
 
@@ -46,7 +45,6 @@ class BearerToken(httpx.Auth):
         """Equal while the same token is sent; None where only a request tells which that is."""
         return None if callable(self._token) else 0
 
-    @taking_any_request
     async def async_auth_flow(
         self, request: httpx.Request
     ) -> AsyncGenerator[httpx.Request, httpx.Response]:

@@ -27,7 +27,7 @@ from ..runtime.masking import mask, secrets_sent
 from ..runtime.pausable_clock import PausableClock
 from ..runtime.storage import Storage
 from ..transports.http_client import HttpClient
-from ..transports.http_server import origin_of, shown, taking_any_request
+from ..transports.http_server import origin_of, shown
 from .store import MemoryTokens, TokenStore
 from .token_manager import Grant, RequestContext, TokenManager
 from .tokens import Token
@@ -124,7 +124,6 @@ class Authorization(httpx.Auth):
     ) -> Generator[httpx.Request, httpx.Response, None]:
         raise ConfigError(f"{type(self).__name__} works with httpx.AsyncClient")
 
-    @taking_any_request
     async def async_auth_flow(
         self, request: httpx.Request
     ) -> AsyncGenerator[httpx.Request, httpx.Response]:
@@ -151,8 +150,7 @@ class Authorization(httpx.Auth):
                 manager.fetcher.server_answered(response)
                 refresh = response.status_code == 401 and manager.refreshes == tries.refreshes
                 token = await manager.replace(context, token, challenge, refresh=refresh)
-            if isinstance(response, httpx.Response):
-                response.stream = _Beginning(response.stream)
+            response.stream = _Beginning(response.stream)
 
     def _manager(self, url: str) -> TokenManager:
         manager = self._managers.get(url)

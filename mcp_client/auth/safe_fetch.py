@@ -34,10 +34,15 @@ from ..runtime.limits import Limits
 from ..runtime.loopback import is_loopback
 from ..runtime.masking import mask, secrets_sent
 from ..runtime.safe_text import safe_text
-from ..transports.http_proxies import proxy_for
 from ..transports.http_response import HttpResponse
 from ..transports.http_server import origin_of, shown
-from ..transports.http_stock import RequestBody, send_logged_safely, tls_context
+from ..transports.http_stock import (
+    USER_AGENT,
+    RequestBody,
+    proxy_for,
+    send_logged_safely,
+    tls_context,
+)
 from .steps import Fetch, Fetched, Unreachable
 from .url_policy import NEVER, PUBLIC, UNREADABLE, kind_of, refused_url
 
@@ -195,7 +200,7 @@ class SafeFetcher:
         self, client: httpx.AsyncClient, step: Fetch, url: httpx.URL, address: str | None = None
     ) -> HttpResponse:
         # Not client.build_request: a client of the host may add headers for the MCP server.
-        headers = {"User-Agent": "mcp-client", "Accept": "application/json", **step.headers}
+        headers = {**USER_AGENT, "Accept": "application/json", **step.headers}
         timeout = httpx.Timeout(self._seconds, connect=min(_CONNECT, self._seconds))
         request = httpx.Request(
             step.method,
@@ -208,7 +213,7 @@ class SafeFetcher:
         if address is not None:
             request.extensions["sni_hostname"] = url.raw_host.decode("ascii")
             request.url = url.copy_with(host=address)
-        response = await send_logged_safely(client, request, None)
+        response = await send_logged_safely(client, request)
         return HttpResponse(response, Limits(message_bytes=_BYTES), ConnectionLost)
 
     # ------------------------------------------------------------- address checks

@@ -1,8 +1,8 @@
 """The HTTP under the HTTP transports: one server's address, its client, and what can go wrong.
 
 ``HttpClient.open`` sends one request and returns an ``HttpResponse`` as soon as its headers are
-there. It goes through our own pool of connections (``http_pool``) or, where more is asked than that
-can do, through stock httpx (``http_stock``): see ``_needs_httpx``. Foreign exceptions are
+there. It goes through our own pool of connections (``http_pool``) or, where a proxy or a client of
+the host's own is in the way, through stock httpx (``http_stock``). Foreign exceptions are
 translated at this border, by one question: can the server have taken the request up? It cannot
 unless the request has begun to leave, and ``RequestBody`` knows that.
 
@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import AsyncGenerator, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -32,21 +32,20 @@ from ..runtime.safe_text import safe_text
 from .base import TransportContext
 from .http_connect_errors import connect_failure, is_foreign
 from .http_credentials import HttpCredentials
-from .http_proxies import proxy_for
 from .http_response import HttpResponse, InvalidHttp
-from .http_server import (
-    Headers,
-    HttpServer,
-    header_fault,
-    origin_of,
-    shown,
-    takes_any_request,
+from .http_server import Headers, HttpServer, header_fault, origin_of, shown
+from .http_stock import (
+    USER_AGENT,
+    RequestBody,
+    logged_safely,
+    new_client,
+    proxy_for,
+    send_logged_safely,
+    tls_context,
 )
-from .http_stock import RequestBody, new_client, send_logged_safely, tls_context
 
 if TYPE_CHECKING:
-    from .http_message import PooledResponse
-    from .http_pool import HttpPool, PooledRequest
+    from .http_pool import HttpPool
 
 __all__ = ["KEPT_ALIVE", "HttpClient", "RequestBody", "origin_of", "shown"]
 
@@ -55,37 +54,16 @@ _HOPS = 5
 _HELD_OPEN = 3
 """So many streams in a row left open after their answer: then their ends are not waited for."""
 _ENCODING = {"Accept-Encoding": "gzip, deflate"}
-_DEFAULTS = {"Accept": "*/*", "User-Agent": "mcp-client"}
+_DEFAULTS = {"Accept": "*/*", **USER_AGENT}
 _FRAMING = frozenset({"content-length", "transfer-encoding"})
-_MOST_TARGETS = 16
+_MAX_MADE = 16
 KEPT_ALIVE = 4.0
 """Seconds an idle connection is kept: many servers close theirs after five."""
-
-AnyResponse: TypeAlias = "httpx.Response | PooledResponse"
-
-
-class _Target(NamedTuple):
-    """A URL of the server, as its parts travel."""
-
-    url: str
-    host: str
-    """The ``Host`` header."""
-    path: str
-    """With the query."""
-    has_user: bool
-
-
-def _target(url: str) -> _Target:
-    parsed = httpx.URL(url)
-    host = parsed.netloc.decode("ascii")
-    return _Target(str(parsed), host, parsed.raw_path.decode("ascii"), bool(parsed.userinfo))
 
 
 def _needs_httpx(server: HttpServer) -> bool:
     """Whether this server is reached through stock httpx, because our pool cannot do all of it."""
-    if server.via_httpx or server.client is not None or "@" in urlsplit(server.url).netloc:
-        return True
-    if isinstance(server.auth, httpx.Auth) and not takes_any_request(server.auth):
+    if server.via_httpx or server.client is not None:
         return True
     try:
         import h11  # noqa: F401 - it comes with httpx's own httpcore, and may not for ever
@@ -110,13 +88,15 @@ class HttpClient:
         """Whether the last request was answered with something that is not HTTP, or not at all."""
         self._origin = origin_of(server.url)
         self._server = server
-        self._targets: dict[str, _Target] = {}
-        self._retired: HttpPool | None = None
-        """The pool that was in use until the server set a cookie."""
+        self._made: dict[tuple[Any, ...], tuple[httpx.URL, httpx.Headers]] = {}
+        """By URL and headers of ours, what httpx makes of them, which takes it as long as sending
+        the request: row "echo after echo, HTTP JSON"."""
+        self._cookies = httpx.Cookies()
+        """Those that the server has set, where our pool sends the requests."""
         self._client = server.client
-        self._last_request: Any = None
+        self._last_request: httpx.Request | None = None
         self._pool = None if _needs_httpx(server) else self._new_pool()
-        self._auth: Any = server.auth if isinstance(server.auth, httpx.Auth) else None
+        self._auth: httpx.Auth | None = server.auth if isinstance(server.auth, httpx.Auth) else None
         self._credentials = HttpCredentials(
             self._stock_client,
             self._auth,
@@ -180,13 +160,9 @@ class HttpClient:
         body = body or RequestBody(b"")
         has_default_url = url is None
         target = url or self.url
-        own = {**_ENCODING, **headers}
         given = await self.given_headers() if given is None else given
-        if given:
-            names = {name.lower() for name in own}
-            own.update((name, given[name]) for name in given if name.lower() not in names)
         for _ in range(_HOPS):
-            response = await self._send(method, target, own, body)
+            response = await self._send(method, target, (headers, given), body)
             if response.status not in (301, 302, 307, 308):
                 return response
             location = response.headers.get("location")
@@ -204,20 +180,17 @@ class HttpClient:
             self._held_open = 0 if await response.finish() else self._held_open + 1
 
     async def _send(
-        self, method: str, url: str, headers: Headers, body: RequestBody
+        self, method: str, url: str, headers: tuple[Headers, Headers], body: RequestBody
     ) -> HttpResponse:
+        """``headers``: ours, and those that the host gave."""
         try:
-            target = self._targets.get(url) or self._new_target(url)
-            if self._pool is None or target.has_user:
-                response: AnyResponse = await self._send_via_httpx(method, url, headers, body)
+            request = self._request(method, url, headers, body)
+            auth = self._auth_of(request)
+            if auth is None:
+                response = await self._deliver(request)
             else:
-                request = self._pooled_request(method, target, headers, body)
-                if self._auth is None:
-                    response = await self._pool.send(request, body)
-                else:
-                    response = await self._send_authorized(self._pool, request, body)
-                if "set-cookie" in response.headers:
-                    self._keep_cookies(response)
+                with logged_safely():  # whatever its flow sends, too
+                    response = await self._send_authorized(request, auth, body)
         except McpError:
             raise
         except Exception as error:  # noqa: BLE001 - httpx, a closed connection, a host's auth
@@ -229,57 +202,79 @@ class HttpClient:
             ) from (error if is_foreign(error) else None)
         self._last_request = response.request
         self._credentials.note(response)
+        return self._wrapped(response)
+
+    def _wrapped(self, response: httpx.Response) -> HttpResponse:
         return HttpResponse(response, self.context.limits, self.lost, self.secrets)
 
-    def _new_target(self, url: str) -> _Target:
-        if len(self._targets) >= _MOST_TARGETS:
-            self._targets.clear()
-        target = self._targets[url] = _target(url)
-        return target
+    def _request(
+        self, method: str, url: str, headers: tuple[Headers, Headers], body: RequestBody
+    ) -> httpx.Request:
+        ours, given = headers
+        key = (url, *ours.items())
+        made = self._made.get(key)
+        if made is None:
+            made = self._make(key, url, ours)
+        target, fields = made
+        if self._pool is None:
+            timeout = httpx.Timeout(None, connect=self.context.timeouts.connect)
+            request = self._stock_client().build_request(
+                method, target, headers=fields, content=body.data, timeout=timeout
+            )
+            request.extensions["mcp_client"] = self
+            request.stream = body
+        else:
+            request = httpx.Request(
+                method, target, headers=fields, stream=body, extensions={"mcp_client": self}
+            )
+        if given:
+            names = {*_FRAMING, *(name.lower() for name in (*_ENCODING, *ours))}
+            request.headers.update({n: given[n] for n in given if n.lower() not in names})
+        return request
 
-    async def _send_via_httpx(
-        self, method: str, url: str, headers: Headers, body: RequestBody
-    ) -> httpx.Response:
-        client = self._stock_client()
-        request = client.build_request(
-            method,
-            url,
-            headers=dict(headers),
-            content=body.data,
-            timeout=httpx.Timeout(None, connect=self.context.timeouts.connect),
-            extensions={"mcp_client": self},
-        )
-        request.stream = body
-        return await send_logged_safely(client, request, self._auth or httpx.USE_CLIENT_DEFAULT)
+    def _make(
+        self, key: tuple[Any, ...], url: str, ours: Headers
+    ) -> tuple[httpx.URL, httpx.Headers]:
+        target = httpx.URL(url)
+        fields = {**_ENCODING, **ours}
+        if self._pool is not None:
+            fields = {"Host": target.netloc.decode("ascii"), **_DEFAULTS, **fields}
+        if len(self._made) >= _MAX_MADE:
+            self._made.clear()
+        made = self._made[key] = target, httpx.Headers(fields)
+        return made
 
-    # ----------------------------------------------------------- our own pool
+    async def _deliver(self, request: httpx.Request) -> httpx.Response:
+        """Send a request, of which nothing but cookies is changed."""
+        if self._pool is None:
+            return await send_logged_safely(self._stock_client(), request)
+        if self._cookies:
+            self._cookies.set_cookie_header(request)
+        response = await self._pool.handle_async_request(request)
+        if "set-cookie" in response.headers:
+            self._cookies.extract_cookies(response)
+        return response
 
-    def _pooled_request(
-        self, method: str, target: _Target, headers: Headers, body: RequestBody
-    ) -> PooledRequest:
-        from .http_pool import PooledRequest
-
-        own = {"Host": target.host, **_DEFAULTS, **headers}
-        names = [name.lower() for name in own]
-        if len(set(names)) < len(names) or not _FRAMING.isdisjoint(names):
-            own = {name: own[name] for name in own if name.lower() not in _FRAMING}
-            last = {name.lower(): name for name in own}
-            own = {name: own[name] for name in last.values()}
-        if body.data or method == "POST":
-            own["Content-Length"] = str(len(body.data))
-        return PooledRequest(method, (target.url, target.path), own, owner=self)
+    def _auth_of(self, request: httpx.Request) -> httpx.Auth | None:
+        client, url = self._server.client, request.url
+        auth = self._auth or (None if client is None else client.auth)
+        if auth is None and url.userinfo:
+            return httpx.BasicAuth(url.username, url.password)
+        return auth
 
     async def _send_authorized(
-        self, pool: HttpPool, request: PooledRequest, body: RequestBody
-    ) -> PooledResponse:
+        self, request: httpx.Request, auth: httpx.Auth, body: RequestBody
+    ) -> httpx.Response:
         """Send as ``httpx.AsyncClient`` does with an ``httpx.Auth``, a flow that is sent each
-        response and yields the next request."""
-        flow: AsyncGenerator[Any, Any] = self._auth.async_auth_flow(request)
+        response and yields the next request, which may be to an authorization server."""
+        flow = auth.async_auth_flow(request)
         try:
             request = await anext(flow)
             while True:
-                body.check()
-                response = await pool.send(request, body)
+                if origin_of(str(request.url)) == self._origin:
+                    response = await self._deliver(request)
+                else:
+                    response = await send_logged_safely(self._stock_client(), request)
                 try:
                     request = await flow.asend(response)
                 except StopAsyncIteration:
@@ -287,20 +282,12 @@ class HttpClient:
                 except BaseException:
                     await response.aclose()
                     raise
-                await response.drain()
+                refused = self._wrapped(response)
+                await refused.excerpt()  # to its end, or the connection cannot be used again
+                await refused.aclose()
                 body.rewind()
         finally:
             await flow.aclose()
-
-    def _keep_cookies(self, response: PooledResponse) -> None:
-        """From now on stock httpx sends the requests, and the server's cookies with them."""
-        request = httpx.Request(response.request.method, response.request.url)
-        said = httpx.Response(response.status_code, headers=response.headers.raw, request=request)
-        cookies = said.cookies
-        if cookies:
-            self._credentials.note_cookies(cookies)
-            self._stock_client().cookies.update(cookies)
-            self._retired, self._pool = self._pool, None
 
     def lost(self, why: str, status: int | None = None) -> ConnectionLost:
         return ConnectionLost(
@@ -375,7 +362,7 @@ class HttpClient:
         """See ``Transport.lasting_authorization``."""
         return await self._credentials.lasting(key)
 
-    def secrets(self, response: AnyResponse) -> set[str]:
+    def secrets(self, response: httpx.Response) -> set[str]:
         """What must not be shown of the text of ``response``, should the server repeat it.
 
         Everything secret in the request as it was sent, in the host's own headers and URL, and
@@ -387,7 +374,7 @@ class HttpClient:
         """The same of the last request that was answered."""
         return self._secrets_of(self._last_request)
 
-    def _secrets_of(self, request: Any) -> set[str]:
+    def _secrets_of(self, request: httpx.Request | None) -> set[str]:
         server, found = self._server, set[str]()
         if request is not None:
             found |= secrets_sent(str(request.url), request.headers.multi_items())
@@ -425,7 +412,7 @@ class HttpClient:
     async def aclose(self) -> None:
         """Close every connection, except those of a client of the host's own."""
         own = self._client if self._server.client is None else None
-        for each in (self._pool, self._retired, own):
+        for each in (self._pool, own):
             try:
                 if each is not None:
                     await each.aclose()

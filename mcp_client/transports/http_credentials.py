@@ -16,16 +16,13 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import httpx
 
 from ..errors import AuthError, McpError
 from .http_server import Headers
-
-if TYPE_CHECKING:
-    from .http_message import PooledResponse
 
 __all__ = ["HttpCredentials"]
 
@@ -121,17 +118,13 @@ class HttpCredentials:
             recorder.over = True
             _recorder.reset(token)
 
-    def note(self, response: httpx.Response | PooledResponse) -> None:
+    def note(self, response: httpx.Response) -> None:
         """A request was sent, and this is the response."""
-        if isinstance(response, httpx.Response) and "set-cookie" in response.headers:
-            self.note_cookies(response.cookies)
+        if not self._is_own_client and "set-cookie" in response.headers:
+            self._server_cookies.update(response.cookies.items())
         recorder = _recorder.get()
         if recorder is not None and not recorder.over:
             recorder.digests.add(self._digest(response.request.headers.raw, self._login(), _KEY))
-
-    def note_cookies(self, cookies: httpx.Cookies) -> None:
-        """The server has set these."""
-        self._server_cookies.update(cookies.items())
 
     def _auth_in_force(self) -> Any:
         return self._auth or (None if self._is_own_client else self._client().auth)

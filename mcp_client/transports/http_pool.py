@@ -31,25 +31,24 @@ import select
 import socket
 import sys
 from collections import deque
-from collections.abc import Mapping
 from functools import lru_cache
 from ssl import SSLContext
-from typing import Any, Protocol
+from typing import Any, Self
 
 import anyio
 import h11
+import httpx
 from anyio.abc import ByteStream, SocketAttribute
 from anyio.streams.tls import TLSAttribute, TLSStream
 
 from ..runtime.event_loop import Backend, Handle, current
-from .http_message import Fields, PooledResponse
 from .http_response import InvalidHttp
-from .http_stock import SIGNS_OF_LIFE
+from .http_stock import SIGNS_OF_LIFE, RequestBody
 
-__all__ = ["Body", "HttpPool", "PooledRequest"]
+__all__ = ["HttpPool", "PooledStream", "request_head"]
 
 _log = logging.getLogger("mcp_client")
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MOST_KEPT = 1024
 _AT_ONCE = 64 * 1024
 """Bytes of a body that are sent together with the headers."""
@@ -70,71 +69,56 @@ _LAST = h11.Request(
 )
 """What h11 is told of a request, because it needs its kind to read the response. It is not what
 is sent: writing a request is simple, and h11 takes as long for it as for all of the response."""
+_HOP_BY_HOP = {
+    b"connection": "connection",
+    b"content-length": "framing",
+    b"transfer-encoding": "framing",
+}
 _TICKET = 0.02
 """Seconds in which bytes that are there must turn out to be data, or are a session ticket."""
 _DISCONNECTED = "the server disconnected without sending a response"
 
 
-class Body(Protocol):
-    """The body of a request."""
+def request_head(request: httpx.Request, length: int) -> tuple[bytes, bool]:
+    """Request line and fields, as they travel, and whether they ask to close the connection.
 
-    data: bytes
-    begun: bool
-    """Set before the first byte of the request leaves."""
-    withdrawn: bool
-    """Nothing may be sent: ``anyio.ClosedResourceError`` is raised instead."""
-
-
-class PooledRequest:
-    """One request."""
-
-    __slots__ = ("_fields", "_given", "extensions", "method", "target", "url")
-
-    def __init__(
-        self, method: str, url: tuple[str, str], headers: Mapping[str, str], *, owner: object
-    ) -> None:
-        """``url``: all of it, and its path and query as they travel."""
-        self.method = method
-        self.url, self.target = url
-        self.extensions = {"mcp_client": owner}
-        self._given = headers
-        self._fields: Fields | None = None
-
-    @property
-    def headers(self) -> Fields:
-        """What is sent; it may be changed before that."""
-        if self._fields is None:
-            given = self._given
-            self._fields = Fields([(n.lower().encode(), given[n].encode("ascii")) for n in given])
-        return self._fields
-
-    def head(self) -> bytes:
-        """Request line and fields. Raises ``ValueError`` where HTTP cannot carry one of them."""
-        fields = self._given if self._fields is None else dict(self._fields.multi_items())
-        lines = [f"{self.method} {self.target} HTTP/1.1"]
-        lines += [f"{name}: {fields[name]}" for name in fields]
-        text = "\r\n".join(lines) + "\r\n\r\n"
-        ends = len(lines) + 1
-        if text.count("\n") != ends or text.count("\r") != ends or "\0" in text:
-            raise ValueError("a header has a line break or a null in it")
-        for name in fields:
-            if not _is_name(name):
-                raise ValueError("a header has a name that HTTP cannot carry")
-        return text.encode("ascii")
-
-    def asks_to_close(self) -> bool:
-        """Whether its header says that the connection is to be closed after it."""
-        fields = self._given if self._fields is None else dict(self._fields.multi_items())
-        return any([name.lower() == "connection" for name in fields])
+    How the body is framed is decided here: it has ``length`` bytes. Raises ``ValueError`` where
+    HTTP cannot carry a field.
+    """
+    lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
+    close = False
+    for name, value in request.headers.raw:
+        kind = _kind_of(name)
+        if kind is None:
+            lines.append(b"%b: %b" % (name, value))
+        elif kind == "connection":
+            lines.append(b"%b: %b" % (name, value))
+            close = True
+    if length or request.method == "POST":
+        lines.append(b"Content-Length: %d" % length)
+    head = b"\r\n".join(lines) + b"\r\n\r\n"
+    ends = len(lines) + 1
+    if head.count(b"\n") != ends or head.count(b"\r") != ends or b"\0" in head:
+        raise ValueError("a header has a line break or a null in it")
+    if not head.isascii():
+        raise ValueError("a header has a character that is not ASCII")
+    return head, close
 
 
 @lru_cache(256)
-def _is_name(name: str) -> bool:
-    return _TOKEN.fullmatch(name) is not None
+def _kind_of(name: bytes) -> str | None:
+    """What a field is to the connection, or None. Raises ``ValueError``."""
+    if not _TOKEN.fullmatch(name):
+        raise ValueError("a header has a name that HTTP cannot carry")
+    return _HOP_BY_HOP.get(name.lower())
 
 
-class HttpPool:
-    """Connections to ``host``, kept alive between requests."""
+class HttpPool(httpx.AsyncBaseTransport):
+    """Connections to ``host``, kept alive between requests.
+
+    It is driven with httpx's own requests and responses, and without ``httpx.AsyncClient``, which
+    costs as much as all of this: row "echo after echo, HTTP JSON".
+    """
 
     def __init__(
         self, host: str, port: int, tls: SSLContext | None, *, connect: float, keep: float
@@ -154,13 +138,16 @@ class HttpPool:
         """Set while there are idle connections, for the one that is idle longest."""
         self._closed = False
 
-    async def send(self, request: PooledRequest, body: Body) -> PooledResponse:
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send ``request`` and return once the headers of its response are there.
 
         Raises ``OSError``, ``TimeoutError`` or ``ssl.SSLError`` where no connection can be made,
-        and what h11 and anyio raise; ``body.begun`` tells whether anything has been sent.
+        and what h11 and anyio raise; ``RequestBody.begun`` tells whether anything has been sent.
         """
-        head = request.head()
+        body = request.stream
+        if not isinstance(body, RequestBody):
+            body = RequestBody(await request.aread())
+        head, close = request_head(request, len(body.data))
         while True:
             reused = await self._reusable()
             connection = reused or await self._connect()
@@ -168,9 +155,16 @@ class HttpPool:
             try:
                 if self._closed:
                     raise anyio.ClosedResourceError
-                if await connection.send(request, head, body):
+                if await connection.send(head, body, close=close):
                     status, fields = await connection.head()
-                    return PooledResponse(connection, request, status, fields)
+                    stream = PooledStream(connection)
+                    return httpx.Response(
+                        status,
+                        headers=fields,
+                        stream=stream,
+                        extensions={"network_stream": stream},
+                        request=request,
+                    )
                 if reused is None:
                     raise ConnectionError("the server closed the connection at once")
             except BaseException:
@@ -291,12 +285,11 @@ class _Connection:
 
     # --------------------------------------------------------------- one exchange
 
-    async def send(self, request: PooledRequest, head: bytes, body: Body) -> bool:
+    async def send(self, head: bytes, body: RequestBody, *, close: bool) -> bool:
         """Send a request. False where the connection has ended and no byte of it has left."""
-        if body.withdrawn:
-            raise anyio.ClosedResourceError
+        body.check()
         http, data = self._http, body.data
-        http.send(_LAST if request.asks_to_close() else _ONE)
+        http.send(_LAST if close else _ONE)
         if len(data) > _AT_ONCE:
             body.begun = True
             self._writer = self._pool.backend.spawn(lambda: self._write(head, data))
@@ -428,6 +421,46 @@ class _Connection:
 
     def server_address(self) -> Any:
         return self._stream.extra(SocketAttribute.remote_address, None)  # noqa: S610
+
+
+class PooledStream(httpx.AsyncByteStream):
+    """The body of a response, and what its connection tells."""
+
+    def __init__(self, connection: _Connection) -> None:
+        self._connection: _Connection | None = connection
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        connection = self._connection
+        if connection is None:
+            raise StopAsyncIteration
+        try:
+            data, ended = await connection.read()
+        except BaseException:
+            await self.aclose()
+            raise
+        if ended:
+            self._connection = None
+            if not data:
+                raise StopAsyncIteration
+        return data
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was read to its end, or given up."""
+        return self._connection is None
+
+    def get_extra_info(self, name: str) -> Any:
+        """As the ``network_stream`` of httpx has it, for ``server_addr``."""
+        return None if self._connection is None else self._connection.server_address()
+
+    async def aclose(self) -> None:
+        """Give the response up; one that was not read to its end costs the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.aclose()
 
 
 async def _close(stream: ByteStream) -> None:

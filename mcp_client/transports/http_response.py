@@ -26,8 +26,6 @@ from .event_stream import Event, EventStream, TooLong
 if TYPE_CHECKING:
     import httpx
 
-    from .http_message import PooledResponse
-
 __all__ = ["HttpResponse", "InvalidHttp"]
 
 _log = logging.getLogger("mcp_client")
@@ -46,7 +44,7 @@ class HttpResponse:
 
     def __init__(
         self,
-        response: httpx.Response | PooledResponse,
+        response: httpx.Response,
         limits: Limits,
         lost: Callable[[str], ConnectionLost],
         secrets: Callable[[Any], Iterable[str]] = lambda response: (),
@@ -58,26 +56,30 @@ class HttpResponse:
         self._lost = lost
         self._secrets = secrets
         self.status: int = response.status_code
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        fields = {name.lower(): value for name, value in response.headers.raw}
+        kind = fields.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
         self.kind: str = kind
         self.streaming = kind == "text/event-stream"
         self.ended = False
-        self.retry_after = retry_after_seconds(response.headers.get("retry-after"))
         self.events = EventStream(self._read, limits.message_bytes)
         self._cap = limits.message_bytes
-        read: Any = response if getattr(response, "is_stream_consumed", False) else None
-        if read is not None:
+        if response.is_stream_consumed:
             # It was made of a whole body, as for httpx.MockTransport, or a hook of the host's own
             # client read it: httpx has all of it, unpacked.
-            self._raw: Any = _once(read.content)
+            self._raw: Any = _once(response.content)
             self._inflater = None
         else:
-            self._raw = response.aiter_raw()
-            self._inflater = _inflater(response.headers.get("content-encoding", ""))
+            self._raw = aiter(response.stream)  # type: ignore[arg-type]
+            self._inflater = _inflater(fields.get(b"content-encoding", b"").decode("latin-1"))
 
     @property
     def ok(self) -> bool:
         return 200 <= self.status < 300
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds after which the server wants to be asked again."""
+        return retry_after_seconds(self.headers.get("retry-after"))
 
     async def frame(self) -> bytes | None:
         """The next JSON text; None at the end. Raises ``InvalidFrame`` beyond the cap."""
@@ -143,7 +145,7 @@ class HttpResponse:
     async def finish(self) -> bool:
         """Read to the end of a stream that has served its purpose, so that its connection can be
         used again. False where the server holds it open."""
-        self.ended = self.ended or getattr(self._response, "ended", False)
+        self.ended = self.ended or getattr(self._response.stream, "ended", False)
         if not self.ended:
             with anyio.move_on_after(_TAIL):
                 size = 0
@@ -153,6 +155,10 @@ class HttpResponse:
 
     async def aclose(self) -> None:
         """Give the response up, read or not. Raises only what cancels the task."""
+        if getattr(self._response.stream, "ended", False):  # it is with the pool again
+            self.ended = True
+            await self.events.aclose()
+            return
         with anyio.move_on_after(1, shield=True):
             try:
                 await self._response.aclose()

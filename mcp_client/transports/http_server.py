@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from ..errors import ConfigError
@@ -25,8 +25,6 @@ __all__ = [
     "lasting_identity_of",
     "origin_of",
     "shown",
-    "takes_any_request",
-    "taking_any_request",
 ]
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -51,10 +49,10 @@ class HttpServer:
     close it. ``identity`` names headers whose values tell this server from others, as its URL does
     (``["X-Tenant"]``): remembered answers and pins are for one of them. Files keep only digests.
 
-    Requests go through a connection pool of our own, which is several times cheaper than httpx.
-    Whatever it cannot do goes through httpx by itself: ``client``, an ``httpx.Auth`` of yours,
-    proxies, cookies, a user in the URL. ``via_httpx=True`` sends everything through httpx, so that
-    its loggers, mocks such as respx, and instrumentation see it.
+    Requests go through a connection pool of our own, which is several times cheaper than that of
+    httpx; where a proxy is in the way, and with a ``client``, through httpx. ``via_httpx=True``
+    sends everything through ``httpx.AsyncClient``, so that its loggers, mocks such as respx, and
+    instrumentation see it.
 
     Neither headers nor tokens appear in the repr, in logs or in errors, and they are sent to the
     URL's own origin only. Raises ``ConfigError`` for a URL or a header that HTTP cannot carry.
@@ -162,21 +160,6 @@ def _words(text: str) -> list[str]:
     except ValueError:
         return []
     return [safe_text(word, 80) for word in (shown_words(words) if len(words) > 1 else words)]
-
-
-_Flow = TypeVar("_Flow", bound=Callable[..., Any])
-
-
-def taking_any_request(flow: _Flow) -> _Flow:
-    """Mark an ``async_auth_flow`` that uses nothing of ``httpx.Request`` and ``httpx.Response`` but
-    what ``PooledRequest`` and ``PooledResponse`` have, too. Who overrides it loses the mark."""
-    flow._takes_any_request = True  # type: ignore[attr-defined]
-    return flow
-
-
-def takes_any_request(auth: object) -> bool:
-    flow = getattr(type(auth), "async_auth_flow", None)
-    return getattr(flow, "_takes_any_request", False)
 
 
 def header_fault(headers: object) -> str | None:

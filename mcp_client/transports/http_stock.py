@@ -1,7 +1,7 @@
 """Stock httpx under the HTTP transports: what our own pool (``http_pool``) does not do.
 
-That is proxies, cookies, a user and password in the URL, an ``httpx.Auth`` or a client of the
-host's own; and everything, where h11 is missing or the host wants it so.
+That is proxies and a client of the host's own; and everything, where h11 is missing or the host
+wants it so.
 
 The TLS context, whose certificates take 17 ms to load, is made once for the whole process.
 """
@@ -12,9 +12,11 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 import anyio
@@ -23,18 +25,21 @@ import httpx
 from ..errors import ConfigError
 from ..runtime.loopback import is_loopback
 from .base import PersonAsked
-from .http_proxies import proxy_for
 from .http_server import origin_of, shown
 
 __all__ = [
     "SIGNS_OF_LIFE",
+    "USER_AGENT",
     "RequestBody",
+    "logged_safely",
     "new_client",
+    "proxy_for",
     "send_logged_safely",
     "tls_context",
     "tls_context_for",
 ]
 
+USER_AGENT = {"User-Agent": "mcp-client"}
 _sending: ContextVar[bool] = ContextVar("mcp_client.sending", default=False)
 
 
@@ -62,15 +67,20 @@ for _name in ("httpx", "httpcore.http11", "httpcore.http2"):
     logging.getLogger(_name).addFilter(_HideSecrets())
 
 
-async def send_logged_safely(
-    client: httpx.AsyncClient, request: httpx.Request, auth: Any
-) -> httpx.Response:
-    """Send ``request`` and return its response unread, following no redirect."""
+@contextmanager
+def logged_safely() -> Iterator[None]:
+    """Leave out of httpx's log lines meanwhile what may be secret in this task's requests."""
     token = _sending.set(True)
     try:
-        return await client.send(request, stream=True, auth=auth, follow_redirects=False)
+        yield
     finally:
         _sending.reset(token)
+
+
+async def send_logged_safely(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
+    """Send ``request`` as it is and return its response unread, following no redirect."""
+    with logged_safely():
+        return await client.send(request, stream=True, auth=httpx.Auth(), follow_redirects=False)
 
 
 SIGNS_OF_LIFE = [
@@ -114,6 +124,41 @@ def tls_context_for(url: str) -> ssl.SSLContext:
     return tls_context(certificates=not (scheme == "http" and is_loopback(host)))
 
 
+def proxy_for(url: str) -> str | None:
+    """The proxy's URL; None without a proxy, and for this machine itself.
+
+    ``HTTP_PROXY``, ``HTTPS_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``, in either case, else the
+    system's settings. ``NO_PROXY`` names hosts with their subdomains, addresses, and networks
+    (``10.0.0.0/8``).
+    """
+    from urllib.request import getproxies, proxy_bypass
+
+    scheme, host, port = origin_of(url)
+    if is_loopback(host):
+        return None
+    proxies: dict[str, Any] = getproxies()
+    proxy = proxies.get(scheme) or proxies.get("all")
+    if not proxy or proxy_bypass(host if ":" in host else f"{host}:{port}"):
+        return None
+    if _is_in_one_of(str(proxies.get("no", "")).split(","), host):
+        return None
+    return str(proxy) if "://" in proxy else f"http://{proxy}"
+
+
+def _is_in_one_of(networks: list[str], host: str) -> bool:
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    for network in networks:
+        try:
+            if address in ip_network(network.strip().strip("[]"), strict=False):
+                return True
+        except (TypeError, ValueError):  # a name, or the other version of IP
+            continue
+    return False
+
+
 def new_client(url: str, keep: float) -> httpx.AsyncClient:
     """A client for the origin of ``url``, which goes through the proxy of the environment.
 
@@ -131,7 +176,7 @@ def new_client(url: str, keep: float) -> httpx.AsyncClient:
             ),
             trust_env=False,
             timeout=None,  # noqa: S113 - every wait has a clock of the session's
-            headers={"User-Agent": "mcp-client"},
+            headers=USER_AGENT,
         )
     except (ImportError, ValueError) as error:
         if proxy is None:
@@ -166,7 +211,10 @@ class RequestBody(httpx.AsyncByteStream):
         return self.withdrawn
 
     def check(self) -> None:
-        """Raises ``PersonAsked`` where it must not be sent any more."""
+        """Raises ``PersonAsked`` or ``anyio.ClosedResourceError`` where it must not be sent any
+        more."""
+        if self.withdrawn:
+            raise anyio.ClosedResourceError
         if self.is_stale is not None and self.is_stale():
             raise PersonAsked(
                 "somebody logged in before the request could be sent; nothing was sent",
@@ -174,8 +222,6 @@ class RequestBody(httpx.AsyncByteStream):
             )
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        if self.withdrawn:
-            raise anyio.ClosedResourceError
         self.check()
         self.begun = True
         return _Chunk(self.data)

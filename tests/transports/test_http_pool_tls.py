@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TypeVar
 
 import anyio
+import httpx
 import pytest
 
-from mcp_client.transports.http_pool import HttpPool, PooledRequest
+from mcp_client.transports.http_pool import HttpPool
 from mcp_client.transports.http_stock import RequestBody
 from tests.server.certificates import self_signed
 from tests.server.raw_http import Line, listening
@@ -96,11 +97,9 @@ async def _pool(port: int, tls: ssl.SSLContext) -> AsyncIterator[HttpPool]:
 
 async def _ask(pool: HttpPool) -> bytes:
     fields = {"Host": "test", "Content-Length": "2"}
-    request = PooledRequest("POST", ("https://test/mcp", "/mcp"), fields, owner=None)
-    response = await pool.send(request, RequestBody(b"{}"))
-    body = b"".join([piece async for piece in response.aiter_raw()])
-    await response.aclose()
-    return body
+    body = RequestBody(b"{}")
+    request = httpx.Request("POST", "https://test/mcp", headers=fields, stream=body)
+    return await (await pool.handle_async_request(request)).aread()
 
 
 @pytest.mark.parametrize("together", [True, False], ids=["whole", "in two pieces"])

@@ -34,7 +34,7 @@ from mcp_client import (
     connect,
 )
 from mcp_client.auth import BearerToken
-from mcp_client.transports.http_proxies import proxy_for
+from mcp_client.transports.http_stock import proxy_for
 from tests.server.authorization import guarded
 from tests.server.certificates import Authority
 from tests.server.http_apps import Stateless
@@ -83,7 +83,7 @@ class Signed(httpx.Auth):
 
 
 class Prefixed(BearerToken):
-    """Overrides the flow, and so may use all of httpx."""
+    """Uses what only httpx's own request has."""
 
     async def async_auth_flow(self, request: httpx.Request) -> Any:
         request.headers.update({"X-More": request.url.host})
@@ -107,23 +107,63 @@ async def test_what_the_pool_can_do_goes_through_it(caplog: pytest.LogCaptureFix
             {"headers": lambda: {"X-Key": "1"}},
             {"auth": lambda: "token"},
             {"auth": BearerToken("token")},
+            {"auth": Signed()},
+            {"auth": Prefixed("token")},
         ):
             assert not await _logged(HttpServer(server.url, **options), caplog), options
-        assert server.requests[-1].headers["authorization"] == "Bearer token"
+        sent = {name for request in server.requests for name in request.headers}
+        assert {"authorization", "x-signed", "x-more"} <= sent
+        assert not await _logged(
+            HttpServer(server.url.replace("127.0.0.1", "ada:pa55@127.0.0.1")), caplog
+        )
+        assert server.requests[-1].headers["authorization"] == "Basic YWRhOnBhNTU="
 
 
 async def test_what_only_httpx_can_do_goes_through_httpx(caplog: pytest.LogCaptureFixture) -> None:
-    async with serving(Stateless()) as server, httpx.AsyncClient() as client:
+    async with serving(Stateless()) as server, httpx.AsyncClient(auth=Signed()) as client:
+        assert await _logged(HttpServer(server.url, client=client), caplog)
+        assert server.requests[-1].headers["x-signed"] == "1"
+        assert await _logged(HttpServer(server.url, via_httpx=True), caplog)
         named = server.url.replace("127.0.0.1", "ada:pa55@127.0.0.1")
-        assert await _logged(HttpServer(named), caplog)
+        assert await _logged(HttpServer(named, via_httpx=True), caplog)
         assert server.requests[-1].headers["authorization"] == "Basic YWRhOnBhNTU="
         assert "pa55" not in caplog.text
-        assert await _logged(HttpServer(server.url, client=client), caplog)
-        assert await _logged(HttpServer(server.url, auth=Signed()), caplog)
-        assert server.requests[-1].headers["x-signed"] == "1"
-        assert await _logged(HttpServer(server.url, auth=Prefixed("token")), caplog)
-        assert server.requests[-1].headers["x-more"] == "127.0.0.1"
-        assert await _logged(HttpServer(server.url, via_httpx=True), caplog)
+
+
+class Exchanging(httpx.Auth):
+    """Gets its token where it is told to, by a request of its flow, once the server refuses."""
+
+    requires_request_body = requires_response_body = True
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        response = yield request
+        if response.status_code == 401:
+            token = yield httpx.Request("POST", self._url, content=request.content)
+            request.headers["Authorization"] = f"Bearer {token.text}"
+            yield request
+
+
+@both
+async def test_an_auth_may_ask_another_server_for_its_token() -> None:
+    app = Stateless()
+
+    async def guard(request: Request, reply: Reply) -> None:
+        if request.headers.get("authorization") == "Bearer secret":
+            await app(request, reply)
+        else:
+            await reply.send(401, b"who?")
+
+    async def issue(request: Request, reply: Reply) -> None:
+        await reply.send(200, b"secret")
+
+    async with serving(guard) as server, serving(issue) as issuer:
+        auth = Exchanging(issuer.url)
+        async with _connect(HttpServer(server.url, auth=auth)) as session:
+            assert (await session.call_tool("echo", {})).text == "{}"
+        assert b"tools/call" in b"".join(request.body for request in issuer.requests)
 
 
 async def test_without_h11_everything_goes_through_httpx(
