@@ -36,11 +36,8 @@ from .config_programs import (
     ConfigFile,
     Scope,
     find_configs,
-    folder_of,
+    place_of,
     program_by_content,
-    program_by_place,
-    public_name,
-    user_place,
 )
 from .config_server import Launch, read_server
 from .config_text import Document, KeyPath, NotReadable, read_json, read_toml
@@ -121,18 +118,17 @@ def load_config(
     """
     _check(program, scope, inputs)
     path = given_path(path, f"path={path!r}")
-    place = Path(os.path.abspath(path))
-    known = user_place(place)
-    scope = scope or ("user" if known is not None else "project")
-    document, kind, problem = _parsed(place, _text_of(place, scope), program or known)
-    base = folder_of(place) if known is None else Path.home()
-    workspace = base if known is None else Path.cwd()
-    below = (base, Path.home()) if scope == "project" else None
+    path = Path(os.path.abspath(path))
+    place = place_of(path)
+    scope = scope or ("user" if place.is_user else "project")
+    document, kind, problem = _parsed(path, _text_of(path, scope), program or place.program)
+    if problem is not None:
+        return Config(path, PROGRAMS[kind].public_name, scope, {}, (problem,))
+    below = (place.folder, Path.home()) if scope == "project" else None
+    workspace = Path.cwd() if place.is_user else place.folder
     files = Files(below, _MAX_PUT_IN_BYTES, reads=scope == "user")
     variables = Variables(workspace, dict(inputs or {}), files=files)
-    reading = Reading(place, scope, PROGRAMS[kind], document, variables, base)
-    if problem is not None:
-        return Config(place, public_name(kind), scope, {}, (problem,))
+    reading = Reading(path, scope, PROGRAMS[kind], document, variables, place.folder)
     return _config(reading, kind, Files(below, _MAX_PUT_IN_BYTES, reads=True))
 
 
@@ -157,7 +153,6 @@ def _text_of(path: Path, scope: Scope) -> str:
 
 def _parsed(path: Path, text: str, kind: str | None) -> tuple[Document, str, ConfigProblem | None]:
     """What the file says, and whose it is; or the problem that it is not of that program's form."""
-    kind = kind or program_by_place(path) or ("codex" if path.suffix == ".toml" else None)
     document = Document()
     try:
         document = read_toml(text) if kind and PROGRAMS[kind].toml else read_json(text)
@@ -185,8 +180,8 @@ def _config(reading: Reading, kind: str, files: Files) -> Config:
             reading.note(path, f"{_why(launch, error)}; the server is left out", left_out=True)
             continue
         starts[launch.name] = Start(launch, files)
-    empty = Config(reading.path, public_name(kind), reading.scope, {}, tuple(reading.problems))
-    return empty._of(MappingProxyType(starts))
+    name, problems = reading.program.public_name, tuple(reading.problems)
+    return Config(reading.path, name, reading.scope, {}, problems)._of(MappingProxyType(starts))
 
 
 def _why(launch: Launch, error: ConfigError) -> str:

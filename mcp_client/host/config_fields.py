@@ -6,7 +6,7 @@ import difflib
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -159,10 +159,15 @@ class Fields:
         path = (*self._path, self._written.get(ours, ours))
         return Fields(self.reading, path, self.object(ours), names, title=title)
 
-    def __contains__(self, ours: str) -> bool:
+    def read(self, readers: Mapping[str, Callable[[Fields, str], Any]]) -> dict[str, Any]:
+        """The values of fields, by our names for them, each as its reader has it."""
+        return {ours: reader(self, ours) for ours, reader in readers.items()}
+
+    def has(self, ours: str) -> bool:
         return ours in self._written
 
     def raw(self, ours: str) -> Any:
+        """None also where it is not there, as with the readers below."""
         name = self._written.get(ours)
         return None if name is None else self._members[name]
 
@@ -186,12 +191,16 @@ class Fields:
         self.wrong(ours, "is not true or false: write one of them, without quotes")
         return None
 
-    def text(self, ours: str, *, shows_files: bool = False) -> Expanded | None:
+    def text(self, ours: str) -> Expanded | None:
         value = self.raw(ours)
-        return None if value is None else self._expanded(value, ours, shows_files=shows_files)
+        return None if value is None else self._expanded(value, ours)
+
+    def word(self, ours: str) -> Expanded | None:
+        """A text that is a word of a command, or a path: what files bring is shown in it."""
+        value = self.raw(ours)
+        return None if value is None else self._expanded(value, ours, shows_files=True)
 
     def words(self, ours: str) -> tuple[Expanded, ...]:
-        """Texts that are words of a command: what files bring is shown in them."""
         items = enumerate(self._array(ours))
         found = [self._expanded(item, ours, at, shows_files=True) for at, item in items]
         return tuple(item for item in found if item is not None)
@@ -215,8 +224,8 @@ class Fields:
         return found
 
     def names(self, ours: str) -> tuple[str, ...] | None:
-        """Texts without references; None where the field is not there."""
-        if ours not in self:
+        """Texts without references."""
+        if ours not in self._written:
             return None
         items = self._array(ours)
         good = [item for item in items if isinstance(item, str) and item]
@@ -234,6 +243,9 @@ class Fields:
         self.note(self._written[ours], "is not a time above 0, and has no effect")
         return None
 
+    def milliseconds(self, ours: str) -> float | None:
+        return self.seconds(ours, 1e-3)
+
     def variable(
         self, name: str, variable: str, ours: str, *parts: str | int
     ) -> dict[str, Expanded]:
@@ -246,6 +258,20 @@ class Fields:
             return {}
         return {name: Expanded(value, f"${{{variable}}}", (variable,))}
 
+    def names_of_variables(self, ours: str) -> dict[str, Expanded]:
+        """Variables that are passed on under their own names (Codex: ``env_vars``)."""
+        found: dict[str, Expanded] = {}
+        value = self.raw(ours)
+        for number, item in enumerate(value if isinstance(value, list) else []):
+            name = item.get("name") if isinstance(item, dict) else item
+            if isinstance(name, str):
+                found.update(self.variable(name, name, ours, number))
+            else:
+                self.wrong(ours, "is not the name of a variable", number)
+        if value is not None and not isinstance(value, list):
+            self.wrong(ours, "is not a list of names of variables")
+        return found
+
     def _expanded(
         self, value: Any, ours: str, *parts: str | int, shows_files: bool = False
     ) -> Expanded | None:
@@ -253,6 +279,8 @@ class Fields:
         if not isinstance(value, str):
             self.wrong(ours, "is not a text: write it in double quotes", *parts)
             return None
+        if "$" not in value:
+            return Expanded(value, value) if self._is_usable(value, ours, *parts) else None
         reading = self.reading
         try:
             found = expand(

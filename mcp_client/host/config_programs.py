@@ -28,6 +28,8 @@ OWN = "mcp-client"
 @dataclass(frozen=True, slots=True)
 class Program:
     title: str
+    public_name: str
+    """What users know it as."""
     fields: Mapping[str, str]
     """The program's name of a field, and ours; "" for one that has no effect here."""
     servers: str = "mcpServers"
@@ -38,8 +40,6 @@ class Program:
     toml: bool = False
     shared: bool = False
     """Whether the file holds other settings too, so that it need not name servers at all."""
-    public_name: str = ""
-    """What users know it as, where that is not its name in ``PROGRAMS``."""
     file_names: tuple[str, ...] = ()
     """Of files that are this program's in any folder."""
     folder: str = ""
@@ -60,14 +60,15 @@ _EDITOR = Syntax(kinds=frozenset({"env"}), folders=True)
 PROGRAMS: Mapping[str, Program] = {
     "claude-desktop": Program(
         "Claude Desktop",
+        "claude",
         {**_STDIO, **_EVERYWHERE},
         shared=True,
-        public_name="claude",
         file_names=("claude_desktop_config.json",),
         of_user=("{data}/Claude/claude_desktop_config.json",),
     ),
     "claude": Program(
         "Claude Code",
+        "claude",
         {
             **_COMMON,
             "timeout": "timeout_ms",
@@ -82,6 +83,7 @@ PROGRAMS: Mapping[str, Program] = {
     ),
     "vscode": Program(
         "VS Code",
+        "vscode",
         {
             **_COMMON,
             "envFile": "env_file",
@@ -103,6 +105,7 @@ PROGRAMS: Mapping[str, Program] = {
     ),
     "cursor": Program(
         "Cursor",
+        "cursor",
         _CURSOR,
         syntax=_EDITOR,
         comments=True,
@@ -113,6 +116,7 @@ PROGRAMS: Mapping[str, Program] = {
     ),
     "lmstudio": Program(
         "LM Studio",
+        "lmstudio",
         _CURSOR,
         syntax=_EDITOR,
         comments=True,
@@ -122,6 +126,7 @@ PROGRAMS: Mapping[str, Program] = {
     ),
     "windsurf": Program(
         "Windsurf",
+        "windsurf",
         {"serverUrl": "url", **_COMMON, "disabledTools": "exclude"},
         syntax=Syntax(kinds=frozenset({"env", "file"})),
         file_names=("mcp_config.json",),
@@ -129,6 +134,7 @@ PROGRAMS: Mapping[str, Program] = {
     ),
     "gemini": Program(
         "Gemini CLI",
+        "gemini",
         {
             "httpUrl": "url",
             **_COMMON,
@@ -149,6 +155,7 @@ PROGRAMS: Mapping[str, Program] = {
     ),
     "codex": Program(
         "Codex",
+        "codex",
         {
             **_STDIO,
             OWN: "own",
@@ -180,6 +187,7 @@ PROGRAMS: Mapping[str, Program] = {
     ),
     OWN: Program(
         "mcp-client",
+        OWN,
         {
             **_COMMON,
             "envFile": "env_file",
@@ -217,35 +225,44 @@ def find_configs(folder: str | os.PathLike[str] = ".") -> list[ConfigFile]:
     those of the user. They are not read: give ``path`` to ``load_config`` or
     ``Host.from_config``."""
     base = Path(os.path.abspath(folder))
-    places = [path for path, _ in _user_places()]
-    mine = set(map(os.path.realpath, places))
+    places = list(_user_places())
+    mine = {os.path.realpath(path) for path, _ in places}
     found = [
-        ConfigFile(path, public_name(name), "project")
-        for name, program in PROGRAMS.items()
+        ConfigFile(path, program.public_name, "project")
+        for program in PROGRAMS.values()
         if program.in_project
         and (path := base / program.in_project).is_file()
         and os.path.realpath(path) not in mine
     ]
     return found + [
-        ConfigFile(path, public_name(name), "user")
-        for path, name in _user_places()
+        ConfigFile(path, PROGRAMS[name].public_name, "user")
+        for path, name in places
         if path.is_file()
     ]
 
 
-def public_name(program: str) -> str:
-    return PROGRAMS[program].public_name or program
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the place of a config file tells."""
+
+    program: str | None
+    """Whose file it is; None where its name and folder do not tell."""
+    is_user: bool
+    folder: Path
+    """In which servers run: the home, or the project's folder. Of ``x/.vscode/mcp.json`` it is
+    ``x``."""
 
 
-def user_place(path: Path) -> str | None:
-    """The program whose user file this is; None for any other file."""
+def place_of(path: Path) -> Place:
     real = os.path.realpath(path)
-    return next((name for place, name in _user_places() if os.path.realpath(place) == real), None)
-
-
-def program_by_place(path: Path) -> str | None:
-    """The program whose file this is by its name or folder; None where these do not tell."""
-    return _BY_FILE_NAME.get(path.name) or _BY_FOLDER.get(path.parent.name)
+    for place, name in _user_places():
+        if os.path.realpath(place) == real:
+            return Place(name, True, Path.home())
+    inside = path.parent.name in _BY_FOLDER
+    program = _BY_FILE_NAME.get(path.name) or _BY_FOLDER.get(path.parent.name)
+    if program is None and path.suffix == ".toml":
+        program = "codex"
+    return Place(program, False, path.parent.parent if inside else path.parent)
 
 
 def program_by_content(path: Path, value: Any) -> str:
@@ -258,11 +275,6 @@ def program_by_content(path: Path, value: Any) -> str:
     if path.name == "settings.json" or "httpUrl" in fields:
         return "gemini"
     return "windsurf" if "serverUrl" in fields else OWN
-
-
-def folder_of(path: Path) -> Path:
-    """The project's folder: of ``x/.vscode/mcp.json`` it is ``x``."""
-    return path.parent.parent if path.parent.name in _BY_FOLDER else path.parent
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -42,11 +42,53 @@ _TYPES = {
 _GRANTS = re.compile(r"trust(ed)?|always_?allow.*|auto.*|default_tools_approval_mode", re.I)
 """Names of fields with which a file would decide what may run without asking."""
 _HARMLESS_GRANTS: tuple[Any, ...] = (None, False, "prompt", "ask", [], {})
-_TIMEOUTS = ("connect", "idle", "total", "ping")
-_OWN = (
-    *("trusted", "include", "exclude", "lazy", "enabled"),
-    *("validation", "revision", "description", "timeouts"),
-)
+_ANY = {
+    "include": Fields.names,
+    "exclude": Fields.names,
+    "disabled": Fields.flag,
+    "enabled": Fields.flag,
+    "required": Fields.flag,
+    "resource": Fields.raw,
+    "description": Fields.raw,
+    "startup_seconds": Fields.seconds,
+    "startup_ms": Fields.milliseconds,
+    "timeout_seconds": Fields.seconds,
+    "timeout_ms": Fields.milliseconds,
+    "tool_modes": Fields.object,
+    "own": Fields.object,
+}
+"""How the fields of any server are read, by our names for them; and those of one that is started,
+and of one at a URL."""
+_STDIO = {
+    "command": Fields.word,
+    "args": Fields.words,
+    "env_vars": Fields.names_of_variables,
+    "env": Fields.pairs,
+    "cwd": Fields.word,
+    "env_file": Fields.word,
+    "sandbox": Fields.flag,
+}
+_HTTP = {
+    "headers_helper": Fields.raw,
+    "auth_provider": Fields.raw,
+    "url": Fields.text,
+    "headers": Fields.pairs,
+    "header_variables": Fields.pairs,
+    "bearer_variable": Fields.raw,
+    "scopes": Fields.names,
+}
+_OWN = {
+    "include": Fields.names,
+    "exclude": Fields.names,
+    "lazy": Fields.flag,
+    "enabled": Fields.flag,
+    "trusted": Fields.flag,
+    "validation": Fields.raw,
+    "revision": Fields.raw,
+    "description": Fields.raw,
+    "timeouts": Fields.object,
+}
+_TIMEOUTS = dict.fromkeys(("connect", "idle", "total", "ping"), Fields.seconds)
 _LOGIN = {
     "clientId": "client_id",
     "client_id": "client_id",
@@ -212,7 +254,7 @@ def _refuse_grant(fields: Fields, name: str, value: Any) -> None:
 
 def _kind(fields: Fields) -> str | None:
     """ "command" or "url": what the server is reached by."""
-    there = [each for each in ("command", "url") if each in fields]
+    there = [each for each in ("command", "url") if fields.has(each)]
     named = fields.raw("type")
     if named is not None:
         kind = _TYPES.get(named) if isinstance(named, str) else None
@@ -234,19 +276,18 @@ def _kind(fields: Fields) -> str | None:
 
 
 def _stdio(fields: Fields) -> dict[str, Any]:
-    command = fields.text("command", shows_files=True)
-    args = fields.words("args")
-    env = {**_forwarded(fields), **fields.pairs("env")}
+    given = fields.read(_STDIO)
+    command: Expanded | None = given["command"]
+    env: dict[str, Expanded] = {**given["env_vars"], **given["env"]}
     for name in env:
         if not name or "=" in name:
             fields.wrong("env", "is not the name of a variable", name)
-    given = fields.text("cwd", shows_files=True)
-    cwd = _absolute(fields.reading.base, given or Expanded("", ""))
-    env_file, env_of_file = _env_file(fields)
+    cwd = _absolute(fields.reading.base, given["cwd"] or Expanded("", ""))
+    env_file, env_of_file = _env_file(fields, given["env_file"])
     if command is not None and not command.value.strip():
         fields.wrong("command", "is empty: write the program to start")
     remarks = []
-    if fields.flag("sandbox"):
+    if given["sandbox"]:
         remarks.append(
             "the file asks for a sandbox, and this client has none: the server runs with all of "
             "your rights"
@@ -254,7 +295,7 @@ def _stdio(fields: Fields) -> dict[str, Any]:
         fields.note("sandboxEnabled", "has no effect: servers are not sandboxed here")
     return {
         "command": command,
-        "args": args,
+        "args": given["args"],
         "env": env,
         "env_file": env_file,
         "env_of_file": env_of_file,
@@ -264,40 +305,27 @@ def _stdio(fields: Fields) -> dict[str, Any]:
 
 
 def _http(fields: Fields) -> dict[str, Any]:
+    given = fields.read(_HTTP)
     for helper in ("headers_helper", "auth_provider"):
-        if fields.raw(helper) not in (None, "dynamic_discovery"):
+        if given[helper] not in (None, "dynamic_discovery"):
             fields.wrong(
                 helper,
                 "is not supported, and no command is run for it: give the header in 'headers', "
                 "from a variable, or connect from code with HttpServer(auth=...)",
             )
-    url = fields.text("url")
-    headers = fields.pairs("headers")
-    for header, name in fields.pairs("header_variables").items():
+    headers: dict[str, Expanded] = given["headers"]
+    for header, name in given["header_variables"].items():
         headers.update(fields.variable(header, name.value, "header_variables", header))
-    token = fields.raw("bearer_variable")
+    token = given["bearer_variable"]
     if token is not None:
         found = fields.variable("Authorization", str(token), "bearer_variable")
         headers.update(
             (name, each._replace(value=f"Bearer {each.value}", shown=f"Bearer {each.shown}"))
             for name, each in found.items()
         )
-    return {"url": url, "headers": headers, "login": _login(fields)}
-
-
-def _forwarded(fields: Fields) -> dict[str, Expanded]:
-    """Variables that are passed on under their own names (Codex: ``env_vars``)."""
-    value = fields.raw("env_vars")
-    found: dict[str, Expanded] = {}
-    for number, item in enumerate(value if isinstance(value, list) else []):
-        name = item.get("name") if isinstance(item, dict) else item
-        if isinstance(name, str):
-            found.update(fields.variable(name, name, "env_vars", number))
-        else:
-            fields.wrong("env_vars", "is not the name of a variable", number)
-    if value is not None and not isinstance(value, list):
-        fields.wrong("env_vars", "is not a list of names of variables")
-    return found
+    has_login = fields.has("oauth") or given["scopes"] is not None
+    login = _login(fields, given["scopes"]) if has_login else None
+    return {"url": given["url"], "headers": headers, "login": login}
 
 
 def _absolute(base: Path, given: Expanded) -> Expanded:
@@ -306,8 +334,7 @@ def _absolute(base: Path, given: Expanded) -> Expanded:
     return given._replace(value=path, shown=given.shown if given.used else path)
 
 
-def _env_file(fields: Fields) -> tuple[Expanded | None, Mapping[str, str]]:
-    given = fields.text("env_file", shows_files=True)
+def _env_file(fields: Fields, given: Expanded | None) -> tuple[Expanded | None, Mapping[str, str]]:
     if given is None:
         return None, {}
     path = _absolute(fields.reading.base, given)
@@ -320,11 +347,8 @@ def _env_file(fields: Fields) -> tuple[Expanded | None, Mapping[str, str]]:
     return path, found or {}
 
 
-def _login(outer: Fields) -> dict[str, Expanded] | None:
-    scopes = outer.names("scopes")
+def _login(outer: Fields, scopes: tuple[str, ...] | None) -> dict[str, Expanded] | None:
     fields = outer.inside("oauth", _LOGIN, outer.reading.program.title)
-    if "oauth" not in outer and scopes is None:
-        return None
     given = fields.raw("scopes")
     if isinstance(given, str):
         scopes = tuple(given.split())
@@ -358,69 +382,67 @@ def _login(outer: Fields) -> dict[str, Expanded] | None:
 
 
 def _options(fields: Fields, timeouts: dict[str, float]) -> dict[str, Any]:
-    """Options of ``ServerConfig``, but for the ``timeouts``."""
+    """Options of ``ServerConfig``; those for its ``timeouts`` are put there."""
+    given = fields.read(_ANY)
     options: dict[str, Any] = {}
     for name in ("include", "exclude"):
-        names = fields.names(name)
-        if names is not None:
-            options[name] = tuple(map(_literal, names))
-    if options.get("include") == ():  # no tool at all; to ServerConfig it would mean every tool
+        if given[name] is not None:
+            options[name] = tuple(map(_literal, given[name]))
+    if given["include"] == ():  # no tool at all; to ServerConfig it would mean every tool
         options["exclude"] = ("*",)
-    if fields.flag("disabled") or fields.flag("enabled") is False:
+    if given["disabled"] or given["enabled"] is False:
         options["enabled"] = False
-    if fields.flag("required"):
+    if given["required"]:
         fields.note(
             "required", "has no effect here: name the server in Host.from_config(required=[...])"
         )
-    if fields.raw("resource") is not None:
+    if given["resource"] is not None:
         fields.note("oauth_resource", "has no effect here: a login is for the server's URL")
-    _describe(fields, options)
-    connect = fields.seconds("startup_seconds") or fields.seconds("startup_ms", 1e-3)
-    total = fields.seconds("timeout_seconds") or fields.seconds("timeout_ms", 1e-3)
-    given = {"connect": connect, "idle": total, "total": total}
-    for tool in fields.object("tool_modes").values():
+    if isinstance(given["description"], str):
+        options["description"] = safe_text(given["description"])
+    total = given["timeout_seconds"] or given["timeout_ms"]
+    times = {
+        "connect": given["startup_seconds"] or given["startup_ms"],
+        "idle": total,
+        "total": total,
+    }
+    for tool in given["tool_modes"].values():
         if isinstance(tool, dict) and tool.get("approval_mode") not in _HARMLESS_GRANTS:
             _refuse_grant(fields, "tools", True)
             break
-    if "own" in fields:
-        own = fields.inside("own", dict(zip(_OWN, _OWN, strict=True)), "mcp-client")
-        _own_options(own, options)
-        times = own.inside("timeouts", dict(zip(_TIMEOUTS, _TIMEOUTS, strict=True)), "mcp-client")
-        given |= {name: times.seconds(name) for name in _TIMEOUTS if name in times}
-    timeouts.update((name, seconds) for name, seconds in given.items() if seconds is not None)
+    if given["own"]:
+        options |= _own_options(fields.inside("own", _same(_OWN), "mcp-client"), times)
+    timeouts.update((name, seconds) for name, seconds in times.items() if seconds is not None)
     return options
 
 
-def _own_options(fields: Fields, options: dict[str, Any]) -> None:
+def _own_options(fields: Fields, times: dict[str, float | None]) -> dict[str, Any]:
+    given = fields.read(_OWN)
+    options = {name: given[name] for name in _OWN if given[name] is not None}
+    if options.pop("timeouts"):
+        found = fields.inside("timeouts", _same(_TIMEOUTS), "mcp-client").read(_TIMEOUTS)
+        times.update((name, found[name]) for name in found if found[name] is not None)
     is_project = fields.reading.scope == "project"
-    for name, read in (
-        *(("include", fields.names), ("exclude", fields.names)),
-        *(("lazy", fields.flag), ("enabled", fields.flag), ("trusted", fields.flag)),
-    ):
-        value = read(name)
-        if name == "trusted" and value and is_project:
-            fields.note("trusted", "has no effect: only a user's own file may trust a server")
-        elif value is not None:
-            options[name] = value
-    validation = fields.raw("validation")
-    if validation not in (None, "strict", "warn", "off"):
+    if given["trusted"] and is_project:
+        fields.note("trusted", "has no effect: only a user's own file may trust a server")
+        del options["trusted"]
+    if given["validation"] not in (None, "strict", "warn", "off"):
         fields.wrong("validation", "is not 'strict', 'warn' or 'off'")
-    elif validation in ("warn", "off") and is_project:
+    elif given["validation"] in ("warn", "off") and is_project:
         fields.note("validation", "has no effect: only a user's own file may loosen it")
-    elif validation is not None:
-        options["validation"] = validation
-    revision = fields.raw("revision")
-    if revision is not None:
-        if revision != "auto" and not (isinstance(revision, str) and is_known(revision)):
-            fields.wrong("revision", "is not a revision that is known here, and not 'auto'")
-        options["revision"] = revision
-    _describe(fields, options)
-
-
-def _describe(fields: Fields, options: dict[str, Any]) -> None:
-    description = fields.raw("description")
+        del options["validation"]
+    revision = options.get("revision", "auto")
+    if revision != "auto" and not (isinstance(revision, str) and is_known(revision)):
+        fields.wrong("revision", "is not a revision that is known here, and not 'auto'")
+    description = options.pop("description", None)
     if isinstance(description, str):
         options["description"] = safe_text(description)
+    return options
+
+
+def _same(names: Iterable[str]) -> dict[str, str]:
+    """Names of fields that are ours, too."""
+    return {name: name for name in names}
 
 
 def _is_here(redirect: str) -> bool:

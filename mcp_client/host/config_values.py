@@ -260,22 +260,22 @@ class Files:
 def file_text(path: Path, most: int, *, shown: str | None = None) -> str:
     """The text of a small file. Raises ``Unset``, which calls it ``shown``; waits for no pipe and
     no device."""
-    shown = safe_text(path if shown is None else shown, 200)
+    name = path if shown is None else shown
     try:
         file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         with open(file, "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise Unset(f"{shown} is not a regular file")
+                raise Unset(f"{safe_text(name, 200)} is not a regular file")
             content = stream.read(most + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "its path is not one"
-        raise Unset(f"{shown} cannot be read ({why}): check the path") from None
+        raise Unset(f"{safe_text(name, 200)} cannot be read ({why}): check the path") from None
     if len(content) > most:
-        raise Unset(f"{shown} has more than {most:,} bytes")
+        raise Unset(f"{safe_text(name, 200)} has more than {most:,} bytes")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise Unset(f"{shown} is not UTF-8 text") from None
+        raise Unset(f"{safe_text(name, 200)} is not UTF-8 text") from None
 
 
 def resolved(path: str, below: Iterable[str]) -> str | None:

@@ -59,8 +59,8 @@ def host_from_config(
     options: HostOptions,
 ) -> H:
     check_hook("confirm", confirm)
-    timeouts = options.get("timeouts") or Timeouts()
-    if not isinstance(timeouts, Timeouts):
+    timeouts = options.get("timeouts")
+    if timeouts is not None and not isinstance(timeouts, Timeouts):
         raise ConfigError(f"timeouts={timeouts!r}: give Timeouts(idle=30, ...)")
     config = load_config(path, scope=scope, inputs=inputs)
     if not config.servers and config.problems:
@@ -70,15 +70,16 @@ def host_from_config(
     starts = config._starts
     host = kind({name: one.first.config(timeouts) for name, one in starts.items()}, **options)
     host.problems = config.problems
-    gate = _gate(confirm, host._options.decisions, timeouts.approval)
+    shared = host._options
+    gate = _gate(confirm, shared.decisions, shared.timeouts.approval)
     for name, start in starts.items():
-        audit = host._options.audit_of(name)
+        audit = shared.audit_of(name)
         host._set_start_gate(name, partial(_decided, start, gate, timeouts, audit))
     return host
 
 
 async def _decided(
-    start: Start, gate: Gate, timeouts: Timeouts, audit: Audit | None
+    start: Start, gate: Gate, timeouts: Timeouts | None, audit: Audit | None
 ) -> ServerConfig | None:
     """The files and programs that the file names are looked at now, because somebody is asked.
     What is to be started instead of what was known before, if anything. Raises ``StartDenied``."""

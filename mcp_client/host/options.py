@@ -187,8 +187,11 @@ class SharedOptions:
         self._options: dict[str, Any] = {**options}
         self._folder = _folder(self._options.pop("record", None))
         self._origin, self._numbers = os.urandom(4).hex(), itertools.count(1)
+        self.timeouts: Timeouts = options.get("timeouts") or Timeouts()
+        self.limits: Limits = options.get("limits") or Limits()
         given = map(options.get, ("state", "decisions", "pins", "audit"))
         kept = kept_in(*given)
+        self.decisions = kept.decisions
         self._options |= {"state": kept.state, "decisions": kept.decisions}
         if kept.audit is not None:
             self._options["audit"] = _logs_of(kept.audit)
@@ -197,18 +200,6 @@ class SharedOptions:
             from ..catalog.pins import Pins
 
             self.pins = self._options["pins"] = Pins.of(kept.pins)
-
-    @property
-    def decisions(self) -> Decisions | None:
-        kept: Decisions | None = self._options["decisions"]
-        return kept
-
-    @property
-    def limits(self) -> Limits:
-        return self._options.get("limits") or Limits()
-
-    def timeouts(self, config: ServerConfig) -> Timeouts:
-        return config.timeouts or self._options.get("timeouts") or Timeouts()
 
     def session(self, name: str, server: Any, config: ServerConfig) -> Session:
         """A session that is not open yet. Raises ``ConfigError``, which names the server."""

@@ -75,7 +75,7 @@ class HostedServer:
         self.gate: StartGate | None = None
         """Asked before the first start, until it says yes."""
         self._options = options
-        self._timeouts = options.timeouts(config)
+        self._timeouts = config.timeouts or options.timeouts
         self._events = events
         self._filter = ToolFilter(config.include, config.exclude)
         self._backoff = Backoff(jitter)
@@ -305,7 +305,7 @@ class HostedServer:
 
     def _use(self, config: ServerConfig) -> None:
         """Start this instead of what was known before it was allowed. Raises ``ConfigError``."""
-        self.config, self._timeouts = config, self._options.timeouts(config)
+        self.config, self._timeouts = config, config.timeouts or self._options.timeouts
         self._prepared = self._options.session(self.name, config.server, config)
         self._transport = self._prepared._connection.transport
 

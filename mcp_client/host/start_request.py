@@ -52,12 +52,15 @@ class Start:
         """``files`` are those that the second reading reads."""
         self.first = first
         """As far as it is known without looking at a file."""
-        self.is_read = first.reading.variables.files.reads or not first.has_files
-        """Whether ``first`` is all of it."""
         self._files = files
         self._lock = threading.Lock()
-        self._launch = first if self.is_read else None
+        self._launch: Launch | None = None
         self._request: StartRequest | None = None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether ``first`` is all of it."""
+        return self.first.reading.variables.files.reads or not self.first.has_files
 
     def config(self, timeouts: Timeouts | None = None) -> ServerConfig:
         """What is started. ``timeouts`` are those of the host, where the file sets only some."""
@@ -82,6 +85,8 @@ class Start:
         return f"{self.first.reading.path}: the server {self.first.name!r}"
 
     def _whole(self) -> Launch:
+        if self.is_read:
+            return self.first
         if self._launch is None:
             first = self.first
             variables = replace(first.reading.variables, files=self._files)
