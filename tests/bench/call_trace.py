@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import json
 import os
 import re
 import socket
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -238,6 +240,26 @@ async def _click() -> AsyncIterator[Operation]:
         tasks.cancel_scope.cancel()
 
 
+@asynccontextmanager
+async def _config_file(*, enters: bool) -> AsyncIterator[Operation]:
+    """The file of one server to a ``Host``; ``enters``: and on, to the first request of the process
+    that is started."""
+    with tempfile.TemporaryDirectory() as folder, open(os.devnull, "wb", 0) as null:
+        path = Path(folder, "mcp.json")
+        server = {"command": _COMMAND[0], "args": _COMMAND[1:], "env": {"FOLDER": "${HOME}"}}
+        path.write_text(json.dumps({"mcpServers": {"bench": server}}))
+
+        async def make() -> None:
+            host = Host.from_config(path, confirm=allow_all, approval=allow_all)
+            if enters:
+                async with host:
+                    sys.setprofile(None)
+            else:
+                os.write(null.fileno(), b"\n")
+
+        yield make
+
+
 async def _shortest(scenario: AbstractAsyncContextManager[Operation]) -> Trace:
     traces = [Trace() for _ in range(5)]
     with anyio.fail_after(30):
@@ -275,6 +297,8 @@ async def main() -> None:
         f"connect with a login, HTTP, {STATELESS}": _login(),
         "Allow clicked on the page, to the write": _click(),
         "a model's answer over a host, stdio": _model(),
+        "a config file to a Host": _config_file(enters=False),
+        "a config file to its server's first request": _config_file(enters=True),
     }
     print(f"{'in total':>67}{'before the write':>24}")
     print(f"{'':43}{'  frames changes   files' * 2}")
