@@ -31,8 +31,8 @@ __all__ = [
 
 Scope: TypeAlias = Literal["call", "session", "always"]
 _SCOPES = ("call", "session", "always")
-_LONGEST = 1e10
-_LONGEST_PERSON = 200
+_MAX_SECONDS = 1e10
+_MAX_PERSON_CHARS = 200
 
 
 @frozen_dataclass
@@ -58,6 +58,7 @@ class Remember:
     """
 
     scope: Scope
+    """"call", "session" or "always"."""
     where: Mapping[str, Any] | None = None
     exact: bool = False
     seconds: float | None = None
@@ -76,7 +77,9 @@ class Remember:
             )
         seconds = self.seconds
         if seconds is not None and (
-            type(seconds) not in (int, float) or not 0 < seconds < _LONGEST or self.scope == "call"
+            type(seconds) not in (int, float)
+            or not 0 < seconds < _MAX_SECONDS
+            or self.scope == "call"
         ):
             raise ConfigError(
                 f"Remember(seconds={seconds!r}): give seconds above 0, for 'session' or 'always'"
@@ -192,10 +195,10 @@ def check_person(by: object) -> str:
     if not isinstance(by, str) or not by:
         raise ConfigError(f"by={by!r}: give the name of who decides")
     shown = safe_text(by, len(by))
-    if len(shown) > _LONGEST_PERSON:
+    if len(shown) > _MAX_PERSON_CHARS:
         raise ConfigError(
             f"by={shown[:20]!r}...: the name of who decides has {len(shown):,} characters; give "
-            f"one of at most {_LONGEST_PERSON}"
+            f"one of at most {_MAX_PERSON_CHARS}"
         )
     return shown
 

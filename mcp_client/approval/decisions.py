@@ -64,7 +64,7 @@ __all__ = ["Decision", "Decisions"]
 _ROWS = "decisions"
 _KEY = "decisions"
 _REMEDY = "put back an older one, or delete it to be asked again"
-_LATEST = 1e11
+_MAX_TIME_SECONDS = 1e11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,9 @@ class Decision:
     """One decision that is kept. Times are seconds since the beginning of 1970, UTC."""
 
     id: str
+    """What ``Decisions.revoke`` takes."""
     kind: RequestKind
+    """The kind of the requests it is for."""
     server: str
     """The name the host gave the server."""
     subject: str
@@ -92,6 +94,7 @@ class Decision:
     by: str | None = None
     """Who decided, where that was said."""
     decided_at: float
+    """When it was given."""
     expires_at: float | None = None
     """When it ends; None where only its scope limits it."""
     findings: tuple[tuple[str, str], ...] = ()
@@ -130,6 +133,7 @@ class Decision:
 
     @property
     def has_expired(self) -> bool:
+        """Whether its ``expires_at`` has come, so that it covers nothing any more."""
         return self.expires_at is not None and time.time() >= self.expires_at
 
     def to_json(self) -> dict[str, Any]:
@@ -153,7 +157,7 @@ class Decision:
             if type(getattr(found, name)) not in types:
                 raise ValueError(f"a decision has a {name} of the wrong type")
         for at in (found.decided_at, found.expires_at):
-            if at is not None and not 0 <= at < _LATEST:
+            if at is not None and not 0 <= at < _MAX_TIME_SECONDS:
                 raise ValueError("a decision has a time that is none")
         if found.kind not in KINDS or found.scope not in ("once", "session", "always"):
             raise ValueError("a decision has a kind or a scope that is not known")
@@ -204,8 +208,8 @@ class _Index:
             return None
         place = request.kind, request.server, kept.topic
         found = [*self._places.get((place, None), {}).values()]
-        if place in self._with_exact and request.exactly is not None:
-            found += self._places.get((place, keyed(request.exactly, key)), {}).values()
+        if place in self._with_exact and request._exactly is not None:
+            found += self._places.get((place, keyed(request._exactly, key)), {}).values()
         if not found:
             return None
         same = keyed(identity, key), kept.bound(key), request.trusted, request.origin
@@ -332,7 +336,7 @@ class Decisions:
             id="",
             scope="always" if remember.scope == "always" else "session",
             where=remember.where,
-            exact=keyed(request.exactly, key) if remember.exact and request.exactly else None,
+            exact=keyed(request._exactly, key) if remember.exact and request._exactly else None,
             by=None if by is None else safe_text(by, 200),
             decided_at=now,
             expires_at=None if remember.seconds is None else now + remember.seconds,

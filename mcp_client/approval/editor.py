@@ -17,7 +17,7 @@ from ..runtime.safe_text import safe_text
 
 __all__ = ["EditorFailed", "arguments_of", "draft_of", "edited", "editor"]
 
-_LARGEST = 10_000_000
+_MAX_FILE_BYTES = 10_000_000
 
 
 class EditorFailed(Exception):
@@ -42,8 +42,8 @@ async def edited(command: list[str], text: str) -> str:
     with _file(text) as path:
         await _run([*command, str(path)])
         try:
-            if path.stat().st_size > _LARGEST:
-                raise EditorFailed(f"the file is larger than {_LARGEST:,} bytes")
+            if path.stat().st_size > _MAX_FILE_BYTES:
+                raise EditorFailed(f"the file is larger than {_MAX_FILE_BYTES:,} bytes")
             return path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise EditorFailed(f"the file cannot be read: {safe_text(error, 200)}") from None

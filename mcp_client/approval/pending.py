@@ -23,7 +23,9 @@ class PendingApproval:
     id: str
     """Random, and used for no other call; ``request.id`` is the one in the audit."""
     request: ApprovalRequest
+    """What is asked about."""
     asked_at: float
+    """When it was asked about."""
     expires_at: float | None
     """When it will be refused if it is not decided; None where nothing limits that."""
 

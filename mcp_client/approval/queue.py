@@ -66,13 +66,13 @@ if TYPE_CHECKING:
 
 __all__ = ["ApprovalQueue", "DecidedApproval", "PendingApproval"]
 
-_KEPT = 100
-_KEPT_CHARS = 1_000_000
+_MAX_DECIDED = 100
+_MAX_DECIDED_CHARS = 1_000_000
 """Of the arguments of decided calls, which are kept for people to look at."""
-_LOOK = 1.0
+_POLL_SECONDS = 1.0
 """Seconds after which a store is looked at again: other processes may change it."""
-_WEEK = 7 * 86_400.0
-_CLEANUP = 5.0
+_KEEP_SECONDS = 7 * 86_400.0
+_CLEANUP_SECONDS = 5.0
 _WITHDRAWN = Deny("the question was withdrawn, without an answer", source="gate")
 
 
@@ -111,7 +111,7 @@ class ApprovalQueue:
         *,
         decisions: Decisions | str | os.PathLike[str] | None = None,
         wait: float | None = None,
-        keep: float = _WEEK,
+        keep: float = _KEEP_SECONDS,
         limits: Limits | None = None,
     ) -> None:
         """``decisions`` is the path of a file or ``Decisions``, as ``FileState(...).decisions``: a
@@ -256,7 +256,7 @@ class ApprovalQueue:
         event loop, and for ``for`` in a thread; ``close`` ends it, from any task or thread. A
         reader that is slow misses what lies between, never the last state.
         """
-        seconds = None if self._store is None else _LOOK
+        seconds = None if self._store is None else _POLL_SECONDS
         return PendingChanges(lambda: self.pending, self._notifier, seconds)
 
     def _answer(self, wanted: tuple[str, ...], answer: Answer, *, is_decision: bool = True) -> None:
@@ -278,9 +278,11 @@ class ApprovalQueue:
         kept.append(
             DecidedApproval(pending.id, pending.request, pending.asked_at, time.time(), answer)
         )
-        self._decided_chars += pending.request.weight
-        while len(kept) > _KEPT or (self._decided_chars > _KEPT_CHARS and len(kept) > 1):
-            self._decided_chars -= kept.popleft().request.weight
+        self._decided_chars += pending.request._weight
+        while len(kept) > _MAX_DECIDED or (
+            self._decided_chars > _MAX_DECIDED_CHARS and len(kept) > 1
+        ):
+            self._decided_chars -= kept.popleft().request._weight
 
     # ----------------------------------------------------------------- with a store
 
@@ -294,7 +296,7 @@ class ApprovalQueue:
             raise
         except BaseException:
             # Nobody waits for it any more: a yes must not be for whoever asks the same later.
-            with anyio.move_on_after(_CLEANUP, shield=True), suppress(McpError):
+            with anyio.move_on_after(_CLEANUP_SECONDS, shield=True), suppress(McpError):
                 await in_thread(tickets.leave, request, mark)
             raise
         finally:
@@ -335,7 +337,7 @@ class ApprovalQueue:
                         ticket=found.id,
                         retryable=True,
                     )
-                await listener.wait(max(0.0, min(_LOOK, until - clock())))
+                await listener.wait(max(0.0, min(_POLL_SECONDS, until - clock())))
 
     def _ticket(self, request: ApprovalRequest, mark: str, left: float) -> Ticket:
         """``left`` is for how many seconds its caller waits for an answer at most."""
@@ -347,7 +349,7 @@ class ApprovalQueue:
         is_left_behind = self._wait <= left
         waits = min(self._wait, left, self._keep)
         expires_at = now + (self._keep if is_left_behind else waits)
-        callers = {mark: caller(now + waits + _CLEANUP)}
+        callers = {mark: caller(now + waits + _CLEANUP_SECONDS)}
         return Ticket(new_id(), request, now, expires_at, callers=callers)
 
 

@@ -108,10 +108,10 @@ class ApprovalRequest:
     asks: ClassVar[str]
     """What a person is asked: "May this tool run?"."""
     prompt: ClassVar[str]
-    """The same in two or three words: "Run it?"."""
+    """What a person is asked, in two or three words: "Run it?"."""
     can_edit: ClassVar[bool] = False
     """Whether it has arguments, which a yes may replace."""
-    covers_once: ClassVar[str]
+    _covers_once: ClassVar[str]
     """What a yes that is not remembered covers, as a sentence."""
     _members: ClassVar[Mapping[str, Callable[[Any], Any]]]
     """What ``to_json`` has of this kind alone, by the names of fields, and what reads each."""
@@ -155,10 +155,12 @@ class ApprovalRequest:
 
     @property
     def hints(self) -> Hints:
+        """What it may do: for what is no call, the worst case."""
         return WORST
 
     @property
     def trusted(self) -> bool:
+        """Whether the host trusts what the server says of its tools."""
         return False
 
     @property
@@ -178,8 +180,8 @@ class ApprovalRequest:
         shown of a request, and its context is in none of these."""
         raise NotImplementedError
 
-    def without_values(self) -> ApprovalRequest:
-        """The same for a record, without values that may be secrets whatever they look like."""
+    def _without_values(self) -> ApprovalRequest:
+        """The request for a record, without values that may be secrets whatever they look like."""
         return self
 
     def choices(self) -> tuple[Choice, ...]:
@@ -199,24 +201,24 @@ class ApprovalRequest:
         return CallDenied(f"{self._not_done}{message}", **fields, server=self.server)
 
     def with_arguments(self, arguments: Any) -> Any:
-        """The same call with other arguments. Raises ``TypeError`` for what is not a call, and for
-        arguments that are not a mapping, and ``NotJson``."""
+        """A call with these arguments in place of its own. Raises ``TypeError`` for what is not a
+        call, and for arguments that are not a mapping, and ``NotJson``."""
         raise TypeError(f"a {self.kind} has no arguments")
 
     @property
-    def weight(self) -> int:
+    def _weight(self) -> int:
         """About how many characters it takes to keep it."""
         return sum(len(fact.text) for fact in self.facts())
 
     @property
-    def exactly(self) -> str | None:
+    def _exactly(self) -> str | None:
         """Digest of what is sent with it: a yes may be for exactly that. None but for calls."""
         return None
 
     def coverage(self, remember: Remember | None) -> str:
         """What a yes that goes so far would cover, as sentences. Names in it are not made safe."""
         if remember is None or remember.scope == "call":
-            return self.covers_once
+            return self._covers_once
         return self._covers(remember, until(remember))
 
     def to_json(self) -> dict[str, Any]:

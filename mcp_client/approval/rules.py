@@ -83,7 +83,20 @@ _OF_CALLS = ("tool", "arguments", "meta")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What happens to requests that are like this: see ``rules``. Raises ``ConfigError``."""
+    """What happens to requests that are like this. Raises ``ConfigError`` for what cannot be.
+
+    - ``outcome``: "allow", "ask" or "deny".
+    - ``kind``: What waits for a yes: "call", "skill", "start", "sampling", or "any" of them.
+    - ``server``, ``tool``, ``subject``: Globs over the name of the server, that of the tool, and
+      what another kind of request is about.
+    - ``fingerprint``: That of one definition of a tool, of the files of a skill, of a start.
+    - ``trusted``, ``read_only``, ``destructive``, ``idempotent``, ``open_world``: The host's trust
+      and the hints of the request, which are the worst case without it.
+    - ``arguments``, ``meta``: What must hold of the arguments and of the caller's ``_meta``:
+      ``{"/path": {"glob": "/srv/*"}}``.
+
+    All that a rule says must hold for it to match; the module ``approval.rules`` has the rest.
+    """
 
     outcome: Outcome = field(kw_only=False)
     kind: Kind = "call"
@@ -261,7 +274,9 @@ class Rules:
     """
 
     rules: tuple[Rule, ...]
+    """In the order in which they are tried."""
     ask: ApprovalHook | None
+    """The hook for what no rule decides; None for the person at the terminal."""
     _answers: tuple[Answer | None, ...] = field(compare=False)
     """What each of them decides."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from ..catalog.call_context import CallOrigin
 from ..catalog.finding import Finding
@@ -19,7 +19,6 @@ from .request import (
     ApprovalRequest,
     Choice,
     Fact,
-    RequestKind,
     digest_of,
     facts_of,
     finding_facts,
@@ -65,27 +64,38 @@ class SamplingRequest(ApprovalRequest):
     the other parameters are hints.
     """
 
-    kind: ClassVar[RequestKind] = "sampling"
-    handler: ClassVar = "sampling"
+    kind = "sampling"
+    handler = "sampling"
     """Which of ``Handlers`` answers it."""
-    asks: ClassVar[str] = (
+    asks = (
         "A server wants your model to answer, and gets to see the answer. May the model be asked?"
     )
-    prompt: ClassVar[str] = "Ask the model?"
-    covers_once: ClassVar[str] = "This request only."
+    prompt = "Ask the model?"
+    _covers_once = "This request only."
 
     server: str
+    """The name the host gave the server, never the server's own claim."""
     messages: tuple[SamplingMessage, ...]
+    """The conversation that the model is to continue."""
     max_tokens: int
+    """The most tokens that the answer may have."""
     system_prompt: str | None = None
+    """The system prompt that the server wants, in its own words."""
     model_preferences: Mapping[str, Any] | None = field(default=None, hash=False)
+    """The models that the server suggests (``hints``), and how much cost, speed and intelligence
+    matter to it, from 0 to 1."""
     include_context: str | None = None
+    """Context of other servers that the server wants put in: "none", "thisServer", "allServers"."""
     temperature: float | None = None
+    """The sampling temperature that the server suggests."""
     stop_sequences: tuple[str, ...] = ()
+    """Texts at which the answer is to end."""
     metadata: Mapping[str, Any] | None = field(default=None, hash=False)
+    """What the server wants passed to the model's provider."""
     tools: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     """Tools of the server's that the model may ask for. Only the server runs them."""
     tool_choice: Mapping[str, Any] | None = field(default=None, hash=False)
+    """Whether the model may or must use the tools: ``{"mode": "auto"}``."""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """The request's parameters, unchanged."""
     call: ToolCall | None = field(default=None, repr=False, compare=False)
@@ -93,6 +103,7 @@ class SamplingRequest(ApprovalRequest):
     findings: tuple[Finding, ...] = (SAMPLING_FINDING,)
     """What a person should know before answering; the first one says that this is sampling."""
     id: str = field(default_factory=lambda: new_id("sampling"), compare=False)
+    """The request's, as in the audit."""
     _identity: Callable[[], str | None] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -123,8 +134,8 @@ class SamplingRequest(ApprovalRequest):
 
     @property
     def fingerprint(self) -> str:
-        """Of all parameters but the messages: a yes for the session covers other messages with the
-        same system prompt, tools, model and limits."""
+        """Digest of all parameters but the messages: a yes for the session covers other messages
+        with the same system prompt, tools, model and limits."""
         params = self._params
         return digest_of({name: params[name] for name in params if name != "messages"})
 

@@ -18,7 +18,6 @@ from .request import (
     ApprovalRequest,
     Choice,
     Fact,
-    RequestKind,
     facts_of,
     finding_facts,
     text,
@@ -53,10 +52,10 @@ class SkillRequest(ApprovalRequest):
     ``name`` and ``description`` are compared with the file when it is read.
     """
 
-    kind: ClassVar[RequestKind] = "skill"
-    asks: ClassVar[str] = "May this skill be loaded? Its text will be instructions for the model."
-    prompt: ClassVar[str] = "Load it?"
-    covers_once: ClassVar[str] = "This load only. Its other files are read when they are needed."
+    kind = "skill"
+    asks = "May this skill be loaded? Its text will be instructions for the model."
+    prompt = "Load it?"
+    _covers_once = "This load only. Its other files are read when they are needed."
     _members: ClassVar = {
         "uri": text,
         "name": text,
@@ -73,7 +72,7 @@ class SkillRequest(ApprovalRequest):
     """A label that is not unique: a skill is identified by ``server`` and ``uri``."""
     description: str
     uri: str
-    """Of its SKILL.md."""
+    """The URI of its SKILL.md."""
     files: tuple[SkillFile, ...]
     """Every file of the skill, SKILL.md among them; none where its content is dynamic."""
     size: int | None
@@ -82,7 +81,7 @@ class SkillRequest(ApprovalRequest):
     """Fields of its front matter that would change what the model may do, such as
     ``allowed-tools``, or that are not known. A yes does not put them into force."""
     digest: str | None
-    """Of the set of all (uri, digest): other files, another digest. Rules match it as
+    """Digest of the set of all (uri, digest): other files, another digest. Rules match it as
     ``fingerprint``, and remembered answers are for it. None where the content is dynamic: then no
     answer is remembered, and what the server sends cannot be verified."""
     findings: tuple[Finding, ...]
@@ -141,7 +140,7 @@ class SkillRequest(ApprovalRequest):
         return {"files": None if self.dynamic else len(self.files), "bytes": self.size}
 
     @property
-    def weight(self) -> int:
+    def _weight(self) -> int:
         return sum(len(file.uri) + len(file.path) for file in self.files)
 
     def _covers(self, remember: Remember, until: str) -> str:

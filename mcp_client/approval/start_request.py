@@ -24,7 +24,6 @@ from .request import (
     Choice,
     Fact,
     KeptAs,
-    RequestKind,
     facts_of,
     finding_facts,
     named,
@@ -54,8 +53,8 @@ class StartRequest(ApprovalRequest):
     it; those that a project's file has itself are, in ``env`` and ``headers``, for a person to see.
     """
 
-    kind: ClassVar[RequestKind] = "start"
-    covers_once: ClassVar[str] = "This start only."
+    kind = "start"
+    _covers_once = "This start only."
     _members: ClassVar = {
         "command": optional_text,
         "args": texts,
@@ -89,6 +88,7 @@ class StartRequest(ApprovalRequest):
     url: str | None
     """Without user, password and query."""
     header_names: tuple[str, ...]
+    """The headers that are sent to the server at the URL."""
     findings: tuple[Finding, ...]
     """What looks dangerous; the first one says that this is a start."""
     variables: Mapping[str, tuple[str, ...]] = field(hash=False)
@@ -103,7 +103,7 @@ class StartRequest(ApprovalRequest):
     env_file: str | None = None
     """The file that some of ``env_names`` come from."""
     env: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
-    """Of a project's file: the values it has itself, with ``${NAME}`` for what comes from the host.
+    """The values that a project's file has itself, with ``${NAME}`` for what comes from the host.
     They may be secrets of the file: show them to the person who decides."""
     headers: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
     """Likewise."""
@@ -113,8 +113,9 @@ class StartRequest(ApprovalRequest):
     program: str | None = None
     """The file that ``command`` is; None where it was not found, or not looked for."""
     whole_url: str | None = field(default=None, repr=False)
-    """Of a project's file: what ``url`` leaves out as well, as ``env`` has its values."""
+    """The URL of a project's file with what ``url`` leaves out, as ``env`` has its values."""
     id: str = field(default_factory=lambda: new_id("start"), compare=False)
+    """The start's, as in the audit."""
 
     def __str__(self) -> str:
         """All of it but ``whole_url`` and the values of ``env`` and ``headers`` in one line that is
@@ -128,10 +129,12 @@ class StartRequest(ApprovalRequest):
 
     @property
     def asks(self) -> str:  # type: ignore[override]  # a constant for the other kinds
+        """What a person is asked: whether a program may be started, or a server connected to."""
         return "May this server be connected to?" if self.command is None else _MAY_IT_START
 
     @property
     def prompt(self) -> str:  # type: ignore[override]
+        """What a person is asked, in two words."""
         return "Connect?" if self.command is None else "Start it?"
 
     @property
@@ -175,7 +178,7 @@ class StartRequest(ApprovalRequest):
         )
         return tuple(facts)
 
-    def without_values(self) -> StartRequest:
+    def _without_values(self) -> StartRequest:
         """With the names in ``env`` and ``headers`` alone, and no ``whole_url``."""
         return replace(
             self,

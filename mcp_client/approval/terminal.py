@@ -23,11 +23,11 @@ _TRIES = 3
 _NO = "the person at the terminal said no"
 _LEFT = "the person at the terminal closed the question"
 _LINES_BESIDE = 22
-_BEGINNING = 180
+_BEGINNING_CHARS = 180
 """That a question takes besides the arguments: what a screen has left is theirs."""
-_LONG = 200
+_MAX_LINES = 200
 """Lines of a question that are shown at once."""
-_PART = 2_000
+_MAX_VIEW_LINES = 2_000
 """Lines of a request in full that are shown at once."""
 _KEYS: dict[str, Choice] = {
     "y": "once",
@@ -117,8 +117,8 @@ async def _show(console: Console, request: ApprovalRequest) -> bool:
     """The question; False where the person left it. A long one is shown part by part."""
     page = console.page()
     question(page, request, console.height)
-    while len(page.lines) > _LONG:
-        part = page.part(_LONG)
+    while len(page.lines) > _MAX_LINES:
+        part = page.part(_MAX_LINES)
         part.say(f"Not all of it is shown yet: {len(page.lines):,} more lines.", indent=2)
         console.show(part)
         more = await console.ask("Show the rest? [Y/n] ")
@@ -133,7 +133,7 @@ async def _view(console: Console, shown: ApprovalRequest, view: Page) -> Page:
     if not view.lines or view.columns != console.page().columns:
         view = console.page()
         await in_thread(everything, view, shown)
-    part = view.part(_PART)
+    part = view.part(_MAX_VIEW_LINES)
     if view.lines:
         part.say(f"Not all of it is shown: v goes on, {len(view.lines):,} lines.", indent=2)
     console.show(part)
@@ -225,7 +225,7 @@ def question(page: Page, request: ApprovalRequest, height: int = 24) -> None:
         above = len(page.lines)
         _group(page, facts[-1:], _ALL, 0)
         if len(page.lines) - above > height // 2:  # its first words have left the screen
-            page.quote("It begins", prose(facts[-1].text, _BEGINNING), 4)
+            page.quote("It begins", prose(facts[-1].text, _BEGINNING_CHARS), 4)
 
 
 def everything(page: Page, request: ApprovalRequest) -> None:

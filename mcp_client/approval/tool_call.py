@@ -6,7 +6,7 @@ import difflib
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ..catalog.call_context import CallOrigin
 from ..catalog.finding import Finding
@@ -19,7 +19,6 @@ from .request import (
     ApprovalRequest,
     Choice,
     Fact,
-    RequestKind,
     digest_of,
     facts_of,
     finding_facts,
@@ -46,12 +45,12 @@ SOURCES = {
 }
 ORIGINS = {"app": "the server's own view (MCP App), not the host"}
 """Where a call comes from, where that is not the host."""
-_COMPARED = 4_000
+_MAX_COMPARED_LINES = 4_000
 """Lines of two definitions that are compared, from the first that differs: the time may grow with
 their square."""
-_CHANGED = 400
+_MAX_CHANGED_LINES = 400
 """Lines of the comparison that are shown."""
-_AROUND = 2
+_LINES_AROUND = 2
 _OF_ARGUMENTS = ("broken_arguments", "unchecked_arguments")
 
 
@@ -64,23 +63,24 @@ class ToolCall(ApprovalRequest):
     the arguments and the caller's ``_meta``, and whether the host makes the call or a view.
     """
 
-    kind: ClassVar[RequestKind] = "call"
-    asks: ClassVar[str] = "May this tool run?"
-    prompt: ClassVar[str] = "Run it?"
-    can_edit: ClassVar[bool] = True
-    covers_once: ClassVar[str] = (
-        "This call only, also if the server is restarted before it is sent."
-    )
+    kind = "call"
+    asks = "May this tool run?"
+    prompt = "Run it?"
+    can_edit = True
+    _covers_once = "This call only, also if the server is restarted before it is sent."
 
     id: str
+    """The call's, as in the audit and in errors."""
     server: str
     """The name the host gave the server, never the server's own claim."""
     tool: Tool
+    """The tool's definition, as it will be in force when the call is sent."""
     arguments_json: str
     """The arguments as the very text that will be sent, in canonical form."""
     meta_json: str | None
     """The caller's own ``_meta``, likewise; None if there was none."""
     hints: Hints = field()  # without field(), that of the base class would be its default
+    """What the call may do, as far as the host trusts the server's word; else the worst case."""
     findings: tuple[Finding, ...]
     """What a person should know before answering."""
     generation: int
@@ -101,6 +101,7 @@ class ToolCall(ApprovalRequest):
 
     @property
     def trusted(self) -> bool:
+        """Whether the host trusts what the server says of its tools."""
         return self.tool.trusted
 
     @property
@@ -129,6 +130,7 @@ class ToolCall(ApprovalRequest):
 
     @property
     def digest(self) -> str:
+        """Digest of everything that decides what happens, so that it is for this call alone."""
         return digest_of([self.key, self.generation])
 
     def facts(self) -> tuple[Fact, ...]:
@@ -159,7 +161,7 @@ class ToolCall(ApprovalRequest):
         return ("once",) if self.edited else ("once", "session", "hour", "always", "exact")
 
     @property
-    def weight(self) -> int:
+    def _weight(self) -> int:
         return len(self.arguments_json)
 
     def _covers(self, remember: Remember, until: str) -> str:
@@ -221,12 +223,12 @@ class ToolCall(ApprovalRequest):
         return ApprovalRequest.refusal(self, message, **fields, tool=self.tool.name)
 
     @property
-    def exactly(self) -> str:
+    def _exactly(self) -> str:
         return digest_of([self.arguments_json, self.meta_json])
 
     def with_arguments(self, arguments: Any) -> ToolCall:
-        """The same call with other arguments, marked as edited, without what was found about the
-        old ones. Raises ``NotJson``, and ``TypeError`` for what is no mapping."""
+        """A call with these arguments in place of its own, marked as edited, without what was found
+        about the old ones. Raises ``NotJson``, and ``TypeError`` for what is no mapping."""
         if not isinstance(arguments, Mapping):
             raise TypeError("its arguments are not a mapping")
         kept = tuple(one for one in self.findings if one.kind not in _OF_ARGUMENTS)
@@ -289,12 +291,14 @@ def _changes(pinned: Mapping[str, Any], tool: Tool) -> str:
     """The pinned definition and the one in force, line by line."""
     old, new = map(_lines, (pinned, fingerprinted(tool._definition)))
     same = (number for number, (a, b) in enumerate(zip(old, new, strict=False)) if a != b)
-    start = max(0, next(same, min(len(old), len(new))) - _AROUND)
-    end = start + _COMPARED
-    lines = list(difflib.unified_diff(old[start:end], new[start:end], lineterm="", n=_AROUND))[3:]
-    shown = lines[:_CHANGED]
-    if len(lines) > _CHANGED:
-        shown.append(f"… {len(lines) - _CHANGED} more lines")
+    start = max(0, next(same, min(len(old), len(new))) - _LINES_AROUND)
+    end = start + _MAX_COMPARED_LINES
+    lines = list(
+        difflib.unified_diff(old[start:end], new[start:end], lineterm="", n=_LINES_AROUND)
+    )[3:]
+    shown = lines[:_MAX_CHANGED_LINES]
+    if len(lines) > _MAX_CHANGED_LINES:
+        shown.append(f"… {len(lines) - _MAX_CHANGED_LINES} more lines")
     if max(len(old), len(new)) > end:
         shown.append(f"… {max(len(old), len(new)) - end:,} lines further down are not compared")
     return "\n".join(shown)

@@ -120,7 +120,7 @@ class RequestRecord(CallRecord):
             record |= {"files": None, "bytes": None}
         record |= self._shown_findings(() if request is None else request.findings)
         if request is not None:
-            record["facts"] = self._shown_facts(request.without_values())
+            record["facts"] = self._shown_facts(request._without_values())
         return record
 
     def _closing(self, outcome: str, delivery: str, text: str | None) -> Record:

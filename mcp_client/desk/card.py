@@ -34,13 +34,13 @@ from .markup import (
 __all__ = ["card", "decided_list", "part", "whole"]
 
 _FOLDS = (*WHOLE, Fold(text=2_000, members=100, depth=6), *SHORT)
-_PROSE = 700
-_ROW = 300
+_MAX_PROSE_CHARS = 700
+_MAX_ROW_CHARS = 300
 """Characters of a fact that stands beside its label; what is longer stands below it."""
-_MOST = {"finding": 30, "message": 6}
+_MAX_FACTS_OF = {"finding": 30, "message": 6}
 """Facts of a kind that stand on a card."""
-_MOST_OTHERS = 20
-_DIFF_LINE = 2_000
+_MAX_FACTS = 20
+_MAX_DIFF_LINE_CHARS = 2_000
 """Characters of one of them; where two long texts differ is said above them."""
 _HINTS = {"read_only": "no", "destructive": "yes", "idempotent": "no", "open_world": "yes"}
 """What is the risk of each."""
@@ -166,7 +166,7 @@ def _on_card(request: ApprovalRequest) -> tuple[Html, bool]:
         folded |= cut
     parts.append(element("p", request.asks, class_="asks"))
     said = [group for group in groups if group.kind == "message"]
-    earlier = said[: -_MOST["message"]]
+    earlier = said[: -_MAX_FACTS_OF["message"]]
     if earlier:
         folded = True
         parts.append(element("p", f"{len(earlier):,} earlier messages", class_="cut"))
@@ -193,7 +193,7 @@ def _beside(facts: Sequence[Fact]) -> list[Html]:
 def _is_row(group: _Group) -> bool:
     """Whether its facts stand beside their label."""
     fact = group.facts[0]
-    is_short = len(group.facts) == 1 and len(fact.text) <= _ROW and "\n" not in fact.text
+    is_short = len(group.facts) == 1 and len(fact.text) <= _MAX_ROW_CHARS and "\n" not in fact.text
     return is_short and not fact.is_json and fact.kind not in ("subject", *_TEXTS)
 
 
@@ -202,9 +202,9 @@ def _below(group: _Group, is_whole: bool) -> tuple[Html, bool]:
     whole, in up to 4,000 lines."""
     if group.facts[0].is_json:
         return _json(group.label, group.text)
-    most = len(group.facts) if is_whole else _MOST.get(group.kind, _MOST_OTHERS)
+    most = len(group.facts) if is_whole else _MAX_FACTS_OF.get(group.kind, _MAX_FACTS)
     text = group._replace(facts=group.facts[:most]).text
-    limit = _PROSE if group.kind in _LAST else len(text)
+    limit = _MAX_PROSE_CHARS if group.kind in _LAST else len(text)
     shown = block(prose_lines(text[:limit]), group.label, PART if is_whole else PROSE)
     left = [f"{shown.left:,} more lines"] if shown.left > 0 else []
     left += [f"{len(text) - limit:,} more characters"] if len(text) > limit else []
@@ -238,18 +238,18 @@ def _json(label: str, text: str) -> tuple[Html, bool]:
 def _warnings(groups: Sequence[_Group]) -> tuple[Html, bool]:
     """The findings, and what changed."""
     findings = [fact for group in groups for fact in group.facts if fact.kind == "finding"]
-    most = _MOST["finding"]
+    most = _MAX_FACTS_OF["finding"]
     left = len(findings) - most
     changes = [_changes(group.text) for group in groups if group.kind == "changes"]
     inner = element(
         "section",
         element("h3", "Look at this first"),
-        element("ul", *(element("li", fact.text[:_PROSE]) for fact in findings[:most])),
+        element("ul", *(element("li", fact.text[:_MAX_PROSE_CHARS]) for fact in findings[:most])),
         element("p", f"{left:,} more: show all of it", class_="cut") if left > 0 else None,
         *(html for html, _ in changes),
         class_="findings",
     )
-    cut = left > 0 or any(len(fact.text) > _PROSE for fact in findings)
+    cut = left > 0 or any(len(fact.text) > _MAX_PROSE_CHARS for fact in findings)
     return inner, cut or any(cut for _, cut in changes)
 
 
@@ -275,9 +275,9 @@ def _diff_line(line: str) -> Html:
     kind = {"+": "added", "-": "removed", "@": "place", "…": "note"}.get(line[:1], "same")
     mark = {"added": "Now: ", "removed": "Was: "}.get(kind)
     spoken = None if mark is None else element("span", mark, class_="spoken")
-    left = len(line) - _DIFF_LINE
+    left = len(line) - _MAX_DIFF_LINE_CHARS
     if left > 0:
-        line = f"{line[:_DIFF_LINE]}… ({left:,} more characters)"
+        line = f"{line[:_MAX_DIFF_LINE_CHARS]}… ({left:,} more characters)"
     shown = element("span", "…" if kind == "place" else line or " ")
     return element("span", spoken, shown, class_=f"l {kind}")
 

@@ -65,7 +65,7 @@ Visible: TypeAlias = Callable[[str, Any], "bool | Awaitable[bool]"]
 """Of a person and an ``ApprovalRequest``; what it raises for is not shown."""
 
 _STATIC = {"desk.js": "text/javascript; charset=utf-8", "desk.css": "text/css; charset=utf-8"}
-_CARDS = 50
+_MAX_CARDS = 50
 """On one page."""
 _NOT_SHOWN = "visible() raised, so the request is not shown"
 T = TypeVar("T", PendingApproval, DecidedApproval)
@@ -234,8 +234,8 @@ class ApprovalPage:
     async def _page(self, person: str, skip: int) -> Response:
         pending, decided = await self._pending(person), await self._decided(person)
         token, nonce = self._token(person), new_nonce()
-        cards = await in_thread(self._cards, pending[skip : skip + _CARDS], token)
-        window = Window(skip, _CARDS, len(pending))
+        cards = await in_thread(self._cards, pending[skip : skip + _MAX_CARDS], token)
+        window = Window(skip, _MAX_CARDS, len(pending))
         body = page_of(person, cards, window, decided_list(decided), token)
         return respond(document(body, nonce=nonce, above=""), nonce=nonce)
 
@@ -255,7 +255,7 @@ class ApprovalPage:
 
     async def _some(self, person: str, ids: list[str]) -> Response:
         pending = await self._pending(person, ",".join(ids).split(","))
-        return respond(await in_thread(self._cards, pending[:_CARDS], self._token(person)))
+        return respond(await in_thread(self._cards, pending[:_MAX_CARDS], self._token(person)))
 
     def end_streams(self) -> None:
         """End the streams of changes that are open, in the event loop that serves them."""

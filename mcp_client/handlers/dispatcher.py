@@ -65,7 +65,7 @@ _INTERNAL_ERROR = -32603
 _MAX_ELICITATIONS = 256
 """URL elicitations whose completion can be waited for; the oldest is forgotten beyond that."""
 _QUESTION = "the server's question was answered"
-_CHECK_INTERVAL = 0.5
+_CHECK_SECONDS = 0.5
 """Seconds between two checks whether the server that asked is still there."""
 
 
@@ -203,7 +203,7 @@ class Dispatcher:
         """As long as a handler runs, cancel those whose server has gone."""
         try:
             while self._open:
-                await anyio.sleep(_CHECK_INTERVAL)
+                await anyio.sleep(_CHECK_SECONDS)
                 for (origin, _), task in list(self._open.items()):
                     if not origin.alive:
                         task.cancel()

@@ -68,6 +68,7 @@ class ElicitRequest:
     server: str
     """What the host calls the server."""
     message: str
+    """What the server says to the person."""
     mode: Literal["form", "url"] = "form"
     requested_schema: Mapping[str, Any] | None = None
     """The form's schema, unchanged."""
@@ -124,12 +125,16 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class SamplingResult:
-    """What the model answered: a text, one content block as on the wire, or a list of blocks."""
+    """What the model answered."""
 
     content: str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    """A text, one content block as on the wire, or a list of blocks."""
     model: str
+    """The name of the model that answered."""
     role: str = "assistant"
+    """"assistant", or "user"."""
     stop_reason: str | None = "endTurn"
+    """Why the answer ended: "endTurn", "stopSequence", "maxTokens", "toolUse"."""
 
 
 # ------------------------------------------------------------------------------- roots, logs
@@ -143,6 +148,7 @@ class RootsRequest:
     """Which of ``Handlers`` answers it."""
 
     server: str
+    """What the host calls the server."""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """The request's parameters, unchanged."""
     call: ToolCall | None = field(default=None, repr=False, compare=False)
@@ -154,10 +160,13 @@ class Root:
     """A directory or file that a server may use: a ``file://`` URI, as ``Root.of(path)`` gives."""
 
     uri: str
+    """The ``file://`` URI."""
     name: str | None = None
+    """What a person calls it."""
 
     @classmethod
     def of(cls, path: str | Path, name: str | None = None) -> Root:
+        """The root for a path, made absolute."""
         return cls(Path(path).absolute().as_uri(), name)
 
 
@@ -166,9 +175,11 @@ class LogMessage:
     """A line that a server logs. ``server/utilities/logging``; deprecated as of 2026-07-28."""
 
     server: str
+    """What the host calls the server."""
     level: str
     """"debug", "info", "notice", "warning", "error", "critical", "alert" or "emergency"."""
     logger: str | None
+    """The name of the server's logger, in its own words."""
     data: Any
     """Any JSON value, unchanged."""
     text: str = ""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["ServerLog"]
 
 _LEVELS = dict(zip(LOG_LEVELS, (10, 20, 25, 30, 40, 50, 50, 50), strict=True))
-_MAX_TEXT = 2_000
+_MAX_TEXT_CHARS = 2_000
 
 
 class ServerLog:
@@ -109,8 +109,8 @@ class ServerLog:
 
 def _line(data: Any) -> str:
     if isinstance(data, str):
-        return safe_text(data, _MAX_TEXT)
+        return safe_text(data, _MAX_TEXT_CHARS)
     try:
-        return safe_text(dump(data), _MAX_TEXT)
+        return safe_text(dump(data), _MAX_TEXT_CHARS)
     except (ValueError, RecursionError):
         return f"[{type(data).__name__}]"

@@ -27,7 +27,7 @@ __all__ = ["elicit_on_terminal", "typed_value"]
 Outcome: TypeAlias = Accept | Decline | Cancel
 
 _TRIES = 3
-_CHOICES_SHOWN = 30
+_MAX_CHOICES_SHOWN = 30
 _SECRET = re.compile(
     r"pass ?(word|wd|phrase|code)|secret|token|credential|api ?key|private ?key|access ?key|"
     r"\bpin\b|\botp\b|\b2fa\b|one time|cvv|cvc|(credit|debit) ?card|card ?number|iban|seed ?phrase"
@@ -118,10 +118,10 @@ async def _confirm(console: Console, prompt: str) -> None:
 async def _form(console: Console, request: ElicitRequest) -> Outcome:
     fields = request.fields
     page = _first_page(console, request, _title(len(fields)))
-    for number, field in enumerate(fields[:_CHOICES_SHOWN], 1):
+    for number, field in enumerate(fields[:_MAX_CHOICES_SHOWN], 1):
         page.quote(f"Field {number}", [Row(_without_links(field.title or field.name))], 2)
-    if len(fields) > _CHOICES_SHOWN:
-        page.fact("", f"and {len(fields) - _CHOICES_SHOWN:,} more")
+    if len(fields) > _MAX_CHOICES_SHOWN:
+        page.fact("", f"and {len(fields) - _MAX_CHOICES_SHOWN:,} more")
     if any(_asks_for_secret(text) for text in _texts(request)):
         page.say("WARNING: this looks like a question for a secret. Servers must not ask for", 2)
         page.say("passwords, keys or card numbers in a form: what you type goes to the server.", 2)
@@ -177,7 +177,7 @@ def _show_field(console: Console, field: FormField, position: str, whole: bool =
     if field.description:
         page.quote("It says", prose(_without_links(field.description), 2_000), 12)
     page.fact("Wanted", _expected(field))
-    most = 2_000 if whole else _CHOICES_SHOWN
+    most = 2_000 if whole else _MAX_CHOICES_SHOWN
     page.quote("Choices", _choices(field), most)
     if page.folded:
         page.say("!v shows the rest.", indent=2)

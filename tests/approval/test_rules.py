@@ -389,7 +389,7 @@ def test_rules_and_what_they_are_made_of_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         rule.tool = "*"  # type: ignore[misc]
     with pytest.raises(AttributeError, match="cannot assign"):
-        rules.rules = ()
+        rules.rules = ()  # type: ignore[misc]
     with pytest.raises(TypeError):
         rule.arguments["/p"]["in"] = ["b"]  # type: ignore[index]
     assert rules == Rules([Rule("allow", arguments={"/p": {"in": ["a"]}})])
