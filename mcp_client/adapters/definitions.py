@@ -16,7 +16,7 @@ from typing import Any
 from ..catalog.tool import Tool
 from ..protocol.schema_walk import Role, walk
 from .schema_inlining import inline
-from .schema_merging import object_root, types_of
+from .schema_merging import is_of, object_root, type_of_value, types_of
 from .schema_notes import Effect, Notes
 from .schema_subset import EMPTY_ITEMS, OPTIONAL, Profile, Unsuitable, subset
 
@@ -237,8 +237,7 @@ def _fits(schema: dict[str, Any], value: Any) -> bool:
         return any(_fits(option, value) for option in schema["anyOf"])
     if "enum" in schema:
         return any(type(value) is type(item) and value == item for item in schema["enum"])
-    kinds = schema.get("type")
-    if not any(_is(value, kind) for kind in ([kinds] if type(kinds) is str else kinds or ())):
+    if not is_of(type_of_value(value), types_of(schema)):
         return False
     if type(value) is dict:
         properties = schema.get("properties", {})
@@ -248,20 +247,3 @@ def _fits(schema: dict[str, Any], value: Any) -> bool:
     if type(value) is list and "items" in schema:
         return all(_fits(schema["items"], item) for item in value)
     return True
-
-
-def _is(value: Any, kind: str) -> bool:
-    match kind:
-        case "object":
-            return type(value) is dict
-        case "array":
-            return type(value) is list
-        case "string":
-            return type(value) is str
-        case "boolean":
-            return type(value) is bool
-        case "null":
-            return value is None
-        case "integer":
-            return type(value) is int or (type(value) is float and value.is_integer())
-    return type(value) in (int, float)

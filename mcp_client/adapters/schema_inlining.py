@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin
 
 from ..protocol.json_pointer import parse, resolve
@@ -62,6 +62,8 @@ _SILENT = frozenset(
     }
 )
 """Left out without a note: of no use once references are inlined."""
+_OLD_FLAGS = ("required", "exclusiveMinimum", "exclusiveMaximum")
+"""Booleans in drafts 3 and 4."""
 _OLD_DIALECTS = ("draft-03", "draft-04", "draft-06", "draft-07")
 _MAX_LEVELS = 40
 _MAX_SCHEMAS = 3_000
@@ -79,11 +81,11 @@ def inline(
     match; None for any.
     """
     inliner = _Inliner(schema, {})
-    found = inliner.schema(schema, (), (), schema)
+    found = inliner.schema(schema, _Place((), (), schema))
     names = {} if legal is None else legal_members(inliner.mentioned, legal)
     if names:
         inliner = _Inliner(schema, names)
-        found = inliner.schema(schema, (), (), schema)
+        found = inliner.schema(schema, _Place((), (), schema))
         for old, new in names.items():
             inliner.notes.add(f"the member '{old}' is shown as '{new}'", ())
     return found, {new: old for old, new in names.items()}, inliner.notes
@@ -118,6 +120,19 @@ def clean_data(value: Any, depth: int = 0) -> Any:
     return value
 
 
+class _Place(NamedTuple):
+    """Where a schema stands."""
+
+    path: Path
+    around: tuple[int, ...]
+    """The ids of the schemas that it stands in."""
+    base: Any
+    """The schema that its references start from."""
+
+    def below(self, *steps: str) -> _Place:
+        return self._replace(path=(*self.path, *steps))
+
+
 class _Inliner:
     def __init__(self, root: Any, names: dict[str, str]) -> None:
         """``names`` are the new names of members, by their own."""
@@ -131,33 +146,32 @@ class _Inliner:
         dialect = root.get("$schema") if type(root) is dict else None
         self._is_old = type(dialect) is str and any(name in dialect for name in _OLD_DIALECTS)
 
-    def schema(self, node: Any, path: Path, around: tuple[int, ...], base: Any) -> dict[str, Any]:
-        """``around`` are the ids of the schemas that this one stands in; ``base`` is the schema
-        that its references start from."""
+    def schema(self, node: Any, place: _Place) -> dict[str, Any]:
         if node is True:
             return {}
         if node is False:
             return {"not": {}}
         if type(node) is not dict:
-            self.notes.add("what is not a schema is left out", path, Effect.ACCEPTS_MORE)
+            self.notes.add("what is not a schema is left out", place.path, Effect.ACCEPTS_MORE)
             return {}
         self._left -= 1
-        if self._left < 0 or len(around) > _MAX_LEVELS:
-            self.notes.add(_CUT, path, Effect.ACCEPTS_MORE)
+        if self._left < 0 or len(place.around) > _MAX_LEVELS:
+            self.notes.add(_CUT, place.path, Effect.ACCEPTS_MORE)
             return {}
-        around = (*around, id(node))
+        place = place._replace(around=(*place.around, id(node)))
         if type(node.get("$id")) is str and not node["$id"].startswith("#"):
-            base = node
-        notes, before = self.notes, self.notes.widened
+            place = place._replace(base=node)
+        notes, path, before = self.notes, place.path, self.notes.widened
         out: dict[str, Any] = {}
         widened = set()
         for keyword, value in node.items():
             if keyword not in _SILENT:
                 mark = notes.widened
-                self._keyword(out, keyword, value, path, around, base)
+                self._keyword(out, keyword, value, place)
                 if notes.widened > mark:
                     widened.add(keyword)
-        self._tuple(out, node, path, around, base)
+        if type(node.get("items")) is list:
+            self._tuple(out, node, place)
         if self._names and "patternProperties" in node:
             out.pop("additionalProperties", None)
         _bounds(out, node)
@@ -165,132 +179,80 @@ class _Inliner:
         if notes.widened > before:
             self._without(out, path, "unevaluatedProperties", "unevaluatedItems")
         if type(node.get("$ref")) is str:
-            return self._referred(out, node["$ref"], path, around, base)
+            return self._referred(out, node["$ref"], place)
         return out
 
     # --------------------------------------------------------------- one keyword
 
-    def _keyword(
-        self,
-        out: dict[str, Any],
-        keyword: str,
-        value: Any,
-        path: Path,
-        around: tuple[int, ...],
-        base: Any,
-    ) -> None:
-        here = (*path, keyword)
+    def _keyword(self, out: dict[str, Any], keyword: str, value: Any, place: _Place) -> None:
         if self._names and keyword in ("patternProperties", "propertyNames"):
             self.notes.add("what speaks of names by pattern is left out", (), Effect.ACCEPTS_MORE)
         elif keyword == "additionalProperties" and type(value) is bool:
             out[keyword] = value
         elif keyword in _ONE and type(value) in (dict, bool):
-            out[keyword] = self.schema(value, here, around, base)
+            out[keyword] = self.schema(value, place.below(keyword))
         elif keyword in _SEVERAL and type(value) is list and value:
-            out[keyword] = [
-                self.schema(item, (*here, str(number)), around, base)
-                for number, item in enumerate(value)
-            ]
+            out[keyword] = self._several(value, place.below(keyword))
         elif keyword in _NAMED and type(value) is dict:
             rename = clean_text if keyword == "patternProperties" else self._name
             out[keyword] = {
-                rename(name): self.schema(item, (*here, name), around, base)
+                rename(name): self.schema(item, place.below(keyword, name))
                 for name, item in value.items()
             }
         elif keyword != "items" or type(value) is not list:  # which ``_tuple`` reads
-            self._plain(out, keyword, value, path)
+            self._plain(out, keyword, value, place.path)
+
+    def _several(self, schemas: list[Any], place: _Place) -> list[dict[str, Any]]:
+        return [self.schema(one, place.below(str(number))) for number, one in enumerate(schemas)]
+
+    def _tuple(self, out: dict[str, Any], node: dict[str, Any], place: _Place) -> None:
+        """Lists of ``items`` with ``additionalItems``, up to 2019-09."""
+        first, more = node["items"], node.get("additionalItems")
+        if first:
+            out["prefixItems"] = self._several(first, place.below("items"))
+        if type(more) in (dict, bool):
+            out["items"] = self.schema(more, place.below("additionalItems"))
 
     def _plain(self, out: dict[str, Any], keyword: str, value: Any, path: Path) -> None:
         """A keyword without schemas in it."""
-        kind = type(value)
-        match keyword:
-            case "type":
-                found = _types(value)
-                if found is not None:
-                    out["type"] = found
-                    return
-            case "enum" | "const" | "default" | "examples":
-                if (kind is list and value) or keyword in ("const", "default"):
-                    self._data(out, keyword, value, path)
-                    return
-            case "required":
-                if _are_names(value):
-                    if value:
-                        out["required"] = list(dict.fromkeys(map(self._name, value)))
-                    return
-                if kind is bool:  # draft 3
-                    return
-            case "dependentRequired":
-                if kind is dict and all(map(_are_names, value.values())):
-                    out[keyword] = {
-                        self._name(name): list(map(self._name, others))
-                        for name, others in value.items()
-                    }
-                    return
-            case "$schema":
+        why = ""
+        if keyword == "$schema" or (type(value) is bool and keyword in _OLD_FLAGS):
+            if keyword == "$schema":
                 self.notes.add("'$schema' is left out", path)
-                return
-            case "exclusiveMinimum" | "exclusiveMaximum" if kind is bool:
-                return  # draft 4: see ``_bounds``
-            case _ if keyword in _TEXTS and kind is str:
-                out[keyword] = clean_text(value)
-                if len(value) > _MAX_TEXT_CHARS:
-                    self.notes.add(f"'{keyword}' is shortened", path)
-                return
-            case _ if keyword in _NUMBERS and kind in (int, float) and abs(value) < _HUGE:
-                if keyword != "multipleOf" or value > 0:
-                    out[keyword] = value
+            return  # ``_bounds`` reads the flags
+        found: Any = None
+        if keyword == "required" and _are_names(value):
+            found = self._names_in(value)
+        elif keyword == "dependentRequired" and type(value) is dict:
+            if all(map(_are_names, value.values())):
+                found = {self._name(name): self._names_in(value[name]) for name in value}
+        elif keyword in ("const", "default", "enum", "examples"):
+            if keyword in ("const", "default") or (type(value) is list and value):
+                try:
+                    out[keyword] = clean_data(value)
                     return
-            case _ if keyword in _COUNTS and kind in (int, float) and 0 <= value < _HUGE:
-                if value == int(value):
-                    out[keyword] = int(value)
-                    return
-            case _ if keyword in _FLAGS and kind is bool:
-                out[keyword] = value
-                return
+                except ValueError as error:
+                    why = f" ({error})"
+        else:
+            found = _read(keyword, value)
+        if found is not None:
+            if found != []:
+                out[keyword] = found
+            if type(value) is str and len(value) > _MAX_TEXT_CHARS:
+                self.notes.add(f"'{keyword}' is shortened", path)
+            return
         # Without a keyword that is malformed or unknown, a schema accepts as much or more.
-        self.notes.add(
-            f"'{safe_text(keyword, 60)}' is left out",
-            path,
-            Effect.ACCEPTS_MORE if keyword in _MEANINGFUL else Effect.NONE,
-        )
+        effect = Effect.ACCEPTS_MORE if keyword in _MEANINGFUL else Effect.NONE
+        self.notes.add(f"'{safe_text(keyword, 60)}' is left out{why}", path, effect)
+
+    def _names_in(self, names: list[str]) -> list[str]:
+        return list(dict.fromkeys(map(self._name, names)))
 
     def _name(self, name: str) -> str:
         """The name of a member that a model is shown."""
         name = clean_text(name)
         self.mentioned[name] = None
         return self._names.get(name, name)
-
-    def _data(self, out: dict[str, Any], keyword: str, value: Any, path: Path) -> None:
-        try:
-            out[keyword] = clean_data(value)
-        except ValueError as error:
-            effect = Effect.NONE if keyword in ANNOTATIONS else Effect.ACCEPTS_MORE
-            self.notes.add(f"'{keyword}' is left out ({error})", path, effect)
-
-    # ------------------------------------------------------------- older dialects
-
-    def _tuple(
-        self,
-        out: dict[str, Any],
-        node: dict[str, Any],
-        path: Path,
-        around: tuple[int, ...],
-        base: Any,
-    ) -> None:
-        """Lists of ``items`` with ``additionalItems``, up to 2019-09."""
-        first = node.get("items")
-        if type(first) is not list:
-            return
-        here = (*path, "items")
-        if first:
-            out["prefixItems"] = [
-                self.schema(item, (*here, str(number)), around, base)
-                for number, item in enumerate(first)
-            ]
-        more = node.get("additionalItems")
-        if type(more) in (dict, bool):
-            out["items"] = self.schema(more, (*path, "additionalItems"), around, base)
 
     # ------------------------------------------------- what must not accept more
 
@@ -320,23 +282,21 @@ class _Inliner:
 
     # ------------------------------------------------------------------ references
 
-    def _referred(
-        self, own: dict[str, Any], ref: str, path: Path, around: tuple[int, ...], base: Any
-    ) -> dict[str, Any]:
+    def _referred(self, own: dict[str, Any], ref: str, place: _Place) -> dict[str, Any]:
         """What ``ref`` leads to, and beside it what stands beside the reference."""
         if self._is_old:  # up to draft 7 nothing beside a reference counts
             own = {k: v for k, v in own.items() if k in ANNOTATIONS}
-        shown = f"'$ref' to '{safe_text(ref, 80)}'"
+        shown, path = f"'$ref' to '{safe_text(ref, 80)}'", place.path
         try:
-            target, base = self._target(ref, base)
+            target, base = self._target(ref, place.base)
         except (LookupError, ValueError):
             self.notes.add(f"{shown} leads nowhere and is left out", path, Effect.ACCEPTS_MORE)
             return own
-        if id(target) in around:
+        if id(target) in place.around:
             self.notes.add(f"{shown} is recursive and is cut", path, Effect.ACCEPTS_MORE)
             return self._cut(own, target, ref)
         self.notes.add(f"{shown} is inlined", path)
-        found = self.schema(target, path, around, base)
+        found = self.schema(target, place._replace(base=base))
         if all(keyword in ANNOTATIONS for keyword in own):
             return {**found, **own}
         return {**own, "allOf": [found, *own.get("allOf", ())]}
@@ -393,6 +353,22 @@ def _identified(root: Any) -> dict[str, Any]:
             if type(outer) is str:
                 found.setdefault(urljoin(outer, own), part)
     return found
+
+
+def _read(keyword: str, value: Any) -> Any:
+    """The value of a keyword that neither has schemas in it nor data; None if it is malformed."""
+    kind = type(value)
+    if keyword == "type":
+        return _types(value)
+    if keyword in _TEXTS:
+        return clean_text(value) if kind is str else None
+    if keyword in _FLAGS:
+        return value if kind is bool else None
+    if kind not in (int, float) or not abs(value) < _HUGE:
+        return None
+    if keyword in _NUMBERS:
+        return value if keyword != "multipleOf" or value > 0 else None
+    return int(value) if keyword in _COUNTS and 0 <= value == int(value) else None
 
 
 def _are_names(value: Any) -> bool:

@@ -19,7 +19,16 @@ from typing import Any
 from .schema_inlining import ANNOTATIONS
 from .schema_notes import Effect, Notes
 
-__all__ = ["both", "described", "either", "is_never", "object_root", "types_of"]
+__all__ = [
+    "both",
+    "described",
+    "either",
+    "is_never",
+    "is_of",
+    "object_root",
+    "type_of_value",
+    "types_of",
+]
 
 _MAX_CHARS = 400
 _MAX_ROOT_CHARS = 2_000
@@ -48,6 +57,27 @@ def types_of(schema: dict[str, Any]) -> tuple[str, ...]:
     """The types that ``schema`` names; empty where it names none."""
     found = schema.get("type")
     return () if found is None else (found,) if type(found) is str else tuple(found)
+
+
+def type_of_value(value: Any) -> str:
+    """The narrowest type of a JSON value."""
+    match value:
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "integer" if value.is_integer() else "number"
+        case str():
+            return "string"
+        case None:
+            return "null"
+    return "array" if type(value) is list else "object"
+
+
+def is_of(kind: str, types: Sequence[str]) -> bool:
+    """Whether a value of the type ``kind`` is of one of ``types``."""
+    return kind in types or (kind == "integer" and "number" in types)
 
 
 def both(a: dict[str, Any], b: dict[str, Any], lost: list[str]) -> dict[str, Any]:
@@ -232,8 +262,7 @@ def object_root(schema: dict[str, Any], notes: Notes) -> dict[str, Any]:
         if keyword in out:
             notes.add(f"'{keyword}' is moved to the description", (), Effect.ACCEPTS_MORE)
             out = described(out, {keyword: out.pop(keyword)})
-    for keyword in dict.fromkeys(lost):
-        notes.add(f"'{keyword}' is not kept where schemas are merged", (), Effect.ACCEPTS_MORE)
+    notes.not_merged(lost, ())
     if lost:
         for keyword in ("unevaluatedProperties", "unevaluatedItems"):
             out.pop(keyword, None)

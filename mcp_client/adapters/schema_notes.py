@@ -40,6 +40,11 @@ class Notes:
             self.widened += 1
         self._found.setdefault((what, effect), []).append(path)
 
+    def not_merged(self, keywords: list[str], path: Path) -> None:
+        for keyword in dict.fromkeys(keywords):
+            what = f"'{keyword}' is not kept where schemas are merged"
+            self.add(what, path, Effect.ACCEPTS_MORE)
+
     def sentences(self) -> tuple[str, ...]:
         """One for each kind of change, with the places where it was made; safe to show."""
         return tuple(

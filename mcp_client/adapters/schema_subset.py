@@ -18,7 +18,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from .schema_merging import both, described, is_never, types_of
+from .schema_merging import both, described, is_never, is_of, type_of_value, types_of
 from .schema_notes import Effect, Notes, Path
 
 __all__ = ["EMPTY_ITEMS", "OPTIONAL", "Profile", "Unsuitable", "subset"]
@@ -149,8 +149,7 @@ class _Subset:
                 del node["anyOf"]
             else:
                 break
-        for keyword in dict.fromkeys(lost):
-            self._notes.add(f"'{keyword}' is not kept where schemas are merged", path, _MORE)
+        self._notes.not_merged(lost, path)
         return node
 
     def _alternatives(
@@ -175,8 +174,7 @@ class _Subset:
             trimmed = self.schema(whole, (*path, "anyOf", str(number)), depth + 1)
             several = trimmed["anyOf"] if set(trimmed) == {"anyOf"} else [trimmed]
             found += [one for one in several if one not in found]
-        for keyword in dict.fromkeys(lost):
-            self._notes.add(f"'{keyword}' is not kept where schemas are merged", path, _MORE)
+        self._notes.not_merged(lost, path)
         if len(found) == 1:
             return {**found[0], **outside}
         if not found or any(not set(one) - {"title", "description"} for one in found):
@@ -202,8 +200,8 @@ class _Subset:
         types = types_of(node)
         kinds: dict[str, list[Any]] = {}
         for value in values:
-            kind = _type_of(value)
-            if not types or kind in types or (kind == "integer" and "number" in types):
+            kind = type_of_value(value)
+            if not types or is_of(kind, types):
                 kinds.setdefault(kind, []).append(value)
         rest = {k: v for k, v in node.items() if k not in ("enum", "const", "type")}
         if not kinds or (self._strict and not kinds.keys() <= set(_SCALARS)):
@@ -411,21 +409,6 @@ def _inclusive(
         value = max(node[bound], value) if bound == "minimum" else min(node[bound], value)
     out[bound] = value
     return whole
-
-
-def _type_of(value: Any) -> str:
-    match value:
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "integer" if value.is_integer() else "number"
-        case str():
-            return "string"
-        case None:
-            return "null"
-    return "array" if type(value) is list else "object"
 
 
 def _may_be_null(schema: dict[str, Any]) -> bool:
