@@ -257,7 +257,9 @@ class ConnectionLost(OutcomeUnknown):
     why: str = ""
     """What ended it, as a sentence without its end: "the server exited with code 1"."""
     exit_code: int | None = None
+    """What the server's process ended with; negative for a signal; None while it runs."""
     stderr_tail: str = ""
+    """The last lines the server wrote to its standard error."""
     http_status: int | None = None
     """The status a gateway answered with in place of the server."""
 
@@ -271,6 +273,7 @@ class ServerError(McpError):
     server_message: str = ""
     """What the server said, safe to show; empty where it gave an HTTP status only."""
     http_status: int | None = None
+    """The HTTP status that the error came with, where that was not a success."""
     body_excerpt: str = ""
     """The beginning of an answer that was not a JSON-RPC error, made safe to show."""
     retry_after: float | None = None
@@ -279,7 +282,7 @@ class ServerError(McpError):
 
 class NotFound(ServerError):
     """What was asked for is not there: a resource or a prompt that the server does not have. The
-    shell raises it for other names, too: of a server, an answer, a login."""
+    shell raises it for other names, too: of a server in a config file, a decision, a login."""
 
 
 class MissingCapability(ServerError):
@@ -326,13 +329,14 @@ class SkillError(McpError):
     SKILL.md is not the entry's), "limit" (``Limits(skill_files=, skill_bytes=)``), or "invalid"
     (the entry or the answer breaks the specification)."""
     uri: str = ""
-    """Of the file, or of the skill's SKILL.md."""
+    """The URI of the file that cannot be verified, or of the skill's SKILL.md."""
 
 
 class ToolFailed(McpError):
     """The tool ran and reported an error (``isError``): only ``raise_for_error()`` raises it."""
 
     result: Any = None
+    """The ``ToolResult`` whose ``is_error`` is true."""
 
 
 class NotPending(McpError, LookupError):
@@ -340,16 +344,18 @@ class NotPending(McpError, LookupError):
     gone. Nothing was decided."""
 
     ids: tuple[str, ...] = ()
-    """Those that are not pending."""
+    """The ids that are not pending, of those that were to be decided."""
 
 
 class AuditError(McpError):
     """An audit log is not what was written to it, or cannot be written; calls do not raise it."""
 
     path: str = ""
+    """The file of the log that is wrong, or that cannot be written."""
     line: int | None = None
     """The first line that is wrong, counted in the file ``path`` from 1; None for the whole."""
     reason: str = ""
+    """What is wrong, as a sentence without the path; the message where nothing else was given."""
 
     def __init__(
         self, message: str, *, path: str | os.PathLike[str] = "", reason: str = "", **fields: Any

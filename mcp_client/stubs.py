@@ -33,7 +33,7 @@ from .catalog.tool import Tool, tools_of
 from .errors import ConfigError, InvalidResult, ToolChanged
 from .protocol import json_pointer
 from .runtime.limits import Timeouts
-from .runtime.python_source import ANY, LONGEST_NAME, Names, PythonType, docstring, quoted, union
+from .runtime.python_source import ANY, MAX_NAME_CHARS, Names, PythonType, docstring, quoted, union
 
 if TYPE_CHECKING:
     from .host.host import Host
@@ -403,7 +403,7 @@ class _Method:
         self._result: str | None = None
         if output is not None:
             result = str(module.type_of(output, output, (owner, tool.name, "Result")))
-            self._result = result if len(result) <= LONGEST_NAME else "Any"
+            self._result = result if len(result) <= MAX_NAME_CHARS else "Any"
         self._cut = module.cut
 
     def text(self, *, blocking: bool) -> str:

@@ -48,7 +48,7 @@ __all__ = [
 Stamp: TypeAlias = "tuple[int, int, int]"
 """Equal while a file is the same: it is replaced and not changed in place."""
 
-PATIENCE = 10.0
+LOCK_SECONDS = 10.0
 """Seconds to wait for a turn; a writer only reads and writes a small file in its own."""
 MAX_BYTES = 64 * 1024 * 1024
 """Of a file that is read."""
@@ -228,7 +228,7 @@ class OwnFile:
 
     def _lock(self, place: _Place) -> int:
         """The file that is locked, open."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + LOCK_SECONDS
         name = _lock_name(place.name)
         while True:
             file = place.folder.open(name, os.O_RDWR | os.O_CREAT | NO_WAIT)
@@ -239,7 +239,7 @@ class OwnFile:
                 if not lock(file, max(0.0, until - time.monotonic())):
                     raise ConfigError(
                         f"{self._named} is being written by another process for more than "
-                        f"{PATIENCE:g} s"
+                        f"{LOCK_SECONDS:g} s"
                     )
                 if _is_there(place.folder, name, file):
                     _sweep(place)

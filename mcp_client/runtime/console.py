@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, TextIO
 
 import anyio
 
-from .console_layout import NARROWEST, Page
+from .console_layout import MIN_COLUMNS, Page
 from .cross_loop_lock import CrossLoopLock
 
 if sys.platform != "win32":
@@ -41,7 +41,7 @@ else:
 __all__ = ["Console", "ask_at", "open_console", "terminal", "why_no_terminal"]
 
 _INTERRUPT = b"\x03"
-_LONGEST = 4_000
+_MAX_LINE_BYTES = 4_000
 """Bytes of a line; a terminal cuts off what is above 4095."""
 _WRAP_OFF, _WRAP_ON = "\x1b[?7l", "\x1b[?7h"
 _lock = CrossLoopLock()
@@ -74,8 +74,8 @@ def why_no_terminal() -> str | None:
         return "no terminal to ask at"
     if sys.platform != "win32" and _in_background(terminal().input.fileno()):
         return "the program is in the background of its terminal, where it cannot ask"
-    if 0 < _size()[0] < NARROWEST:
-        return f"the terminal is narrower than {NARROWEST} columns"
+    if 0 < _size()[0] < MIN_COLUMNS:
+        return f"the terminal is narrower than {MIN_COLUMNS} columns"
     return None
 
 
@@ -130,11 +130,11 @@ class Console:
         data = b""
         while not data.endswith(b"\n"):
             more = await _available(self._fd)
-            data = (data + more)[: 2 * _LONGEST]
+            data = (data + more)[: 2 * _MAX_LINE_BYTES]
             if not more or data.endswith(self._interrupt):
                 self._write("\n")
                 return None
-        if len(data) > _LONGEST:
+        if len(data) > _MAX_LINE_BYTES:
             self.say("The terminal cuts off longer lines: give less.")
             return await self.ask(prompt)
         return data.decode(errors="replace").rstrip("\n")

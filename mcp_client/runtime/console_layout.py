@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from .safe_text import safe_text
 
 __all__ = [
-    "NARROWEST",
+    "MIN_COLUMNS",
     "SHORT",
     "WHOLE",
     "Fold",
@@ -36,10 +36,10 @@ __all__ = [
     "runs_backwards",
 ]
 
-NARROWEST = 24
+MIN_COLUMNS = 24
 """Columns that a terminal must have: less leaves no room beside the marks."""
-_WIDEST = 100
-_LABEL = 13
+_MAX_COLUMNS = 100
+_LABEL_COLUMNS = 13
 
 
 class Row(NamedTuple):
@@ -82,7 +82,7 @@ class Page:
         self.quotes = False
         """Whether there is text of somebody else on it."""
         self.columns = width
-        self._width = min(width, _WIDEST) - 1  # some terminals break a line that is just full
+        self._width = min(width, _MAX_COLUMNS) - 1  # some terminals break a line that is just full
         self._encoding = encoding
 
     def part(self, lines: int) -> Page:
@@ -99,8 +99,8 @@ class Page:
 
     def fact(self, label: str, text: str) -> None:
         """Our own words, with a label."""
-        for number, piece in enumerate(broken(text, self._width - _LABEL - 2)):
-            self.lines.append(f"{'' if number else label:<{_LABEL + 2}}{piece}")
+        for number, piece in enumerate(broken(text, self._width - _LABEL_COLUMNS - 2)):
+            self.lines.append(f"{'' if number else label:<{_LABEL_COLUMNS + 2}}{piece}")
 
     def quote(self, label: str, rows: Iterable[Row], most: int) -> None:
         """Somebody else's text, in at most ``most`` lines."""
@@ -115,7 +115,7 @@ class Page:
             self.folded |= row.ours
             text = row.text if row.ours else self._safe(row.text)
             backwards = backwards or runs_backwards(text)
-            for number, piece in enumerate(broken(text, self._width - _LABEL - 2)):
+            for number, piece in enumerate(broken(text, self._width - _LABEL_COLUMNS - 2)):
                 if len(self.lines) >= until:
                     left += 1
                     break
@@ -140,11 +140,11 @@ class Page:
         self.folded |= trial.folded
 
     def _remark(self, text: str) -> None:
-        for piece in broken(text, self._width - _LABEL - 2):
+        for piece in broken(text, self._width - _LABEL_COLUMNS - 2):
             self._mark("", "+", piece)
 
     def _mark(self, label: str, mark: str, text: str) -> None:
-        self.lines.append(f"{label:<{_LABEL}}{mark} {text}".rstrip(" "))
+        self.lines.append(f"{label:<{_LABEL_COLUMNS}}{mark} {text}".rstrip(" "))
 
     def _safe(self, text: str) -> str:
         shown = safe_text(text, len(text))

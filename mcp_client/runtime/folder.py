@@ -32,8 +32,8 @@ CLOSED_IN_CHILDREN: int = getattr(os, "O_CLOEXEC", 0)
 _DIRECTORY: int = getattr(os, "O_DIRECTORY", 0)
 BINARY: int = getattr(os, "O_BINARY", 0)
 """Without it, what is written to a descriptor on Windows gets a carriage return at each newline."""
-_IN_USE = 1.0
-_PAUSE = 0.01
+_IN_USE_SECONDS = 1.0
+_POLL_SECONDS = 0.01
 
 
 def open_folder(path: str | os.PathLike[str], *, follow: bool = True) -> Folder:
@@ -123,7 +123,7 @@ class _ByPath(Folder):
         os.unlink(self._path / name)
 
     def rename(self, old: str, new: str) -> None:
-        until = time.monotonic() + _IN_USE
+        until = time.monotonic() + _IN_USE_SECONDS
         while True:
             try:
                 os.replace(self._path / old, self._path / new)
@@ -131,7 +131,7 @@ class _ByPath(Folder):
             except PermissionError:  # on Windows, while another process reads it
                 if time.monotonic() >= until:
                     raise
-            time.sleep(_PAUSE)
+            time.sleep(_POLL_SECONDS)
 
     def close(self) -> None:
         pass

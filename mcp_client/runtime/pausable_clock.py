@@ -15,7 +15,7 @@ import anyio
 
 __all__ = ["PausableClock"]
 
-_LOOK = 0.5
+_MIN_WAIT_SECONDS = 0.5
 """Seconds after which a wait without a scope checks whether the clock runs again."""
 
 
@@ -42,7 +42,7 @@ class PausableClock:
         """When ``until`` will be on the loop's clock, or when to check again."""
         if not self._people:
             return until + self._lost
-        return self._loop() + max(until - self.now(), _LOOK)
+        return self._loop() + max(until - self.now(), _MIN_WAIT_SECONDS)
 
     @contextmanager
     def scope(self, until: float) -> Iterator[anyio.CancelScope]:

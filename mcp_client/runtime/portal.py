@@ -26,9 +26,9 @@ from ..errors import NotSent
 __all__ = ["Portal", "portal"]
 
 _log = logging.getLogger("mcp_client")
-_CANCELLED_WITHIN = 5.0
+_CANCEL_SECONDS = 5.0
 """Seconds that a call has to end after Ctrl-C: time to tell the server."""
-_CLOSED_WITHIN = 15.0
+_CLOSE_SECONDS = 15.0
 """Seconds that everything still open has to close when the program ends."""
 
 P = ParamSpec("P")
@@ -72,7 +72,7 @@ class Portal:
             raise NotSent("the program is ending, and mcp_client.sync has closed") from error
         except BaseException:
             self._loop.call_soon_threadsafe(call.cancel)
-            call.ended.acquire(timeout=_CANCELLED_WITHIN)
+            call.ended.acquire(timeout=_CANCEL_SECONDS)
             raise
         return call.result()
 
@@ -102,12 +102,12 @@ class Portal:
     async def _close_all(self) -> None:
         closers, self._closers = list(self._closers.values()), {}
         tasks = [asyncio.ensure_future(close()) for close in closers]
-        _, slow = await asyncio.wait(tasks, timeout=_CLOSED_WITHIN)
+        _, slow = await asyncio.wait(tasks, timeout=_CLOSE_SECONDS)
         for task in slow:
             task.cancel()
         if slow:
             await asyncio.wait(slow, timeout=1.0)
-            _log.warning("%d sessions did not close within %g s", len(slow), _CLOSED_WITHIN)
+            _log.warning("%d sessions did not close within %g s", len(slow), _CLOSE_SECONDS)
 
     def _main(self) -> None:
         asyncio.set_event_loop(self._loop)

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from .safe_text import safe_text
 
-__all__ = ["ANY", "LONGEST_NAME", "Names", "PythonType", "docstring", "quoted", "union"]
+__all__ = ["ANY", "MAX_NAME_CHARS", "Names", "PythonType", "docstring", "quoted", "union"]
 
-_WIDTH = 88
-LONGEST_NAME = 36
+_LINE_CHARS = 88
+MAX_NAME_CHARS = 36
 """Characters of a name: so that a line with two of them still fits."""
-_MOST_TEXT = 2_000
+_MAX_TEXT_CHARS = 2_000
 
 
 class Names:
@@ -41,7 +41,7 @@ class Names:
     def _free(self, name: str, prefix: str) -> str:
         if name[0].isdigit():
             name = prefix + name
-        base = name = name[: LONGEST_NAME - 4]
+        base = name = name[: MAX_NAME_CHARS - 4]
         number = self._numbers.get(base, 1)
         while name in self._taken or keyword.iskeyword(name):
             number += 1
@@ -68,7 +68,7 @@ class PythonType:
     def lines(self, indent: int, before: int, after: int) -> str:
         """Written out from column ``indent + before``, with ``after`` columns to follow."""
         flat = str(self)
-        if not self.parts or indent + before + len(flat) + after <= _WIDTH:
+        if not self.parts or indent + before + len(flat) + after <= _LINE_CHARS:
             return flat
         inner = indent + 4
         comma = "," if len(self.parts) > 1 else ""
@@ -113,10 +113,10 @@ def _escaped(char: str) -> str:
 
 def docstring(text: str, indent: int) -> str:
     """A docstring that holds ``text``, made safe to show, and nothing but it."""
-    shown = safe_text(text.replace("\t", "    "), _MOST_TEXT, lines=True)
+    shown = safe_text(text.replace("\t", "    "), _MAX_TEXT_CHARS, lines=True)
     lines: list[str] = []
     for line in shown.strip().splitlines():
-        lines += textwrap.wrap(line, _WIDTH - indent - 3) or [""]
+        lines += textwrap.wrap(line, _LINE_CHARS - indent - 3) or [""]
     lines = [_within_quotes(line) for line in lines] or ["No description."]
     lines[1:] = textwrap.dedent("\n".join(lines[1:])).split("\n") if lines[1:] else []
     margin = " " * indent

@@ -37,8 +37,8 @@ _QUALIFIERS = frozenset(
     production staging dev test
     """.split()  # noqa: SIM905
 )
-_LONGEST = 4_096
-_ENDING = 5
+_MAX_NAME_CHARS = 4_096
+_MIN_ENDING_CHARS = 5
 """Letters of a key that counts at the end of a longer word: ``compass`` is not a ``pass``."""
 
 
@@ -47,7 +47,7 @@ class SecretNames:
 
     def __init__(self, keys: Iterable[str]) -> None:
         self.keys = frozenset(_NOT_LETTERS.sub("", str(key).lower()) for key in keys) - {""}
-        self._endings = tuple(sorted(key for key in self.keys if len(key) >= _ENDING))
+        self._endings = tuple(sorted(key for key in self.keys if len(key) >= _MIN_ENDING_CHARS))
         self._beginnings = tuple(key for key in _UNMISTAKABLE if key in self.keys)
         self._plurals = frozenset(f"{key}s" for key in self.keys if not key.endswith("s"))
         self._foreign = tuple(key for key in self.keys if not key.isascii())
@@ -62,7 +62,7 @@ class SecretNames:
         if joined.endswith(self._endings) or joined.startswith(self._beginnings):
             return True
         if self._foreign and not name.isascii():
-            folded = unicodedata.normalize("NFKC", name[:_LONGEST]).lower()
+            folded = unicodedata.normalize("NFKC", name[:_MAX_NAME_CHARS]).lower()
             if any(key in folded for key in self._foreign):
                 return True
         return any(
@@ -90,7 +90,7 @@ class SecretNames:
 
 
 def _words(name: str) -> list[str]:
-    name = name[:_LONGEST]
+    name = name[:_MAX_NAME_CHARS]
     if not name.isascii():
         # Accents and full-width forms of letters do not hide a name.
         name = "".join(

@@ -23,7 +23,7 @@ from mcp_client.approval.terminal import everything, question
 from mcp_client.approval.tool_call import ToolCall
 from mcp_client.protocol.elicitation import form_of
 from mcp_client.runtime import console_layout
-from mcp_client.runtime.console_layout import NARROWEST, Page, Row, prose
+from mcp_client.runtime.console_layout import MIN_COLUMNS, Page, Row, prose
 from tests.desk import Desk, Program, call_of, screen_of
 from tests.properties import examples
 
@@ -238,7 +238,7 @@ async def test_the_middle_of_a_long_argument_is_shown_by_v(desk: Desk) -> None:
     assert any("v goes on" in line for line in screen)
 
 
-@pytest.mark.parametrize("columns", [NARROWEST, 80, 120])
+@pytest.mark.parametrize("columns", [MIN_COLUMNS, 80, 120])
 @given(drawn=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300))
 @examples(100)
 def test_no_line_is_wider_than_the_screen_by_the_newest_tables_of_widths(
@@ -312,7 +312,7 @@ values = st.recursive(
     arguments=st.dictionaries(texts, values, max_size=4),
     name=texts,
     description=texts,
-    columns=st.integers(NARROWEST, 130),
+    columns=st.integers(MIN_COLUMNS, 130),
 )
 def test_whatever_they_write_stays_behind_the_marks(
     arguments: dict[str, Any], name: str, description: str, columns: int

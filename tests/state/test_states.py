@@ -236,7 +236,7 @@ def test_a_process_that_may_only_read_a_file_cannot_hold_up_who_writes_it(
     state.change(KIND, "a", lambda found: {})
     held = [os.open(path, os.O_RDONLY) for path in (tmp_path, tmp_path / "things.json")]
     assert all(atomic_file.lock(each, 0) for each in held)
-    monkeypatch.setattr(atomic_file, "PATIENCE", 0.0)
+    monkeypatch.setattr(atomic_file, "LOCK_SECONDS", 0.0)
     state.change(KIND, "a", lambda found: None)
     assert state.list(KIND) == {}
     for each in held:
@@ -247,7 +247,7 @@ def test_what_writers_lock_can_be_opened_by_their_owner_alone_and_goes_with_them
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state, other = (open_file(str(tmp_path / "things.json")) for _ in range(2))
-    monkeypatch.setattr(atomic_file, "PATIENCE", 0.05)
+    monkeypatch.setattr(atomic_file, "LOCK_SECONDS", 0.05)
     seen = []
 
     def look(found: object) -> dict[str, int]:
