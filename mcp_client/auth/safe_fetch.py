@@ -34,8 +34,8 @@ from ..runtime.limits import Limits
 from ..runtime.loopback import is_loopback
 from ..runtime.masking import mask, secrets_sent
 from ..runtime.safe_text import safe_text
+from ..transports.http_options import origin_of, shown
 from ..transports.http_response import HttpResponse
-from ..transports.http_server import origin_of, shown
 from ..transports.http_stock import (
     USER_AGENT,
     RequestBody,

@@ -107,7 +107,7 @@ class Connection:
             if self.closed:
                 raise ConnectError("the session is closed; connect again", server=self._name)
             rpc = self.rpc
-            if rpc.transport.in_doubt and not await _answers(rpc) and rpc.transport.in_doubt:
+            if rpc.transport.suspect and not await _answers(rpc) and rpc.transport.suspect:
                 await rpc.transport.aclose()
             if not rpc.transport.alive:
                 self._retired.add(rpc.transport)
@@ -115,7 +115,7 @@ class Connection:
                 self.restarts.begin()
                 self._context.stats.restarts += 1
                 _log.warning("%s: the connection was lost and is established again", self._name)
-                self.transport = rpc.transport.fresh()
+                self.transport = rpc.transport.clone()
                 try:
                     rpc = self.latest = await self._open()
                 except BaseException as error:
@@ -144,7 +144,7 @@ class Connection:
     def is_current(self, rpc: RpcConnection) -> bool:
         """Whether ``rpc`` is what ``ensure_connected`` gives, and gives at once."""
         transport = rpc.transport
-        return rpc is self.latest and transport.alive and not transport.in_doubt and not self.closed
+        return rpc is self.latest and transport.alive and not transport.suspect and not self.closed
 
     async def aclose(self) -> None:
         self.closed = True

@@ -155,7 +155,7 @@ class ConnectionAttempt:
         await self._transport.aclose()
         self._silent = None
         self._stats.restarts += not self._transport.is_remote
-        self._transport = self._transport.fresh()
+        self._transport = self._transport.clone()
         try:
             await self._open()
         except ConnectError as error:
@@ -165,7 +165,7 @@ class ConnectionAttempt:
     async def _ask(self, step: Ask) -> Outcome:
         outcome = await self._ask_here(step)
         if not step.probe and isinstance(outcome, Failed | AnsweredWithError):
-            other = self._transport.other()
+            other = self._transport.fallback()
             if other is not None:
                 return await self._ask_otherwise(step, other, outcome)
         return outcome

@@ -305,7 +305,7 @@ class RpcConnection:
             raise
         except TimeoutError:
             self._give_up(id, options)
-            if id == transport.never_left:
+            if id == transport.last_unsent_id:
                 raise ConnectError(
                     f"the server did not take the request ({method}) within the time it had: it "
                     "does not read its input; nothing was sent",
@@ -376,7 +376,7 @@ class RpcConnection:
         transport = self.transport
         reason = (None if options.cancel is None else options.cancel.reason) or _GAVE_UP
         _log.debug("%s: request id=%s is given up: %s", self.server, id, safe_text(reason, 200))
-        if id == transport.never_left:
+        if id == transport.last_unsent_id:
             if options.traffic is not None:
                 options.traffic.take_back()
             return

@@ -113,7 +113,7 @@ def _check_server(server: AnyServer | ServerConfig) -> None:
     if isinstance(server, ServerConfig):
         raise ConfigError("ServerConfig(ServerConfig(...)): give the server itself")
     if isinstance(server, str):
-        from ..transports.http_server import HttpServer
+        from ..transports.http_options import HttpServer
 
         HttpServer(server)  # it is a URL, or this says what to give instead
     elif isinstance(server, Sequence) and server:

@@ -340,7 +340,7 @@ class HostedServer:
     async def _open_session(self) -> Session:
         session, self._prepared = self._prepared, None
         if session is None:
-            transport = self._transport = self._transport.fresh()
+            transport = self._transport = self._transport.clone()
             session = self._options.session(self.name, transport, self.config)
         session._supervise(self, self._lost, self._filter.why_left_out if self._filter else None)
         self._backoff.started(self._backend.now())

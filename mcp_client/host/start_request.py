@@ -27,7 +27,7 @@ from ..errors import ConfigError
 from ..protocol.canonical_json import sha256
 from ..runtime.executables import environment_of, find_executable
 from ..runtime.limits import Timeouts
-from ..transports.http_server import shown
+from ..transports.http_options import shown
 from .config_server import Launch, read_server
 from .config_values import Expanded, Files, followed
 from .options import ServerConfig

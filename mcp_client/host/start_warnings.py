@@ -19,7 +19,7 @@ from ..catalog.finding import Finding
 from ..protocol.consent_url import host_warnings
 from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import invisible, safe_text
-from ..transports.http_server import shown
+from ..transports.http_options import shown
 from .config_server import Launch
 from .config_values import Expanded, followed, is_within
 

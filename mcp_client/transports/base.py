@@ -80,7 +80,7 @@ class TransportContext(NamedTuple):
     """Called when a shared line has ended, by itself or because it was closed, maybe more than
     once, with what its requests fail with. Must not wait or raise."""
     doubted: Callable[[], None] = lambda: None
-    """Called when the server has ended the session over HTTP, or the connection is ``in_doubt``.
+    """Called when the server has ended the session over HTTP, or the connection is ``suspect``.
     Must not wait or raise."""
     secrets: KnownSecrets | None = None
     """Is told what the server is given to keep secret."""
@@ -134,12 +134,12 @@ class Transport(ABC):
     """Set once an era is agreed on."""
     era: Era | None = None
     """What was agreed on, from before the server is told."""
-    never_left: Id | None = None
+    last_unsent_id: Id | None = None
     """The request that was given up last of those of which nothing had left: the server is not told
     to cancel what it was never asked."""
     may_log_in: bool = False
     """Whether somebody may be asked to log in before a request can be sent: see ``hold``."""
-    in_doubt: bool = False
+    suspect: bool = False
     """Whether the server may have stopped serving this connection without ending it, so that it
     should be asked for a sign of life before anything is sent that matters."""
 
@@ -254,10 +254,10 @@ class Transport(ABC):
         """Whether a request failed in a way in which it may be the method that is not known."""
         return True
 
-    def other(self) -> Transport | None:
+    def fallback(self) -> Transport | None:
         """Another way to carry messages to the same server, where this one was refused."""
         return None
 
-    def fresh(self) -> Transport:
+    def clone(self) -> Transport:
         """A new, unopened transport to the same server."""
         raise NotImplementedError

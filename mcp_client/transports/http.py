@@ -6,7 +6,7 @@ and its response, JSON or a stream of events: no task, no queue, and closing it 
 request. In the handshake era a server may answer on another stream than the one it was asked on,
 and ``http_session`` takes over.
 
-A server that refuses ``initialize`` with 400, 404 or 405 may be of 2024-11-05: ``other`` offers
+A server that refuses ``initialize`` with 400, 404 or 405 may be of 2024-11-05: ``fallback`` offers
 HTTP+SSE at the same URL.
 """
 
@@ -27,8 +27,8 @@ from .base import Exchange, Received, Transport
 from .http_base import POSTED, HttpBasedTransport
 from .http_client import HttpClient, RequestBody
 from .http_errors import NOT_KNOWN, http_error
+from .http_options import HttpServer
 from .http_response import HttpResponse
-from .http_server import HttpServer
 from .http_session import HttpSession
 from .sse import SseTransport
 
@@ -52,7 +52,7 @@ class HttpTransport(HttpBasedTransport):
         self._refused_with: int | None = None
         self._offered_session: str | None = None
         self._exchanges: set[HttpExchange] = set()
-        self._never_left: Id | None = None
+        self._last_unsent_id: Id | None = None
         self.agreed = False
 
     @property
@@ -67,8 +67,8 @@ class HttpTransport(HttpBasedTransport):
         return None if session is None or not self.alive else session.notification_epoch
 
     @property
-    def never_left(self) -> Id | None:  # type: ignore[override]
-        return self._never_left if self._session is None else self._session.never_left
+    def last_unsent_id(self) -> Id | None:  # type: ignore[override]
+        return self._last_unsent_id if self._session is None else self._session.last_unsent_id
 
     # -------------------------------------------------------------- negotiation
 
@@ -80,7 +80,7 @@ class HttpTransport(HttpBasedTransport):
             return not error.retryable
         return error.http_status >= 400 and error.http_status not in _DECISIVE
 
-    def other(self) -> Transport | None:
+    def fallback(self) -> Transport | None:
         return SseTransport(self._server) if self._refused_with in NOT_KNOWN else None
 
     def agree(self, era: Era) -> None:
@@ -149,10 +149,10 @@ class HttpTransport(HttpBasedTransport):
     def begin(self, exchange: HttpExchange) -> None:
         self._exchanges.add(exchange)
 
-    def end(self, exchange: HttpExchange, never_left: Id | None) -> None:
+    def end(self, exchange: HttpExchange, last_unsent_id: Id | None) -> None:
         self._exchanges.discard(exchange)
-        if never_left is not None:
-            self._never_left = never_left
+        if last_unsent_id is not None:
+            self._last_unsent_id = last_unsent_id
 
     @property
     def closed(self) -> bool:

@@ -19,7 +19,7 @@ from ..runtime.pausable_clock import PausableClock
 from .base import Credentials, Received, Transport, TransportContext
 from .default_names import name_of_url
 from .http_client import HttpClient
-from .http_server import HttpServer, lasting_identity_of, origin_of, shown
+from .http_options import HttpServer, lasting_identity_of, origin_of, shown
 from .multiplexer import LineExchange
 
 __all__ = ["POSTED", "HttpBasedTransport", "receive_by"]
@@ -46,7 +46,7 @@ class HttpBasedTransport(Transport):
         self.may_log_in = isinstance(server.auth, httpx.Auth)
         self.name = name_of_url(server.url)
 
-    def fresh(self) -> Self:
+    def clone(self) -> Self:
         return type(self)(self._server)
 
     @property

@@ -32,8 +32,8 @@ from ..runtime.safe_text import safe_text
 from .base import TransportContext
 from .http_connect_errors import connect_failure, is_foreign
 from .http_credentials import HttpCredentials
+from .http_options import Headers, HttpServer, header_fault, origin_of, shown
 from .http_response import HttpResponse, InvalidHttp
-from .http_server import Headers, HttpServer, header_fault, origin_of, shown
 from .http_stock import (
     USER_AGENT,
     RequestBody,

@@ -14,7 +14,7 @@ import httpx
 
 from ..errors import ConnectError
 from ..runtime.safe_text import safe_text
-from .http_server import origin_of, shown
+from .http_options import origin_of, shown
 
 __all__ = ["connect_failure", "is_foreign"]
 

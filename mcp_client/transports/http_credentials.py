@@ -22,7 +22,7 @@ import anyio
 import httpx
 
 from ..errors import AuthError, McpError
-from .http_server import Headers
+from .http_options import Headers
 
 __all__ = ["HttpCredentials"]
 

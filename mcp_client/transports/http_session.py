@@ -34,8 +34,8 @@ from .http_base import receive_by
 from .http_client import HttpClient, RequestBody
 from .http_errors import http_error, is_passing, session_is_gone, session_lost
 from .http_listener import HttpListener, resume_headers
+from .http_options import Headers
 from .http_response import HttpResponse
-from .http_server import Headers
 from .multiplexer import LineExchange, Multiplexer
 
 __all__ = ["HttpSession"]
@@ -79,7 +79,7 @@ class PostedExchange:
             raise client.not_connected() from None
         except anyio.get_cancelled_exc_class():
             if self._body.withdraw():
-                self._session.never_left = self._inner.id
+                self._session.last_unsent_id = self._inner.id
             raise
 
     async def aclose(self) -> None:
@@ -103,8 +103,8 @@ class HttpSession:
         self.client = client
         self.gone = False
         """Whether the server has ended the session."""
-        self.never_left: Id | None = None
-        """See ``Transport.never_left``."""
+        self.last_unsent_id: Id | None = None
+        """See ``Transport.last_unsent_id``."""
         self._tasks = tasks
         self._context = client.context
         self._multiplexer = Multiplexer(current(), client.context, owner)
@@ -132,7 +132,7 @@ class HttpSession:
             with self.client.clock.scope(until) as scope:
                 given = await self.client.given_headers()
         except anyio.get_cancelled_exc_class():
-            self.never_left = id
+            self.last_unsent_id = id
             raise
         if scope.cancelled_caught:
             raise self.client.not_connected()

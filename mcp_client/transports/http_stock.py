@@ -25,7 +25,7 @@ import httpx
 from ..errors import ConfigError
 from ..runtime.loopback import is_loopback
 from .base import PersonAsked
-from .http_server import origin_of, shown
+from .http_options import origin_of, shown
 
 __all__ = [
     "SIGNS_OF_LIFE",

@@ -100,7 +100,7 @@ class MemoryTransport(Transport):
         self._handling: set[anyio.CancelScope] = set()
         self._sent: deque[str] = deque()
 
-    def fresh(self) -> MemoryTransport:
+    def clone(self) -> MemoryTransport:
         return MemoryTransport(self._handler, self._all_open)
 
     @property

@@ -234,12 +234,12 @@ class RecordingTransport(Transport):
         return self._inner.is_remote
 
     @property
-    def in_doubt(self) -> bool:
-        return self._inner.in_doubt
+    def suspect(self) -> bool:
+        return self._inner.suspect
 
-    @in_doubt.setter
-    def in_doubt(self, value: bool) -> None:
-        self._inner.in_doubt = value
+    @suspect.setter
+    def suspect(self, value: bool) -> None:
+        self._inner.suspect = value
 
     @property
     def address(self) -> str | None:
@@ -253,8 +253,8 @@ class RecordingTransport(Transport):
         self._inner.hold(id)
 
     @property
-    def never_left(self) -> Id | None:  # type: ignore[override]
-        return self._inner.never_left
+    def last_unsent_id(self) -> Id | None:  # type: ignore[override]
+        return self._inner.last_unsent_id
 
     @property
     def closed_because(self) -> str:
@@ -312,12 +312,12 @@ class RecordingTransport(Transport):
     def maybe_unknown_method(self, error: ConnectError) -> bool:
         return self._inner.maybe_unknown_method(error)
 
-    def other(self) -> Transport | None:
-        other = self._inner.other()
+    def fallback(self) -> Transport | None:
+        other = self._inner.fallback()
         return None if other is None else RecordingTransport(other, self._recorder)
 
-    def fresh(self) -> Transport:
-        return RecordingTransport(self._inner.fresh(), self._recorder)
+    def clone(self) -> Transport:
+        return RecordingTransport(self._inner.clone(), self._recorder)
 
     # ---------------------------------------------------------------- messages
 

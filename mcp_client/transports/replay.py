@@ -83,7 +83,7 @@ class _ReplayTransport(MemoryTransport):
         super().__init__(_Player(requests).answer, all_open)
         self._requests = requests
 
-    def fresh(self) -> MemoryTransport:
+    def clone(self) -> MemoryTransport:
         return _ReplayTransport(self._requests, self._all_open)
 
     @property

@@ -5,7 +5,7 @@ go there only if it is of the same origin, as the messages and what goes with th
 no other. When the stream ends the connection is over: this revision has no resumption.
 
 Some servers of that time stop serving a connection when a request is cancelled, and keep its stream
-open. So once a request was given up the connection is ``in_doubt``, until a later one is answered.
+open. So once a request was given up the connection is ``suspect``, until a later one is answered.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .base import Received, TransportContext
 from .http_base import POSTED, HttpBasedTransport, receive_by
 from .http_client import HttpClient, RequestBody
 from .http_errors import http_error
+from .http_options import HttpServer
 from .http_response import HttpResponse
-from .http_server import HttpServer
 from .multiplexer import LineExchange, Multiplexer
 
 __all__ = ["SseTransport"]
@@ -175,8 +175,8 @@ class SseTransport(HttpBasedTransport):
 
     def _note_abandoned(self, requests: int) -> None:
         self._abandoned = requests
-        self.in_doubt = requests > 0
-        if self.in_doubt:
+        self.suspect = requests > 0
+        if self.suspect:
             self.context.doubted()
 
     async def _post(self, text: str, headers: Mapping[str, str]) -> None:

@@ -128,7 +128,7 @@ class StdioTransport(Transport):
         self._closed = False
         self.name = name_of_command(server.shown_command, server.args, server.cwd)
 
-    def fresh(self) -> StdioTransport:
+    def clone(self) -> StdioTransport:
         return StdioTransport(self._server)
 
     @property
@@ -268,7 +268,7 @@ class StdioTransport(Transport):
                 await pending.over.wait()
         except BaseException:
             if process.withdraw(pending):
-                self.never_left = id
+                self.last_unsent_id = id
             raise
         if pending.rest and not pending.begun:
             raise BrokenPipeError

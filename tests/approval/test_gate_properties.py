@@ -272,7 +272,7 @@ def test_no_call_runs_under_an_approval_for_another_fingerprint_or_other_argumen
         class Known(MemoryTransport):
             lasting_identity = "the server"
 
-            def fresh(self) -> Known:
+            def clone(self) -> Known:
                 return Known(self._handler)
 
         server = Known(world.serve)

@@ -364,7 +364,7 @@ async def test_a_for_loop_that_would_block_the_event_loop_says_so() -> None:
 class Restarting(mcp_client.MemoryServer):
     """A server that a test may end, and that is started again."""
 
-    def fresh(self) -> Restarting:
+    def clone(self) -> Restarting:
         return Restarting(self._handler)
 
 

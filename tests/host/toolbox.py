@@ -114,7 +114,7 @@ class _Wire(MemoryTransport):
         self._toolbox = toolbox
         toolbox.wires.append(self)
 
-    def fresh(self) -> MemoryTransport:
+    def clone(self) -> MemoryTransport:
         return _Wire(self._toolbox)
 
 

@@ -365,7 +365,7 @@ async def test_a_change_of_trust_is_asked_about_again() -> None:
 
 async def test_an_approval_does_not_outlive_its_connection() -> None:
     class Restarted(MemoryTransport):
-        def fresh(self) -> MemoryTransport:
+        def clone(self) -> MemoryTransport:
             return Restarted(server)
 
     server = Server("2025-11-25")

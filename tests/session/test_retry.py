@@ -67,7 +67,7 @@ class Wire(MemoryTransport):
         self.server = server
         server.transports.append(self)
 
-    def fresh(self) -> MemoryTransport:
+    def clone(self) -> MemoryTransport:
         return Wire(self.server)
 
     async def exchange(self, id: Any, text: str, *rest: Any) -> Any:
