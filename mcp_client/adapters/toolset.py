@@ -365,7 +365,7 @@ async def _outcome(target: Any, call: ModelCall, options: CallOptions) -> Outcom
         return result
     except McpError as error:
         if isinstance(error, CallDenied) and error.source == "gate":  # the model is told less
-            _log.warning("a call for a model was refused without a decision: %s", error)
+            _log.info("a call for a model was refused without a decision: %s", error)
         return error
     except Exception as error:  # noqa: BLE001 - the other calls have answers, and so has this one
         _log.error("a call for a model failed", exc_info=error)

@@ -20,6 +20,7 @@ from typing import Any
 
 import anyio
 
+from ..approval.queue import ApprovalQueue
 from ..catalog.finding import Finding
 from ..catalog.tool import Tool
 from ..errors import (
@@ -44,7 +45,7 @@ from ..validation.checker import checker_for
 from ..validation.worker_pool import WorkerPool
 from .exits import DONE, LOGIN_NEEDED, SERVER_ERROR, UsageError, exit_code
 from .output import print_json, print_parts, print_text
-from .session import chosen_target, is_allowed, options_of, started_from
+from .session import approval_queue, chosen_target, is_allowed, options_of, started_from
 from .target import Configured
 
 __all__ = ["doctor"]
@@ -150,9 +151,10 @@ class _Timeline(Recorder):
 async def doctor(options: argparse.Namespace) -> int:
     if options.record:
         raise UsageError("--record does not go with doctor")
-    transport, name = await _transport(options)
-    report = Report(name)
-    await _examine(report, transport, options)
+    async with approval_queue(options) as queue:
+        transport, name = await _transport(options, queue)
+        report = Report(name)
+        await _examine(report, transport, options)
     _judge_times(report)
     if options.json:
         found = [finding.to_json() for finding in report.findings]
@@ -162,14 +164,16 @@ async def doctor(options: argparse.Namespace) -> int:
     return report.code
 
 
-async def _transport(options: argparse.Namespace) -> tuple[Transport, str]:
+async def _transport(
+    options: argparse.Namespace, queue: ApprovalQueue | None
+) -> tuple[Transport, str]:
     """What leads to the server, and what the server is called."""
     from ..transports.stdio import StdioServer, StdioTransport
 
     target: Any = await chosen_target(options)
     name = None
     if isinstance(target, Configured):
-        name, target = target.name, await started_from(target, options)
+        name, target = target.name, await started_from(target, options, queue)
     if isinstance(target, StdioServer):
         return (transport := StdioTransport(target)), name or transport.name
     from ..transports.http import HttpTransport

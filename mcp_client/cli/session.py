@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ..transports.http import HttpServer
 
 __all__ = [
+    "approval_queue",
     "chosen_target",
     "decisions_of",
     "find_terminal",
@@ -124,7 +125,7 @@ async def open_session(options: argparse.Namespace) -> AsyncIterator[Session]:
         yield options.session
         return
     target = await chosen_target(options)
-    async with _queue(options) as queue, _session(target, options, queue) as session:
+    async with approval_queue(options) as queue, _session(target, options, queue) as session:
         yield session
 
 
@@ -137,7 +138,7 @@ async def chosen_target(options: argparse.Namespace) -> StdioServer | HttpServer
 
 
 @asynccontextmanager
-async def _queue(options: argparse.Namespace) -> AsyncIterator[ApprovalQueue | None]:
+async def approval_queue(options: argparse.Namespace) -> AsyncIterator[ApprovalQueue | None]:
     """What ``--approve web`` asks: the desk of ``--state``, one that runs, or a page of our own.
 
     None without that option.

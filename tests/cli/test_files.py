@@ -301,6 +301,18 @@ def test_the_start_of_a_projects_server_is_decided_on_the_page(
     assert ("set_alarm" in out) == (answer == "allow")
 
 
+def test_doctor_asks_on_the_page_too_before_it_starts_a_projects_server(tmp_path: Path) -> None:
+    config = tmp_path / "mcp.json"
+    command, path = shlex.split(WEATHER)
+    config.write_text(json.dumps({"mcpServers": {"sky": {"command": command, "args": [path]}}}))
+    words = ["doctor", "sky", "--config", str(config), "--approve", "web"]
+    with started(*words, home=tmp_path) as (process, url):
+        decide(url, "allow")
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "sky: healthy" in out
+
+
 def test_a_desk_that_has_ended_is_not_waited_for(tmp_path: Path) -> None:
     with started("desk", home=tmp_path) as (desk, _):
         desk.kill()
