@@ -36,12 +36,12 @@ from .host.host import Host as AsyncHost
 from .host.options import AnyServer, HostOptions, ServerConfig
 from .host.status import ServerStatus
 from .protocol.capabilities import Implementation
-from .runtime.blocking import Blocking as _Blocking
-from .runtime.blocking import BlockingWatch as Watch
-from .runtime.blocking import described_by as _described_by
-from .runtime.blocking import waits as _waits
-from .runtime.blocking import watches as _watches
+from .runtime.portal import Blocking as _Blocking
+from .runtime.portal import BlockingWatch as Watch
 from .runtime.portal import Portal, portal
+from .runtime.portal import described_by as _described_by
+from .runtime.portal import waits as _waits
+from .runtime.portal import watches as _watches
 from .runtime.session_context import Stats
 from .session.connect import Connecting as AsyncConnecting
 from .session.connect import NotOpen

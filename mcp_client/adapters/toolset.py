@@ -20,9 +20,9 @@ from ..catalog.result import ToolResult
 from ..catalog.tool import Tool, tools_of
 from ..connection.call_options import CallOptions, check_call_options
 from ..errors import CallDenied, ConfigError, InvalidArguments, McpError, UnknownTool
-from ..runtime.blocking import Blocking
 from ..runtime.event_loop import in_event_loop
 from ..runtime.limits import Limits
+from ..runtime.portal import Blocking
 from ..runtime.safe_text import safe_text
 from .definitions import Definition, Dialect
 from .error_text import FAILED_HERE, explain

@@ -40,8 +40,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import AuditError, ConfigError
-from ..runtime.atomic_file import access_problem, wait_for_disk
-from ..runtime.file_lock import lock, unlock
+from ..runtime.atomic_file import access_problem, lock, unlock, wait_for_disk
 from ..runtime.folder import given_path
 from .group_commit import GroupCommit
 from .hash_chain import MAX_LINE_BYTES, NOTHING, Position, key_of, now, rotated, seal, unseal

@@ -72,6 +72,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
+    """Something that is wrong, and what a person may do about it."""
+
     kind: str
     """"unreachable", "needs login", "breaks promises", "slow" or "old"."""
     what: str
@@ -80,6 +82,8 @@ class Problem:
 
 @dataclass(slots=True)
 class Report:
+    """What was seen of a server, and what is wrong with it."""
+
     server: str
     revision: str | None = None
     info: str = ""
@@ -149,6 +153,7 @@ class _Timeline(Recorder):
 
 
 async def doctor(options: argparse.Namespace) -> int:
+    """Start a server, ask it for its lists, close it, and report what is wrong with it."""
     if options.record:
         raise UsageError("--record does not go with doctor")
     async with approval_queue(options) as queue:

@@ -32,6 +32,7 @@ _NAMES = ("server", "tool", "skill", "start", "sampling", "resource", "prompt")
 
 
 async def stubs(options: argparse.Namespace) -> int:
+    """Write typed Python for a server's tools, to ``-o FILE`` or to standard output."""
     from ..stubs import generate
 
     async with open_session(options) as session:
@@ -54,6 +55,7 @@ async def stubs(options: argparse.Namespace) -> int:
 
 
 async def audit(options: argparse.Namespace) -> int:
+    """Verify an audit log (1 where it was changed), or show its records."""
     return _verify(options) if options.action == "verify" else _show(options)
 
 
@@ -179,6 +181,7 @@ def _row(record: dict[str, Any], whose: str) -> tuple[str, ...]:
 
 
 async def decisions(options: argparse.Namespace) -> int:
+    """List what was decided, or revoke some of it or all."""
     if options.state is not None and not await anyio.Path(options.state).is_dir():
         raise UsageError(f"--state {options.state}: folder not found")
     store = decisions_of(options)
@@ -236,6 +239,7 @@ def _revoke(store: Decisions, options: argparse.Namespace) -> int:
 
 
 async def pins(options: argparse.Namespace) -> int:
+    """Compare a server's tools with a lock file, and accept those that are named."""
     from ..catalog.pins import Pins
 
     if options.pins is None:

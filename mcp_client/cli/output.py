@@ -122,6 +122,7 @@ def print_result(result: ToolResult, options: argparse.Namespace) -> None:
 
 
 def print_content(content: Iterable[Any], options: argparse.Namespace) -> None:
+    """Blocks of content for people: texts as they are, the rest in words, drawn or saved."""
     for number, block in enumerate(content, 1):
         match block:
             case TextContent():
@@ -227,6 +228,7 @@ class Progress:
         self._shown = min(2 * len(text), max(10, shutil.get_terminal_size().columns - 1))
 
     def clear(self) -> None:
+        """Erase the line, if one is shown."""
         if self._shown and self._screen is not None:
             self._screen.clear()
         elif self._shown:

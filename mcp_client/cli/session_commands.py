@@ -45,6 +45,7 @@ _INVALID_PARAMS = -32602
 
 
 async def tools(options: argparse.Namespace) -> int:
+    """List the tools of a server: a line of types each, with the beginning of what it is for."""
     async with open_session(options) as session:
         listed = await session.list_tools()
         keep_names(options, known_of(listed), "tools")
@@ -63,6 +64,7 @@ async def tools(options: argparse.Namespace) -> int:
 
 
 async def describe(options: argparse.Namespace) -> int:
+    """Show one tool in full: its description, arguments, result and fingerprint."""
     async with open_session(options) as session:
         tool = await _tool(session, options.tool)
         if options.json:
@@ -96,6 +98,7 @@ def _describe(tool: Tool) -> None:
 
 
 async def call(options: argparse.Namespace) -> int:
+    """Call a tool with the arguments that the words give, if that is approved; print its result."""
     async with open_session(options) as session:
         tool = await _tool(session, options.tool)
         arguments = arguments_of(options.arguments, tool.input_schema, _stdin)
@@ -141,6 +144,7 @@ def _stdin() -> str:
 
 
 async def search(options: argparse.Namespace) -> int:
+    """List the tools that fit the words of the query, the best first."""
     if not options.query:
         raise UsageError("search: say in a few words what the tool should do")
     async with open_session(options) as session:
@@ -156,6 +160,7 @@ async def search(options: argparse.Namespace) -> int:
 
 
 async def resources(options: argparse.Namespace) -> int:
+    """List the resources and resource templates of a server."""
     async with open_session(options) as session:
         listed = await _listed(session, "resources", session.list_resources)
         templates = await _listed(session, "resources", session.list_resource_templates)
@@ -187,6 +192,7 @@ async def _listed(session: Session, feature: str, list_all: Any) -> Any:
 
 
 async def read(options: argparse.Namespace) -> int:
+    """Print the contents of a resource. Raises ``NotFound`` where the server has none."""
     async with open_session(options) as session:
         try:
             found = await session.read_resource(options.uri)
@@ -212,6 +218,7 @@ async def read(options: argparse.Namespace) -> int:
 
 
 async def prompts(options: argparse.Namespace) -> int:
+    """List the prompts of a server, each with the names of its arguments."""
     async with open_session(options) as session:
         listed = await _listed(session, "prompts", session.list_prompts)
         keep_names(options, known_of((), listed), "prompts")
@@ -227,6 +234,7 @@ async def prompts(options: argparse.Namespace) -> int:
 
 
 async def prompt(options: argparse.Namespace) -> int:
+    """Print the messages of a prompt, filled in with the arguments that the words give."""
     given = dict(_pair(word) for word in options.arguments)
     async with open_session(options) as session:
         await _check_prompt(session, options.prompt)
@@ -241,6 +249,7 @@ async def prompt(options: argparse.Namespace) -> int:
 
 
 async def complete(options: argparse.Namespace) -> int:
+    """Print the values that the server suggests for an argument of a prompt or template."""
     name, value = _pair(options.argument)
     known = dict(_pair(word) for word in options.arguments)
     async with open_session(options) as session:

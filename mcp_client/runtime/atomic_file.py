@@ -31,7 +31,7 @@ from stat import S_ISLNK, S_ISREG
 from typing import NamedTuple, TypeAlias
 
 from ..errors import ConfigError
-from .file_lock import lock, unlock
+from .backoff import doubled
 from .folder import NO_WAIT, Folder, given_path, open_folder
 from .safe_text import safe_text
 
@@ -52,6 +52,8 @@ LOCK_SECONDS = 10.0
 """Seconds to wait for a turn; a writer only reads and writes a small file in its own."""
 MAX_BYTES = 64 * 1024 * 1024
 """Of a file that is read."""
+_FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.0001, 0.005
+"""Between two attempts to lock a file."""
 _ANY_USE = 0o077
 _WRITING = 0o022
 _LINKS = (errno.ELOOP, errno.ENOTDIR)
@@ -352,3 +354,47 @@ def _make_newer(file: int, folder: Folder, name: str) -> None:
         before, now = folder.stat(name).st_mtime_ns, os.fstat(file).st_mtime_ns
         if now <= before and os.utime in os.supports_fd:
             os.utime(file, ns=(now, before + 1))
+
+
+# -------------------------------------------------------------------- locks on open files
+
+
+def lock(file: int, seconds: float, *, shared: bool = False) -> bool:
+    """Lock an open file or directory, and whether that worked within ``seconds``.
+
+    The lock belongs to this opening of the file, so threads take turns as processes do. It ends
+    with ``unlock`` or when the descriptor is closed. Raises ``OSError``.
+    """
+    until = time.monotonic() + seconds
+    tries = 0
+    while not _try(file, shared):
+        if time.monotonic() >= until:
+            return False
+        time.sleep(doubled(_FIRST_PAUSE_SECONDS, tries, _MAX_PAUSE_SECONDS))
+        tries += 1
+    return True
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    from .windows_lock import lock_byte, unlock_byte
+
+    def _try(file: int, shared: bool) -> bool:
+        return lock_byte(msvcrt.get_osfhandle(file), shared)
+
+    def unlock(file: int) -> None:
+        unlock_byte(msvcrt.get_osfhandle(file))
+
+else:
+    import fcntl
+
+    def _try(file: int, shared: bool) -> bool:
+        try:
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def unlock(file: int) -> None:
+        fcntl.flock(file, fcntl.LOCK_UN)

@@ -20,8 +20,8 @@ the field that is the limit, its default, and a test under ``tests/`` that shows
     Limits.notices                  256         hostile/test_questions.py::test_a_flood_of_progress_is_queued_up_to_a_limit_and_the_last_one_is_delivered
     Limits.rounds                   8           hostile/test_frames.py::test_a_server_that_asks_back_for_ever_is_stopped
     Limits.questions                16          hostile/test_questions.py::test_of_a_flood_of_requests_a_few_reach_the_handler_and_the_rest_are_refused
-    Limits.questions_per_minute     60          handlers/test_question_limits.py::test_the_questions_of_all_calls_within_a_minute_are_bounded
-    Limits.questions_per_call       32          handlers/test_question_limits.py::test_too_many_questions_in_the_rounds_of_one_call_end_it
+    Limits.questions_per_minute     60          handlers/test_question_checks.py::test_the_questions_of_all_calls_within_a_minute_are_bounded
+    Limits.questions_per_call       32          handlers/test_question_checks.py::test_too_many_questions_in_the_rounds_of_one_call_end_it
     Limits.log_lines                1,000       handlers/test_server_log.py::test_a_flood_of_log_lines_is_cut_each_second_and_counted
     Limits.stderr_bytes             64 KiB      hostile/test_process.py::test_a_flood_on_standard_error_blocks_nothing_and_is_bounded
     Limits.restarts                 3           hostile/test_process.py::test_a_server_that_keeps_dying_is_given_up
