@@ -24,9 +24,8 @@ import inspect
 import keyword
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from .catalog.result import ToolResult
 from .catalog.tool import Tool, tools_of
@@ -40,6 +39,9 @@ if TYPE_CHECKING:
     from .session.session import Session
     from .sync import Host as SyncHost
     from .sync import Session as SyncSession
+
+    AnySession: TypeAlias = Session | Host
+    AnySyncSession: TypeAlias = SyncSession | SyncHost
 
 __all__ = ["UNSET", "Stub", "SyncStub", "Unset", "generate"]
 
@@ -60,88 +62,66 @@ UNSET: Final = Unset.UNSET
 """The value of an optional parameter that was not given, and is not sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """What the calls of one stub have in common."""
-
-    timeout: float | Timeouts | None
-    context: Hashable
+S = TypeVar("S")
 
 
-class Stub:
-    """What generated classes have in common."""
+class _AnyStub(Generic[S]):
+    """What the classes for both worlds have in common."""
 
     _server = ""
+    _blocking: ClassVar[bool]
 
     def __init__(
-        self,
-        session: Session | Host,
-        *,
-        timeout: float | Timeouts | None = None,
-        context: Hashable = None,
+        self, session: S, *, timeout: float | Timeouts | None = None, context: Hashable = None
     ) -> None:
         """``timeout`` and ``context`` are those of ``session.call_tool``, for every call."""
-        if not hasattr(session, "call_tool") or not inspect.iscoroutinefunction(session.get_tool):
-            raise _wrong_target(type(self), session)
-        self._target = session
-        self._options = _Options(timeout, context)
+        get_tool = getattr(session, "get_tool", None)
+        is_open = hasattr(session, "call_tool")
+        if not is_open or inspect.iscoroutinefunction(get_tool) is self._blocking:
+            world = "mcp_client.sync" if self._blocking else "mcp_client"
+            kind = f"{type(session).__module__}.{type(session).__qualname__}"
+            raise ConfigError(
+                f"{type(self).__name__}({kind}): give an open Session or Host of {world}"
+            )
+        self._target: Any = session
+        self._options: dict[str, Any] = {"timeout": timeout, "context": context}
+
+    def _structured(self, result: ToolResult) -> Any:
+        if result.structured_content is None:
+            raise InvalidResult("the result has no structured content", result=result)
+        return result.structured_content
+
+
+class Stub(_AnyStub["AnySession"]):
+    """What generated classes have in common: each method calls a tool of one server."""
+
+    _blocking = False
 
     async def _call(self, name: str, fingerprint: str, arguments: Mapping[str, Any]) -> ToolResult:
-        target: Any = self._target
+        target = self._target
         session: Session = await target.session(self._server) if _is_host(target) else target
         _check(await session.get_tool(name), fingerprint)
-        options = self._options
-        result = await session.call_tool(
-            name, _given(arguments), timeout=options.timeout, context=options.context
-        )
+        result = await session.call_tool(name, _given(arguments), **self._options)
         result.raise_for_error()
         return result
 
-    def _structured(self, result: ToolResult) -> Any:
-        return _structured(result)
 
+class SyncStub(_AnyStub["AnySyncSession"]):
+    """What generated classes for ``mcp_client.sync`` have in common: as ``Stub``, in threads."""
 
-class SyncStub:
-    """What generated classes for ``mcp_client.sync`` have in common."""
-
-    _server = ""
-
-    def __init__(
-        self,
-        session: SyncSession | SyncHost,
-        *,
-        timeout: float | Timeouts | None = None,
-        context: Hashable = None,
-    ) -> None:
-        """``timeout`` and ``context`` are those of ``session.call_tool``, for every call."""
-        if not hasattr(session, "call_tool") or inspect.iscoroutinefunction(session.get_tool):
-            raise _wrong_target(type(self), session)
-        self._target = session
-        self._options = _Options(timeout, context)
+    _blocking = True
 
     def _call(self, name: str, fingerprint: str, arguments: Mapping[str, Any]) -> ToolResult:
-        target: Any = self._target
+        target = self._target
         session: SyncSession = target.session(self._server) if _is_host(target) else target
         _check(session.get_tool(name), fingerprint)
-        options = self._options
-        result = session.call_tool(
-            name, _given(arguments), timeout=options.timeout, context=options.context
-        )
+        result = session.call_tool(name, _given(arguments), **self._options)
         result.raise_for_error()
         return result
-
-    def _structured(self, result: ToolResult) -> Any:
-        return _structured(result)
 
 
 def _is_host(target: Any) -> bool:
     return hasattr(target, "sessions")
-
-
-def _wrong_target(stub: type, given: object) -> ConfigError:
-    world = "mcp_client.sync" if issubclass(stub, SyncStub) else "mcp_client"
-    kind = f"{type(given).__module__}.{type(given).__qualname__}"
-    return ConfigError(f"{stub.__name__}({kind}): give an open Session or Host of {world}")
 
 
 def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,12 +139,6 @@ def _check(tool: Tool, fingerprint: str) -> None:
             expected=fingerprint,
             found=tool.fingerprint,
         )
-
-
-def _structured(result: ToolResult) -> Any:
-    if result.structured_content is None:
-        raise InvalidResult("the result has no structured content", result=result)
-    return result.structured_content
 
 
 # ------------------------------------------------------------------------- generating
@@ -204,13 +178,13 @@ _RESERVED = frozenset(
     (*_TYPING, "Stub", "SyncStub", "ToolResult", "UNSET", "Unset", "self", "None")
 ).union(("bool", "dict", "float", "int", "list", "object", "str"))
 """Names that generated code uses, and that nothing in it may shadow."""
-_MOST_TYPES = 1_000
-_MOST_OPTIONS = 50
-_DEEPEST = 24
-_LONGEST_REFERRED = 240
+_MAX_TYPES = 1_000
+_MAX_OPTIONS = 50
+_MAX_LEVELS = 24
+_MAX_REFERRED_CHARS = 240
 """Characters of a type without a name that a reference leads to: it is written at each reference to
 it, and within another that is written so, too."""
-_LONGEST_KEY = 64
+_MAX_KEY_CHARS = 64
 """Characters of a member's name that the name of its type is made from, at most."""
 _CUT = "        # Where Any stands, the schema is too deep or too long to be said here."
 
@@ -242,7 +216,8 @@ class _Module:
     def imports(self, classes: Sequence[str]) -> list[str]:
         """The imports that the text below them needs."""
         text = "\n".join([*self.types, *classes])
-        used = [name for name in _TYPING if re.search(rf"\b{name}\b", text)]
+        code = re.sub(r'""".*?"""', "", text, flags=re.DOTALL)  # what servers say is no code
+        used = [name for name in _TYPING if re.search(rf"\b{name}\b", code)]
         lines = [f"from typing import {', '.join(used)}", ""] if used else []
         if not classes:
             return lines
@@ -279,7 +254,7 @@ class _Module:
         """The type of what ``schema`` allows; new types are named by ``path``."""
         if not isinstance(schema, Mapping):
             return ANY
-        if depth > _DEEPEST:
+        if depth > _MAX_LEVELS:
             return self._too_much()
         if "$ref" in schema:
             return self._referred(schema["$ref"], root, path, depth)
@@ -289,7 +264,7 @@ class _Module:
             return _literal(schema["enum"])
         for key in ("anyOf", "oneOf"):
             if isinstance(schema.get(key), list) and "properties" not in schema:
-                if len(schema[key]) > _MOST_OPTIONS:
+                if len(schema[key]) > _MAX_OPTIONS:
                     return self._too_much()
                 options = enumerate(schema[key], 1)
                 return union(
@@ -320,7 +295,7 @@ class _Module:
             values = self.type_of(rest, root, (*path, "Value"), depth + 1)
             return PythonType("dict", (PythonType("str"), values))
         self._count += len(properties)
-        if self._count > _MOST_TYPES:
+        if self._count > _MAX_TYPES:
             return PythonType("dict", (PythonType("str"), self._too_much()))
         name = self._names.type(*path)
         self._written_as(name, schema, root, path, depth)
@@ -330,7 +305,7 @@ class _Module:
         required = _required(schema)
         fields: dict[str, PythonType] = {}
         for key, value in schema["properties"].items():
-            kind = self.type_of(value, root, (*path, key[:_LONGEST_KEY]), depth + 1)
+            kind = self.type_of(value, root, (*path, key[:_MAX_KEY_CHARS]), depth + 1)
             fields[key] = kind if key in required else PythonType("NotRequired", (kind,))
         if all(map(_is_field_name, fields)):
             lines = [f"    {key}: {kind.lines(4, len(key) + 2, 0)}" for key, kind in fields.items()]
@@ -364,14 +339,14 @@ class _Module:
         """The type of what a reference leads to: short, for there may be many references."""
         if isinstance(target, Mapping) and isinstance(target.get("properties"), Mapping):
             self._count += len(target["properties"])
-            if not target["properties"] or self._count > _MOST_TYPES:
+            if not target["properties"] or self._count > _MAX_TYPES:
                 return self._too_much() if target["properties"] else ANY
             found = PythonType(self._names.type(*path))
             self._known[id(target)] = found, False
             self._written_as(found.name, target, root, path, depth)
             return found
         found = self.type_of(target, root, path, depth)
-        return found if len(str(found)) <= _LONGEST_REFERRED else self._too_much()
+        return found if len(str(found)) <= _MAX_REFERRED_CHARS else self._too_much()
 
     def _too_much(self) -> PythonType:
         self.cut = True
@@ -392,7 +367,7 @@ class _Method:
         required = _required(schema)
         if isinstance(properties, Mapping):
             for key, value in properties.items():
-                path = (owner, tool.name, key[:_LONGEST_KEY])
+                path = (owner, tool.name, key[:_MAX_KEY_CHARS])
                 kind = module.type_of(value, schema, path)
                 self._parameters.append((key, names.variable(key), kind, key in required))
         self._parameters.sort(key=lambda parameter: not parameter[3])

@@ -338,6 +338,18 @@ class TestWhatIsWritten:
         assert "class DemoPoint(TypedDict):\n    x: float\n    next: NotRequired[DemoPoint]" in text
         assert '                "maxDays": max_days,\n' in text
 
+    def test_imports_no_type_that_only_a_description_names(self) -> None:
+        schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+        described = Tool(
+            "go",
+            "desk",
+            False,
+            {"name": "go", "inputSchema": schema, "description": "Any Union of Literal\nand Any."},
+        )
+        text = generate([described])
+        assert "Any Union" in text
+        assert "from typing" not in text
+
     def test_holds_neither_a_path_nor_a_date(self) -> None:
         text = generate([tool("a")])
         assert str(ROOT) not in text
