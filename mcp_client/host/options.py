@@ -62,6 +62,7 @@ class ServerConfig:
     server: AnyServer = field(repr=False, kw_only=False)
     """Whatever ``connect`` takes."""
     trusted: Trust | None = None
+    """Whether the annotations of the server's tools are believed."""
     include: Sequence[str] = ()
     """Globs over the server's own names of its tools, such as ``search_*``: the tools there are.
     Without any, all. ``*`` is any text, ``?`` any character."""
@@ -72,16 +73,26 @@ class ServerConfig:
     lazy: bool = False
     """Whether the server is started at its first use, instead of when the host is entered."""
     approval: ApprovalHook | Policy | None = None
+    """Who decides the calls of this server's tools."""
     handlers: Handlers | None = None
+    """What answers this server's own questions: elicitation, sampling, roots; and takes its log."""
     timeouts: Timeouts | None = None
+    """How long to wait for this server."""
     limits: Limits | None = None
+    """How much is taken from this server."""
     validation: Strictness | None = None
+    """Whether a result that does not match its tool's output schema is refused: "strict", "warn" or
+    "off"."""
     argument_validation: Strictness | None = None
+    """Whether arguments that do not match the tool's input schema are refused, likewise."""
     extensions: Sequence[Extension] | None = None
+    """The extensions that are declared to this server."""
     retry: Retry | None = None
+    """Whether a failed call is attempted again, and when."""
     record: str | os.PathLike[str] | None = None
     """A file that everything said on the session is written to."""
     revision: str = "auto"
+    """The one revision of the protocol to speak; "auto" agrees on one with the server."""
     description: str | None = None
     """What the server is for, in the host's own words: for people, shown in its status."""
 

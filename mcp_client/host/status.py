@@ -47,7 +47,7 @@ class ServerStatus:
     tools: int | None = None
     """How many tools it has, as listed last, without those the host leaves out; None before."""
     session: Session | None = field(default=None, repr=False)
-    """Its session while it is connected."""
+    """The session of the server while that is connected."""
     description: str | None = None
     """What its ``ServerConfig`` says it is for."""
 
