@@ -158,7 +158,7 @@ def _parsed(path: Path, text: str, kind: str | None) -> tuple[Document, str, Con
         document = read_toml(text) if kind and PROGRAMS[kind].toml else read_json(text)
         kind = kind or program_by_content(path, document.value)
         program = PROGRAMS[kind]
-        document.check(comments=program.comments, trailing_commas=program.trailing_commas)
+        document.check(program.lenient)
     except NotReadable as error:
         kind = kind or program_by_content(path, None)
         why = f"{error}; no server is read"

@@ -35,8 +35,8 @@ class Program:
     servers: str = "mcpServers"
     """The member that holds the servers."""
     syntax: Syntax = NO_SYNTAX
-    comments: bool = False
-    trailing_commas: bool = False
+    lenient: frozenset[str] = frozenset()
+    """What its JSON may have that JSON has not: see ``config_text``."""
     toml: bool = False
     shared: bool = False
     """Whether the file holds other settings too, so that it need not name servers at all."""
@@ -50,18 +50,22 @@ class Program:
     """Its files of a person; ``{config}`` and the like are of ``_user_folders``."""
 
 
-_STDIO = {"type": "type", "command": "command", "args": "args", "env": "env"}
-_HTTP = {"url": "url", "headers": "headers"}
-_EVERYWHERE = {"disabled": "disabled", OWN: "own"}
-_COMMON = {**_STDIO, **_HTTP, **_EVERYWHERE}
+def as_ours(*names: str) -> dict[str, str]:
+    """Fields that have our own names."""
+    return {name: name for name in names}
+
+
+_STDIO = {**as_ours("type", "command", "args", "env"), OWN: "own"}
+_COMMON = {**_STDIO, **as_ours("url", "headers", "disabled")}
 _CURSOR = {**_COMMON, "envFile": "env_file", "auth": "oauth"}
 _EDITOR = Syntax(kinds=frozenset({"env"}), folders=True)
+_LENIENT = frozenset({"comments", "trailing commas"})
 
 PROGRAMS: Mapping[str, Program] = {
     "claude-desktop": Program(
         "Claude Desktop",
         "claude",
-        {**_STDIO, **_EVERYWHERE},
+        {**_STDIO, "disabled": "disabled"},
         shared=True,
         file_names=("claude_desktop_config.json",),
         of_user=("{data}/Claude/claude_desktop_config.json",),
@@ -86,19 +90,14 @@ PROGRAMS: Mapping[str, Program] = {
         "vscode",
         {
             **_COMMON,
+            **as_ours("cwd", "oauth"),
             "envFile": "env_file",
-            "cwd": "cwd",
-            "oauth": "oauth",
             "sandboxEnabled": "sandbox",
-            "sandbox": "",
-            "dev": "",
-            "gallery": "",
-            "version": "",
+            **dict.fromkeys(("sandbox", "dev", "gallery", "version"), ""),
         },
         servers="servers",
         syntax=Syntax(kinds=frozenset({"env", "input"}), folders=True),
-        comments=True,
-        trailing_commas=True,
+        lenient=_LENIENT,
         folder=".vscode",
         in_project=".vscode/mcp.json",
         of_user=("{data}/Code/User/mcp.json",),
@@ -108,8 +107,7 @@ PROGRAMS: Mapping[str, Program] = {
         "cursor",
         _CURSOR,
         syntax=_EDITOR,
-        comments=True,
-        trailing_commas=True,
+        lenient=_LENIENT,
         folder=".cursor",
         in_project=".cursor/mcp.json",
         of_user=("{home}/.cursor/mcp.json",),
@@ -119,8 +117,7 @@ PROGRAMS: Mapping[str, Program] = {
         "lmstudio",
         _CURSOR,
         syntax=_EDITOR,
-        comments=True,
-        trailing_commas=True,
+        lenient=_LENIENT,
         folder=".lmstudio",
         of_user=("{home}/.lmstudio/mcp.json",),
     ),
@@ -138,16 +135,14 @@ PROGRAMS: Mapping[str, Program] = {
         {
             "httpUrl": "url",
             **_COMMON,
-            "cwd": "cwd",
+            **as_ours("cwd", "oauth", "description"),
             "timeout": "timeout_ms",
             "includeTools": "include",
             "excludeTools": "exclude",
-            "description": "description",
-            "oauth": "oauth",
             "authProviderType": "auth_provider",
         },
         syntax=DOLLAR,
-        comments=True,
+        lenient=frozenset({"comments"}),
         shared=True,
         folder=".gemini",
         in_project=".gemini/settings.json",
@@ -158,18 +153,11 @@ PROGRAMS: Mapping[str, Program] = {
         "codex",
         {
             **_STDIO,
-            OWN: "own",
-            "env_vars": "env_vars",
-            "cwd": "cwd",
-            "url": "url",
+            **as_ours("env_vars", "cwd", "url", "scopes", "oauth", "enabled", "required"),
             "bearer_token_env_var": "bearer_variable",
             "http_headers": "headers",
             "env_http_headers": "header_variables",
-            "scopes": "scopes",
-            "oauth": "oauth",
             "oauth_resource": "resource",
-            "enabled": "enabled",
-            "required": "required",
             "startup_timeout_sec": "startup_seconds",
             "startup_timeout_ms": "startup_ms",
             "tool_timeout_sec": "timeout_seconds",
@@ -190,16 +178,13 @@ PROGRAMS: Mapping[str, Program] = {
         OWN,
         {
             **_COMMON,
+            **as_ours("cwd", "oauth", "description"),
             "envFile": "env_file",
-            "cwd": "cwd",
-            "oauth": "oauth",
             "timeout": "timeout_ms",
-            "description": "description",
             "title": "",
         },
         syntax=Syntax(braced=True, kinds=frozenset({"env", "input"}), folders=True),
-        comments=True,
-        trailing_commas=True,
+        lenient=_LENIENT,
         in_project="mcp.json",
         of_user=("{config}/mcp-client/mcp.json",),
     ),

@@ -22,6 +22,7 @@ from ..runtime.loopback import is_loopback
 from ..runtime.safe_text import invisible, safe_text
 from ..transports.stdio import StdioServer
 from .config_fields import Fields, Reading, listed
+from .config_programs import as_ours
 from .config_text import KeyPath, OutOfRange
 from .config_values import Expanded, Unset
 from .options import ServerConfig
@@ -411,7 +412,7 @@ def _options(fields: Fields, timeouts: dict[str, float]) -> dict[str, Any]:
             _refuse_grant(fields, "tools", True)
             break
     if given["own"]:
-        options |= _own_options(fields.inside("own", _same(_OWN), "mcp-client"), times)
+        options |= _own_options(fields.inside("own", as_ours(*_OWN), "mcp-client"), times)
     timeouts.update((name, seconds) for name, seconds in times.items() if seconds is not None)
     return options
 
@@ -420,7 +421,7 @@ def _own_options(fields: Fields, times: dict[str, float | None]) -> dict[str, An
     given = fields.read(_OWN)
     options = {name: given[name] for name in _OWN if given[name] is not None}
     if options.pop("timeouts"):
-        found = fields.inside("timeouts", _same(_TIMEOUTS), "mcp-client").read(_TIMEOUTS)
+        found = fields.inside("timeouts", as_ours(*_TIMEOUTS), "mcp-client").read(_TIMEOUTS)
         times.update((name, found[name]) for name in found if found[name] is not None)
     is_project = fields.reading.scope == "project"
     if given["trusted"] and is_project:
@@ -438,11 +439,6 @@ def _own_options(fields: Fields, times: dict[str, float | None]) -> dict[str, An
     if isinstance(description, str):
         options["description"] = safe_text(description)
     return options
-
-
-def _same(names: Iterable[str]) -> dict[str, str]:
-    """Names of fields that are ours, too."""
-    return {name: name for name in names}
 
 
 def _is_here(redirect: str) -> bool:

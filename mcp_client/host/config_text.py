@@ -16,7 +16,7 @@ import re
 import secrets
 import tomllib
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, TypeAlias
@@ -73,18 +73,15 @@ class Document:
     """By the names and numbers that lead to a member."""
     repeated: dict[KeyPath, int] = field(default_factory=dict)
     """Members that stand there twice, with the line of the second; the first one is kept."""
-    comment: int | None = None
-    """The line of the first comment."""
-    trailing_comma: int | None = None
-    """The line of the first comma after a last member."""
+    lenient: dict[str, int] = field(default_factory=dict)
+    """What stands there that JSON has not, "comments" and "trailing commas", with the first line of
+    each."""
 
-    def check(self, *, comments: bool, trailing_commas: bool) -> None:
-        """Raises ``NotReadable`` for what stands there and is not allowed."""
-        if self.comment is not None and not comments:
-            raise NotReadable("this program's file may have no comments; remove it", self.comment)
-        if self.trailing_comma is not None and not trailing_commas:
-            why = "a comma stands after the last member; remove it"
-            raise NotReadable(why, self.trailing_comma)
+    def check(self, lenient: Collection[str]) -> None:
+        """Raises ``NotReadable`` for what stands there and is not in ``lenient``."""
+        for kind, line in self.lenient.items():
+            if kind not in lenient:
+                raise NotReadable(f"this program's file may have no {kind}; remove it", line)
 
     def line(self, path: KeyPath) -> int | None:
         """Where this member stands, or the nearest one around it that is known."""
@@ -174,8 +171,8 @@ class _JsonReader:
         if sign != ",":
             raise self._wrong(f'expected a comma or "{closing}"', at)
         after = self._blank(at + 1)
-        if self._text[after : after + 1] == closing and self._document.trailing_comma is None:
-            self._document.trailing_comma = self._line(at)
+        if self._text[after : after + 1] == closing:
+            self._document.lenient.setdefault("trailing commas", self._line(at))
         return after
 
     def _string(self, at: int) -> tuple[str, int]:
@@ -202,8 +199,7 @@ class _JsonReader:
             comment = _COMMENT.match(text, at)
             if comment is None:
                 raise self._wrong("a comment does not end, or is not one", at)
-            if self._document.comment is None:
-                self._document.comment = self._line(at)
+            self._document.lenient.setdefault("comments", self._line(at))
             at = comment.end()
 
     def _line(self, at: int) -> int:

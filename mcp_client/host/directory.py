@@ -20,7 +20,7 @@ from ..catalog.tool import Tool, ToolList
 from ..errors import UnknownTool
 from ..runtime.safe_text import safe_text
 from .naming import Names
-from .status import may_become_available, why_unavailable, why_unavailable_in_short
+from .status import may_become_available, why_unavailable
 
 if TYPE_CHECKING:
     from .server import HostedServer
@@ -205,7 +205,7 @@ class Directory:
         elif self.entries:
             some = [safe_text(one, 64) for one in list(self.entries)[:20]]
             text += f"; there are: {', '.join(some)}" + (", ..." if len(self.entries) > 20 else "")
-        missing = [(safe_text(one.name, 60), why_unavailable_in_short(one)) for one in servers]
+        missing = [(safe_text(one.name, 60), why_unavailable(one, short=True)) for one in servers]
         reasons = [f"{server}: {why}" for server, why in missing if why is not None]
         if reasons:
             more = ", ..." if len(reasons) > 5 else ""

@@ -41,26 +41,20 @@ _SHELLS = frozenset(
     """.split()  # noqa: SIM905 - a list of words is read as words
 )
 _SHELL_CODE = re.compile(r"-(?=[abd-z]*c)[a-z]+|/[ck]|-(enc|e|ec|encodedcommand|command)", re.I)
+_WITH_E = ("lua", "luajit", "rscript", "groovy", "scala", "osascript")
 _INLINE = {
-    "python": re.compile(r"-[abd-zA-Z]*c"),
-    "pypy": re.compile(r"-[abd-zA-Z]*c"),
+    **dict.fromkeys(("python", "pypy"), re.compile(r"-[abd-zA-Z]*c")),
     "node": re.compile(r"-[ep]|-pe|--eval|--print|-r|--require|--import|--loader"),
     "bun": re.compile(r"-[ep]|--eval|--print"),
     "deno": re.compile(r"eval"),
     "perl": re.compile(r"-[a-zA-Z]*[eE]"),
     "ruby": re.compile(r"-[a-zA-Z]*e"),
     "php": re.compile(r"-[rBRE]|--run"),
-    "lua": re.compile(r"-e"),
-    "luajit": re.compile(r"-e"),
+    **dict.fromkeys(_WITH_E, re.compile(r"-e")),
+    **dict.fromkeys(("guile", "expect"), re.compile(r"-c")),
     "julia": re.compile(r"-[eE]|--eval|--print"),
-    "rscript": re.compile(r"-e"),
     "elixir": re.compile(r"-e|--eval|--rpc-eval"),
     "erl": re.compile(r"-eval|-run|-s"),
-    "groovy": re.compile(r"-e"),
-    "scala": re.compile(r"-e"),
-    "guile": re.compile(r"-c"),
-    "expect": re.compile(r"-c"),
-    "osascript": re.compile(r"-e"),
     "git": re.compile(r"-c|--config-env|--exec-path|--upload-pack|--receive-pack"),
     "find": re.compile(r"-exec|-execdir|-ok|-okdir"),
     "tar": re.compile(r"--to-command|--checkpoint-action|-I|--use-compress-program"),
@@ -72,14 +66,11 @@ _INLINE = {
     "make": re.compile(r"--eval"),
 }
 _GLUED = {
-    "python": re.compile(r"-[bBdEhiIOPqsSuvVx]*c(?!\Z)"),
-    "pypy": re.compile(r"-[bBdEhiIOPqsSuvVx]*c(?!\Z)"),
+    **dict.fromkeys(("python", "pypy"), re.compile(r"-[bBdEhiIOPqsSuvVx]*c(?!\Z)")),
     "node": re.compile(r"--(eval|print|require|import|loader|experimental-loader)="),
     "bun": re.compile(r"--(eval|print|preload|require|import)="),
-    "npx": re.compile(r"-c|--call"),
-    "npm": re.compile(r"-c|--call"),
+    **dict.fromkeys(("npx", "npm", "yarn"), re.compile(r"-c|--call")),
     "pnpm": re.compile(r"-c|--shell-mode"),
-    "yarn": re.compile(r"-c|--call"),
     "perl": re.compile(r"-[a-zA-Z]*[eE](?!\Z)"),
     "ruby": re.compile(r"-[a-zA-Z]*e(?!\Z)"),
     "php": re.compile(r"-[rBRE](?!\Z)"),

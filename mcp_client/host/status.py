@@ -100,55 +100,39 @@ class StatusWatch(Watch[ServerStatus]):
         return self._waiting.popleft() if self._waiting else None
 
 
-def why_unavailable(server: HostedServer) -> str | None:
-    """One sentence with the error behind it; None where its tools are there, or are not wanted."""
+def why_unavailable(server: HostedServer, *, short: bool = False) -> str | None:
+    """Why the tools of a server are not among the host's: a sentence with the error behind it, or a
+    few words without. None where they are there, or are not wanted."""
     if server.offers_tools or server.state == "disabled":
         return None
     error = server.error or server.listing.error
-    why = "" if error is None else f": {safe_text(_once(error), 500)}"
+    reason = error.reason if isinstance(error, StartDenied) else error.message if error else ""
+    why = f": {safe_text(reason, 500)}" if error else ""
+    name = repr(safe_text(server.name, 60))
+    waits = f"waits to be allowed to start; host.session({name}) waits for the answer"
+    whole, words = f"it is not connected{why}", "not connected"
     match server.state:
         case "connected" if server.was_closed:
-            return "its session was closed"
+            whole = words = "its session was closed"
+        case "connected" if error is not None:
+            whole, words = f"its tools could not be listed{why}", "its tools could not be listed"
         case "connected":
-            return f"its tools could not be listed{why}" if why else "its tools are not listed"
+            whole, words = "its tools are not listed", "its tools are not listed yet"
         case "connecting":
-            return "it is still being connected"
+            whole, words = "it is still being connected", "still being connected"
         case "needs_login":
-            return f"it needs a login{why}"
-        case "idle" if error is not None:
-            return f"it was not started{why}"
-        case "idle" if server.is_asking:
-            return f"it was not started: it {_waits(server)}"
-        case "idle":
-            return "it is not started yet: it is lazy, and starts at its first use"
-        case _:
-            return f"it is not connected{why}"
-
-
-def why_unavailable_in_short(server: HostedServer) -> str | None:
-    """A few words without the text of an error; None as above."""
-    if server.offers_tools or server.state == "disabled":
-        return None
-    error = server.error or server.listing.error
-    match server.state:
-        case "connected" if server.was_closed:
-            return "its session was closed"
-        case "connected":
-            return "its tools could not be listed" if error else "its tools are not listed yet"
-        case "connecting":
-            return "still being connected"
-        case "needs_login":
-            return f"needs a login, then reconnect({_quoted(server)})"
+            whole, words = f"it needs a login{why}", f"needs a login, then reconnect({name})"
         case "idle" if isinstance(error, StartDenied):
-            return f"was not allowed to start; session({_quoted(server)}) asks again"
-        case "idle" if error is None and server.is_asking:
-            return _waits(server)
-        case "idle" if error is None:
-            return f"not started yet; session({_quoted(server)}) starts it"
+            whole = f"it was not started{why}"
+            words = f"was not allowed to start; session({name}) asks again"
+        case "idle" if error is not None:
+            whole, words = f"it was not started{why}", "not started"
+        case "idle" if server.is_asking:
+            whole, words = f"it was not started: it {waits}", waits
         case "idle":
-            return "not started"
-        case _:
-            return "not connected"
+            whole = "it is not started yet: it is lazy, and starts at its first use"
+            words = f"not started yet; session({name}) starts it"
+    return words if short else whole
 
 
 def may_become_available(server: HostedServer) -> bool:
@@ -156,19 +140,6 @@ def may_become_available(server: HostedServer) -> bool:
     listed, or somebody is being asked whether it may start."""
     wanted = not server.offers_tools and server.state != "disabled"
     return wanted and (server.busy or server.is_asking)
-
-
-def _once(error: McpError) -> str:
-    """Its text without what the sentence around it says already."""
-    return error.reason if isinstance(error, StartDenied) else error.message
-
-
-def _waits(server: HostedServer) -> str:
-    return f"waits to be allowed to start; host.session({_quoted(server)}) waits for the answer"
-
-
-def _quoted(server: HostedServer) -> str:
-    return repr(safe_text(server.name, 60))
 
 
 async def wait_for_most(
