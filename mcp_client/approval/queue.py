@@ -382,17 +382,15 @@ def _signed(answer: Any, by: Any) -> Answer:
     decider may change afterwards. Raises ``ConfigError`` and ``InvalidArguments``."""
     if type(answer) not in (Allow, Deny):
         raise ConfigError(f"decide() was given {not_an_answer(answer)}")
-    signed: Answer = answer
-    if type(signed) is Allow:
-        signed = replace(
-            signed,
-            remember=Remember.of(signed.remember) or Remember("call"),
-            arguments=None if signed.arguments is None else _copied(signed.arguments),
-        )
-    if by is None:
-        return signed
-    source = "person" if answer.source == "hook" else answer.source
-    return replace(signed, by=check_person(by), source=source)
+    changed: dict[str, Any] = {}
+    if type(answer) is Allow:
+        changed["remember"] = Remember.of(answer.remember) or Remember("call")
+        changed["arguments"] = None if answer.arguments is None else _copied(answer.arguments)
+    if by is not None:
+        changed["by"] = check_person(by)
+        changed["source"] = "person" if answer.source == "hook" else answer.source
+    signed: Answer = replace(answer, **changed)
+    return signed
 
 
 def _copied(arguments: Any) -> Any:

@@ -79,33 +79,30 @@ class _Group(NamedTuple):
 
 def card(pending: PendingApproval, token: str, *, context: bool = False) -> Html:
     """The request with everything it takes to decide it. ``token`` is for its form; ``context`` is
-    whether the request's context is shown."""
+    whether the request's context is shown. The editor, for what has arguments, is shown by the
+    script, which fetches what it holds."""
     request, id = pending.request, pending.id
     shown, folded = _on_card(request)
     name, server = _names(request)
-    return element(
-        "article",
-        _head(pending),
-        _context(request) if context else None,
-        shown,
-        element(
-            "p",
-            element(
-                "a",
-                "Show all of it" if folded else "Everything about it",
-                href=f"call/{id}",
-                target="_blank",
-                rel="noopener",
-            ),
-            class_="all",
-        ),
-        _form(pending, token),
-        class_="call",
-        id=f"call-{id}",
-        data_id=id,
-        data_kind=request.kind,
-        data_text=f"{request.kind} {server} {name} {request.subject}"[:500],
-        aria_labelledby=f"title-{id}",
+    expires_at = None
+    if pending.expires_at is not None:
+        expires_at = joined([", refused ", _time(pending.expires_at), " if it is not decided"])
+    return filled(
+        "card.html",
+        id=id,
+        kind=request.kind,
+        text=f"{request.kind} {server} {name} {request.subject}"[:500],
+        title=joined(_title(request)),
+        asked_at=_time(pending.asked_at),
+        expires_at=expires_at,
+        context=_context(request) if context else None,
+        facts=shown,
+        more="Show all of it" if folded else "Everything about it",
+        token=token,
+        editor=filled("editor.html", id=id) if request.can_edit else None,
+        edit_button=filled("edit_button.html", id=id) if request.can_edit else None,
+        choices=joined(_option(request, name) for name in request.choices()),
+        covers=request.coverage(CHOICES["once"].remember),
     )
 
 
@@ -338,26 +335,8 @@ def _names(request: ApprovalRequest) -> tuple[str, str]:
 def _title(request: ApprovalRequest) -> list[Part]:
     name, server = _names(request)
     words, kind = _TITLES[request.kind]
-    title: list[Part] = [words or None, element("bdi", name, class_="tool")]
-    if kind == "server":
-        return title
-    return [*title, " on ", element("bdi", server, class_="server")]
-
-
-def _head(pending: PendingApproval) -> Html:
-    id = pending.id
-    tick = element(
-        "input", type="checkbox", name="ids", value=id, form="batch", class_="tick", id=f"tick-{id}"
-    )
-    times: list[Part] = ["Asked ", _time(pending.asked_at)]
-    if pending.expires_at is not None:
-        times += [", refused ", _time(pending.expires_at), " if it is not decided"]
-    return element(
-        "header",
-        element("label", tick, element("span", "Select"), class_="select", for_=f"tick-{id}"),
-        element("h2", *_title(pending.request), id=f"title-{id}", tabindex="-1"),
-        element("p", *times, class_="hint times"),
-    )
+    where = [] if kind == "server" else [" on ", element("bdi", server, class_="server")]
+    return [words, element("bdi", name, class_="tool"), *where]
 
 
 def _time(seconds: float) -> Html:
@@ -374,21 +353,6 @@ def _context(request: ApprovalRequest) -> Html | None:
 
 
 # ----------------------------------------------------------------------- the answer
-
-
-def _form(pending: PendingApproval, token: str) -> Html:
-    """The editor, for what has arguments, is shown by the script, which fetches what it holds."""
-    id, request = pending.id, pending.request
-    editor, button = ("editor.html", "edit_button.html") if request.can_edit else (None, None)
-    return filled(
-        "form.html",
-        id=id,
-        token=token,
-        editor=editor and filled(editor, id=id),
-        edit_button=button and filled(button, id=id),
-        choices=joined(_option(request, name) for name in request.choices()),
-        covers=request.coverage(CHOICES["once"].remember),
-    )
 
 
 def _option(request: ApprovalRequest, name: Choice) -> Html:
