@@ -20,6 +20,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
 
 import anyio
@@ -28,6 +29,7 @@ from anyio.lowlevel import checkpoint
 from ..connection.cancellation import stop_if_cancelled
 from ..errors import CallPending, ConfigError, InvalidArguments, McpError
 from ..protocol.canonical_json import NotJson
+from ..runtime.callbacks import in_thread, invoke_hook, is_async
 from ..runtime.event_loop import being_cancelled, cancel_requests
 from ..runtime.safe_text import safe_text
 from .decision import (
@@ -46,7 +48,6 @@ from .decision import (
 )
 from .memory import ApprovalMemory
 from .one_call import OneCallApproval
-from .questions import Question, current_question, in_thread, invoke_hook, write_down
 from .request import ApprovalRequest, NotStorable
 
 __all__ = [
@@ -61,6 +62,8 @@ __all__ = [
     "Verdict",
     "allow_all",
     "deny_all",
+    "remembered_meanwhile",
+    "write_down",
 ]
 
 R = TypeVar("R", bound=ApprovalRequest)
@@ -70,6 +73,8 @@ _log = logging.getLogger("mcp_client.approval")
 _MOST_KINDS = 100
 _MOST_EDITS = 3
 """How often an approver is asked about an edit of their own that has findings."""
+_WRITE_SECONDS = 15.0
+"""Waiting for another process that writes the same file takes at most ten."""
 _TICKS = 3
 """Turns of the event loop after a hook has answered, so that what the server said by then is known
 when it is checked whether the call is still the one that was approved: one for the loop to see that
@@ -112,6 +117,7 @@ class Gate:
         named = hook.ask if isinstance(hook, Policy) else hook
         self._hook = fallback if named is None else named
         self._in_place = any(self._hook is one for one in IN_PLACE)
+        self._is_async = is_async(self._hook)
         self._seconds = seconds
         self._questions: set[Question] = set()
         self._closed = False
@@ -194,7 +200,8 @@ class Gate:
                     who = "the approval hook"
                     answer = await self._ask(question, request)
                     # A hook may swallow a cancellation: by a timeout, a closing session, a caller.
-                    await stop_if_cancelled(None, before)
+                    if being_cancelled(before):
+                        await stop_if_cancelled(None, before)
         except CallPending:
             raise
         except BaseException as error:  # any failure means no
@@ -227,6 +234,8 @@ class Gate:
             raise _Nested
         token = current_question.set(question)
         try:
+            if self._is_async:
+                return await self._hook(request)  # type: ignore[misc]
             return self._hook(request) if self._in_place else await invoke_hook(self._hook, request)
         finally:
             current_question.reset(token)
@@ -385,6 +394,66 @@ class Gate:
             _log.warning("%s: the answer is not remembered: %s", _name_of(request), error)
         except Exception as error:
             raise self._failed(request, "memory", error) from error
+
+
+class Question:
+    """One request that a gate is waiting to have decided.
+
+    A ``ContextVar`` holds it for code inside the hook, so child tasks and threads of the hook see
+    it too. Two things need it: a call that the hook makes on the same session, which would have to
+    be decided by that hook again and is refused instead; and a hook whose calls take turns, which
+    looks once more whether an answer remembered in the meantime covers its call.
+    """
+
+    __slots__ = ("closed", "gate", "is_open", "outer", "scope")
+
+    def __init__(self, gate: Gate, scope: anyio.CancelScope) -> None:
+        self.gate = gate
+        self.scope = scope
+        self.outer = current_question.get()
+        """The question whose hook made this call, if one did."""
+        self.is_open = True
+        self.closed = False
+        """Whether the gate was closed before there was an answer."""
+
+    def close(self) -> None:
+        self.closed = True
+        self.scope.cancel()
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether the call was made by the hook of the same gate while it decides another call."""
+        outer = self.outer
+        while outer is not None:
+            # A task the hook left behind outlives its question and may make calls of its own.
+            if outer.gate is self.gate and outer.is_open:
+                return True
+            outer = outer.outer
+        return False
+
+
+current_question: ContextVar[Question | None] = ContextVar("mcp_client.approval", default=None)
+
+
+async def remembered_meanwhile(call: ApprovalRequest) -> Allow | None:
+    """The remembered answer that covers ``call`` by now, for a hook that waited for its turn."""
+    question = current_question.get()
+    if question is None or not question.is_open:
+        return None
+    return await question.gate.recall(call)
+
+
+async def write_down(
+    what: str, write: Callable[..., object], *args: Any, seconds: float = _WRITE_SECONDS
+) -> None:
+    """Call ``write(*args)``, which writes a file, in a thread and for a bounded time.
+
+    A yes that cannot be written down in time is still a yes: that is logged, with ``what`` it was.
+    """
+    with anyio.move_on_after(seconds) as scope:
+        await in_thread(write, *args)
+    if scope.cancelled_caught:
+        _log.warning("%s is not remembered: writing it hangs", what)
 
 
 _THIS_CALL = Remember("call")

@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 from anyio.lowlevel import checkpoint
 
+from ..runtime.callbacks import in_thread
 from ..runtime.watch import Notifier, Watch
 from .decision import Answer
-from .questions import in_thread
 from .request import ApprovalRequest
 
 __all__ = ["DecidedApproval", "PendingApproval", "PendingChanges"]

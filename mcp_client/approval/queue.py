@@ -52,12 +52,12 @@ import anyio
 from ..catalog.call_context import same_context
 from ..errors import CallPending, ConfigError, InvalidArguments, McpError, NotPending
 from ..protocol.canonical_json import NotJson, canonical_of, frozen, plain
+from ..runtime.callbacks import in_thread
 from ..runtime.event_loop import LoopEvent, current
 from ..runtime.limits import Limits
 from ..runtime.watch import Notifier, Watch
 from .decision import Allow, Answer, Deny, Remember, check_person, not_an_answer, not_arguments
 from .pending import DecidedApproval, PendingApproval, PendingChanges
-from .questions import in_thread
 from .request import ApprovalRequest
 
 if TYPE_CHECKING:

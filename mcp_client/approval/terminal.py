@@ -9,12 +9,13 @@ from itertools import groupby
 from typing import NamedTuple
 
 from ..protocol.canonical_json import NotJson
+from ..runtime.callbacks import in_thread
 from ..runtime.console import Console, open_console, why_no_terminal
 from ..runtime.console_layout import SHORT, WHOLE, Page, Row, prose
 from ..runtime.safe_text import safe_text
 from .decision import CHOICES, Allow, Answer, Deny
 from .editor import EditorFailed, arguments_of, draft_of, edited, editor
-from .questions import in_thread, remembered_meanwhile
+from .gate import remembered_meanwhile
 from .request import ApprovalRequest, Choice, Fact
 
 __all__ = ["ask_on_terminal", "everything", "question"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import ConfigError
+from ..runtime.callbacks import invoke_hook
 from ..runtime.cross_loop_lock import CrossLoopLock
 from .decision import Answer, ApprovalHook, Policy
-from .questions import invoke_hook, remembered_meanwhile
+from .gate import remembered_meanwhile
 from .request import ApprovalRequest
 
 __all__ = ["OneAtATime", "one_at_a_time"]

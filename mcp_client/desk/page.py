@@ -37,12 +37,11 @@ import anyio
 from ..approval.decision import CHOICES, Allow, Answer, Deny, check_person
 from ..approval.editor import EditorFailed, arguments_of, draft_of
 from ..approval.pending import DecidedApproval, PendingApproval
-from ..approval.questions import in_thread
 from ..approval.queue import ApprovalQueue
 from ..approval.request import ApprovalRequest
 from ..errors import ConfigError, McpError, NotPending
 from ..protocol.canonical_json import NotJson
-from ..runtime.callbacks import invoke_callback, is_async
+from ..runtime.callbacks import in_thread, invoke_callback, is_async
 from ..runtime.watch import Watch
 from .card import card, decided_list, part, whole
 from .document import Window, document, message, page_of

@@ -26,11 +26,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 
-from ..approval.questions import in_thread
 from ..approval.queue import ApprovalQueue
 from ..errors import ConfigError
 from ..runtime.background import BackgroundTasks
-from ..runtime.callbacks import is_async
+from ..runtime.callbacks import in_thread, is_async
 from ..runtime.event_loop import Backend, current
 from ..runtime.loopback import is_loopback
 from .document import document, message

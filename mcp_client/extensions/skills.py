@@ -24,8 +24,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..approval.gate import Gate
-from ..approval.questions import in_thread, write_down
+from ..approval.gate import Gate, write_down
 from ..approval.skill_request import SKILL_FINDING
 from ..catalog.finding import Finding
 from ..catalog.inspection import text_findings
@@ -41,6 +40,7 @@ from ..errors import InvalidArguments, NotSent, ServerError, SkillError
 from ..protocol.capabilities import declared_extensions
 from ..protocol.metadata import Origin
 from ..protocol.notifications import Topic
+from ..runtime.callbacks import in_thread
 from ..runtime.limits import Timeouts
 from ..runtime.safe_text import safe_text
 from .extension import SKILLS

@@ -13,17 +13,29 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
+from anyio.lowlevel import RunVar
 
 from .background import BackgroundTasks
 from .event_loop import Backend, current
 from .session_context import Stats
 
-__all__ = ["CallbackQueue", "ProgressNotifier", "invoke_callback", "is_async"]
+__all__ = [
+    "CallbackQueue",
+    "ProgressNotifier",
+    "in_thread",
+    "invoke_callback",
+    "invoke_hook",
+    "is_async",
+]
+
+T = TypeVar("T")
 
 _log = logging.getLogger("mcp_client")
+_HOOK_THREADS = 256
+_OTHER_THREADS = 16
 _CANCELLED_WITHIN = 0.1
 """Seconds that a cancelled callback has to end."""
 
@@ -171,3 +183,31 @@ def is_async(callback: Any) -> bool:
         callback = callback.func
     call = getattr(type(callback), "__call__", None)  # noqa: B004 - the method is wanted
     return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(call)
+
+
+# Approval hooks and files have threads of their own: sync hooks that never return would otherwise
+# take all of anyio's, and every later call would wait for one.
+
+
+async def invoke_hook(hook: Callable[..., Any], *args: Any) -> Any:
+    """The answer of an approval hook: awaited where it is async, else from a thread of its own."""
+    return await invoke_callback(hook, *args, limiter=_limiter(_hook_threads, _HOOK_THREADS))
+
+
+async def in_thread(function: Callable[..., T], *args: Any) -> T:
+    """``function(*args)`` in a thread, which is left to itself if the caller is cancelled."""
+    limiter = _limiter(_other_threads, _OTHER_THREADS)
+    return await anyio.to_thread.run_sync(function, *args, abandon_on_cancel=True, limiter=limiter)
+
+
+_hook_threads: RunVar[anyio.CapacityLimiter] = RunVar("mcp_client.hooks")
+_other_threads: RunVar[anyio.CapacityLimiter] = RunVar("mcp_client.others")
+
+
+def _limiter(variable: RunVar[anyio.CapacityLimiter], threads: int) -> anyio.CapacityLimiter:
+    try:
+        return variable.get()
+    except LookupError:
+        limiter = anyio.CapacityLimiter(threads)
+        variable.set(limiter)
+        return limiter

@@ -68,7 +68,7 @@ class StateLedger(TaskLedger):
 
     async def prepare(self) -> None:
         if self._key is None:
-            from ..approval.questions import in_thread
+            from ..runtime.callbacks import in_thread
 
             await in_thread(self.key)
 
@@ -78,7 +78,7 @@ class StateLedger(TaskLedger):
         return self._key
 
     async def close(self, task: str) -> bool:
-        from ..approval.questions import in_thread
+        from ..runtime.callbacks import in_thread
 
         try:
             return await in_thread(self._close, task)
