@@ -253,7 +253,8 @@ class Toolset:
         self, target: Any, response: Any, max_chars: int, options: CallOptions
     ) -> list[dict[str, Any]]:
         _check(max_chars)
-        check_call_options(options)
+        if options:
+            check_call_options(options)
         if target is not None:
             _check_target(target)
         limits: Limits = getattr(target, "_limits", _LIMITS)

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..connection.call_options import ReadOptions, object_of
+from ..connection.call_options import ReadOptions
 from ..connection.rpc import Traffic
 from ..errors import InvalidArguments, NotFound, ProtocolViolation, ServerError
 from ..protocol import notifications as topics
+from ..protocol.canonical_json import object_of
 from ..protocol.content import ResourceLink
 from ..protocol.metadata import brief
 from ..protocol.prompts import Completion, Prompt, PromptMessage

@@ -19,13 +19,12 @@ from ..errors import (
     CallTimeout,
     ConfigError,
     ConnectionLost,
-    InvalidArguments,
     McpError,
     NotSent,
     ServerError,
     UrlElicitationRequired,
 )
-from ..protocol.canonical_json import NotJson, json_object
+from ..protocol.canonical_json import object_of
 from ..protocol.metadata import check_meta
 from ..runtime.backoff import doubled, spread
 from ..runtime.frozen import frozen_dataclass
@@ -42,7 +41,6 @@ __all__ = [
     "check_context",
     "check_read_options",
     "check_strictness",
-    "object_of",
 ]
 
 Strictness: TypeAlias = Literal["strict", "warn", "off"]
@@ -157,19 +155,6 @@ _CHECKS: dict[str, Any] = {
     "context": check_context,
     "retry": _check_retry,
 }
-
-
-def object_of(what: str, value: Any) -> tuple[dict[str, Any], str]:
-    """``value`` as a plain JSON object, and its canonical text. Raises ``InvalidArguments``."""
-    if not isinstance(value, Mapping):
-        advice = "give json.loads(...) of it" if isinstance(value, str | bytes) else "give a dict"
-        raise InvalidArguments(
-            f"{what} is a {type(value).__name__}: {advice}, which becomes a JSON object"
-        )
-    try:
-        return json_object(value)
-    except NotJson as error:
-        raise InvalidArguments(f"{what} cannot be sent as JSON: {error}", path=error.path) from None
 
 
 @frozen_dataclass

@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from ..errors import ConfigError
-from ..protocol.canonical_json import NotJson, frozen, json_object
+from ..protocol.canonical_json import NotJson, canonical_of, frozen, plain
 from ..protocol.capabilities import Additions, ClientDeclaration, is_extension_id
 from ..protocol.era import TOOLS_CALL
 from ..runtime.frozen import frozen_dataclass
@@ -61,7 +61,9 @@ class Extension:
         if not isinstance(self.settings, Mapping):
             raise ConfigError(f"Extension({self.id!r}, ...): give the settings as a dict")
         try:
-            object.__setattr__(self, "settings", frozen(json_object(self.settings)[0]))
+            settings = plain(self.settings)
+            canonical_of(settings)
+            object.__setattr__(self, "settings", frozen(settings))
         except NotJson as error:
             raise ConfigError(
                 f"Extension({self.id!r}, ...): the settings are not JSON: {error}"

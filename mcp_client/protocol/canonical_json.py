@@ -11,9 +11,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ..errors import InvalidArguments
 from .json_pointer import escape
 
-__all__ = ["NotJson", "canonical", "canonical_of", "frozen", "json_object", "plain", "sha256"]
+__all__ = ["NotJson", "canonical", "canonical_of", "frozen", "object_of", "plain", "sha256"]
 
 _encode = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False
@@ -75,13 +76,19 @@ def canonical_of(plain: Any) -> str:
     return text
 
 
-def json_object(value: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """A plain copy of ``value``, and its canonical text. Raises ``NotJson``."""
+def object_of(what: str, value: Any) -> tuple[dict[str, Any], str]:
+    """``value``, a caller's ``what``, as a plain JSON object, and its canonical text. Raises
+    ``InvalidArguments``."""
+    if not isinstance(value, Mapping):
+        advice = "give json.loads(...) of it" if isinstance(value, str | bytes) else "give a dict"
+        raise InvalidArguments(
+            f"{what} is a {type(value).__name__}: {advice}, which becomes a JSON object"
+        )
     try:
-        copy = _plain(value, 0)
-    except _Unsupported as error:
-        raise NotJson("".join(reversed(error.steps)), error.reason) from None
-    return copy, canonical_of(copy)
+        copy = plain(value)
+        return copy, canonical_of(copy)
+    except NotJson as error:
+        raise InvalidArguments(f"{what} cannot be sent as JSON: {error}", path=error.path) from None
 
 
 class _Unsupported(Exception):

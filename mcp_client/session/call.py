@@ -34,7 +34,7 @@ from ..approval.tool_call import ToolCall, new_call
 from ..catalog.call_context import CallOrigin
 from ..catalog.result import ToolResult
 from ..catalog.tools import Catalog
-from ..connection.call_options import CallOptions, check_call_options, object_of
+from ..connection.call_options import CallOptions, check_call_options
 from ..connection.cancellation import CancelToken, stop_if_cancelled
 from ..connection.connection import Connection
 from ..connection.rpc import RequestOptions, Traffic
@@ -49,6 +49,7 @@ from ..errors import (
     ServerError,
 )
 from ..handlers.input_rounds import InputRequest, InputRequiredLoop
+from ..protocol.canonical_json import object_of
 from ..protocol.era import Complete, InputRequired, Reading
 from ..protocol.jsonrpc import Json
 from ..runtime.event_loop import cancel_requests, current
