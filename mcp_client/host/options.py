@@ -24,8 +24,8 @@ from ..protocol.capabilities import Implementation
 from ..runtime.folder import given_path
 from ..runtime.limits import Limits, Timeouts
 from ..session.connect import connect
-from ..session.kept import kept_in
 from ..session.session import Session
+from ..session.session_options import kept_in
 from ..transports.base import Transport
 from ..transports.stdio import StdioServer
 from .naming import Naming

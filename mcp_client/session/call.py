@@ -56,14 +56,13 @@ from ..runtime.event_loop import cancel_requests, current
 from ..runtime.limits import seconds_text
 from ..transports.base import PersonAsked
 from ..validation.worker_pool import WorkerPool
-from .call_state import CallState
-from .in_force import InForce, changes, is_task, not_fetched, not_for, was_out_of_date
-from .setup import Setup
-from .started import StartedCall
+from .call_state import CallState, InForce, changes, is_task, not_fetched, not_for, was_out_of_date
+from .session_options import Setup
 from .tool_validation import ToolValidation, arguments_finding, log_problem
 
 if TYPE_CHECKING:
     from ..extensions.tasks import TaskCalls
+    from .task_handles import StartedCall
 
 __all__ = ["Approved", "Caller"]
 
@@ -443,6 +442,8 @@ class Caller:
 
     def _ending(self, call: CallState, approved: Approved, now: InForce) -> StartedCall:
         """The steps that follow the end of a task."""
+        from .task_handles import StartedCall
+
         checked, failed = partial(self._checked, call, approved), partial(self._failed, call, now)
         return StartedCall(call.entry, checked, failed)
 

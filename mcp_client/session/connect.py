@@ -24,9 +24,8 @@ from ..runtime.limits import Limits, Timeouts
 from ..runtime.session_context import KnownSecrets
 from ..transports.base import Transport
 from ..transports.stdio import StdioServer, StdioTransport
-from .kept import kept_in
 from .session import Session
-from .setup import Setup
+from .session_options import Setup, kept_in
 
 if TYPE_CHECKING:
     from ..approval.decisions import Decisions
@@ -154,7 +153,7 @@ def connect(
         handlers=handlers,
         audit=recorder,
         retry=retry,
-        tasks=kept.tasks,
+        state=kept.state,
         secrets=secrets,
     )
     session = Session(transport, setup)

@@ -31,9 +31,9 @@ from ..runtime.session_context import SessionContext
 from ..transports.base import Transport
 from ..validation.worker_pool import WorkerPool
 from .call import Caller
-from .incoming import Incoming
 from .library import LibraryOfSession
-from .setup import Setup
+from .server_messages import Incoming
+from .session_options import Setup
 
 if TYPE_CHECKING:
     from ..audit.request_record import ReadRecord
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ..extensions.tasks import Task
     from ..extensions.ui_resource import UiResource
     from ..runtime.watch import Watch
-    from .handover import Handover
+    from .task_handles import Handover
 
 __all__ = ["Session"]
 
@@ -73,6 +73,8 @@ class Session(LibraryOfSession):
         self._limits = setup.limits
         self._origin = os.urandom(4).hex()
         self._opened = False
+        self._started: Handover | None = None
+        """The tasks of this session; None before there is one."""
         self._why_left_out: Callable[[str], str | None] | None = None
         self._dispatcher = Dispatcher(setup.handlers, self._context, setup.memory, setup.audit)
         self._logs = ServerLog(setup.handlers, self._context)
@@ -272,14 +274,20 @@ class Session(LibraryOfSession):
         """
         return self._handover.resume(saved)
 
-    @cached_property
+    @property
     def _handover(self) -> Handover:
-        from .handover import Handover
+        if self._started is None:
+            from .task_handles import Handover
 
-        connection, tools, caller = self._connection, self._catalog, self._caller
-        return Handover(
-            connection, tools, caller, self._dispatcher, setup=self._setup, context=self._context
-        )
+            self._started = Handover(
+                self._connection,
+                self._catalog,
+                self._caller,
+                self._dispatcher,
+                setup=self._setup,
+                context=self._context,
+            )
+        return self._started
 
     @cached_property
     def _library(self) -> Library:
@@ -383,8 +391,8 @@ class Session(LibraryOfSession):
         self.decisions.revoke_all()
         if self._connection.latest is not None:
             self._subscriptions.close()
-        if "_handover" in vars(self):
-            await self._handover.tasks.aclose()
+        if self._started is not None:
+            await self._started.tasks.aclose()
         async with AsyncExitStack() as last:
             if self._setup.audit is not None:
                 last.push_async_callback(self._setup.audit.flush)

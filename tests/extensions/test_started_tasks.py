@@ -44,7 +44,7 @@ from mcp_client import (
     verify_audit,
 )
 from mcp_client.auth.tokens import Key, Source
-from mcp_client.session.task_ledger import PROCESS_LEDGER, ProcessLedger, StateLedger
+from mcp_client.session.saved_task import PROCESS_LEDGER, ProcessLedger, StateLedger
 from tests.server.asking import FORM
 from tests.server.http_server import serving
 from tests.server.tasking import ID, Tasking, TaskingOverHttp, done, working

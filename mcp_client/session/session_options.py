@@ -1,0 +1,75 @@
+"""What the host gave to ``connect``, checked, and where what a session keeps is kept."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..approval.decisions import Decisions
+from ..approval.gate import Gate
+from ..approval.memory import ApprovalMemory
+from ..catalog.tool import Trust
+from ..connection.call_options import Retry, Strictness
+from ..protocol.capabilities import ClientDeclaration
+from ..runtime.frozen import frozen_dataclass
+from ..runtime.limits import Limits, Timeouts
+from ..runtime.session_context import KnownSecrets
+from ..state import State, state_of
+
+if TYPE_CHECKING:
+    from ..audit import Audit, AuditTo
+    from ..catalog.pins import Pins
+    from ..handlers.handlers import Handlers
+
+__all__ = ["Kept", "Setup", "kept_in"]
+
+
+@frozen_dataclass
+class Setup:
+    """The options of one session, checked and with their defaults."""
+
+    name: str
+    trusted: Trust
+    gate: Gate
+    memory: ApprovalMemory
+    timeouts: Timeouts
+    limits: Limits
+    validation: Strictness
+    argument_validation: Strictness | None
+    client: ClientDeclaration
+    pin: str | None
+    pins: Pins | None = None
+    handlers: Handlers | None = None
+    audit: Audit | None = None
+    retry: Retry | None = None
+    state: State | None = None
+    secrets: KnownSecrets = field(default_factory=KnownSecrets)
+    """What the server is given to keep secret; known where records of the session are made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where it is kept: in what was given for it, else in the state."""
+
+    state: State | None
+    decisions: Decisions | None
+    pins: Pins | str | os.PathLike[str] | None
+    audit: AuditTo | None
+
+
+def kept_in(state: Any, decisions: Any, pins: Any, audit: Any, server: object = None) -> Kept:
+    """From the options of ``connect`` and ``Host``; the tokens of an ``OAuth()`` without ``store=``
+    are kept in the state. Raises ``ConfigError``."""
+    state = state_of(state)
+    if state is None:
+        return Kept(None, Decisions.of(decisions), pins, audit)
+    keep = getattr(getattr(server, "auth", None), "keep_tokens_in", None)
+    if callable(keep):
+        keep(state.tokens)
+    return Kept(
+        state,
+        state.decisions if decisions is None else Decisions.of(decisions),
+        state.pins if pins is None else pins,
+        state.audit if audit is None else audit,
+    )

@@ -1,0 +1,245 @@
+"""``start_tool`` and ``resume_task``: tasks that are handed over, instead of waited for.
+
+The call that became a task was approved once and has one audit entry, which is closed by whatever
+sees the end: the session that made the call (``StartedCall``), or one that resumed the task,
+perhaps in another process (``ResumedCall``). Either judges the result by the definition that was
+approved. Where several sessions see the end, the first of them closes the entry (``TaskLedger``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from ..catalog.finding import Finding
+from ..catalog.result import ToolResult
+from ..catalog.tool import Tool
+from ..catalog.tools import Catalog
+from ..connection.call_options import CallOptions, Strictness
+from ..connection.connection import Connection
+from ..connection.rpc import Traffic
+from ..errors import ConfigError, InvalidResult, InvalidSchema, McpError
+from ..extensions.tasks import Task, TaskCalls
+from ..handlers.dispatcher import Dispatcher
+from ..runtime.limits import Timeouts
+from ..runtime.session_context import SessionContext
+from .call import Caller
+from .saved_task import PROCESS_LEDGER, SavedTask, StateLedger, authorization_of
+from .session_options import Setup
+from .tool_validation import ToolValidation
+
+if TYPE_CHECKING:
+    from ..audit import CallRecord
+
+__all__ = ["Handover", "ResumedCall", "StartedCall"]
+
+
+class Handover:
+    """Starts calls whose tasks outlive them, and takes up tasks that were started elsewhere."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        tools: Catalog,
+        caller: Caller,
+        dispatcher: Dispatcher,
+        *,
+        setup: Setup,
+        context: SessionContext,
+    ) -> None:
+        self._connection = connection
+        self._tools = tools
+        self._caller = caller
+        self.tasks = TaskCalls(connection, dispatcher, context)
+        self._server = setup.name
+        self._audit = setup.audit
+        self._ledger = PROCESS_LEDGER if setup.state is None else StateLedger(setup.state)
+        self._held: WeakValueDictionary[str, Task] = WeakValueDictionary()
+        """Tasks by ``SavedTask.digest``: one that is taken up again is the same."""
+
+    async def start(
+        self, name: str, arguments: Mapping[str, Any] | None, options: CallOptions
+    ) -> Task:
+        """Make a call, and hand over the task that the server makes of it."""
+        call = self._caller.begin(name, arguments, options)
+        await self._ledger.prepare()
+        transport, salt = self._connection.transport, os.urandom(16)
+        authorization = await authorization_of(transport, salt)
+        call.hands_over = True
+        result = await self._caller.run(call)
+        run, tool = call.run, call.plan.tool
+        saved = SavedTask.of(
+            transport,
+            authorization,
+            salt,
+            id="" if run is None else run.state.id,
+            tool=tool.name,
+            definition=tool.fingerprint,
+            call=call.id,
+            name=self._server,
+            revision=self._connection.rpc.era.revision,
+        )
+        if call.entry is not None:
+            call.entry.is_first = partial(self._ledger.close, saved.digest)
+        task = Task(
+            self.tasks,
+            run,
+            call.ending,
+            tool=tool.name,
+            timeouts=call.timeouts,
+            on_progress=call.on_progress,
+            saved=lambda: saved.to_json(self._ledger.key()),
+            outcome=result if run is None else None,
+        )
+        self._held[saved.digest] = task
+        return task
+
+    def resume(self, given: Mapping[str, Any] | str) -> Task:
+        """The task that another session has saved; one that this session has is the same object."""
+        saved = SavedTask.read(given, self._ledger.key())
+        revision = self._connection.rpc.era.revision
+        saved.check_server(self._server, self._connection.transport, revision)
+        held = self._held.get(saved.digest)
+        if held is not None:
+            return held
+        if not saved.id:
+            raise ConfigError(
+                f"the tool {saved.tool!r} completed at once: there is no task to resume, and a "
+                "saved task does not have the result; keep that of task.result() instead",
+                server=self._server,
+                tool=saved.tool,
+            )
+        tasks, audit = self.tasks, self._audit
+        entry = None
+        if audit is not None:
+            from ..audit import CallRecord
+
+            entry = CallRecord.resumed(audit, saved.call, saved.tool, saved.process)
+            entry.is_first = partial(self._ledger.close, saved.digest)
+        ending = ResumedCall(
+            saved,
+            entry,
+            server=self._server,
+            admit=lambda: saved.check_authorization(self._server, self._connection.transport),
+            find=self._tools.find,
+            read=self._caller.read,
+            validation=self._caller.validation,
+        )
+        copy = json.loads(given) if isinstance(given, str) else dict(given)
+        task = self._held[saved.digest] = Task(
+            tasks,
+            tasks.resumed(saved.id),
+            ending,
+            tool=saved.tool,
+            timeouts=tasks.context.timeouts,
+            saved=lambda: dict(copy),
+        )
+        return task
+
+
+_SECONDS = Timeouts().validation
+
+
+class StartedCall:
+    """After the end of a task of this session."""
+
+    def __init__(
+        self,
+        entry: CallRecord | None,
+        checked: Callable[[dict[str, Any]], Awaitable[ToolResult]],
+        failed: Callable[[BaseException], Awaitable[None]],
+    ) -> None:
+        self.traffic = None if entry is None else entry.traffic
+        self.failed = failed
+        self.entry = entry
+        self._checked = checked
+
+    async def admit(self) -> None:
+        """Nothing has to be compared: this session started the task itself."""
+
+    async def result(self, raw: dict[str, Any]) -> ToolResult:
+        try:
+            result = await self._checked(raw)
+        except Exception as error:  # not a cancellation: the result may be asked for again
+            await self.failed(error)
+            raise
+        return result if self.entry is None else await self.entry.done(result)
+
+
+class ResumedCall:
+    """After the end of a task that another session, or process, has started."""
+
+    def __init__(
+        self,
+        saved: SavedTask,
+        entry: CallRecord | None,
+        *,
+        server: str,
+        admit: Callable[[], Awaitable[None]],
+        find: Callable[[str], Awaitable[Tool]],
+        read: Callable[[dict[str, Any], str], ToolResult],
+        validation: ToolValidation,
+    ) -> None:
+        """``find`` gives the tool as it is now; ``read`` a result from the wire."""
+        self.traffic: Traffic | None = None if entry is None else entry.traffic
+        self._saved = saved
+        self._entry = entry
+        self._server = server
+        self._admit = admit
+        self._find = find
+        self._read = read
+        self._validation = validation
+        self._admitted = False
+
+    async def admit(self) -> None:
+        if not self._admitted:
+            await self._admit()
+            self._admitted = True
+
+    async def result(self, raw: dict[str, Any]) -> ToolResult:
+        try:
+            result = self._read(raw, self._saved.tool)
+            if not (result.is_error or self._validation.results == "off"):
+                result = await self._check(result)
+        except Exception as error:  # not a cancellation: the result may be asked for again
+            await self.failed(error)
+            raise
+        return result if self._entry is None else await self._entry.done(result)
+
+    async def failed(self, error: BaseException) -> None:
+        if isinstance(error, McpError):
+            error.server = error.server or self._server
+            error.tool = error.tool or self._saved.tool
+        if self._entry is not None:
+            await self._entry.failed(error)
+
+    async def _check(self, result: ToolResult) -> ToolResult:
+        try:
+            tool = await self._find(self._saved.tool)
+        except McpError:
+            tool = None
+        if tool is None or tool.fingerprint != self._saved.definition:
+            return self._unchecked(result, self._validation.results)
+        try:
+            plan = tool._plan or self._validation.plan(tool)
+            await self._validation.prepare_results(plan, _SECONDS)
+        except InvalidSchema:  # which would say that nothing was sent
+            return self._unchecked(result, self._validation.results)
+        return await self._validation.checked(plan, result, self._validation.results, _SECONDS)
+
+    def _unchecked(self, result: ToolResult, strictness: Strictness) -> ToolResult:
+        text = (
+            "its result cannot be checked, because the server no longer lists the tool as it was "
+            "approved"
+        )
+        if strictness == "strict":
+            raise InvalidResult(
+                f"the tool ran, but {text}; the whole result is in .result", result=result
+            )
+        finding = Finding("unchecked_result", text)
+        return replace(result, findings=(*result.findings, finding))
