@@ -96,10 +96,18 @@ class Connection:
         self._loop, self._running_loop = backend.loop, backend.running_loop
         self.latest = await self._open()
 
+    @property
+    def usable(self) -> RpcConnection | None:
+        """What ``ensure_connected`` gives, where that takes no wait; else None."""
+        rpc = self.latest
+        if rpc is None or self._running_loop() is not self._loop:
+            return None
+        return rpc if self.is_current(rpc) else None
+
     async def ensure_connected(self) -> RpcConnection:
         """The connection to use now; a server that has gone is started again."""
-        rpc = self.latest
-        if rpc is not None and self._running_loop() is self._loop and self.is_current(rpc):
+        rpc = self.usable
+        if rpc is not None:
             return rpc
         rpc = self.rpc
         self.check_loop()

@@ -21,7 +21,6 @@ import json
 import math
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NewType
@@ -66,7 +65,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Approved", "Caller"]
 
-_NO_SPAN = nullcontext()
 _LOGINS = 3
 """Times that somebody may be asked to log in for one call."""
 Approved = NewType("Approved", ToolCall)
@@ -117,19 +115,13 @@ class Caller:
     ) -> CallState:
         """A call with these options, and the session's where they name none. ``run`` makes it.
         Raises ``ConfigError`` for a wrong one."""
-        timeouts = check_call_options(options, self._timeouts) if options else self._timeouts
-        call = CallState(
-            name=name,
-            arguments=arguments,
-            origin=origin,
-            timeouts=timeouts,
-            on_progress=options.get("on_progress"),
-            meta=options.get("meta"),
-            validation=options.get("validation") or self.validation.results,
-            cancel=options.get("cancel"),
-            context=options.get("context"),
-            retry=options.get("retry") or self._retry,
-        )
+        validation = self.validation.results
+        call = CallState(name, arguments, origin, self._timeouts, validation, self._retry)
+        if options:
+            call.timeouts = check_call_options(options, self._timeouts)
+            for option, value in options.items():
+                if value is not None and option != "timeout":
+                    setattr(call, option, value)
         if self._audit is not None:
             call.id = self._new_id()
             call.entry = self._audit.entry(call.id, name, arguments, call.context, origin)
@@ -187,7 +179,8 @@ class Caller:
             frozen = await self._freeze(call, now)
             if call.entry is not None:
                 await call.entry.open(frozen)
-            approved = await self._approve_in_time(call, frozen)
+            in_time = call.timeouts.approval < self._timeouts.approval
+            approved = await (self._approve_in_time if in_time else self._approve)(call, frozen)
             if self._may_have_changed(now):
                 now, approved = await self._approve_changed(call, now, approved)
             while True:
@@ -214,9 +207,10 @@ class Caller:
         """
         connection, tools = self._connection, self._tools
         while True:
-            rpc, version = await connection.ensure_connected(), tools.version
+            rpc, version = connection.usable or await connection.ensure_connected(), tools.version
             try:
-                tool = await (tools.find_current(name) if current else tools.find(name))
+                find = tools.find_current if current else tools.find
+                tool = (None if current else tools.usable(name)) or await find(name)
             except OutcomeUnknown as error:
                 raise not_fetched(error) from error
             if tools.version == version or connection.is_current(rpc):  # else lost while it waited
@@ -303,8 +297,12 @@ class Caller:
             self._pins.refuse(frozen.tool)
         if call.entry is not None:
             call.entry.asking()
-        with _NO_SPAN if call.span is None else call.span.approval():
-            verdict = await self._gate.decide(frozen, call.once, partial(self._check_edit, call))
+        deciding = self._gate.decide(frozen, call.once, partial(self._check_edit, call))
+        if call.span is None:
+            verdict = await deciding
+        else:
+            with call.span.approval():
+                verdict = await deciding
         approved = verdict.request
         if call.entry is not None:
             about = verdict.source, verdict.reason, verdict.by, verdict.expires_at
@@ -316,10 +314,8 @@ class Caller:
         return Approved(approved)
 
     async def _approve_in_time(self, call: CallState, frozen: ToolCall) -> Approved:
-        """``_approve``, within the time that the call allows where the session allows more."""
-        seconds = call.timeouts.approval
-        if seconds >= self._timeouts.approval:  # the gate has this clock itself
-            return await self._approve(call, frozen)
+        """``_approve``, where the call may allow less time for it than the session."""
+        seconds = min(call.timeouts.approval, self._timeouts.approval)
         with anyio.move_on_after(seconds):
             return await self._approve(call, frozen)
         reason = f"none within {seconds_text(seconds)}, Timeouts(approval=...)"

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["CallState", "InForce", "changes", "is_task", "not_fetched", "not_for"]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class CallState:
     """One call while it is made: at first what ``call_tool`` was given, or the session's own."""
 
@@ -47,12 +47,12 @@ class CallState:
     origin: CallOrigin
     """Who makes it; this alone is not given to ``call_tool``."""
     timeouts: Timeouts
+    validation: Strictness
+    retry: Retry | None
     on_progress: OnProgress | None = None
     meta: Mapping[str, Any] | None = None
-    validation: Strictness
     cancel: CancelToken | None = None
     context: Hashable = None
-    retry: Retry | None = None
     entry: CallRecord | None = None
     """Its record in the audit, where there is one; of this attempt, as are ``id``, ``traffic`` and
     ``findings``."""
